@@ -1,0 +1,1 @@
+"""Which skills exist: sources, discovery, precedence, visibility, search. Blocking reads, no async."""

@@ -1,0 +1,166 @@
+"""What a caller of OpenSkill must handle.
+
+    SkillError                500 INTERNAL
+      InvalidSkill            422 INVALID_SKILL         carries problems
+      UnknownSkill            404 UNKNOWN_SKILL         carries the nearest names
+      InvalidArgument         400 INVALID_ARGUMENT      carries the field
+      ForbiddenPath           403 FORBIDDEN_PATH
+      CommandDenied           403 COMMAND_DENIED
+      Unauthorized            401 UNAUTHORIZED
+      NotLoaded               409 NOT_LOADED            says to call skill_load
+      LimitExceeded           413 LIMIT_EXCEEDED        which limit, by how much
+      TooManyRequests         429 TOO_MANY_REQUESTS     retryable
+      UnsupportedMedia        415 UNSUPPORTED_MEDIA     which type was expected
+      BadSkillOutput          502 BAD_SKILL_OUTPUT      carries an excerpt of what came back
+      SourceUnavailable       503 SOURCE_UNAVAILABLE    retryable; a place of skills that cannot be reached
+      DeadlineExceeded        504 DEADLINE_EXCEEDED     retryable
+      ExecutorUnavailable     503 EXECUTOR_UNAVAILABLE  retryable; never the command's own failure
+      MissingExtra            501 MISSING_EXTRA         which pip extra to install
+
+A fault in somebody's skill is a `Problem`, a value. A failed command is a `RunResult`. Neither is raised.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+
+class SkillError(Exception):
+    """Something our caller must handle; `str(error)` is a sentence for a person."""
+
+    code: ClassVar[int] = 500
+    reason: ClassVar[str] = "INTERNAL"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, **details: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details: Mapping[str, object] = details
+
+
+class InvalidSkill(SkillError):
+    """A skill whose faults keep it from being used; `problems` says which and where."""
+
+    code = 422
+    reason = "INVALID_SKILL"
+
+    def __init__(self, message: str, problems: Sequence[object] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+
+class UnknownSkill(SkillError):
+    """No visible skill has this name; `near` holds the closest names, best first."""
+
+    code = 404
+    reason = "UNKNOWN_SKILL"
+
+    def __init__(self, name: str, near: Sequence[str] = ()) -> None:
+        hint = f"; did you mean {' or '.join(repr(other) for other in near)}?" if near else ""
+        super().__init__(f"there is no skill named {name!r}{hint}", name=name, near=list(near))
+        self.name = name
+        self.near = tuple(near)
+
+
+class InvalidArgument(SkillError):
+    """A value from outside is not acceptable; `field` names it."""
+
+    code = 400
+    reason = "INVALID_ARGUMENT"
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}", field=field)
+        self.field = field
+
+
+class ForbiddenPath(SkillError):
+    """A path that leaves the place it must stay in."""
+
+    code = 403
+    reason = "FORBIDDEN_PATH"
+
+
+class CommandDenied(SkillError):
+    """A command that the policy does not allow."""
+
+    code = 403
+    reason = "COMMAND_DENIED"
+
+
+class Unauthorized(SkillError):
+    """No valid credential came with the request."""
+
+    code = 401
+    reason = "UNAUTHORIZED"
+
+
+class NotLoaded(SkillError):
+    """The skill must be loaded first; the message says to call `skill_load`."""
+
+    code = 409
+    reason = "NOT_LOADED"
+
+
+class LimitExceeded(SkillError):
+    """A limit was passed; the message says which, and by how much."""
+
+    code = 413
+    reason = "LIMIT_EXCEEDED"
+
+
+class TooManyRequests(SkillError):
+    """Come back later."""
+
+    code = 429
+    reason = "TOO_MANY_REQUESTS"
+    retryable = True
+
+
+class UnsupportedMedia(SkillError):
+    """Bytes of a type that cannot be used here; the message says which type was expected."""
+
+    code = 415
+    reason = "UNSUPPORTED_MEDIA"
+
+
+class BadSkillOutput(SkillError):
+    """A skill answered with something that is not its contract; carries an excerpt."""
+
+    code = 502
+    reason = "BAD_SKILL_OUTPUT"
+
+
+class SourceUnavailable(SkillError):
+    """A place where skills come from (URL, repository, package) cannot be reached or used."""
+
+    code = 503
+    reason = "SOURCE_UNAVAILABLE"
+    retryable = True
+
+
+class DeadlineExceeded(SkillError):
+    """Time ran out."""
+
+    code = 504
+    reason = "DEADLINE_EXCEEDED"
+    retryable = True
+
+
+class ExecutorUnavailable(SkillError):
+    """The place where commands run cannot be used; never the command's own failure."""
+
+    code = 503
+    reason = "EXECUTOR_UNAVAILABLE"
+    retryable = True
+
+
+class MissingExtra(SkillError):
+    """An optional dependency is not installed; the message has the `pip install` line."""
+
+    code = 501
+    reason = "MISSING_EXTRA"
+
+    def __init__(self, extra: str, needed_for: str) -> None:
+        super().__init__(
+            f"{needed_for} needs an extra; install it with: pip install 'openskills[{extra}]'", extra=extra
+        )
+        self.extra = extra

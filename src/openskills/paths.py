@@ -1,0 +1,54 @@
+"""The only place where an outside name becomes a path."""
+
+import os
+import unicodedata
+from pathlib import Path, PurePosixPath
+
+from openskills.errors import ForbiddenPath, InvalidArgument
+
+MAX_PATH = 4096
+MAX_COMPONENT = 255
+
+
+def relative(name: str, *, field: str = "path") -> PurePosixPath:
+    """A relative POSIX path without `..`, from text that somebody else wrote.
+
+    Raises `InvalidArgument` for NUL bytes, empty or overlong names, `ForbiddenPath` for what is absolute or climbs.
+    Backslashes, `~` and `$` are ordinary characters.
+    """
+    if "\0" in name:
+        raise InvalidArgument(field, f"{name!r} contains a NUL byte")
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if name.startswith("/"):
+        raise ForbiddenPath(f"{field}: {name!r} is absolute; use a path relative to the folder")
+    if ".." in parts:
+        raise ForbiddenPath(f"{field}: {name!r} climbs out with '..'")
+    if not parts:
+        raise InvalidArgument(field, f"{name!r} names no file")
+    if len(name) > MAX_PATH or any(len(os.fsencode(part)) > MAX_COMPONENT for part in parts):
+        raise InvalidArgument(field, f"a path of {len(name)} characters is too long")
+    return PurePosixPath(*parts)
+
+
+def inside(root: Path, name: str, *, field: str = "path") -> Path:
+    """The path of `name` under `root`, with every symbolic link on the way resolved.
+
+    Raises `ForbiddenPath` when it ends up outside `root`. The answer holds at the moment of the call only: who opens
+    the file while somebody else may rename things must open it relative to a directory descriptor.
+    """
+    base = Path(os.path.realpath(root))
+    target = Path(os.path.realpath(base / relative(name, field=field)))
+    if target != base and base not in target.parents:
+        raise ForbiddenPath(f"{field}: {name!r} leads out of {root.name or root}")
+    return target
+
+
+def printable(text: str) -> str:
+    """Text that is safe to print: control and invisible characters become visible escapes."""
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    if unicodedata.category(char) == "Cs":
+        return f"\\x{ord(char) & 0xFF:02x}"
+    return char.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,40 @@
+"""How many tokens a text costs: an estimate that needs nothing, or an exact count behind an extra."""
+
+import re
+from collections.abc import Callable
+
+from openskills.errors import InvalidArgument, MissingExtra
+
+TokenCounter = Callable[[str], int]
+"""Anything that turns a text into a number of tokens."""
+
+_CJK = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+
+
+def estimate(text: str) -> int:
+    """A quick estimate: a quarter token per ASCII character, three quarters per CJK one, half for the rest.
+
+    Within about 15 % of o200k on English and Chinese prose. Say "estimated" wherever it is shown.
+    """
+    if text.isascii():
+        return (len(text) + 3) // 4
+    wide = len(_CJK.findall(text))
+    ascii_count = len(text.encode("ascii", "ignore"))
+    other = len(text) - wide - ascii_count
+    return (ascii_count + 3 * wide + 2 * other + 3) // 4
+
+
+def exact(encoding: str = "o200k_base") -> TokenCounter:
+    """A counter that agrees with OpenAI's tokenizer, offline. Needs the extra `tokens`.
+
+    Raises `MissingExtra` when it is not installed, `InvalidArgument` for an unknown encoding.
+    """
+    try:
+        import bpe_openai
+    except ImportError:
+        raise MissingExtra("tokens", "exact token counting") from None
+    known = bpe_openai.list_encoding_names()
+    if encoding not in known:
+        raise InvalidArgument("encoding", f"{encoding!r} is unknown; use one of {', '.join(known)}")
+    encoder = bpe_openai.get_encoding(encoding)
+    return lambda text: len(encoder.encode_ordinary(text))
