@@ -3,13 +3,23 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from openskills.skillmd.requirements import Requirements
+from openskills.skillmd.requirements import NO_REQUIREMENTS, Requirements
 from openskills.skillmd.value import Value
 
 SPEC_FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 """The fields of the specification, in its order."""
 
-TEXT_EXTENSIONS = ("argument-hint", "model", "context", "agent", "version", "homepage", "when_to_use", "effort", "shell")
+TEXT_EXTENSIONS = (
+    "argument-hint",
+    "model",
+    "context",
+    "agent",
+    "version",
+    "homepage",
+    "when_to_use",
+    "effort",
+    "shell",
+)
 FLAG_EXTENSIONS = ("disable-model-invocation", "user-invocable")
 OTHER_EXTENSIONS = ("hooks", "paths")
 CLIENT_EXTENSIONS = TEXT_EXTENSIONS + FLAG_EXTENSIONS + OTHER_EXTENSIONS
@@ -44,5 +54,5 @@ class SkillManifest:
     paths: tuple[str, ...] = ()
     hooks: Value = None
     keywords: tuple[str, ...] = ()
-    requirements: Requirements = Requirements()
+    requirements: Requirements = NO_REQUIREMENTS
     extra: Mapping[str, Value] = field(default_factory=dict[str, Value])

@@ -1,7 +1,7 @@
-"""The values that front matter holds: text, nothing, lists and maps, with the place each stood at."""
+"""The values that front matter holds, and the places they stood at."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 Value: TypeAlias = "str | Sequence[Value] | Mapping[str, Value] | None"
@@ -12,27 +12,14 @@ ValuePath: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """Where a value stands in the file: 1-based line and column, and character offsets of its source text."""
+class Place:
+    """Where a key or value stands in the file: line and column from 1, character offsets of its source text.
+
+    `style` tells how a scalar was written: `'` or `"` quoted, `|` or `>` block, empty for plain and for anything else.
+    """
 
     line: int
     column: int
     start: int
     end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """How one scalar was written: `style` is `'` or `"` for quoted, `|` or `>` for block, empty for plain."""
-
-    span: Span
-    style: str
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """Front matter as read: the mapping, and for each path its key's span and its value's span."""
-
-    fields: Mapping[str, Value] = field(default_factory=dict[str, Value])
-    keys: Mapping[ValuePath, Span] = field(default_factory=dict[ValuePath, Span])
-    values: Mapping[ValuePath, Scalar] = field(default_factory=dict[ValuePath, Scalar])
+    style: str = ""
