@@ -18,6 +18,10 @@ def relative(name: str, *, field: str = "path") -> PurePosixPath:
     """
     if "\0" in name:
         raise InvalidArgument(field, f"{name!r} contains a NUL byte")
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        raise InvalidArgument(field, f"{name!r} contains half a character (a lone surrogate)") from None
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/"):
         raise ForbiddenPath(f"{field}: {name!r} is absolute; use a path relative to the folder")

@@ -4,12 +4,13 @@ import re
 from dataclasses import dataclass
 
 from openskills.skillmd.limits import MAX_FRONTMATTER_CHARACTERS
+from openskills.skillmd.lines import count_lines
 from openskills.skillmd.problem import Edit, Fix, Problem, Severity
 
 # A fence is a whole line: three hyphens at its start, nothing but blanks after them. LF, CRLF and CR all end a line.
-_FENCE = re.compile(r"(?<![^\r\n])---[ \t]*(?:\r\n|\r|\n|\Z)")
+_OPENING = re.compile(r"---[ \t]*(?:\r\n|\r|\n|\Z)")
+_CLOSING = re.compile(r"[\r\n]---[ \t]*(?:\r\n|\r|\n|\Z)")
 _LEADING_BLANKS = re.compile(r"(?:[ \t]*(?:\r\n|\r|\n))*")
-_LINE_END = re.compile(r"\r\n|\r|\n")
 BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -17,7 +18,8 @@ BYTE_ORDER_MARK = "\ufeff"
 class Halves:
     """A SKILL.md cut in two. `front` is None when there is no front matter; then everything is body.
 
-    `front_start` is the offset of `front` in the file; lines count from 1.
+    `front_start` is the offset of `front` in the file; lines count from 1. `body` is what a model gets: LF line ends,
+    without blank lines before it and white space after it. `body_line` is the line on which it begins.
     """
 
     front: str | None
@@ -35,48 +37,50 @@ def cut(text: str) -> Halves:
     if text.startswith(BYTE_ORDER_MARK):
         begin = 1
         problems.append(_unwanted("text-bom", "the file begins with a byte-order mark", 0, 1))
-    blanks = _LEADING_BLANKS.match(text, begin)
-    first = blanks.end() if blanks else begin
-    opening = _FENCE.match(text, first)
+    first = _after_blanks(text, begin)
+    opening = _OPENING.match(text, first)
     if opening is None:
         problems.append(_missing())
-        return Halves(None, 0, 1, body_text(text[begin:]), 1, tuple(problems))
+        return Halves(None, 0, 1, *_body(text, begin), tuple(problems))
     if first > begin:
         message = "blank lines stand before the opening ---, which must be the first line"
         problems.append(_unwanted("frontmatter-first-line", message, begin, first))
-    front_line = count_lines(text, 0, opening.end()) + 1
-    closing = _FENCE.search(text, opening.end())
+    start = opening.end()
+    front_line = count_lines(text, 0, start) + 1
+    # The line end of the opening fence is the one before the closing fence when nothing stands between them.
+    closing = _CLOSING.search(text, start - 1)
     if closing is None:
-        message = "the front matter is not closed; put --- on a line of its own after the last field"
-        problems.append(Problem("frontmatter-unclosed", message, line=front_line - 1, column=1))
-        return Halves(None, 0, 1, body_text(text[opening.end() :]), front_line, tuple(problems))
-    front = text[opening.end() : closing.start()]
-    if len(front) > MAX_FRONTMATTER_CHARACTERS:
-        problems.append(_too_long(len(front), front_line))
+        problems.append(_unclosed(count_lines(text, 0, first) + 1))
+        return Halves(None, 0, 1, *_body(text, start), tuple(problems))
+    front: str | None = text[start : max(start, closing.start() + 1)]
+    if closing.start() + 1 - start > MAX_FRONTMATTER_CHARACTERS:
+        problems.append(_too_long(closing.start() + 1 - start, front_line))
         front = None
-    body = text[closing.end() :]
-    skipped = _LEADING_BLANKS.match(text, closing.end())
-    body_line = count_lines(text, 0, skipped.end() if skipped else closing.end()) + 1
-    return Halves(front, opening.end(), front_line, body_text(body), body_line, tuple(problems))
+    return Halves(front, start, front_line, *_body(text, closing.end()), tuple(problems))
 
 
-def body_text(text: str) -> str:
-    """The body as a model gets it: LF line ends, without blank lines before it and white space after it."""
-    unified = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
-    blanks = _LEADING_BLANKS.match(unified)
-    return unified[blanks.end() if blanks else 0 :].rstrip()
+def _after_blanks(text: str, offset: int) -> int:
+    blanks = _LEADING_BLANKS.match(text, offset)
+    return blanks.end() if blanks else offset
 
 
-def count_lines(text: str, start: int, end: int) -> int:
-    """How many line ends stand between two offsets."""
-    if "\r" not in text:
-        return text.count("\n", start, end)
-    return len(_LINE_END.findall(text, start, end))
+def _body(text: str, offset: int) -> tuple[str, int]:
+    """The body that begins at or after an offset, and its line."""
+    start = _after_blanks(text, offset)
+    body = text[start:].rstrip()
+    if "\r" in body:
+        body = body.replace("\r\n", "\n").replace("\r", "\n")
+    return body, count_lines(text, 0, start) + 1
 
 
 def _missing() -> Problem:
     message = "there is no front matter; begin the file with --- and give name and description between two --- lines"
     return Problem("frontmatter-missing", message, line=1, column=1)
+
+
+def _unclosed(line: int) -> Problem:
+    message = "the front matter is not closed; put --- on a line of its own after the last field"
+    return Problem("frontmatter-unclosed", message, line=line, column=1)
 
 
 def _too_long(length: int, line: int) -> Problem:

@@ -2,19 +2,19 @@
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any
+from dataclasses import replace
 
 from openskills.skillmd.fences import Halves
+from openskills.skillmd.lines import Lines
+from openskills.skillmd.places import Places, find_places
 from openskills.skillmd.problem import Edit, Fix, Problem
 from openskills.skillmd.recover import Recovered, Recovery, recover
-from openskills.skillmd.value import Place, Value, ValuePath
+from openskills.skillmd.simpleyaml import read_simple
+from openskills.skillmd.value import Place, Value
 from openskills.skillmd.yamltree import YamlFault, read_tree
 
 _UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-Places = tuple[dict[ValuePath, Place], dict[ValuePath, Place]]
+_INDENT_WITH_TAB = re.compile(r"^[ ]*\t[ \t]*", re.MULTILINE)
 
 
 class FrontMatter:
@@ -43,27 +43,52 @@ class FrontMatter:
         self._places: Places | None = None
 
     def key(self, *path: str | int) -> Place | None:
-        """Where the key at `path` stands; after a recovery, that of the top-level field it belongs to."""
-        return self._find(0, path)
+        """Where the key at `path` stands."""
+        return self._find().key_at(path)
 
     def value(self, *path: str | int) -> Place | None:
-        """Where the value at `path` stands. The place of a scalar covers its quotes."""
-        return self._find(1, path)
+        """Where the value at `path` stands, quotes and brackets included; None inside a value that was recovered."""
+        return self._find().value_at(path)
+
+    def unquoted(self, scalar: str, *path: str | int) -> Place | None:
+        """Where the scalar at `path` stands when it was written without quotes and not as a block; None otherwise."""
+        # Working out places costs a second reading; seeing that every occurrence is quoted costs next to nothing.
+        text = self.text
+        if scalar and text.count(scalar) == text.count(f'"{scalar}"') + text.count(f"'{scalar}'"):
+            return None
+        place = self.value(*path)
+        return place if place and not place.style else None
 
     def source(self, place: Place) -> str:
         """The text that stands at a place of this front matter."""
         start = self._halves.front_start
-        return (self._halves.front or "")[place.start - start : place.end - start]
+        return self.text[place.start - start : place.end - start]
+
+    def rest_of_line(self, place: Place) -> str:
+        """What stands on the line after a place."""
+        begin = place.end - self._halves.front_start
+        match = re.compile(r"[^\r\n]*").match(self.text, begin)
+        return match.group() if match else ""
+
+    @property
+    def text(self) -> str:
+        """Everything between the fences."""
+        return self._halves.front or ""
+
+    @property
+    def line(self) -> int:
+        """The line of the file on which the front matter begins."""
+        return self._halves.front_line
 
     @property
     def recovered(self) -> bool:
-        """Whether this was no YAML; places inside a field are then unknown and no edit may rely on them."""
+        """Whether this was no YAML and had to be read field by field."""
         return self._recovery is not None
 
-    def _find(self, which: int, path: ValuePath) -> Place | None:
+    def _find(self) -> Places:
         if self._places is None:
-            self._places = _entry_places(self._halves, self._recovery) if self._recovery else _places(self._halves)
-        return self._places[which].get(path[:1] if self._recovery else path)
+            self._places = find_places(self._halves, self._recovery)
+        return self._places
 
 
 def read_front(halves: Halves) -> FrontMatter:
@@ -73,79 +98,98 @@ def read_front(halves: Halves) -> FrontMatter:
         return FrontMatter(halves, {}, halves.problems, readable=False)
     control = _UNPRINTABLE.search(front)
     if control:
-        return FrontMatter(halves, {}, (*halves.problems, _control(halves, control.start())), readable=False)
+        return _refused(halves, _control(halves, control.start()))
+    fields = read_simple(front)
+    if fields is not None:
+        return FrontMatter(halves, fields, halves.problems)
     try:
-        tree = read_tree(front)
+        return _from_yaml(halves)
     except YamlFault as fault:
-        return _recovered(halves, fault)
-    doubles = tuple(_duplicate(halves, *double) for double in tree.duplicates)
-    return FrontMatter(halves, tree.fields, (*halves.problems, *doubles))
+        return _rescued(halves, fault)
 
 
-def _recovered(halves: Halves, fault: YamlFault) -> FrontMatter:
+def _from_yaml(halves: Halves) -> FrontMatter:
+    tree = read_tree(halves.front or "")
+    return FrontMatter(halves, tree.fields, (*halves.problems, *_duplicates(halves, tree.duplicates)))
+
+
+def _rescued(halves: Halves, fault: YamlFault) -> FrontMatter:
+    """Front matter that the parser did not take: without tabs, or field by field, or not at all."""
+    front = halves.front or ""
+    if fault.rule == "yaml-syntax" and front[fault.offset : fault.offset + 1] == "\t":
+        # One blank for each tab: every offset stays what it was.
+        spaced = _INDENT_WITH_TAB.sub(lambda indent: " " * len(indent.group()), front)
+        halves = replace(halves, front=spaced, problems=(*halves.problems, _tabs(halves, fault.offset)))
+        try:
+            return _from_yaml(halves)
+        except YamlFault as other:
+            fault = other
     try:
         result = recover(halves.front or "") if fault.rule == "yaml-syntax" else None
     except YamlFault as refused:
         result, fault = None, refused
-    if result is None or not result.recovered:
-        problem = Problem(fault.rule, fault.message, line=halves.front_line + fault.line, column=fault.column + 1)
-        return FrontMatter(halves, {}, (*halves.problems, problem), readable=False)
-    found = tuple(_unquoted(halves, entry) for entry in result.recovered)
-    return FrontMatter(halves, result.fields, (*halves.problems, *found), recovery=result)
+    if result is None:
+        return _refused(halves, _problem(halves, Lines(halves.front or ""), fault.rule, fault.message, fault.offset))
+    return _recovered(halves, result, fault)
 
 
-def _unquoted(halves: Halves, recovered: Recovered) -> Problem:
-    entry = recovered.entry
-    base = halves.front_start
-    fix = Fix(
-        f"quote the value of {entry.key}",
-        (Edit(base + entry.value_start, base + entry.end, recovered.replacement),),
+def _recovered(halves: Halves, result: Recovery, fault: YamlFault) -> FrontMatter:
+    lines = Lines(halves.front or "")
+    found = [_unquoted(halves, lines, item) for item in result.recovered]
+    if not found:
+        message = f"the fields cannot be read together, only one by one ({fault.message}); start each in column 1"
+        found.append(_problem(halves, lines, "yaml-layout", message, fault.offset))
+    problems = (*halves.problems, *found, *_duplicates(halves, result.duplicates))
+    return FrontMatter(halves, result.fields, problems, recovery=result)
+
+
+def _refused(halves: Halves, problem: Problem) -> FrontMatter:
+    return FrontMatter(halves, {}, (*halves.problems, problem), readable=False)
+
+
+def _problem(halves: Halves, lines: Lines, rule: str, message: str, offset: int, fix: Fix | None = None) -> Problem:
+    line, column = lines.at(offset)
+    return Problem(rule, message, line=halves.front_line + line - 1, column=column, fix=fix)
+
+
+def _unquoted(halves: Halves, lines: Lines, item: Recovered) -> Problem:
+    entry, base = item.entry, halves.front_start
+    name = ".".join(map(str, item.path))
+    edit = Edit(base + entry.value_start, base + entry.value_end, item.replacement)
+    message = (
+        f"the value of {name} is not YAML (an unquoted ': ', a stray quote or bracket, or text of several paragraphs); "
+        "it is taken as text; quote it"
     )
-    message = f"the value of {entry.key} is not YAML (an unquoted ': ' or text of several paragraphs); quote it"
-    column = entry.value_start - entry.start + 1
-    return Problem("yaml-unquoted", message, line=halves.front_line + entry.line, column=column, fix=fix)
+    raw = (halves.front or "")[entry.value_start : entry.value_end]
+    blanks = len(raw) - len(raw.lstrip(" \t"))
+    fix = Fix(f"quote the value of {name}", (edit,))
+    return _problem(halves, lines, "yaml-unquoted", message, entry.value_start + blanks, fix)
 
 
-def _duplicate(halves: Halves, key: str, line: int, column: int) -> Problem:
-    message = f"the key {key!r} stands twice; keep one (readers that go on take the last)"
-    return Problem("yaml-duplicate-key", message, line=halves.front_line + line, column=column + 1)
+def _duplicates(halves: Halves, doubles: list[tuple[str, int]]) -> tuple[Problem, ...]:
+    if not doubles:
+        return ()
+    lines = Lines(halves.front or "")
+    advice = "stands twice; keep one (readers that go on take the last)"
+    return tuple(
+        _problem(halves, lines, "yaml-duplicate-key", f"the key {key!r} {advice}", offset) for key, offset in doubles
+    )
+
+
+def _tabs(halves: Halves, offset: int) -> Problem:
+    front, base = halves.front or "", halves.front_start
+    # Next to lines that are indented with blanks a tab can only stand for one of them.
+    width = 1 if re.search(r"^ ", front, re.MULTILINE) else 2
+    edits = tuple(
+        Edit(base + indent.start(), base + indent.end(), indent.group().replace("\t", " " * width))
+        for indent in _INDENT_WITH_TAB.finditer(front)
+    )
+    message = "a tab is used to indent, which YAML forbids; use blanks"
+    fix = Fix("indent with blanks", edits) if edits else None
+    return _problem(halves, Lines(front), "yaml-tab", message, offset, fix)
 
 
 def _control(halves: Halves, offset: int) -> Problem:
-    before = (halves.front or "")[:offset]
     character = ord((halves.front or "")[offset])
-    line = before.count("\n") + before.count("\r") - before.count("\r\n")
-    column = offset - max(before.rfind("\n"), before.rfind("\r"))
     message = f"the control character U+{character:04X} is not allowed in YAML; remove it"
-    return Problem("text-control", message, line=halves.front_line + line, column=column)
-
-
-def _places(halves: Halves) -> Places:
-    keys: dict[ValuePath, Place] = {}
-    values: dict[ValuePath, Place] = {}
-
-    def record(path: ValuePath, event: Any, is_key: bool) -> None:
-        start, end = event.start_mark, event.end_mark
-        (keys if is_key else values)[path] = Place(
-            line=halves.front_line + start.line,
-            column=start.column + 1,
-            start=halves.front_start + start.index,
-            end=halves.front_start + end.index,
-            style=getattr(event, "style", None) or "",
-        )
-
-    # Text that is no YAML has no places; its fault is among the problems already.
-    with suppress(YamlFault):
-        read_tree(halves.front or "", record)
-    return keys, values
-
-
-def _entry_places(halves: Halves, recovery: Recovery) -> Places:
-    keys: dict[ValuePath, Place] = {}
-    values: dict[ValuePath, Place] = {}
-    for entry in recovery.entries:
-        line, base = halves.front_line + entry.line, halves.front_start
-        column = entry.value_start - entry.start + 1
-        keys[(entry.key,)] = Place(line, 1, base + entry.start, base + entry.start + len(entry.key))
-        values[(entry.key,)] = Place(line, column, base + entry.value_start, base + entry.end)
-    return keys, values
+    return _problem(halves, Lines(halves.front or ""), "text-control", message, offset)

@@ -1,20 +1,20 @@
 """A SKILL.md as text to what it declares, its body, and the problems of reading it."""
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from openskills.skillmd.fences import cut
 from openskills.skillmd.frontmatter import FrontMatter, read_front
 from openskills.skillmd.manifest import CLIENT_EXTENSIONS, SPEC_FIELDS, SkillManifest
 from openskills.skillmd.problem import Problem
-from openskills.skillmd.requirements import NO_REQUIREMENTS, read_requirements, words
+from openskills.skillmd.requirements import read_requirements, words
 from openskills.skillmd.tools import read_tools
 from openskills.skillmd.value import Value
 
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
-_DECLARED = frozenset((*SPEC_FIELDS, *CLIENT_EXTENSIONS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,36 +43,25 @@ def parse(text: str) -> ParsedSkill:
 
 def manifest_of(fields: Mapping[str, Value]) -> SkillManifest:
     """The manifest that these fields declare."""
-    raw_metadata = fields.get("metadata")
-    metadata: Mapping[str, Value] = raw_metadata if isinstance(raw_metadata, Mapping) else {}
-
-    def text(key: str) -> str | None:
-        return _text(fields.get(key))
-
-    return SkillManifest(
-        name=normal_name(text("name") or ""),
-        description=text("description") or "",
-        license=text("license"),
-        compatibility=text("compatibility"),
-        metadata=metadata,
-        allowed_tools=read_tools(fields.get("allowed-tools")),
-        disable_model_invocation=flag(fields.get("disable-model-invocation")) is True,
-        user_invocable=flag(fields.get("user-invocable")) is not False,
-        argument_hint=_hint(fields.get("argument-hint")),
-        model=text("model"),
-        context=text("context"),
-        agent=text("agent"),
-        version=text("version") or _text(metadata.get("version")),
-        homepage=text("homepage"),
-        when_to_use=text("when_to_use"),
-        effort=text("effort"),
-        shell=text("shell"),
-        paths=words(fields.get("paths")),
-        hooks=fields.get("hooks"),
-        keywords=_keywords(fields, metadata),
-        requirements=read_requirements(metadata) if metadata else NO_REQUIREMENTS,
-        extra={key: value for key, value in fields.items() if key not in _DECLARED},
-    )
+    declared: dict[str, Any] = {"name": "", "description": ""}
+    extra: dict[str, Value] = {}
+    for key, value in fields.items():
+        reader = _READERS.get(key)
+        if reader is None:
+            extra[key] = value
+        else:
+            attribute, read = reader
+            declared[attribute] = read(value)
+    if extra:
+        declared["extra"] = extra
+    metadata = declared.get("metadata")
+    if metadata:
+        declared["requirements"] = read_requirements(metadata)
+        if not declared.get("version"):
+            declared["version"] = _text(metadata.get("version"))
+    if extra or metadata:
+        declared["keywords"] = _keywords(extra, metadata or {})
+    return SkillManifest(**declared)
 
 
 def flag(value: Value) -> bool | None:
@@ -97,6 +86,22 @@ def _hint(value: Value) -> str | None:
     return _text(value)
 
 
+def _map(value: Value) -> Mapping[str, Value]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _required(value: Value) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _name(value: Value) -> str:
+    return normal_name(_required(value))
+
+
+def _as_written(value: Value) -> Value:
+    return value
+
+
 def _keywords(fields: Mapping[str, Value], metadata: Mapping[str, Value]) -> tuple[str, ...]:
     found: list[str] = []
     for holder in (fields, metadata):
@@ -107,3 +112,19 @@ def _keywords(fields: Mapping[str, Value], metadata: Mapping[str, Value]) -> tup
             elif isinstance(value, Sequence):
                 found.extend(item.strip() for item in value if isinstance(item, str))
     return tuple(dict.fromkeys(word for word in found if word))
+
+
+_SPECIAL_READERS: Mapping[str, Callable[[Value], object]] = {
+    "name": _name,
+    "description": _required,
+    "metadata": _map,
+    "allowed-tools": read_tools,
+    "disable-model-invocation": lambda value: flag(value) is True,
+    "user-invocable": lambda value: flag(value) is not False,
+    "argument-hint": _hint,
+    "paths": words,
+    "hooks": _as_written,
+}
+_READERS: Mapping[str, tuple[str, Callable[[Value], object]]] = {
+    key: (key.replace("-", "_"), _SPECIAL_READERS.get(key, _text)) for key in (*SPEC_FIELDS, *CLIENT_EXTENSIONS)
+}

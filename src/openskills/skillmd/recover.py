@@ -1,50 +1,73 @@
 """Front matter that is not YAML but that a person can read: an unquoted `: `, a description of several paragraphs.
 
 What the client guide asks for: take the value that broke the parser as text, and try again. We cut the front matter at
-its top-level keys, read each entry alone, and take the text of the entries that still fail. Every entry recovered is
-reported, with a fix that quotes the value.
+its top-level keys, read each entry alone, and take the text of the entries that still fail; an entry that holds
+indented pairs is cut in the same way, so that one bad value does not cost its neighbours their meaning. Every value
+recovered is reported, with a fix that quotes it.
 """
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from openskills.skillmd.manifest import CLIENT_EXTENSIONS, SPEC_FIELDS
-from openskills.skillmd.value import Value
-from openskills.skillmd.yamltree import YamlFault, read_tree
+from openskills.skillmd.limits import MAX_KEYS
+from openskills.skillmd.manifest import CLIENT_EXTENSIONS, SPEC_FIELDS, TEXT_EXTENSIONS
+from openskills.skillmd.quoting import quoted
+from openskills.skillmd.value import Value, ValuePath
+from openskills.skillmd.yamltree import Recorder, YamlFault, read_tree
 
 _KNOWN = frozenset((*SPEC_FIELDS, *CLIENT_EXTENSIONS))
-_KEY_LINE = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?=[ \t\r\n]|\Z)")
-_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+_TEXT_FIELDS = frozenset({"name", "description", "license", "compatibility", *TEXT_EXTENSIONS})
+_KEY = re.compile(r"([ ]*)([A-Za-z_][\w.-]*)[ \t]*:(?=[ \t\r\n]|\Z)")
+_LINES = re.compile(r"[^\r\n]+(?:\r\n|\r|\n|\Z)|\r\n|\r|\n")
+_BLOCK = re.compile(r"([|>])(?:[1-9][+-]?|[+-][1-9]?)?(?:\s+|\Z)")
+_ITEM = re.compile(r"-(?:[ \t]+|\Z)")
+_EMPTY_LINE = re.compile(r"[ \t]*(?:#[^\r\n]*)?[\r\n]")
+# Lines that say nothing to YAML. U+2028 and its like would end the comment there, a tab would be a fault.
+_NEUTRAL = re.compile(r" *(?:#[^\x85\u2028\u2029]*)?")
+# What a block scalar would not give back as it was written.
+_ODD = re.compile("[\t\x85\u2028\u2029\ufeff]")
+_MAX_LEVELS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One top-level field: its key, the offsets of its whole text and of its value, and its first line (from 0)."""
+    """One field: its key with the key's offset, the offsets of its whole text, and those of its value.
+
+    Blank lines and comments after the value belong to the entry but not to the value.
+    """
 
     key: str
+    key_start: int
     start: int
-    value_start: int
     end: int
-    line: int
+    value_start: int
+    value_end: int
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """An entry that was no YAML, and the value that its text stands for."""
+    """A value that was no YAML: the way to it, its entry, what its text stands for, and the YAML to write instead."""
 
+    path: ValuePath
     entry: Entry
-    value: str
+    value: Value
     replacement: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Recovery:
-    """Broken front matter, read entry by entry."""
+    """Broken front matter, read entry by entry.
 
-    fields: dict[str, Value]
-    entries: tuple[Entry, ...]
-    recovered: tuple[Recovered, ...]
+    `broken` has the starts of the entries that are no YAML by themselves, those that hold such entries included.
+    Duplicates are keys that stood twice, with the offset of the later one.
+    """
+
+    fields: dict[str, Value] = field(default_factory=dict[str, Value])
+    entries: list[tuple[ValuePath, Entry]] = field(default_factory=list[tuple[ValuePath, Entry]])
+    recovered: list[Recovered] = field(default_factory=list[Recovered])
+    duplicates: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    broken: set[int] = field(default_factory=set[int])
 
 
 def recover(front: str) -> Recovery | None:
@@ -52,48 +75,133 @@ def recover(front: str) -> Recovery | None:
 
     Raises `YamlFault` for what is refused rather than broken: aliases, tags, depth, size.
     """
-    entries = tuple(_entries(front))
-    if not entries:
-        return None
+    result = Recovery()
+    result.fields = _read_entries(front, 0, len(front), (), result)
+    return result if result.entries else None
+
+
+def record_entries(front: str, recovery: Recovery, record: Recorder) -> None:
+    """Tell where the recovered fields stand: exactly for those that are YAML by themselves, roughly for the others."""
+    for path, entry in recovery.entries:
+        record.key(path, entry.key_start, entry.key_start + len(entry.key), "")
+        if entry.start in recovery.broken:
+            raw = front[entry.value_start : entry.value_end]
+            record.value(path, entry.value_end - len(raw.lstrip()), entry.value_end, "")
+        else:
+            read_tree(front[entry.start : entry.end], _Shifted(record, path[:-1], entry.start))
+
+
+class _Shifted:
+    """A recorder for a piece of the front matter that begins at an offset, under a path."""
+
+    def __init__(self, record: Recorder, prefix: ValuePath, offset: int) -> None:
+        self._record = record
+        self._prefix = prefix
+        self._offset = offset
+
+    def key(self, path: ValuePath, start: int, end: int, style: str) -> None:
+        self._record.key((*self._prefix, *path), start + self._offset, end + self._offset, style)
+
+    def value(self, path: ValuePath, start: int, end: int, style: str) -> None:
+        self._record.value((*self._prefix, *path), start + self._offset, end + self._offset, style)
+
+    def close(self, path: ValuePath, end: int) -> None:
+        if path:
+            self._record.close((*self._prefix, *path), end + self._offset)
+
+
+def _read_entries(front: str, start: int, end: int, above: ValuePath, result: Recovery) -> dict[str, Value]:
     fields: dict[str, Value] = {}
-    recovered: list[Recovered] = []
-    for entry in entries:
+    for entry in _entries(front, start, end, top=not above):
+        path = (*above, entry.key)
+        result.entries.append((path, entry))
+        if len(result.entries) > MAX_KEYS:
+            raise YamlFault("yaml-keys", f"more than {MAX_KEYS:,} keys and items", entry.key_start)
         try:
-            fields.update(read_tree(front[entry.start : entry.end]).fields)
+            tree = read_tree(front[entry.start : entry.end])
         except YamlFault as fault:
             if fault.rule != "yaml-syntax":
-                raise YamlFault(fault.rule, fault.message, entry.line + fault.line, fault.column) from None
-            mended = _as_text(front, entry)
-            fields[entry.key] = mended.value
-            recovered.append(mended)
-    return Recovery(fields, entries, tuple(recovered))
+                raise YamlFault(fault.rule, fault.message, entry.start + fault.offset) from None
+            result.broken.add(entry.start)
+            found: dict[str, Value] = {entry.key: _mend(front, entry, path, result)}
+        else:
+            found = tree.fields
+            result.duplicates.extend((key, entry.start + offset) for key, offset in tree.duplicates)
+        result.duplicates.extend((key, entry.key_start) for key in found if key in fields)
+        fields.update(found)
+    return fields
 
 
-def _entries(front: str) -> Iterator[Entry]:
-    begun: tuple[str, int, int, int] | None = None
-    for line, match in enumerate(_LINES.finditer(front)):
-        text = match.group()
-        key = _KEY_LINE.match(text)
-        if key and _is_field(key.group(1)):
+def _mend(front: str, entry: Entry, path: ValuePath, result: Recovery) -> Value:
+    """The value of an entry that is no YAML: the pairs or items indented under it, or else its text."""
+    raw = front[entry.value_start : entry.value_end]
+    is_text = path[0] in _TEXT_FIELDS
+    if not is_text and _EMPTY_LINE.match(raw) and len(path) < _MAX_LEVELS:
+        pairs = _read_entries(front, entry.value_start, entry.value_end, path, result)
+        if pairs:
+            return pairs
+    value = _text(raw) if is_text else _items(raw) or _text(raw)
+    result.recovered.append(Recovered(path, entry, value, _written(value, raw, entry)))
+    return value
+
+
+def _entries(front: str, start: int, end: int, *, top: bool) -> Iterator[Entry]:
+    """Cut at the lines that begin a field: those that have a key and the indentation of the first one.
+
+    A block that begins with anything else has no entries.
+    """
+    begun: re.Match[str] | None = None
+    value_end = start
+    for line in _LINES.finditer(front, start, end):
+        text = line.group().rstrip("\r\n")
+        if _NEUTRAL.fullmatch(text):
+            continue
+        key = _KEY.match(front, line.start(), end)
+        if key and _begins_field(key, begun, top=top):
             if begun:
-                yield Entry(begun[0], begun[1], begun[2], match.start(), begun[3])
-            begun = (key.group(1), match.start(), match.start() + key.end(), line)
-        elif begun is None and text.strip() and not text.lstrip().startswith("#"):
+                yield _entry(begun, value_end, line.start())
+            begun = key
+        elif begun is None and text.strip():
             return
+        value_end = line.start() + len(text)
     if begun:
-        yield Entry(begun[0], begun[1], begun[2], len(front), begun[3])
+        yield _entry(begun, value_end, end)
 
 
-def _is_field(key: str) -> bool:
-    """Fields are lower case by every convention; `Keywords:` inside a description is prose."""
-    return key in _KNOWN or key == key.lower()
+def _begins_field(key: re.Match[str], begun: re.Match[str] | None, *, top: bool) -> bool:
+    indent, name = key.group(1, 2)
+    if begun is not None and len(indent) != len(begun.group(1)) and not (top and not indent):
+        return False
+    # Fields are lower case by every convention; `Keywords:` in the middle of a description is prose.
+    return not top or name in _KNOWN or name == name.lower()
 
 
-def _as_text(front: str, entry: Entry) -> Recovered:
-    raw = front[entry.value_start : entry.end]
-    lines = [line.strip() for line in raw.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
-    value = _unquoted(_folded(lines))
-    return Recovered(entry, value, _written(value))
+def _entry(key: re.Match[str], value_end: int, end: int) -> Entry:
+    value_start = key.end()
+    return Entry(key.group(2), key.start(2), key.start(), end, value_start, max(value_start, value_end))
+
+
+def _items(raw: str) -> list[str]:
+    """The items of a list whose indentation is wrong; none when not every line is an item."""
+    first, *lines = _stripped(raw)
+    written = [line for line in lines if line]
+    if first or not all(_ITEM.match(line) for line in written):
+        return []
+    return [_unquoted(_ITEM.sub("", line, count=1)) for line in written]
+
+
+def _text(raw: str) -> str:
+    lines = _stripped(raw)
+    # A block scalar that was indented wrongly keeps its indicator on the first line.
+    block = _BLOCK.match(lines[0])
+    if block is None:
+        return _unquoted(_folded(lines))
+    lines[0] = lines[0][block.end() :]
+    return "\n".join(lines).strip() if block.group(1) == "|" else _folded(lines)
+
+
+def _stripped(raw: str) -> list[str]:
+    return [line.strip() for line in raw.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
 
 
 def _folded(lines: list[str]) -> str:
@@ -109,14 +217,25 @@ def _folded(lines: list[str]) -> str:
 
 def _unquoted(text: str) -> str:
     """Without the quotes around the whole, which the author meant even though a quote inside broke them."""
-    if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'":
-        return text[1:-1].replace('\\"', '"') if text[0] == '"' else text[1:-1].replace("''", "'")
-    # A block scalar that was indented wrongly keeps its indicator on the first line.
-    return re.sub(r"\A[|>][+-]?(?:\s+|\Z)", "", text)
+    quote = text[:1]
+    if quote not in ('"', "'") or len(text) < 2:
+        return text
+    inner = text.find(quote, 1)
+    if inner == -1:
+        return text[1:].strip()
+    # In `"one" and "two"` the second quote closes; in `"say "hello" twice"` it opens; in `'don't'` it does neither.
+    closes = not text[inner - 1].isspace() and text[inner - 1] != "\\" and not text[inner + 1 : inner + 2].isalnum()
+    if text[-1] != quote or (closes and inner < len(text) - 1):
+        return text
+    return text[1:-1].replace('\\"', '"') if quote == '"' else text[1:-1].replace("''", "'")
 
 
-def _written(value: str) -> str:
-    """`value` as YAML that every parser reads back to the same text."""
-    if "\n" in value:
-        return " |-\n" + "\n".join(f"  {line}" for line in value.split("\n")) + "\n"
-    return ' "' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t") + '"\n'
+def _written(value: Value, raw: str, entry: Entry) -> str:
+    """A recovered value as YAML that every parser reads back to the same, with the line ends of what it replaces."""
+    line_end = "\r\n" if "\r\n" in raw else "\r" if "\r" in raw else "\n"
+    margin = line_end + " " * (entry.key_start - entry.start + 2)
+    if not isinstance(value, str):
+        return "".join(f"{margin}- {quoted(item)}" for item in value or () if isinstance(item, str))
+    if "\n" not in value or _ODD.search(value):
+        return f" {quoted(value)}"
+    return " |-" + "".join(margin + line if line else line_end for line in value.split("\n"))

@@ -18,6 +18,8 @@ def read_tools(value: Value) -> tuple[str, ...]:
 
 
 def _split(text: str) -> list[str]:
+    if "(" not in text:
+        return text.replace(",", " ").split()
     tools: list[str] = []
     depth = begin = 0
     for position, character in enumerate(text):

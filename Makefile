@@ -1,0 +1,69 @@
+# Every target works from a fresh clone: it makes .venv, installs what it needs, and does its work.
+# Options: PYTHON=/path/to/python3.12  ARGS="-k paths"  (ARGS goes to pytest, the demo or the benchmark)
+
+PY := .venv/bin/python
+ARGS ?=
+WORKERS ?= auto
+MAKEFLAGS += --no-print-directory
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench measure format constraints clean runtime dev peers \
+	check-lint check-format check-types check-layers check-architecture
+
+help: ## show this list
+	@echo "OpenSkill. Usage: make TARGET"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: runtime ## see what OpenSkill does, in half a minute
+	@$(PY) scripts/demo.py $(ARGS)
+
+test: dev ## run all tests
+	@scripts/system-packages.sh
+	@$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+check: check-lint check-format check-types check-layers check-architecture ## run every gate: style, types, layers, architecture
+
+check-lint: dev
+	@echo "→ ruff check"
+	@$(PY) -m ruff check --quiet
+
+check-format: dev
+	@echo "→ ruff format --check"
+	@$(PY) -m ruff format --check --quiet || { echo "not formatted; run: make format" >&2; $(PY) -m ruff format --check; exit 1; }
+
+check-types: dev
+	@echo "→ pyright (strict)"
+	@$(PY) -m pyright
+
+check-layers: dev
+	@echo "→ import-linter"
+	@.venv/bin/lint-imports --no-logo
+
+check-architecture: dev
+	@echo "→ architecture tests"
+	@$(PY) -m pytest -q tests/architecture
+
+bench: runtime peers ## compare our speed with other libraries
+	@$(PY) benchmarks/discovery.py $(ARGS)
+
+measure: dev ## report lengths of files and functions (no gate)
+	@$(PY) scripts/measure.py
+
+format: dev ## mend formatting and what ruff can mend
+	@$(PY) -m ruff check --fix --quiet || true
+	@$(PY) -m ruff format
+
+constraints: ## resolve all dependencies anew and write constraints.txt
+	@scripts/setup.sh constraints
+
+clean: ## remove everything that make made
+	rm -rf .venv .venv.unfinished .bench .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
+
+runtime:
+	@scripts/setup.sh runtime
+
+dev:
+	@scripts/setup.sh dev
+
+peers:
+	@scripts/setup.sh peers

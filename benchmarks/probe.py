@@ -1,0 +1,140 @@
+"""One measurement in one fresh process, printed as JSON: `probe.py NAME SKILLS-DIRECTORY`.
+
+Runs in our environment and in that of the peers; each function imports only the library that it measures, and times
+the work without that import.
+"""
+
+import gc
+import json
+import logging
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Measured = dict[str, Any]
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds that `work` took, and its result."""
+    gc.collect()
+    begin = time.perf_counter()
+    result = work()
+    return time.perf_counter() - begin, result
+
+
+def files_read(skills: Path) -> Measured:
+    """The floor: open and read every SKILL.md, whose paths are known."""
+    paths = [os.path.join(entry.path, "SKILL.md") for entry in os.scandir(skills)]
+
+    def work() -> int:
+        total = 0
+        for path in paths:
+            with open(path, "rb") as file:
+                total += len(file.read())
+        return total
+
+    seconds, size = timed(work)
+    return {"seconds": seconds, "bytes": size, "found": len(paths)}
+
+
+def bare(skills: Path) -> Measured:
+    """An interpreter that does nothing, for its memory."""
+    del skills
+    return {}
+
+
+def openskills_first(skills: Path) -> Measured:
+    """First discovery without any index, then an unchanged refresh, in one process."""
+    from openskills import Catalog, Settings
+
+    with tempfile.TemporaryDirectory() as cache:
+        settings = Settings.from_env({"HOME": cache, "PATH": os.defpath, "OPENSKILL_INDEX": "0"})
+        # The parser is loaded before the clock starts, as it is for the peers.
+        Catalog.from_paths(Path(__file__).parent.parent / "skills", settings=settings)
+        seconds, catalog = timed(lambda: Catalog.from_paths(skills, settings=settings))
+        refreshes = [timed(catalog.refresh)[0] for _ in range(5)]
+    return {"seconds": seconds, "refresh": min(refreshes), "found": len(catalog.skills) + len(catalog.snapshot.hidden)}
+
+
+def openskills_indexed(skills: Path) -> Measured:
+    """Discovery in a new process that finds the index of an earlier one; `PROBE_CACHE` says where."""
+    from openskills import Catalog, Settings
+
+    settings = Settings.from_env({"HOME": os.environ["PROBE_CACHE"], "PATH": os.defpath})
+    seconds, catalog = timed(lambda: Catalog.from_paths(skills, settings=settings))
+    return {"seconds": seconds, "found": len(catalog.skills) + len(catalog.snapshot.hidden)}
+
+
+def deepagents(skills: Path) -> Measured:
+    """What deepagents does before the first model call."""
+    from deepagents.backends import FilesystemBackend  # pyright: ignore
+    from deepagents.middleware.skills import SkillsMiddleware  # pyright: ignore
+
+    logging.disable(logging.CRITICAL)
+    backend: Any = FilesystemBackend(root_dir=str(skills), virtual_mode=False)
+    middleware: Any = SkillsMiddleware(backend=backend, sources=[str(skills)])
+    seconds, update = timed(lambda: middleware.before_agent({}, None, {}))
+    return {"seconds": seconds, "found": len(update["skills_metadata"])}
+
+
+def skills_ref(skills: Path) -> Measured:
+    """Validation with the reference library, skill by skill."""
+    from skills_ref import validate  # pyright: ignore
+
+    check: Any = validate
+    folders = [Path(entry.path) for entry in os.scandir(skills)]
+    seconds, found = timed(lambda: sum(1 for folder in folders if check(folder) is not None))
+    return {"seconds": seconds, "found": found}
+
+
+def openskills_keys(skills: Path) -> Measured:
+    """Front matter with 80 and with 4,000 keys."""
+    del skills
+    from openskills import parse
+
+    parse(_many_keys(10))
+    few = min(timed(lambda: parse(_many_keys(80)))[0] for _ in range(50))
+    many, result = min((timed(lambda: parse(_many_keys(4000))) for _ in range(10)), key=lambda pair: pair[0])
+    assert result.manifest is not None
+    assert len(result.manifest.metadata) == 4000
+    return {"few": few, "many": many}
+
+
+def skills_ref_keys(skills: Path) -> Measured:
+    """The same with the reference library."""
+    del skills
+    from skills_ref.parser import parse_frontmatter  # pyright: ignore
+
+    read: Any = parse_frontmatter
+    few = min(timed(lambda: read(_many_keys(80)))[0] for _ in range(3))
+    return {"few": few, "many": timed(lambda: read(_many_keys(4000)))[0]}
+
+
+def _many_keys(count: int) -> str:
+    keys = "".join(f"  key-{number:04d}: value {number:08d}\n" for number in range(count))
+    return f"---\nname: many\ndescription: Has many keys. Use when measuring.\nmetadata:\n{keys}---\nbody\n"
+
+
+PROBES: dict[str, Callable[[Path], Measured]] = {
+    probe.__name__: probe
+    for probe in (
+        files_read,
+        bare,
+        openskills_first,
+        openskills_indexed,
+        deepagents,
+        skills_ref,
+        openskills_keys,
+        skills_ref_keys,
+    )
+}
+
+if __name__ == "__main__":
+    answer = PROBES[sys.argv[1]](Path(sys.argv[2]))
+    answer["peak_kb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps(answer))

@@ -1,0 +1,93 @@
+"""The first minute with OpenSkill: make a skill, check it, break it, mend it, find it, show it to a model.
+
+Everything happens in a temporary directory. Each command is printed before it runs, so that you can type it yourself.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OPENSKILLS = Path(sys.executable).with_name("openskills")
+BROKEN = """\
+---
+name: Invoice_Reader
+description: Reads invoices: totals, dates and line items
+---
+# Invoices
+See [the field list](references/fields.md).
+"""
+
+
+def main() -> int:
+    """Run the demo; 0 when every command did what it should."""
+    with tempfile.TemporaryDirectory(prefix="openskills-demo-") as scratch:
+        return Demo(Path(scratch)).run()
+
+
+class Demo:
+    """A session at a terminal, in a directory with a copy of the skills of this repository."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.failures: list[str] = []
+        # Nothing of the person who runs the demo is read or written.
+        home = directory / "home"
+        home.mkdir()
+        own = {
+            "HOME": str(home),
+            "OPENSKILL_CACHE_DIR": str(home / "cache"),
+            "OPENSKILL_CONFIG_DIR": str(home / "conf"),
+        }
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(("OPENSKILL", "SKILLS_", "XDG"))
+        }
+        self.environment = {**kept, **own}
+
+    def run(self) -> int:
+        """All steps in order."""
+        shutil.copytree(ROOT / "skills", self.directory / "skills")
+        self.say("Make a skill. It is valid from the start.")
+        self.type("new", "meeting-notes", "--directory", "skills")
+        self.type("validate", "skills/meeting-notes")
+        self.say("A broken one: every fault with file, line and fix; the safe ones are mended for you.")
+        broken = self.directory / "skills" / "invoice-reader"
+        broken.mkdir()
+        (broken / "SKILL.md").write_text(BROKEN, "utf-8")
+        self.type("validate", "skills/invoice-reader", expect=1)
+        self.type("validate", "--fix", "skills/invoice-reader", expect=1)
+        self.say("Loading is lenient: one bad file never hides another skill.")
+        self.type("list", "skills")
+        self.type("info", "meeting-notes", "skills")
+        self.type("search", "notes of a meeting", "skills")
+        self.say("What a model sees: names and descriptions, until it asks for more.")
+        self.type("to-prompt", "skills/meeting-notes")
+        return self.end()
+
+    def say(self, text: str) -> None:
+        """Tell the person what comes next."""
+        print(f"\n# {text}", flush=True)
+
+    def type(self, *arguments: str, expect: int = 0) -> None:
+        """Print a command and run it; remember when it ends otherwise than expected."""
+        line = shlex.join(("openskills", *arguments))
+        print(f"\n$ {line}", flush=True)
+        done = subprocess.run([OPENSKILLS, *arguments], cwd=self.directory, env=self.environment, check=False)
+        if done.returncode != expect:
+            self.failures.append(f"`{line}` ended with {done.returncode} instead of {expect}")
+
+    def end(self) -> int:
+        """What to do next, or what went wrong."""
+        for failure in self.failures:
+            print(failure, file=sys.stderr)
+        if not self.failures:
+            print("\n# Next: `.venv/bin/openskills --help`, `make test`, docs/getting-started/")
+        return 1 if self.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

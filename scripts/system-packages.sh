@@ -1,0 +1,34 @@
+#!/bin/sh
+# The programs that tests use beyond Python, and the Debian package that has each.
+# As root on Debian the missing ones are installed; elsewhere they are named, and the tests that need them skip.
+# With CI=true a missing program is a failure.
+set -eu
+cd "$(dirname "$0")/.."
+
+# program:package, one per line. The only list: tests/conftest.py reads it too.
+list() {
+    cat <<'END'
+git:git
+END
+}
+
+if [ "${1:-}" = --list ]; then
+    list
+    exit
+fi
+
+missing=
+for entry in $(list); do
+    command -v "${entry%%:*}" >/dev/null || missing="$missing ${entry#*:}"
+done
+[ -n "$missing" ] || exit 0
+
+# shellcheck disable=SC2086  # one word per package
+if scripts/apt-install.sh $missing; then
+    exit 0
+fi
+if [ "${CI:-}" = true ]; then
+    echo "CI=true: a missing program is a failure" >&2
+    exit 1
+fi
+echo "tests that need them will be skipped"

@@ -1,0 +1,141 @@
+"""The catalog: where skills come from, which of them count, and how to stay up to date."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from openskills.catalog.changes import Changes, difference
+from openskills.catalog.discover import discover
+from openskills.catalog.fetch.sources import parse_source
+from openskills.catalog.index import load_index, save_index
+from openskills.catalog.progress import Progress, silent
+from openskills.catalog.root import Root, Source
+from openskills.catalog.scan import Found, Scan
+from openskills.catalog.search import Hit
+from openskills.catalog.skill import Skill
+from openskills.catalog.snapshot import Snapshot, assemble
+from openskills.catalog.visibility import Machine, hidden_reason
+from openskills.catalog.watch import Watcher
+from openskills.errors import SkillError
+from openskills.settings import Settings
+from openskills.skillmd.parse import manifest_of
+from openskills.skillmd.problem import Problem, Severity
+
+
+class Catalog:
+    """The skills of some sources. Of equal names the one from the later source counts; the other is reported.
+
+    Every read goes to one immutable snapshot, which `refresh` replaces in one step: threads that read meanwhile see
+    the old or the new state, never a mixture. Read `catalog.snapshot` once when several answers must fit together.
+    """
+
+    def __init__(
+        self, sources: Sequence[Source], settings: Settings | None = None, progress: Progress = silent
+    ) -> None:
+        self._sources = tuple(sources)
+        self._settings = settings or Settings.from_env()
+        self._progress = progress
+        self._scans: dict[Root, Scan] = {}
+        self._built: dict[str, tuple[Found, Skill]] = {}
+        self._refreshing = threading.Lock()
+        self.roots: tuple[Root, ...] = ()
+        self.snapshot = Snapshot()
+        self.refresh()
+
+    @classmethod
+    def from_paths(
+        cls,
+        *sources: str | os.PathLike[str],
+        settings: Settings | None = None,
+        progress: Progress = silent,
+    ) -> "Catalog":
+        """The skills in directories, archives, URLs, repositories and packages; later ones win.
+
+        Raises `InvalidArgument` for text that names no source. A source that cannot be reached is a problem of the
+        catalog and hides no other.
+        """
+        known = settings or Settings.from_env()
+        return cls([parse_source(source, known) for source in sources], known, progress)
+
+    @property
+    def skills(self) -> tuple[Skill, ...]:
+        """The skills that a model may see, sorted by name."""
+        return self.snapshot.skills
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that is wrong with the skills and the sources."""
+        return self.snapshot.problems
+
+    def get(self, name: str) -> Skill:
+        """The visible skill of this name. Raises `UnknownSkill`, which carries the nearest names."""
+        return self.snapshot.get(name)
+
+    def search(self, query: str, limit: int = 10) -> tuple[Hit, ...]:
+        """The visible skills that fit `query`, best first."""
+        return self.snapshot.search(query, limit)
+
+    def view(self, visible: Callable[[Skill], bool]) -> Snapshot:
+        """The skills for one run: those for which `visible` is false are as good as absent."""
+        return self.snapshot.view(visible)
+
+    def refresh(self) -> Changes:
+        """Fetch every source again and look at what changed on disk since the last time; nothing else is read."""
+        with self._refreshing:
+            before = self.snapshot
+            problems: list[Problem] = []
+            roots: list[Root] = []
+            for source in self._sources:
+                roots.extend(self._fetch(source, problems))
+            self._scans = {root: self._scan(root, problems) for root in roots}
+            self.roots = tuple(roots)
+            machine = Machine.here(self._settings)
+            found = tuple(self._skills(problems))
+            self.snapshot = assemble(found, lambda skill: hidden_reason(skill.manifest, machine), problems)
+            return difference(before, self.snapshot)
+
+    def watch(self, on_change: Callable[[Changes], None] | None = None) -> Watcher:
+        """Follow the disk in a thread until the returned watcher is closed; a context manager.
+
+        `on_change` is called in that thread after every refresh that changed something.
+        """
+        return Watcher(self, on_change)
+
+    def _fetch(self, source: Source, problems: list[Problem]) -> Sequence[Root]:
+        try:
+            fetched = source.fetch(self._progress)
+        except SkillError as error:
+            problems.append(Problem("source-unavailable", error.message, path=source.label))
+            return ()
+        problems.extend(fetched.problems)
+        return fetched.roots
+
+    def _scan(self, root: Root, problems: list[Problem]) -> Scan:
+        cache = self._settings.cache_dir if self._settings.index else None
+        known = self._scans.get(root) or (load_index(cache, root) if cache else None)
+        scan = discover(root, known, self._progress)
+        if cache and scan.changed:
+            try:
+                save_index(cache, root, scan)
+            except SkillError as error:
+                problems.append(Problem("index-unwritable", error.message, Severity.NOTE, path=str(cache)))
+        return scan
+
+    def _skills(self, problems: list[Problem]) -> Iterator[Skill]:
+        built: dict[str, tuple[Found, Skill]] = {}
+        for root, scan in self._scans.items():
+            problems.extend(scan.problems)
+            for directory, entry in scan.visited.items():
+                problems.extend(entry.problems)
+                if isinstance(entry, Found) and entry.fields is not None:
+                    skill = self._skill(root, directory, entry)
+                    built[directory] = (entry, skill)
+                    yield skill
+        self._built = built
+
+    def _skill(self, root: Root, directory: str, entry: Found) -> Skill:
+        before = self._built.get(directory)
+        if before is not None and before[0] is entry and before[1].source == root.label:
+            return before[1]
+        manifest = manifest_of(entry.fields or {})
+        return Skill(manifest, directory, root.label, entry.problems)

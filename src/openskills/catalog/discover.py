@@ -1,0 +1,179 @@
+"""A directory to the skills in it. What has not changed since the last look is not looked at again."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from openskills.catalog.progress import Progress, silent
+from openskills.catalog.resources import SKIPPED
+from openskills.catalog.root import Root
+from openskills.catalog.scan import Folder, Found, Scan
+from openskills.catalog.skillfile import SKILL_FILE, NoSkillFile, Stamp, read_skill_file, stamp_of
+from openskills.skillmd.decode import decode
+from openskills.skillmd.parse import parse
+from openskills.skillmd.problem import Problem, Severity, errors_in
+from openskills.skillmd.rules import MANIFEST_RULES, Subject, check, lenient
+from openskills.skillmd.value import Value
+
+MAX_DEPTH = 6
+"""How many levels of directories below a root are searched."""
+
+MAX_DIRECTORIES = 50_000
+"""How many directories below a root are searched."""
+
+_PROGRESS_EVERY = 256
+# Notes are for authors; those who load a skill have no use for them.
+_LOADING_RULES = tuple(rule for rule in MANIFEST_RULES if rule.severity is not Severity.NOTE)
+# A file changed in the same tick of the clock as we read it looks unchanged afterwards, so it is read again next time.
+_TICK_NS = 20_000_000
+
+
+@dataclass(slots=True)
+class _Place:
+    """A directory to visit: the path to show, the real path, and how deep it lies."""
+
+    path: str
+    real: str
+    depth: int
+
+
+def discover(root: Root, known: Scan | None = None, progress: Progress = silent) -> Scan:
+    """Search `root` for skills, taking over from `known` whatever is unchanged on disk.
+
+    Descends until a directory has a SKILL.md, skips version control, packages and virtual environments, follows links
+    to directories once each. Faults become problems of the directory they are in; nothing is raised.
+    """
+    return _Search(root, known or Scan(), progress).run()
+
+
+class _Search:
+    def __init__(self, root: Root, known: Scan, progress: Progress) -> None:
+        self._root = root
+        self._known = known.visited
+        self._progress = progress
+        self._visited: dict[str, Folder | Found] = {}
+        self._problems: list[Problem] = []
+        self._read = 0
+        self._fresh_after = time.time_ns() - _TICK_NS
+
+    def run(self) -> Scan:
+        top = os.path.abspath(self._root.path)
+        waiting = [_Place(top, os.path.realpath(top), 0)]
+        seen = {waiting[0].real}
+        while waiting:
+            place = waiting.pop()
+            if len(self._visited) >= MAX_DIRECTORIES:
+                self._problems.append(_too_many(top))
+                break
+            result = self._visit(place)
+            self._visited[place.path] = result
+            if isinstance(result, Folder):
+                waiting.extend(reversed([*self._below(place, result, seen)]))
+            if len(self._visited) % _PROGRESS_EVERY == 0:
+                self._progress("reading skills", len(self._visited), None)
+        gone = self._known.keys() - self._visited.keys()
+        return Scan(self._visited, tuple(self._problems), self._read + len(gone))
+
+    def _below(self, place: _Place, folder: Folder, seen: set[str]) -> Iterator[_Place]:
+        if place.depth >= MAX_DEPTH:
+            if folder.children:
+                self._problems.append(_too_deep(place.path))
+            return
+        for path, real in folder.children:
+            if real not in seen:
+                seen.add(real)
+                yield _Place(path, real, place.depth + 1)
+
+    def _visit(self, place: _Place) -> Folder | Found:
+        before = self._known.get(place.path)
+        if before is not None and before.stamp is not None and before.stamp == _stamp(place.path, before):
+            return before
+        self._read += 1
+        try:
+            return self._skill(place)
+        except NoSkillFile:
+            return self._folder(place)
+
+    def _skill(self, place: _Place) -> Found:
+        stamp, data, problem = read_skill_file(place.path)
+        if problem is None:
+            text, problem = decode(data)
+            if problem is None:
+                return Found(self._settled(stamp), *read_fields(text, place.path))
+        return Found(self._settled(stamp), None, (problem.at(f"{place.path}/{SKILL_FILE}"),))
+
+    def _folder(self, place: _Place) -> Folder:
+        problems: list[Problem] = []
+        try:
+            stamp = stamp_of(os.stat(place.path))
+            with os.scandir(place.path) as entries:
+                listing = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            problem = Problem("file-unreadable", f"the directory cannot be read: {error.strerror or error}")
+            return Folder(None, (), (problem.at(place.path),))
+        if any(entry.name == "pyvenv.cfg" for entry in listing):
+            return Folder(self._settled(stamp), ())
+        children: list[tuple[str, str]] = []
+        for entry in listing:
+            if entry.name.lower() == "skill.md":
+                problems.append(_wrong_case(entry))
+            elif entry.name not in SKIPPED:
+                children.extend(self._child(place, entry, problems))
+        return Folder(self._settled(stamp), tuple(children), tuple(problems))
+
+    def _child(self, place: _Place, entry: os.DirEntry[str], problems: list[Problem]) -> Iterator[tuple[str, str]]:
+        if entry.is_dir(follow_symlinks=False):
+            yield entry.path, f"{place.real}/{entry.name}"
+        elif entry.is_symlink() and entry.is_dir():
+            real = os.path.realpath(entry.path)
+            if self._root.follows(real):
+                yield entry.path, real
+            else:
+                message = "a link to a directory outside is not followed; put the folder itself there"
+                problems.append(Problem("link-not-followed", message, Severity.WARNING, path=entry.path))
+
+    def _settled(self, stamp: Stamp | None) -> Stamp | None:
+        return stamp if stamp is not None and max(stamp[0], stamp[1]) < self._fresh_after else None
+
+
+def read_fields(text: str, directory: str) -> tuple[Mapping[str, Value] | None, tuple[Problem, ...]]:
+    """The fields of a SKILL.md's text as a lenient reader takes them, or None, and what is wrong with them."""
+    parsed = parse(text)
+    path = f"{directory}/{SKILL_FILE}"
+    if parsed.manifest is None:
+        return None, tuple(problem.at(path) for problem in parsed.problems)
+    folder = os.path.basename(directory)
+    found = check(Subject(parsed, parsed.manifest, folder), _LOADING_RULES)
+    problems = [problem.at(path) for problem in lenient((*parsed.problems, *found))]
+    fields = parsed.front.fields
+    if not parsed.manifest.name:
+        # The client guide keeps a skill without a name; its folder has one.
+        fields = {**fields, "name": folder}
+        if not folder.isprintable():
+            message = f"there is no name, and the folder's name {folder!r} cannot stand in for it"
+            problems.append(Problem("name-unsafe", message, path=path))
+    usable = not errors_in(problems)
+    return (fields if usable else None), tuple(problems)
+
+
+def _stamp(path: str, before: Folder | Found) -> Stamp | None:
+    try:
+        return stamp_of(os.stat(f"{path}/{SKILL_FILE}" if isinstance(before, Found) else path))
+    except OSError:
+        return None
+
+
+def _wrong_case(entry: os.DirEntry[str]) -> Problem:
+    message = f"{entry.name} is not a skill; if it is meant to be one, rename it to {SKILL_FILE}"
+    return Problem("file-name", message, Severity.WARNING, path=entry.path)
+
+
+def _too_many(top: str) -> Problem:
+    message = f"more than {MAX_DIRECTORIES:,} directories; the rest was not searched, name a smaller folder"
+    return Problem("scan-limit", message, Severity.WARNING, path=top)
+
+
+def _too_deep(path: str) -> Problem:
+    message = f"directories more than {MAX_DEPTH} levels down were not searched; move skills up or name the folder"
+    return Problem("scan-limit", message, Severity.WARNING, path=path)

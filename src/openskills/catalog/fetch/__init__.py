@@ -1,0 +1,1 @@
+"""Sources of skills to local directories: archives, URLs, repositories, indexes, packages."""

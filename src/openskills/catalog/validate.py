@@ -1,0 +1,108 @@
+"""The strict attitude: everything that is wrong with a skill on disk, and mending what can be mended safely."""
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from openskills.catalog.discover import discover
+from openskills.catalog.progress import Progress, silent
+from openskills.catalog.resources import find_resources
+from openskills.catalog.root import Root
+from openskills.catalog.scan import Found
+from openskills.catalog.skillfile import SKILL_FILE, read_skill_text
+from openskills.errors import InvalidArgument
+from openskills.skillmd.mend import mend
+from openskills.skillmd.parse import parse
+from openskills.skillmd.problem import Problem, errors_in
+from openskills.skillmd.rules import Subject, check
+
+MAX_LINKED_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a strict reader says of one skill. `path` is its SKILL.md; `name` is None when none could be read."""
+
+    path: str
+    name: str | None
+    problems: tuple[Problem, ...]
+    fixed: tuple[Problem, ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        """No errors; warnings and notes do not count."""
+        return not errors_in(self.problems)
+
+
+def validate(path: str | os.PathLike[str]) -> Verdict:
+    """Judge the skill in a folder, or that of a SKILL.md. Faults are in the verdict; only a wrong path is raised."""
+    directory = _folder(Path(path))
+    return _judge(directory, *read_skill_text(str(directory)))
+
+
+def fix(path: str | os.PathLike[str]) -> Verdict:
+    """Apply the safe fixes to a skill's file and judge what is left; `fixed` says what was mended."""
+    directory = _folder(Path(path))
+    text, problem = read_skill_text(str(directory))
+    verdict = _judge(directory, text, problem)
+    if problem is not None:
+        return verdict
+    mended, fixed = mend(text, verdict.problems)
+    if mended != text:
+        _replace(directory / SKILL_FILE, mended)
+    return Verdict(verdict.path, *_named(directory, mended), fixed)
+
+
+def skills_below(paths: Iterable[str | os.PathLike[str]], progress: Progress = silent) -> Iterator[Path]:
+    """The folders to validate for paths as people give them: a skill, its file, or a directory with skills in it.
+
+    A directory without any skill stands for itself, so that its verdict says what is missing. Raises
+    `InvalidArgument` for a path that does not exist.
+    """
+    for path in paths:
+        folder = _folder(Path(path))
+        scan = discover(Root(folder, str(folder)), progress=progress)
+        found = [Path(directory) for directory, entry in scan.visited.items() if isinstance(entry, Found)]
+        yield from found or [folder]
+
+
+def _folder(path: Path) -> Path:
+    if not os.path.lexists(path):
+        raise InvalidArgument("path", f"{path} does not exist")
+    if path.name == SKILL_FILE or (path.name.lower() == SKILL_FILE.lower() and not path.is_dir()):
+        path = path.parent
+    if not path.is_dir():
+        raise InvalidArgument("path", f"{path} is neither a skill's folder nor a {SKILL_FILE}")
+    return Path(os.path.abspath(path))
+
+
+def _judge(directory: Path, text: str, problem: Problem | None) -> Verdict:
+    location = str(directory / SKILL_FILE)
+    if problem is not None:
+        return Verdict(location, None, (problem.at(location),))
+    return Verdict(location, *_named(directory, text))
+
+
+def _named(directory: Path, text: str) -> tuple[str | None, tuple[Problem, ...]]:
+    location = str(directory / SKILL_FILE)
+    parsed = parse(text)
+    found = parsed.problems
+    if parsed.manifest is not None:
+        resources = find_resources(str(directory))
+        files = {resource.path: resource.size for resource in resources}
+        found = (*found, *check(Subject(parsed, parsed.manifest, directory.name, files)))
+    name = (parsed.manifest.name or None) if parsed.manifest else None
+    ordered = sorted(found, key=lambda problem: (problem.line or 0, problem.column or 0))
+    return name, tuple(problem.at(location) for problem in ordered)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file whole or not at all, with the mode it had."""
+    mode = path.stat().st_mode & 0o777
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".mend-")
+    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+    os.chmod(temporary, mode)
+    os.replace(temporary, path)

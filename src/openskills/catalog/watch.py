@@ -1,0 +1,96 @@
+"""Following the disk: a thread that refreshes a catalog when something below its roots changes."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from openskills.catalog.changes import Changes
+from openskills.catalog.root import Root
+
+# Events of one editor save or one checkout come within this time and make one refresh.
+_GATHER_MS = 150
+_LOOK_FOR_NEW_ROOTS_MS = 1000
+
+
+class Watched(Protocol):
+    """What a watcher keeps up to date."""
+
+    @property
+    def roots(self) -> tuple[Root, ...]: ...
+
+    def refresh(self) -> Changes: ...
+
+
+class Watcher:
+    """Refreshes a catalog when its directories change, until it is closed. Use it in a `with` statement.
+
+    Roots that appear later are followed too. `error` holds what stopped the thread, if anything did.
+    """
+
+    def __init__(self, catalog: Watched, on_change: Callable[[Changes], None] | None = None) -> None:
+        self._catalog = catalog
+        self._on_change = on_change
+        self._stop = threading.Event()
+        self._started = threading.Event()
+        self.error: OSError | None = None
+        self._thread = threading.Thread(target=self._follow, name="openskills-watch", daemon=True)
+        self._thread.start()
+        self._started.wait()
+
+    def close(self) -> None:
+        """Stop following; returns when the thread has ended. Safe to call twice."""
+        self._stop.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _follow(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self._follow_paths(self._paths())
+        except OSError as error:
+            self.error = error
+        finally:
+            self._started.set()
+
+    def _follow_paths(self, paths: frozenset[Path]) -> None:
+        """Watch until the set of directories that exist differs from `paths`."""
+        from watchfiles import watch
+
+        if not paths:
+            self._started.set()
+            self._stop.wait(_LOOK_FOR_NEW_ROOTS_MS / 1000)
+            self._refresh()
+            return
+        for changes in watch(
+            *paths,
+            stop_event=self._stop,
+            step=50,
+            debounce=_GATHER_MS,
+            rust_timeout=_LOOK_FOR_NEW_ROOTS_MS,
+            yield_on_timeout=True,
+            raise_interrupt=False,
+        ):
+            self._started.set()
+            if changes:
+                self._refresh()
+            if self._paths() != paths:
+                self._refresh()
+                return
+
+    def _refresh(self) -> None:
+        changes = self._catalog.refresh()
+        if changes and self._on_change is not None:
+            self._on_change(changes)
+
+    def _paths(self) -> frozenset[Path]:
+        return frozenset(root.path for root in self._catalog.roots if root.watch and root.path.is_dir())

@@ -1,0 +1,205 @@
+"""Text to search terms: one spelling per letter, English words stemmed, Chinese as pairs of characters."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import combinations, islice
+from operator import add
+from unicodedata import normalize
+
+_STOP_WORDS = """
+a about an and any are as at be by can could do does for from get have help how i if in into is it its like me my
+need no not of on or our please s should so some t than that the their them then there these this those to use used
+uses using want was we what when where which who why will with would you your
+一个 一下 一些 以及 使用 可以 如何 帮我 怎么 怎样 我想 我要 时候 用于 需要 请问 这个 那个
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+"""Words that say little about what somebody looks for."""
+
+# Scripts written without spaces between words (and Korean, which glues particles to words): searched as pairs.
+_DENSE = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0eff\u1000-\u1049\u1780-\u17d3\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff"
+    "\u3105-\u312f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_RUN = re.compile(f"[{_DENSE}]+")
+_ASCII_WORD = re.compile("[a-z0-9]+")
+# Vowel signs of Indic and Semitic scripts belong to the word although they are no letters to `\w`.
+_WORD = re.compile("(?:[^\\W_]|[\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0966-\u0dff])+")
+_ACCENT = re.compile("[\u0300-\u036f]+")
+_HUMP = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_VOWEL = re.compile("[aeiouy]")
+_SHORT_WITH_E = re.compile("[^aeiou][aeiouy][^aeiouwxy]")
+_ENDINGS = ("ation", "ating", "ated", "ator", "ate", "ing", "ed")
+_NO_PLURALS = frozenset({"news", "series", "species"})
+
+
+def fold(text: str) -> str:
+    """One spelling for what reads the same: full-width forms, capitals and accents are taken away."""
+    if text.isascii():
+        return text.lower()
+    return normalize("NFKC", _ACCENT.sub("", normalize("NFKD", text)).casefold())
+
+
+def split_humps(text: str) -> str:
+    """`pdfTools` as `pdf Tools`, `PDFTools` as `PDF Tools`; other text as it is."""
+    return _HUMP.sub(" ", text if text.isascii() else normalize("NFKC", text))
+
+
+def pieces(folded: str) -> tuple[list[str], list[str]]:
+    """The words of a folded text, and its runs of characters of scripts that do not separate words."""
+    if folded.isascii():
+        return _ASCII_WORD.findall(folded), []
+    return _WORD.findall(_RUN.sub(" ", folded)), _RUN.findall(folded)
+
+
+def pairs(run: str) -> list[str]:
+    """Every character of a run together with the next one; the last character stands alone.
+
+    So each character starts exactly one of them, and a single character is found by the pairs that it starts.
+    """
+    return [*map(add, run, run[1:]), run[-1]]
+
+
+def name_words(name: str) -> list[str]:
+    """The words of a name, cut at `-`, `_`, spaces and humps, and what stood between separators, each once."""
+    words, runs = pieces(fold(split_humps(name)))
+    whole = pieces(fold(name))[0]
+    return list(dict.fromkeys([*words, *whole, *(pair for run in runs for pair in pairs(run))]))
+
+
+def squeeze(name: str) -> str:
+    """A name without its separators and capitals: `PDF tools`, `pdf_tools` and `pdfTools` are all `pdftools`."""
+    folded = fold(name)
+    return "".join(
+        _ASCII_WORD.findall(folded) if folded.isascii() else re.findall(f"{_WORD.pattern}|[{_DENSE}]+", folded)
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def stem(word: str) -> str:
+    """An English word without plural, -ing, -ed, -ate and -ation, `-ise` as `-ize`; any other word as it is."""
+    if len(word) < 4 or not (word.isascii() and word.isalpha()):
+        return word
+    if word.endswith("ysis"):
+        return word[:-4] + "yz"
+    word = _bare(_singular(word))
+    if len(word) > 4 and word.endswith("e"):
+        word = word[:-1]
+    return word[:-1] + "z" if len(word) > 5 and word.endswith(("is", "ys")) else word
+
+
+def _singular(word: str) -> str:
+    if word in _NO_PLURALS:
+        return word
+    if word.endswith(("ies", "ie")) and len(word) > 4:
+        return word.removesuffix("s")[:-2] + "y"
+    if word.endswith(("sses", "shes", "ches", "xes")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "sis")) else word
+
+
+def _bare(word: str) -> str:
+    if word.endswith(("ction", "ption", "ssion")):
+        return word[:-3]
+    ending = next((ending for ending in _ENDINGS if word.endswith(ending)), "")
+    rest = word.removesuffix(ending)
+    if not ending or len(rest) < 3 or word.endswith(("eed", "embed")) or not _VOWEL.search(rest):
+        return word
+    if ending not in ("ing", "ed"):
+        return rest
+    if rest[-1] == rest[-2] and rest[-1] not in "lsz":
+        return rest[:-1]
+    return rest + "e" if len(rest) == 3 and _SHORT_WITH_E.fullmatch(rest) else rest
+
+
+class Vocabulary:
+    """A fixed set of words that can be asked for by their beginning, or by a wrong spelling."""
+
+    # Letters that are looked at before two spellings are compared in full, and how many words are compared at most.
+    _STUB = 6
+    _CANDIDATES = 128
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._sorted = sorted(set(words))
+        # A lone word is kept without a tuple around it: nearly all stubs have only one, and there are many.
+        self._stubs: dict[str, str | tuple[str, ...]] = {}
+        for word in self._sorted:
+            for stub in _stubs(word[: self._STUB], tolerance(word)):
+                self._add(stub, word)
+
+    def _add(self, stub: str, word: str) -> None:
+        known = self._stubs.get(stub)
+        if known is None:
+            self._stubs[stub] = word
+        elif isinstance(known, str):
+            self._stubs[stub] = (known, word)
+        elif len(known) < self._CANDIDATES:
+            self._stubs[stub] = (*known, word)
+
+    def starting(self, prefix: str, limit: int) -> list[str]:
+        """Words that begin with `prefix`, in order, at most `limit`."""
+        start = bisect_left(self._sorted, prefix)
+        return [word for word in self._sorted[start : start + limit] if word.startswith(prefix)]
+
+    def nearest(self, word: str) -> list[tuple[int, str]]:
+        """The known words with the fewest edits to `word`, within the tolerance of each; none if it has no letters."""
+        if not tolerance(word):
+            return []
+        found = [(edits(word, other, tolerance(other)), other) for other in self._candidates(word)]
+        found = [(cost, other) for cost, other in found if cost <= tolerance(other) and _alike(word, other)]
+        best = min(found, default=(0, ""))[0]
+        return [(cost, other) for cost, other in found if cost == best]
+
+    def _candidates(self, word: str) -> list[str]:
+        found: dict[str, None] = {}
+        for stub in sorted(_stubs(word[: self._STUB], 2)):
+            known = self._stubs.get(stub, ())
+            found.update(dict.fromkeys((known,) if isinstance(known, str) else known))
+            if len(found) >= self._CANDIDATES:
+                break
+        return sorted(islice(found, self._CANDIDATES))
+
+
+def tolerance(word: str) -> int:
+    """How many edits still mean this word: one, two from 8 letters on, none for numbers and pairs of characters."""
+    if not 3 <= len(word) <= 64 or not word.isalpha() or _RUN.match(word):
+        return 0
+    return 2 if len(word) >= 8 else 1
+
+
+def edits(one: str, other: str, most: int) -> int:
+    """Insertions, deletions, replacements and swaps of neighbours between two words; `most + 1` if more than `most`."""
+    if abs(len(one) - len(other)) > most:
+        return most + 1
+    start = 0
+    while start < min(len(one), len(other)) and one[start] == other[start]:
+        start += 1
+    one, other = one[start:], other[start:]
+    while one and other and one[-1] == other[-1]:
+        one, other = one[:-1], other[:-1]
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one):
+        older, before, row = before, row, [i + 1]
+        for j, wanted in enumerate(other):
+            cost = min(before[j] + (letter != wanted), before[j + 1] + 1, row[j] + 1)
+            if i and j and letter == other[j - 1] and one[i - 1] == wanted:
+                cost = min(cost, older[j - 1] + 1)
+            row.append(cost)
+        if min(row) > most and min(before) > most:
+            return most + 1
+    return min(row[-1], most + 1)
+
+
+def _alike(word: str, known: str) -> bool:
+    # With three letters nearly every word is one edit from another; only swapped letters are surely a slip.
+    return len(known) > 3 or sorted(word) == sorted(known)
+
+
+def _stubs(word: str, depth: int) -> set[str]:
+    """The word, and what is left of it when up to `depth` letters are removed; nothing if `depth` is 0."""
+    found = {word} if depth else set[str]()
+    for count in range(1, depth + 1):
+        found.update("".join(left) for left in combinations(word, max(len(word) - count, 0)))
+    return found

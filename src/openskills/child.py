@@ -1,0 +1,112 @@
+"""The only module that starts child processes."""
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from openskills.errors import DeadlineExceeded, InvalidArgument, LimitExceeded
+
+_CHUNK = 65536
+_LOOK_AGAIN = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A command that ended by itself; a negative `returncode` is the signal that ended it."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
+def finish(
+    argv: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    cwd: Path,
+    timeout: float,
+    max_output: int,
+) -> Finished:
+    """Run a program to its end, without a shell, with no input and with `environment` only.
+
+    `max_output` bounds stdout and stderr together. Raises `DeadlineExceeded` after `timeout` seconds, `LimitExceeded`
+    for more output, `InvalidArgument` when the program cannot be started. Whatever the outcome, nothing that stayed
+    in the program's process group outlives the call, and a descendant that keeps a pipe open does not delay it.
+    """
+    deadline = time.monotonic() + timeout
+    process = _start(argv, environment, cwd)
+    try:
+        stdout, stderr = _drain(process, deadline, max_output)
+        process.wait(max(deadline - time.monotonic(), 0))
+    except (TimeoutError, subprocess.TimeoutExpired):
+        raise DeadlineExceeded(f"{argv[0]} did not end within {timeout:g} seconds and was stopped") from None
+    except OverflowError:
+        raise LimitExceeded(f"{argv[0]} wrote more than {max_output:,} bytes and was stopped") from None
+    finally:
+        _end(process)
+    return Finished(process.returncode, stdout, stderr)
+
+
+def _start(argv: Sequence[str], environment: Mapping[str, str], cwd: Path) -> subprocess.Popen[bytes]:
+    if not argv:
+        raise InvalidArgument("argv", "is empty; its first item is the program")
+    try:
+        return subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=dict(environment),
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        missing = f"the directory {cwd}" if not cwd.is_dir() else f"the program {argv[0]!r}"
+        raise InvalidArgument("argv", f"{missing} does not exist; install it or correct the path") from None
+    except (OSError, ValueError) as error:
+        raise InvalidArgument("argv", f"cannot start {argv[0]!r}: {error}") from None
+
+
+def _drain(process: subprocess.Popen[bytes], deadline: float, max_output: int) -> tuple[bytes, bytes]:
+    """Both outputs, up to the end of the pipes or of the process; raises TimeoutError or OverflowError."""
+    outputs = (bytearray(), bytearray())
+    with selectors.DefaultSelector() as selector:
+        for pipe, output in zip(_pipes(process), outputs, strict=True):
+            selector.register(pipe, selectors.EVENT_READ, output)
+        while selector.get_map():
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise TimeoutError
+            ready = selector.select(min(remaining, _LOOK_AGAIN))
+            for key, _ in ready:
+                chunk = os.read(key.fd, _CHUNK)
+                key.data.extend(chunk)
+                if not chunk:
+                    selector.unregister(key.fileobj)
+            if sum(map(len, outputs)) > max_output:
+                raise OverflowError
+            # The program is gone and the pipes are dry: only descendants hold them open.
+            if not ready and process.poll() is not None:
+                break
+    return bytes(outputs[0]), bytes(outputs[1])
+
+
+def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], ...]:
+    return tuple(pipe for pipe in (process.stdout, process.stderr) if pipe)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    # The child leads its own group, so what it left in the background goes with it. When nobody is left there is
+    # nothing to do; macOS says EPERM for a group of zombies.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in _pipes(process):
+        pipe.close()

@@ -1,0 +1,70 @@
+"""Asking a person whether the skills of a project may be used."""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from openskills.cli.output import plain, warn
+from openskills.cli.problems import shown_path
+from openskills.errors import LimitExceeded
+from openskills.settings import Settings
+
+if TYPE_CHECKING:
+    from openskills.catalog.skill import Skill
+    from openskills.catalog.snapshot import Snapshot
+    from openskills.catalog.standard import ProjectSource
+
+_MOST_NAMES = 30
+
+
+def ask_about(project: "ProjectSource", settings: Settings) -> None:
+    """Ask about a project's skills unless a decision is remembered; remember a yes. A no lasts for this command."""
+    if not project.places():
+        return
+    try:
+        digest = project.digest()
+    except LimitExceeded:
+        # Too much to agree to. The catalog reports it.
+        return
+    if project.store.trusts(project.project, digest):
+        return
+    warn("The project ", (shown_folder(project), "bold"), " brings skills that nobody has agreed to as they are now:")
+    show_names(everything_in(skills_of(project, settings)), warn)
+    if ask():
+        project.store.trust(project.project, digest)
+
+
+def skills_of(project: "ProjectSource", settings: Settings) -> "Snapshot":
+    """The skills of a project, trusted or not, for people to look at. Only front matter is read."""
+    from dataclasses import replace
+
+    from openskills.catalog.catalog import Catalog
+
+    return Catalog([replace(project, trusted=True)], settings).snapshot
+
+
+def everything_in(snapshot: "Snapshot") -> "list[Skill]":
+    """Visible and hidden skills, by name."""
+    hidden = [each.skill for each in snapshot.hidden.values()]
+    return sorted([*snapshot.skills, *hidden], key=lambda skill: skill.name)
+
+
+def ask() -> bool:
+    """Wait for an answer on the terminal; anything but yes is no."""
+    warn("Skills tell an agent what to do and may bring programs. Look at them before you agree.")
+    sys.stderr.write("Use the skills of this project? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def show_names(skills: "list[Skill]", write: Callable[..., None]) -> None:
+    """A line per skill, written with `say` or `warn`."""
+    for skill in skills[:_MOST_NAMES]:
+        write("  ", (plain(skill.name), "bold cyan"), f"  {shown_path(skill.directory)}")
+    if len(skills) > _MOST_NAMES:
+        write(f"  and {len(skills) - _MOST_NAMES:,} more")
+
+
+def shown_folder(project: "ProjectSource") -> str:
+    """The project's folder in full: whoever agrees must know to what."""
+    return plain(str(project.project))

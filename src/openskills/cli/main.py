@@ -1,0 +1,144 @@
+"""The door of the command line: every way a command can end becomes a message and an exit code here."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from openskills.cli import doctor, info, listing, new, properties, search, to_prompt, trust, validate
+from openskills.cli.output import say, warn
+from openskills.cli.quick import QuickCommand, QuickGroup
+from openskills.errors import InvalidArgument, SkillError
+from openskills.paths import printable
+from openskills.settings import Settings
+from openskills.version import __version__
+
+FAILED, USAGE, INTERNAL, INTERRUPTED = 1, 2, 70, 130
+"""Exit codes beside 0. 70 is EX_SOFTWARE of sysexits.h: a fault of ours, not of the input."""
+
+app = typer.Typer(
+    name="openskills",
+    cls=QuickGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        say(f"openskills {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def openskills(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Find, check and show Agent Skills: folders with a SKILL.md.
+
+    Examples:
+      openskills new pdf-tools              start a skill
+      openskills validate .                 check it
+      openskills list                       what agents would find here
+      openskills info pdf-tools             everything about one
+      openskills search "merge two pdfs"    find one by what it does
+
+    Exit codes: 0 done, 1 failed or something is invalid, 2 wrong usage or no such path, 70 a fault of this program.
+    """
+    del version
+
+
+for _name, _function in {
+    "list": listing.list_skills,
+    "info": info.info,
+    "search": search.search,
+    "validate": validate.validate,
+    "new": new.new,
+    "trust": trust.trust,
+    "doctor": doctor.doctor,
+    "read-properties": properties.read_properties,
+    "to-prompt": to_prompt.to_prompt,
+}.items():
+    app.command(_name, cls=QuickCommand)(_function)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line with these arguments (those of the process by default) and return its exit code."""
+    _make_printable()
+    debug = False
+    try:
+        settings = Settings.from_env()
+        debug = settings.debug
+        return _run(sys.argv[1:] if arguments is None else list(arguments), settings)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _nobody_reads()
+    except InvalidArgument as error:
+        return _failed(error.message, USAGE, debug)
+    except SkillError as error:
+        return _failed(error.message, FAILED, debug)
+    except OSError as error:
+        return _failed(f"{error.filename or 'the system'}: {error.strerror or error}", FAILED, debug)
+    except Exception as error:  # noqa: BLE001 - the door: nobody who types a command wants to see a traceback
+        summary = f"internal error: {type(error).__name__}: {error}; run with OPENSKILL_DEBUG=1 for the traceback"
+        return _failed(summary, INTERNAL, debug)
+
+
+def _run(arguments: list[str], settings: Settings) -> int:
+    try:
+        # Without standalone mode an exit comes back as its code, and errors come to us.
+        code = typer.main.get_command(app)(arguments, prog_name="openskills", standalone_mode=False, obj=settings)
+        sys.stdout.flush()
+    except typer.TyperException as error:
+        return _misused(error)
+    except typer.Abort:
+        return _failed("stopped: nobody answered", FAILED, debug=False)
+    except SystemExit as exit_:
+        # Typer and rich leave this way when the reader of a pipe has gone.
+        return _nobody_reads() if exit_.code == FAILED else int(exit_.code or 0)
+    return code if isinstance(code, int) else 0
+
+
+def _misused(error: typer.TyperException) -> int:
+    message = error.format_message()
+    # The help that is shown when there are no arguments arrives as an error without a message.
+    if message:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "openskills"
+        warn(("error", "bold red"), f": {printable(message)}")
+        warn(f"Try '{command} --help'.")
+    return error.exit_code
+
+
+def _failed(message: str, code: int, debug: bool) -> int:
+    if debug:
+        import traceback
+
+        traceback.print_exc()
+    prefix = () if code == INTERNAL else (("error", "bold red"), ": ")
+    warn(*prefix, printable(message))
+    return code
+
+
+def _nobody_reads() -> int:
+    # What is still in the buffer must go somewhere when the interpreter ends.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    return FAILED
+
+
+def _make_printable() -> None:
+    """A character that the terminal's encoding lacks is shown as an escape; it never ends the command."""
+    # Python has no stream where the shell closed one, as in `openskills list >&-`.
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")

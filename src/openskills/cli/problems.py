@@ -1,0 +1,66 @@
+"""Problems on the command line: one line each for people, one object each for programs."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from openskills.cli.output import Part, counted, plain, warn
+from openskills.paths import printable
+from openskills.skillmd.problem import Problem, Severity
+
+STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+_MOST_LINES = 50
+
+
+def shown_path(path: str) -> str:
+    """A path as people write it: relative when it lies below the current directory; nothing in it is invisible."""
+    if os.path.isabs(path):
+        inside = os.path.relpath(path)
+        path = path if inside == os.pardir or inside.startswith(os.pardir + os.sep) else inside
+    return printable(path)
+
+
+def problem_line(problem: Problem) -> list[Part]:
+    """`path:line:column: severity: message [rule]`, with what can be mended at the end."""
+    place = shown_path(problem.path) if problem.path else ""
+    if problem.line is not None:
+        place += f":{problem.line}:{problem.column or 1}"
+    parts: list[Part] = [(place, "bold"), ": "] if place else []
+    parts += [(problem.severity.value, STYLES[problem.severity]), f": {plain(problem.message)} "]
+    return [*parts, (f"[{problem.rule}]", "dim")]
+
+
+def problem_json(problem: Problem) -> dict[str, object]:
+    """The fields of a problem that programs rely on; `fix` is what a safe fix would do."""
+    return {
+        "rule": problem.rule,
+        "severity": problem.severity.value,
+        "line": problem.line,
+        "column": problem.column,
+        "message": problem.message,
+        "fix": problem.fix.title if problem.fix else None,
+    }
+
+
+def problem_json_with_path(problem: Problem) -> dict[str, object]:
+    """The same where problems of many files stand in one list."""
+    return {"path": problem.path, **problem_json(problem)}
+
+
+def count_by_severity(problems: Iterable[Problem]) -> str:
+    """`1 error, 2 warnings`; empty when there are none."""
+    counts = Counter(problem.severity for problem in problems)
+    return ", ".join(counted(counts[severity], severity.value) for severity in Severity if counts[severity])
+
+
+def report(problems: Sequence[Problem]) -> None:
+    """Problems beside the answer: a line each on stderr, the worst first, and how many there are."""
+    if not problems:
+        return
+    order = list(Severity)
+    ranked = sorted(problems, key=lambda problem: order.index(problem.severity))
+    for problem in ranked[:_MOST_LINES]:
+        warn(*problem_line(problem))
+    left = len(ranked) - _MOST_LINES
+    more = f"; {left:,} more not shown, --json has all" if left > 0 else ""
+    warn((f"{counted(len(problems), 'problem')} ({count_by_severity(problems)}){more}", "bold"))

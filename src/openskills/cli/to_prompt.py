@@ -1,0 +1,69 @@
+"""`openskills to-prompt`: skills as the XML block of the specification, as its reference tool prints it."""
+
+import html
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from openskills.cli.output import say_text
+from openskills.cli.progress import Waiting
+from openskills.cli.properties import complain, properties_of
+from openskills.errors import InvalidSkill
+from openskills.paths import printable
+
+# What XML 1.0 does not allow, a terminal obeys, or nobody can see: no description needs these.
+_UNSEEN = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\U000e0000-\U000e0fff]"
+)
+
+
+def to_prompt(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH", help="A skill's folder, its SKILL.md, or a directory of skills.")
+    ],
+) -> None:
+    """Print skills as <available_skills> XML for a system prompt.
+
+    Skills stand in the order given, each folder once. A skill that cannot be read is reported and left out; the others
+    are printed.
+
+    Examples:
+      openskills to-prompt skills/
+      openskills to-prompt skills/pdf-tools skills/brand-voice > prompt.xml
+
+    Exit codes: 0 done, 1 some skill cannot be read, 2 wrong usage or no such path.
+    """
+    entries: list[str] = []
+    failed = False
+    for folder in _folders(paths):
+        try:
+            entries.append(_entry(folder))
+        except InvalidSkill as error:
+            complain(error)
+            failed = True
+    say_text("\n".join(["<available_skills>", *entries, "</available_skills>"]))
+    if failed:
+        raise typer.Exit(1)
+
+
+def _folders(paths: Sequence[str]) -> list[Path]:
+    from openskills.catalog.validate import skills_below
+
+    with Waiting("looking for skills") as progress:
+        return list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in skills_below(paths, progress)))
+
+
+def _entry(folder: Path) -> str:
+    properties = properties_of(folder)
+    values = {
+        "name": _UNSEEN.sub("", str(properties["name"])),
+        "description": _UNSEEN.sub("", str(properties["description"])),
+        # Without a character it would be another path.
+        "location": _UNSEEN.sub(lambda unseen: printable(unseen[0]), str(folder / "SKILL.md")),
+    }
+    lines = [f"<{tag}>\n{html.escape(value)}\n</{tag}>" for tag, value in values.items()]
+    return "\n".join(["<skill>", *lines, "</skill>"])

@@ -1,0 +1,289 @@
+"""The list of available skills that a model sees, within a budget of tokens."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate
+from typing import NamedTuple
+from unicodedata import combining
+
+from openskills.catalog.skill import Skill
+from openskills.errors import InvalidArgument
+from openskills.prompt.escape import json_text, one_line, plain_name, xml_text
+from openskills.tokens import TokenCounter, estimate
+
+SHORTEST = 40
+"""No description is cut to fewer characters; below that, a name alone says as much."""
+
+
+class OverviewFormat(StrEnum):
+    """How the list is written: XML as in the specification, compact bullets, or one JSON object."""
+
+    XML = "xml"
+    BULLETS = "bullets"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The text for the prompt, what it costs, and the names of the skills that it does not show whole."""
+
+    text: str
+    tokens: int
+    shortened: tuple[str, ...] = ()
+    names_only: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+class _Entry(NamedTuple):
+    name: str
+    shown: str
+    description: str
+    location: str
+    pinned: bool
+
+
+class _Form(NamedTuple):
+    """What a renderer writes: skills with name, description and location, names alone, and what was left out."""
+
+    skills: Sequence[tuple[str, str, str]]
+    names: Sequence[str]
+    note: str
+
+
+def overview(
+    skills: Iterable[Skill],
+    format: OverviewFormat | str = OverviewFormat.XML,  # noqa: A002
+    budget_tokens: int | None = None,
+    *,
+    pinned: Collection[str] = (),
+    locations: bool = False,
+    count: TokenCounter = estimate,
+) -> Overview:
+    """Names and descriptions in order of name: the same bytes for the same skills, in whatever order they come.
+
+    With a budget it gives up as little as it must, in this order, and says in the text what it gave up:
+
+    1. Every description whole.
+    2. Descriptions shortened to one common length of at least 40 characters: the longest that fits, or one that
+       leaves less than a hundredth of the budget.
+    3. Names only, of all skills that are not pinned: no skill looks more useful than another because of its initial.
+    4. As many names as fit, in order, and a hint to use `skill_search` for the rest.
+
+    Skills named in `pinned` keep their whole description throughout; pinned names without a skill are ignored. If
+    nothing fits, not even the pinned skills and the hint, the form with the fewest tokens is returned: then `tokens`
+    is more than the budget. `tokens` is always `count(text)`. No skills give an empty text.
+
+    A name or description stays on its line and in its place whatever it contains; invisible characters are removed.
+    Raises `InvalidArgument` for an unknown format and for a budget that is not positive.
+    """
+    if budget_tokens is not None and budget_tokens <= 0:
+        raise InvalidArgument(
+            "budget_tokens", f"{budget_tokens} is not positive; give at least 1, or None for no limit"
+        )
+    composer = _Composer(_renderer(format), count)
+    always = frozenset(pinned)
+    entries = [
+        _Entry(
+            skill.name,
+            one_line(skill.name) or "?",
+            one_line(skill.description),
+            one_line(skill.location) if locations else "",
+            skill.name in always,
+        )
+        for skill in sorted(skills, key=lambda skill: (skill.name, skill.directory, skill.description))
+    ]
+    if not entries:
+        return Overview("", 0)
+    whole = composer.described(entries)
+    if budget_tokens is None or whole.tokens <= budget_tokens:
+        return whole
+    return _within(budget_tokens, entries, whole, composer)
+
+
+def shorten(text: str, limit: int) -> str:
+    """At most `limit` characters, cut after a sentence if one ends in the last quarter, else after a word."""
+    if len(text) <= limit:
+        return text
+    earliest = limit * 3 // 4
+    sentence = max([text.rfind(stop, earliest, limit - 1) for stop in (_STOPS[:3] if text.isascii() else _STOPS)])
+    if sentence >= 0:
+        return text[: sentence + 1] + (" …" if text[sentence].isascii() else "…")
+    end = limit - 1
+    while end > earliest and combining(text[end]):
+        end -= 1
+    # Chinese may be cut between any two characters, other text only at a space if there is one.
+    if text[end] != " " and text[end] < "\u2e80":
+        space = text.rfind(" ", limit // 2, end)
+        end = space if space >= 0 else end
+    return text[:end].rstrip(" ,;:-–—(、，：（") + "…"
+
+
+_STOPS = (". ", "! ", "? ", "。", "！", "？", "；")
+
+
+@dataclass(frozen=True, slots=True)
+class _Composer:
+    """Writes forms in one format and counts them with one counter."""
+
+    render: Callable[[_Form], str]
+    count: TokenCounter
+
+    def described(self, entries: Sequence[_Entry], limit: int | None = None) -> Overview:
+        """All entries with their descriptions, those that are not pinned cut to `limit`."""
+        shown: list[tuple[str, str, str]] = []
+        cut: list[str] = []
+        for name, label, description, location, pinned in entries:
+            text = description if limit is None or pinned else shorten(description, limit)
+            shown.append((label, text, location))
+            if text is not description:
+                cut.append(name)
+        return self._overview(_Form(shown, (), _note(len(cut), 0, 0)), shortened=tuple(cut))
+
+    def named(self, entries: Sequence[_Entry], most: int | None = None) -> Overview:
+        """The pinned entries whole, and the first `most` of the others by name."""
+        shown = [(entry.shown, entry.description, entry.location) for entry in entries if entry.pinned]
+        others = [entry for entry in entries if not entry.pinned]
+        named, left = others[:most], others[len(others) if most is None else most :]
+        form = _Form(shown, [entry.shown for entry in named], _note(0, len(named), len(left)))
+        return self._overview(
+            form, names_only=tuple(entry.name for entry in named), left_out=tuple(entry.name for entry in left)
+        )
+
+    def _overview(
+        self,
+        form: _Form,
+        shortened: tuple[str, ...] = (),
+        names_only: tuple[str, ...] = (),
+        left_out: tuple[str, ...] = (),
+    ) -> Overview:
+        text = self.render(form)
+        return Overview(text, self.count(text), shortened, names_only, left_out)
+
+
+def _within(budget: int, entries: Sequence[_Entry], whole: Overview, composer: _Composer) -> Overview:
+    shortest = composer.described(entries, SHORTEST)
+    if shortest.tokens <= budget:
+        lengths = [len(entry.description) for entry in entries if not entry.pinned]
+        span = _Span(SHORTEST, shortest, max(lengths), whole.tokens)
+        return _largest(budget, span, lambda limit: composer.described(entries, limit), _sum_of_cut(lengths))
+    names = composer.named(entries)
+    if names.tokens <= budget:
+        return names
+    hint = composer.named(entries, 0)
+    if hint.tokens <= budget:
+        span = _Span(0, hint, len(names.names_only), names.tokens)
+        return _largest(budget, span, lambda most: composer.named(entries, most), float)
+    return min((whole, shortest, names, hint), key=lambda form: form.tokens)
+
+
+class _Span(NamedTuple):
+    """A number whose form fits, and a larger one whose form has too many tokens."""
+
+    fits: int
+    form: Overview
+    too_much: int
+    tokens: int
+
+
+def _largest(budget: int, span: _Span, form: Callable[[int], Overview], size: Callable[[int], float]) -> Overview:
+    """The form of the largest number that fits, or of one that leaves less than a hundredth of the budget.
+
+    `size` grows about as the tokens do and costs nothing, so two or three forms are written instead of ten.
+    """
+    fits, best, too_much, tokens = span
+    tries = 0
+    while too_much - fits > 1 and best.tokens < 0.99 * budget:
+        tries += 1
+        # Where tokens do not follow the size, halving is sure to end soon; guessing is not.
+        share = (budget - best.tokens) / (tokens - best.tokens) if tries < 6 else 0.5
+        wanted = size(fits) + share * (size(too_much) - size(fits))
+        middle = fits + max(1, bisect_right(range(fits + 1, too_much), wanted, key=size))
+        candidate = form(middle)
+        if candidate.tokens <= budget:
+            fits, best = middle, candidate
+        else:
+            too_much, tokens = middle, candidate.tokens
+    return best
+
+
+def _sum_of_cut(lengths: Iterable[int]) -> Callable[[int], float]:
+    """How many characters are left when every length is cut to a limit, as a function of the limit."""
+    ordered = sorted(lengths)
+    sums = list(accumulate(ordered, initial=0))
+
+    def size(limit: int) -> float:
+        whole = bisect_right(ordered, limit)
+        return sums[whole] + (len(ordered) - whole) * limit
+
+    return size
+
+
+def _note(shortened: int, named: int, left_out: int) -> str:
+    parts: list[str] = []
+    if shortened:
+        parts.append(f"{shortened} {'description is' if shortened == 1 else 'descriptions are'} shortened.")
+    if named:
+        parts.append(f"{named} {'skill is' if named == 1 else 'skills are'} listed by name only.")
+    if left_out == 1:
+        parts.append("1 more skill is not listed; find it with skill_search.")
+    elif left_out:
+        parts.append(f"{left_out} more skills are not listed; find them with skill_search.")
+    return " ".join(parts)
+
+
+def _renderer(name: OverviewFormat | str) -> Callable[[_Form], str]:
+    try:
+        return _RENDERERS[OverviewFormat(name)]
+    except ValueError:
+        raise InvalidArgument("format", f"{name!r} is unknown; use one of {', '.join(OverviewFormat)}") from None
+
+
+def _xml(form: _Form) -> str:
+    lines = ["<available_skills>"]
+    for name, description, location in form.skills:
+        place = f"\n    <location>{xml_text(location)}</location>" if location else ""
+        lines.append(
+            f"  <skill>\n    <name>{xml_text(name)}</name>\n"
+            f"    <description>{xml_text(description)}</description>{place}\n  </skill>"
+        )
+    if form.names:
+        lines.append(f"  <more_skills>{xml_text(', '.join(map(plain_name, form.names)))}</more_skills>")
+    if form.note:
+        lines.append(f"  <note>{form.note}</note>")
+    lines.append("</available_skills>")
+    return "\n".join(lines)
+
+
+def _bullets(form: _Form) -> str:
+    lines = ["Available skills:"]
+    for name, description, location in form.skills:
+        place = f" ({location})" if location else ""
+        lines.append(f"- {plain_name(name)}{': ' if description else ''}{description}{place}")
+    if form.names:
+        lines.append(f"By name only: {', '.join(map(plain_name, form.names))}")
+    if form.note:
+        lines.append(f"Note: {form.note}")
+    return "\n".join(lines)
+
+
+def _json(form: _Form) -> str:
+    value: dict[str, object] = {
+        "available_skills": [
+            {"name": name, "description": text, "location": place} if place else {"name": name, "description": text}
+            for name, text, place in form.skills
+        ]
+    }
+    if form.names:
+        value["more_skills"] = list(form.names)
+    if form.note:
+        value["note"] = form.note
+    return json_text(value)
+
+
+_RENDERERS: dict[OverviewFormat, Callable[[_Form], str]] = {
+    OverviewFormat.XML: _xml,
+    OverviewFormat.BULLETS: _bullets,
+    OverviewFormat.JSON: _json,
+}

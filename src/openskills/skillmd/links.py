@@ -1,0 +1,163 @@
+"""The files that a Markdown text points at. One pass over its lines; code blocks are skipped."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_FENCE = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])?[ \t]*(`{3,}|~{3,})([^\n]*)")
+_BACKTICKS = re.compile(r"`+")
+_DEFINITION = re.compile(r" {0,3}\[(?!\^)[^\]\n]{1,200}\]:[ \t]*(?:<([^>\n]*)>|(\S+))")
+_CODE_PATH = re.compile(r"(?<![^\s\"'=])(?:\./)?((?:scripts|references|assets)/[\w./-]*\w\.\w{1,8})(?![^\s\"',;:)])")
+_PLACEHOLDER = re.compile(r"[{}<>$*|\[\]]|\.\.\.|…")
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_ESCAPE = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+_MAX_DESTINATION = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a text points at, as written, with the line and column (from 1) of the destination.
+
+    `code` says that it is a path in an inline code span, such as `scripts/run.py`, not a Markdown link.
+    """
+
+    destination: str
+    line: int
+    column: int
+    code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a link leads: a path from the skill's folder, or out of it."""
+
+    path: str
+    outside: bool = False
+
+
+def find_links(text: str) -> Iterator[Link]:
+    """Links, images, link definitions, and script, reference and asset paths in inline code, in order of lines.
+
+    Fenced code blocks and HTML comments are skipped. Linear in the length of the text.
+    """
+    fence = ""
+    for number, line in enumerate(_without_comments(text).split("\n"), 1):
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark.group(1).startswith(fence) and not mark.group(2).strip():
+                fence = ""
+        elif mark and "`" not in mark.group(2):
+            fence = mark.group(1)
+        else:
+            yield from _links_in_line(line, number)
+
+
+def target_of(destination: str, folder: str = "") -> Target | None:
+    """Where a destination leads from a file in `folder`; None for what is no file (a URL, an anchor)."""
+    text = destination.strip()
+    scheme = _SCHEME.match(text)
+    if _DRIVE.match(text) or text.startswith("~/") or (scheme and scheme.group(1).lower() == "file"):
+        return Target(text, outside=True)
+    if not text or text[0] in "#?" or text.startswith("//") or scheme or _PLACEHOLDER.search(text):
+        return None
+    path = _ESCAPE.sub(_decoded, text.partition("#")[0].partition("?")[0])
+    if path.startswith("/"):
+        return Target(path, outside=True)
+    parts = folder.split("/") if folder else []
+    for part in path.split("/"):
+        if part == "..":
+            if not parts:
+                return Target(path, outside=True)
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return Target("/".join(parts)) if parts else None
+
+
+def linked_files(text: str, folder: str = "") -> tuple[str, ...]:
+    """The paths from the skill's folder that a text in `folder` points at, each once, in the order they appear."""
+    targets = (target_of(link.destination, "" if link.code else folder) for link in find_links(text))
+    return tuple(dict.fromkeys(target.path for target in targets if target and not target.outside))
+
+
+def _without_comments(text: str) -> str:
+    """The text with HTML comments blanked out; every line and column stays where it was."""
+    pieces: list[str] = []
+    position = 0
+    while (start := text.find("<!--", position)) != -1 and (end := text.find("-->", start + 4)) != -1:
+        pieces.append(text[position:start])
+        pieces.append("\n".join(" " * len(line) for line in text[start : end + 3].split("\n")))
+        position = end + 3
+    return "".join((*pieces, text[position:])) if pieces else text
+
+
+def _links_in_line(line: str, number: int) -> Iterator[Link]:
+    if "`" in line:
+        spans = list(_code_spans(line))
+        for start, end in spans:
+            for match in _CODE_PATH.finditer(line, start, end):
+                yield Link(match.group(1), number, match.start(1) + 1, code=True)
+        line = _blanked(line, spans)
+    definition = _DEFINITION.match(line)
+    if definition:
+        group = 1 if definition.group(1) is not None else 2
+        yield Link(definition.group(group), number, definition.start(group) + 1)
+    position = line.find("](")
+    while position != -1:
+        found = _destination(line, position + 2)
+        if found:
+            yield Link(found[0], number, found[1] + 1)
+        position = line.find("](", position + 2)
+
+
+def _code_spans(line: str) -> Iterator[tuple[int, int]]:
+    """Start and end of the text inside backticks: a run of them is closed by the next run of the same length."""
+    runs = [(match.start(), match.end()) for match in _BACKTICKS.finditer(line)]
+    closing: dict[int, int] = {}
+    closed_by: list[int | None] = [None] * len(runs)
+    for index in range(len(runs) - 1, -1, -1):
+        length = runs[index][1] - runs[index][0]
+        closed_by[index] = closing.get(length)
+        closing[length] = index
+    index = 0
+    while index < len(runs):
+        partner = closed_by[index]
+        if partner is not None:
+            yield runs[index][1], runs[partner][0]
+        index = index + 1 if partner is None else partner + 1
+
+
+def _blanked(line: str, spans: list[tuple[int, int]]) -> str:
+    pieces: list[str] = []
+    position = 0
+    for start, end in spans:
+        pieces += (line[position:start], " " * (end - start))
+        position = end
+    return "".join((*pieces, line[position:]))
+
+
+def _destination(line: str, start: int) -> tuple[str, int] | None:
+    """The destination after `](` and its offset; None when the parenthesis is never closed."""
+    limit = min(len(line), start + _MAX_DESTINATION)
+    while start < limit and line[start] in " \t":
+        start += 1
+    if line.startswith("<", start):
+        end = line.find(">", start, limit)
+        return (line[start + 1 : end], start + 1) if end != -1 else None
+    depth = 0
+    for position in range(start, limit):
+        character = line[position]
+        if character in " \t":
+            return (line[start:position], start) if line.find(")", position, limit) != -1 else None
+        if character == "(":
+            depth += 1
+        elif character == ")":
+            if depth == 0:
+                return line[start:position], start
+            depth -= 1
+    return None
+
+
+def _decoded(match: re.Match[str]) -> str:
+    return bytes.fromhex(match.group().replace("%", "")).decode("utf-8", "replace")

@@ -1,0 +1,67 @@
+"""Applying the safe fixes to the text of a SKILL.md."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+
+from openskills.skillmd.problem import Edit, Problem
+
+_MAX_ROUNDS = 8
+
+
+def mend(text: str, problems: Iterable[Problem]) -> tuple[str, tuple[Problem, ...]]:
+    """Apply the fixes that these problems of `text` carry; the new text and the problems that are thereby mended.
+
+    A fix is applied whole or not at all: it is left out when one of its edits overlaps an edit already taken. Fixes
+    that want exactly the same edits count as one.
+    """
+    taken: list[Edit] = []
+    fixed: list[Problem] = []
+    for problem in problems:
+        edits = problem.fix.edits if problem.fix else ()
+        fresh = [edit for edit in edits if edit not in _near(taken, edit)]
+        if edits and not any(_overlaps(edit, other) for edit in fresh for other in _near(taken, edit)):
+            for edit in fresh:
+                taken.insert(bisect_left(taken, _order(edit), key=_order), edit)
+            fixed.append(problem)
+    return _applied(text, taken), tuple(fixed)
+
+
+def mend_until_settled(text: str, judge: Callable[[str], Iterable[Problem]]) -> tuple[str, tuple[Problem, ...]]:
+    """Judge and mend until nothing is left to mend: one fix may uncover, or have stood in the way of, another.
+
+    Doing it again to the result changes nothing.
+    """
+    fixed: list[Problem] = []
+    for _ in range(_MAX_ROUNDS):
+        mended, now = mend(text, judge(text))
+        if mended == text:
+            break
+        text = mended
+        fixed += now
+    return text, tuple(fixed)
+
+
+def _order(edit: Edit) -> tuple[int, int]:
+    return edit.start, edit.end
+
+
+def _near(taken: list[Edit], edit: Edit) -> list[Edit]:
+    """Those edits already taken that could touch this one: taken edits are in order and do not overlap."""
+    index = bisect_left(taken, _order(edit), key=_order)
+    end = bisect_left(taken, (edit.end + 1, 0), key=_order)
+    return taken[max(0, index - 1) : end]
+
+
+def _overlaps(edit: Edit, other: Edit) -> bool:
+    # An insertion at the edge of a replacement is in no conflict with it; two insertions at one place are.
+    same_place = edit.start == edit.end == other.start == other.end
+    return same_place or (edit.start < other.end and other.start < edit.end)
+
+
+def _applied(text: str, edits: list[Edit]) -> str:
+    pieces: list[str] = []
+    position = 0
+    for edit in edits:
+        pieces += (text[position : edit.start], edit.replacement)
+        position = edit.end
+    return "".join((*pieces, text[position:]))

@@ -1,0 +1,290 @@
+"""Repositories become folders: at the right commit, without .git, without running anything of theirs."""
+
+import base64
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from openskills.catalog.fetch.git import GitLimits, GitSource
+from openskills.catalog.fetch.git_address import parse_git
+from openskills.catalog.progress import silent
+from openskills.catalog.root import Fetched
+from openskills.child import finish
+from openskills.errors import DeadlineExceeded, ForbiddenPath, InvalidArgument, LimitExceeded, SourceUnavailable
+from openskills.settings import Settings
+from tests.catalog.fetch.archive_bytes import SKILL
+from tests.catalog.fetch.web_server import Web
+
+
+class Repository:
+    """A real repository that a test can change."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.path.mkdir(parents=True)
+        self.git("init", "--quiet", "--initial-branch=main")
+
+    @property
+    def url(self) -> str:
+        return f"git+file://{self.path}"
+
+    def git(self, *arguments: str) -> str:
+        who = {f"GIT_{role}_{what}": "x@example.org" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        environment = {"PATH": os.defpath, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", **who}
+        argv = ["git", "-c", "protocol.file.allow=always", *arguments]
+        done = finish(argv, environment=environment, cwd=self.path, timeout=60, max_output=1 << 20)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode().strip()
+
+    def commit(self, files: dict[str, bytes]) -> str:
+        for name, data in files.items():
+            path = self.path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message=x")
+        return self.git("rev-parse", "HEAD")
+
+    def hide(self) -> None:
+        """Make the repository unreachable."""
+        self.path.rename(self.path.with_name("hidden"))
+
+
+@pytest.fixture
+def repository(tmp_path: Path, require_program: Callable[[str], str]) -> Repository:
+    require_program("git")
+    return Repository(tmp_path / "remote" / "office-skills")
+
+
+def source(text: str, settings: Settings, limits: GitLimits | None = None) -> GitSource:
+    return GitSource(parse_git(text), settings, limits or GitLimits())
+
+
+def files(fetched: Fetched) -> dict[str, bytes]:
+    [root] = fetched.roots
+    return {str(path.relative_to(root.path)): path.read_bytes() for path in root.path.rglob("*") if path.is_file()}
+
+
+def test_the_head_arrives_without_git(repository: Repository, settings: Settings) -> None:
+    repository.commit({"hello/SKILL.md": SKILL, "README.md": b"x"})
+    (repository.path / "README.md").chmod(0o755)
+    repository.commit({})
+    fetched = source(repository.url, settings).fetch(silent)
+    assert files(fetched) == {"hello/SKILL.md": SKILL, "README.md": b"x"}
+    [root] = fetched.roots
+    assert (root.path.name, root.label, root.confine, root.watch) == (
+        "office-skills",
+        repository.url,
+        root.path,
+        False,
+    )
+    assert os.access(root.path / "README.md", os.X_OK)
+    assert fetched.problems == ()
+
+
+def test_a_repository_that_is_one_skill_gets_the_folder_name_of_the_skill(
+    repository: Repository, settings: Settings
+) -> None:
+    repository.commit({"SKILL.md": SKILL})
+    [root] = source(repository.url, settings).fetch(silent).roots
+    assert root.path.name == "hello"
+
+
+@pytest.mark.parametrize("ref", ["main", "v1", "v2", "feature/x"])
+def test_a_branch_or_a_tag_arrives(ref: str, repository: Repository, settings: Settings) -> None:
+    repository.commit({"a": b"v1"})
+    repository.git("tag", "v1")
+    repository.git("checkout", "--quiet", "-b", "feature/x")
+    repository.commit({"a": b"feature/x"})
+    repository.git("checkout", "--quiet", "main")
+    repository.commit({"a": b"v2"})
+    repository.git("tag", "--annotate", "--message=x", "v2")
+    repository.commit({"a": b"main"})
+    assert files(source(f"{repository.url}@{ref}", settings).fetch(silent)) == {"a": ref.encode()}
+
+
+def test_a_commit_arrives_and_is_never_asked_for_again(repository: Repository, settings: Settings) -> None:
+    commit = repository.commit({"a": b"1"})
+    repository.commit({"a": b"2"})
+    pinned = source(f"{repository.url}@{commit}", settings)
+    assert files(pinned.fetch(silent)) == {"a": b"1"}
+    repository.hide()
+    again = source(f"{repository.url}@{commit}", settings).fetch(silent)
+    assert (files(again), again.problems) == ({"a": b"1"}, ())
+
+
+def test_a_refresh_brings_a_new_commit_and_keeps_the_one_before(repository: Repository, settings: Settings) -> None:
+    fetches: list[Fetched] = []
+    branch = source(f"{repository.url}@main", settings)
+    for number in range(3):
+        repository.commit({"a": b"%d" % number})
+        fetches.append(branch.fetch(silent))
+    assert files(fetches[2]) == {"a": b"2"}
+    assert [fetched.roots[0].path.exists() for fetched in fetches] == [False, True, True]
+
+
+def test_an_unchanged_branch_is_not_fetched_again(repository: Repository, settings: Settings) -> None:
+    repository.commit({"a": b"1"})
+    branch = source(repository.url, settings)
+    [root] = branch.fetch(silent).roots
+    inode = root.path.stat().st_ino
+    (root.path / "mark").write_text("still the same folder")
+    assert branch.fetch(silent).roots[0].path.stat().st_ino == inode
+    assert (root.path / "mark").exists()
+
+
+def test_without_a_server_the_commit_from_before_is_used_and_said_so(
+    repository: Repository, settings: Settings
+) -> None:
+    commit = repository.commit({"a": b"1"})
+    source(repository.url, settings).fetch(silent)
+    repository.hide()
+    fetched = source(repository.url, settings).fetch(silent)
+    assert files(fetched) == {"a": b"1"}
+    [problem] = fetched.problems
+    assert problem.rule == "source-stale"
+    assert f"commit {commit[:12]} from before is used" in problem.message
+
+
+def test_a_subdirectory_is_all_that_arrives(repository: Repository, settings: Settings) -> None:
+    repository.commit({"a b/skills/x/SKILL.md": SKILL, "big": bytes(5000)})
+    limits = GitLimits(size=4000)
+    fetched = source(f"{repository.url}#subdirectory=a%20b/skills", settings, limits).fetch(silent)
+    assert files(fetched) == {"x/SKILL.md": SKILL}
+    tree = fetched.roots[0].confine
+    assert tree
+    assert [path.name for path in tree.iterdir()] == ["a b"]
+
+
+@pytest.mark.parametrize(("path", "error"), [("nowhere", InvalidArgument), ("file", InvalidArgument)])
+def test_a_subdirectory_that_is_none_is_refused(
+    path: str, error: type[Exception], repository: Repository, settings: Settings
+) -> None:
+    repository.commit({"file": b"x"})
+    with pytest.raises(error, match=f"subdirectory: .*#subdirectory={path}"):
+        source(f"{repository.url}#subdirectory={path}", settings).fetch(silent)
+
+
+def test_a_subdirectory_that_is_a_link_out_is_refused(repository: Repository, settings: Settings) -> None:
+    (repository.path / "link").symlink_to("/etc")
+    repository.commit({})
+    with pytest.raises(ForbiddenPath, match="leads out"):
+        source(f"{repository.url}#subdirectory=link", settings).fetch(silent)
+
+
+def test_links_arrive_as_links_and_the_root_confines_them(repository: Repository, settings: Settings) -> None:
+    (repository.path / "out").symlink_to("/etc")
+    (repository.path / "in").symlink_to("skills")
+    repository.commit({"skills/a/SKILL.md": SKILL})
+    [root] = source(repository.url, settings).fetch(silent).roots
+    assert not root.follows(os.path.realpath(root.path / "out"))
+    assert root.follows(os.path.realpath(root.path / "in"))
+
+
+def test_neither_hooks_nor_filters_nor_submodules_run(
+    repository: Repository, settings: Settings, tmp_path: Path
+) -> None:
+    settings.home.mkdir()
+    mark = tmp_path / "ran"
+    config = f'[filter "evil"]\n\tsmudge = touch {mark}\n[core]\n\thooksPath = {tmp_path / "hooks"}\n'
+    (settings.home / ".gitconfig").write_text(config)
+    (tmp_path / "hooks").mkdir()
+    for name in ("post-checkout", "reference-transaction"):
+        hook = tmp_path / "hooks" / name
+        hook.write_text(f"#!/bin/sh\ntouch {mark}\n")
+        hook.chmod(0o755)
+    other = Repository(tmp_path / "remote" / "other")
+    other.commit({"SKILL.md": SKILL})
+    repository.git("submodule", "--quiet", "add", f"file://{other.path}", "sub")
+    repository.commit({"a": b"1", ".gitattributes": b"a filter=evil\n"})
+    fetched = files(source(repository.url, settings).fetch(silent))
+    assert fetched["a"] == b"1"
+    assert "sub/SKILL.md" not in fetched
+    assert not mark.exists()
+
+
+def test_too_many_files_or_bytes_are_refused_before_they_are_written(
+    repository: Repository, settings: Settings
+) -> None:
+    repository.commit({"a": bytes(3000), "b": bytes(3000)})
+    with pytest.raises(LimitExceeded, match="holds more than 5,000 bytes"):
+        source(repository.url, settings, GitLimits(size=5000)).fetch(silent)
+    with pytest.raises(LimitExceeded, match="holds more than 1 files"):
+        source(repository.url, settings, GitLimits(files=1)).fetch(silent)
+    assert not list(settings.skills_cache_dir.rglob("a"))
+
+
+def test_a_tree_that_repeats_itself_does_not_explode(repository: Repository, settings: Settings) -> None:
+    repository.commit({"leaf": b"x"})
+    tree = repository.git("rev-parse", "HEAD^{tree}")
+    for _ in range(7):
+        listing = "".join(f"040000 tree {tree}\td{number}\n" for number in range(10))
+        (repository.path / "listing").write_text(listing)
+        # mktree reads standard input, which is closed: let the shell open the file.
+        tree = repository.git("-c", "alias.make=!git mktree < listing", "make")
+    commit = repository.git("commit-tree", tree, "-m", "bomb")
+    repository.git("update-ref", "refs/heads/bomb", commit)
+    with pytest.raises(LimitExceeded, match="has too many files"):
+        source(f"{repository.url}@bomb", settings).fetch(silent)
+
+
+def test_an_unknown_ref_is_named(repository: Repository, settings: Settings) -> None:
+    commit = repository.commit({"a": b"1"})
+    for ref in ("nope", commit[:10]):
+        with pytest.raises(SourceUnavailable, match=f"no branch or tag called '{ref}'; a commit needs all its 40"):
+            source(f"{repository.url}@{ref}", settings).fetch(silent)
+
+
+def test_a_missing_commit_and_an_empty_repository_are_named(repository: Repository, settings: Settings) -> None:
+    with pytest.raises(SourceUnavailable, match="the repository has no commit yet"):
+        source(repository.url, settings).fetch(silent)
+    repository.commit({"a": b"1"})
+    with pytest.raises(SourceUnavailable, match="git fetch failed: "):
+        source(f"{repository.url}@{'0' * 40}", settings).fetch(silent)
+
+
+def test_a_missing_repository_is_named_and_nothing_is_left(settings: Settings, tmp_path: Path) -> None:
+    url = f"git+file://{tmp_path}/nowhere"
+    with pytest.raises(SourceUnavailable, match=r"nowhere: git ls-remote failed: fatal: .*nowhere"):
+        source(url, settings).fetch(silent)
+
+
+def test_missing_git_says_what_to_install(tmp_path: Path) -> None:
+    settings = Settings.from_env({"HOME": str(tmp_path), "PATH": str(tmp_path)})
+    with pytest.raises(SourceUnavailable, match="needs git, which is not installed; on Debian: apt-get install git"):
+        source("git+https://example.org/a.git", settings).fetch(silent)
+
+
+def test_git_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
+    (tmp_path / "git").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "git").chmod(0o755)
+    settings = Settings.from_env({"HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.defpath}"})
+    with pytest.raises(DeadlineExceeded, match=r"git ls-remote took longer than 0\.2 seconds"):
+        source("git+https://example.org/a.git", settings, GitLimits(ask=0.2)).fetch(silent)
+
+
+def test_git_sees_only_what_it_needs_and_no_password_among_its_arguments(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    (tmp_path / "git").write_text(f'#!/bin/sh\n{{ env; echo "ARGS $*"; }} > {seen}\nexit 1\n')
+    (tmp_path / "git").chmod(0o755)
+    environment = {"HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.defpath}", "SECRET": "x", "https_proxy": "http://p"}
+    git = source("git+https://me:hunter2@example.org/a.git", Settings.from_env(environment))
+    with pytest.raises(SourceUnavailable, match="it gave no reason") as caught:
+        git.fetch(silent)
+    text = seen.read_text()
+    assert "SECRET" not in text
+    assert "https_proxy=http://p" in text
+    assert "hunter2" not in text
+    assert base64.b64encode(b"me:hunter2").decode() in text.partition("ARGS")[0]
+    assert "hunter2" not in str(caught.value) + git.label
+
+
+def test_a_server_without_git_is_an_error_and_never_a_prompt(
+    web: Web, settings: Settings, require_program: Callable[[str], str]
+) -> None:
+    require_program("git")
+    port = web.url.rpartition(":")[2]
+    with pytest.raises(SourceUnavailable, match="git ls-remote failed"):
+        source(f"git+https://127.0.0.1:{port}/a.git", settings).fetch(silent)

@@ -1,0 +1,115 @@
+"""What users write is understood, and what is not understood is said with what is."""
+
+from pathlib import Path
+
+import pytest
+
+from openskills.catalog.fetch.git import GitSource
+from openskills.catalog.fetch.local import LocalSource
+from openskills.catalog.fetch.packages import PackageSource, PackagesSource
+from openskills.catalog.fetch.sources import Root, parse_source
+from openskills.catalog.fetch.web import WebSource
+from openskills.catalog.progress import silent
+from openskills.errors import InvalidArgument, InvalidSkill
+from openskills.settings import Settings
+from tests.catalog.fetch.archive_bytes import SKILL, zip_of
+from tests.catalog.fetch.web_server import Page, Web
+
+PIN = "ab" * 32
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "label"),
+    [
+        ("skills", LocalSource, "skills"),
+        ("./a/SKILL.md", LocalSource, "./a/SKILL.md"),
+        ("~/skills", LocalSource, "~/skills"),
+        ("a.zip", LocalSource, "a.zip"),
+        (f"a.zip#sha256={PIN}", LocalSource, "a.zip"),
+        ("C#/skills", LocalSource, "C#/skills"),
+        ("odd:name", LocalSource, "odd:name"),
+        ("file:///srv/my%20skills", LocalSource, "/srv/my skills"),
+        ("https://h.org", WebSource, "https://h.org"),
+        ("HTTPS://h.org/a", WebSource, "https://h.org/a"),
+        ("http://me:pw@h.org/a.zip#sha256=" + PIN, WebSource, "http://h.org/a.zip"),
+        ("https://h.org/.well-known/agent-skills/index.json", WebSource, None),
+        ("https://h.org/r.git", GitSource, "git+https://h.org/r.git"),
+        ("git+ssh://git@h.org/r", GitSource, "git+ssh://h.org/r"),
+        ("git@h.org:a/b.git", GitSource, None),
+        ("package:typer", PackageSource, "package:typer"),
+        ("packages:", PackagesSource, "packages:"),
+    ],
+)
+def test_every_form_is_understood(text: str, kind: type, label: str | None, settings: Settings) -> None:
+    source = parse_source(text, settings)
+    assert type(source) is kind
+    assert label is None or source.label == label
+
+
+@pytest.mark.parametrize("text", ["s3://bucket/x", "ftp://h.org/a.zip", "svn+ssh://h/x", "", "  ", "a\0b"])
+def test_what_is_not_understood_is_answered_with_what_is(text: str, settings: Settings) -> None:
+    with pytest.raises(InvalidArgument, match=r"source: .*understood are a folder, .*git\+https://.*packages:"):
+        parse_source(text, settings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a.zip#sha256=12",
+        f"https://h.org/a.zip#sha256={PIN}0",
+        "https://",
+        "https://[::1",
+        "file://host/x",
+        "file://",
+        "https://h.org/a b",
+        "package:",
+    ],
+)
+def test_a_broken_source_is_refused(text: str, settings: Settings) -> None:
+    with pytest.raises(InvalidArgument, match="source: "):
+        parse_source(text, settings)
+
+
+def test_an_error_never_shows_a_password(settings: Settings) -> None:
+    for text in ("ftp://me:hunter2@h.org/", "https://me:hunter2@/", "git+https://me:hunter2@h.org/r.git@-x"):
+        with pytest.raises(InvalidArgument) as caught:
+            parse_source(text, settings)
+        assert "hunter2" not in str(caught.value)
+
+
+def test_a_path_object_is_a_path_whatever_it_looks_like(tmp_path: Path, settings: Settings) -> None:
+    odd = tmp_path / "git+https:" / "x"
+    odd.mkdir(parents=True)
+    assert parse_source(odd, settings).fetch(silent).roots == (Root(odd, str(odd)),)
+
+
+def test_the_home_of_the_settings_counts(settings: Settings) -> None:
+    (settings.home / "skills").mkdir(parents=True)
+    for text in ("~", "~/skills"):
+        [root] = parse_source(text, settings).fetch(silent).roots
+        assert root.path == settings.home / text[2:]
+
+
+def test_a_relative_path_means_the_directory_of_now(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "skills").mkdir()
+    monkeypatch.chdir(tmp_path)
+    source = parse_source("skills", settings)
+    monkeypatch.chdir("/")
+    assert source.fetch(silent).roots == (Root(tmp_path / "skills", "skills"),)
+
+
+def test_a_pin_on_a_file_is_checked(tmp_path: Path, settings: Settings) -> None:
+    (tmp_path / "a.zip").write_bytes(zip_of({"a/SKILL.md": SKILL}))
+    with pytest.raises(InvalidSkill, match="was expected"):
+        parse_source(f"file://{tmp_path}/a.zip#sha256={PIN}", settings).fetch(silent)
+
+
+def test_everything_fetched_lies_in_the_cache_of_the_settings(tmp_path: Path, web: Web) -> None:
+    web.pages["/a.zip"] = Page(zip_of({"a/SKILL.md": SKILL}))
+    settings = Settings.from_env({"HOME": str(tmp_path), "SKILLS_CACHE_DIR": str(tmp_path / "mine")})
+    [root] = parse_source(f"{web.url}/a.zip", settings).fetch(silent).roots
+    assert root.path.is_relative_to(tmp_path / "mine")
+    assert {path.name for path in tmp_path.iterdir()} == {"mine"}
+    assert (tmp_path / "mine").stat().st_mode & 0o777 == 0o700

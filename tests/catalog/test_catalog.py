@@ -1,0 +1,158 @@
+"""A catalog finds, ranks and refreshes skills from several sources, and readers never see half a refresh."""
+
+import sys
+import threading
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from openskills.catalog.catalog import Catalog
+from openskills.errors import InvalidArgument, UnknownSkill
+from openskills.settings import Settings
+
+WriteSkill = Callable[..., Path]
+
+
+def names(catalog: Catalog) -> list[str]:
+    return [skill.name for skill in catalog.skills]
+
+
+def test_the_example_of_the_documentation_works(tmp_path: Path, settings: Settings, write_skill: WriteSkill) -> None:
+    folder = write_skill("pdf-tools", "Merge, split and fill PDF files. Use when the user mentions PDF.")
+    write_skill("csv-tools", "Clean and join CSV tables. Use when the user mentions CSV.")
+    archive = tmp_path / "more.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("extra/SKILL.md", "---\nname: extra\ndescription: More. Use when asked.\n---\nBody")
+    catalog = Catalog.from_paths(tmp_path / "skills", archive, settings=settings)
+    assert names(catalog) == ["csv-tools", "extra", "pdf-tools"]
+    assert catalog.problems == ()
+    assert catalog.get("pdf-tools").location == str(folder / "SKILL.md")
+    assert catalog.get("pdf-tools").body() == "# Body"
+    assert [hit.skill.name for hit in catalog.search("merge two pdfs", limit=5)][0] == "pdf-tools"
+    assert not catalog.refresh()
+
+
+def test_a_later_source_wins_and_the_loser_is_reported(
+    tmp_path: Path, settings: Settings, write_skill: WriteSkill
+) -> None:
+    write_skill("same", "First. Use when asked.", under="one")
+    write_skill("same", "Second. Use when asked.", under="two")
+    catalog = Catalog.from_paths(tmp_path / "one", tmp_path / "two", settings=settings)
+    assert catalog.get("same").description == "Second. Use when asked."
+    assert [problem.rule for problem in catalog.problems] == ["name-shadowed"]
+    assert catalog.get("same").source != ""
+
+
+def test_a_source_that_cannot_be_reached_hides_no_other(
+    tmp_path: Path, settings: Settings, write_skill: WriteSkill
+) -> None:
+    write_skill("alpha")
+    (tmp_path / "bad.zip").write_bytes(b"PK\x03\x04 not really")
+    catalog = Catalog.from_paths(tmp_path / "missing", tmp_path / "bad.zip", tmp_path / "skills", settings=settings)
+    assert names(catalog) == ["alpha"]
+    assert [problem.rule for problem in catalog.problems] == ["source-missing", "source-unavailable"]
+
+
+def test_text_that_names_no_source_is_an_error_of_the_caller(settings: Settings) -> None:
+    with pytest.raises(InvalidArgument):
+        Catalog.from_paths("ftp://example.org/skills.zip", settings=settings)
+
+
+def test_unmet_requirements_hide_a_skill(tmp_path: Path, settings: Settings, write_skill: WriteSkill) -> None:
+    write_skill("alpha", front='metadata: {"openclaw": {"requires": {"bins": ["no-such-program"],},},}\n')
+    catalog = Catalog.from_paths(tmp_path / "skills", settings=settings)
+    assert names(catalog) == []
+    assert "no-such-program" in catalog.snapshot.hidden["alpha"].reason
+    with pytest.raises(UnknownSkill):
+        catalog.get("alpha")
+
+
+def test_a_refresh_reports_what_it_changed(tmp_path: Path, settings: Settings, write_skill: WriteSkill) -> None:
+    alpha, beta = write_skill("alpha"), write_skill("beta")
+    catalog = Catalog.from_paths(tmp_path / "skills", settings=settings)
+    (alpha / "SKILL.md").write_text("---\nname: alpha\ndescription: New text. Use when asked.\n---\n")
+    (beta / "SKILL.md").unlink()
+    write_skill("gamma")
+    changes = catalog.refresh()
+    assert (changes.added, changes.removed, changes.changed) == (("gamma",), ("beta",), ("alpha",))
+    assert catalog.get("alpha").description == "New text. Use when asked."
+    assert not catalog.refresh()
+
+
+def test_a_second_catalog_uses_the_index_and_sees_the_same(
+    tmp_path: Path, settings: Settings, write_skill: WriteSkill
+) -> None:
+    write_skill("alpha", front="metadata:\n  author: me\n")
+    write_skill("Bad_Name", folder="x")
+    first = Catalog.from_paths(tmp_path / "skills", settings=settings)
+    assert list((settings.cache_dir / "index").iterdir())
+    second = Catalog.from_paths(tmp_path / "skills", settings=settings)
+    assert second.skills == first.skills
+    assert second.problems == first.problems
+
+
+def test_without_an_index_nothing_is_written(tmp_path: Path, write_skill: WriteSkill) -> None:
+    write_skill("alpha")
+    settings = Settings.from_env({"HOME": str(tmp_path / "home"), "OPENSKILL_INDEX": "0"})
+    assert names(Catalog.from_paths(tmp_path / "skills", settings=settings)) == ["alpha"]
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_cache_that_cannot_be_written_is_a_note_and_no_failure(tmp_path: Path, write_skill: WriteSkill) -> None:
+    write_skill("alpha")
+    (tmp_path / "cache").write_text("a file")
+    settings = Settings.from_env({"HOME": str(tmp_path), "OPENSKILL_CACHE_DIR": str(tmp_path / "cache")})
+    catalog = Catalog.from_paths(tmp_path / "skills", settings=settings)
+    assert names(catalog) == ["alpha"]
+    assert [problem.rule for problem in catalog.problems] == ["index-unwritable"]
+
+
+def test_a_hundred_threads_see_the_old_or_the_new_state_and_never_a_mixture(
+    tmp_path: Path, settings: Settings, write_skill: WriteSkill
+) -> None:
+    """Every skill says in its description which generation it is of; a snapshot must be of one generation."""
+    folders = [write_skill(f"skill-{number}", "Generation 0. Use when asked.") for number in range(20)]
+    catalog = Catalog.from_paths(tmp_path / "skills", settings=settings)
+    mixed: list[set[str]] = []
+    stop, ready = threading.Event(), threading.Barrier(101)
+
+    def read() -> None:
+        ready.wait()
+        while not stop.is_set():
+            snapshot = catalog.snapshot
+            seen = {skill.description for skill in snapshot.skills}
+            if len(seen) != 1 or len(snapshot.skills) != 20 or snapshot.get("skill-7").description not in seen:
+                mixed.append(seen)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(0.0005)
+    threads = [threading.Thread(target=read) for _ in range(100)]
+    for thread in threads:
+        thread.start()
+    try:
+        ready.wait()
+        for generation in range(1, 6):
+            for folder in folders:
+                name = folder.name
+                text = f"---\nname: {name}\ndescription: Generation {generation}. Use when asked.\n---\n"
+                (folder / "SKILL.md").write_text(text)
+            catalog.refresh()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(interval)
+    assert mixed == []
+    assert catalog.get("skill-0").description == "Generation 5. Use when asked."
+
+
+def test_progress_is_told_while_many_skills_are_read(
+    tmp_path: Path, settings: Settings, write_skill: WriteSkill
+) -> None:
+    for number in range(300):
+        write_skill(f"skill-{number}")
+    told: list[tuple[str, int]] = []
+    Catalog.from_paths(tmp_path / "skills", settings=settings, progress=lambda what, done, _: told.append((what, done)))
+    assert ("reading skills", 256) in told

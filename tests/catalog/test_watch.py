@@ -1,0 +1,49 @@
+"""A watched catalog follows the disk."""
+
+import queue
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from openskills.catalog.catalog import Catalog, Changes
+from openskills.settings import Settings
+
+WriteSkill = Callable[..., Path]
+PATIENCE = 20  # seconds until a change that never comes is a failure
+
+
+@pytest.mark.slow
+def test_new_changed_and_removed_skills_appear_without_a_refresh(
+    tmp_path: Path, settings: Settings, write_skill: WriteSkill
+) -> None:
+    alpha = write_skill("alpha")
+    catalog = Catalog.from_paths(tmp_path / "skills", settings=settings)
+    seen: queue.Queue[Changes] = queue.Queue()
+    with catalog.watch(seen.put):
+        write_skill("beta")
+        while "beta" not in [skill.name for skill in catalog.skills]:
+            seen.get(timeout=PATIENCE)
+        (alpha / "SKILL.md").write_text("---\nname: alpha\ndescription: Edited. Use when asked.\n---\n")
+        while catalog.get("alpha").description != "Edited. Use when asked.":
+            seen.get(timeout=PATIENCE)
+        (alpha / "SKILL.md").unlink()
+        while "alpha" in [skill.name for skill in catalog.skills]:
+            seen.get(timeout=PATIENCE)
+
+
+@pytest.mark.slow
+def test_a_root_that_appears_later_is_followed(tmp_path: Path, settings: Settings, write_skill: WriteSkill) -> None:
+    catalog = Catalog.from_paths(tmp_path / "skills", settings=settings)
+    seen: queue.Queue[Changes] = queue.Queue()
+    with catalog.watch(seen.put):
+        write_skill("alpha")
+        assert "alpha" in seen.get(timeout=PATIENCE).added
+
+
+def test_a_watcher_can_be_closed_twice_and_stops_following(tmp_path: Path, settings: Settings) -> None:
+    (tmp_path / "skills").mkdir()
+    watcher = Catalog.from_paths(tmp_path / "skills", settings=settings).watch()
+    watcher.close()
+    watcher.close()
+    assert watcher.error is None

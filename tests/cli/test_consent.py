@@ -1,0 +1,52 @@
+"""At a terminal a person is asked about a project's skills, sees what it is about, and is asked once."""
+
+from tests.cli.command import Command
+from tests.cli.conftest import WriteSkill
+
+QUESTION = "[y/N]"
+
+
+def test_a_yes_is_remembered_until_something_changes(openskills: Command, write_skill: WriteSkill) -> None:
+    folder = write_skill("alpha", under="here/.agents/skills")
+    ran = openskills.on_terminal("list", replies={QUESTION: "y\n"})
+    assert ran.code == 0
+    assert str(openskills.cwd) in ran.out
+    assert any(line.split() == ["alpha", ".agents/skills/alpha"] for line in ran.lines)
+    assert "project-untrusted" not in ran.out
+    again = openskills.on_terminal("list")
+    assert QUESTION not in again.out
+    assert again.lines[1].startswith("alpha")
+    (folder / "script.sh").write_text("echo changed\n")
+    assert openskills.on_terminal("list", replies={QUESTION: "n\n"}).code == 0
+
+
+def test_anything_but_yes_is_no_and_the_rest_is_listed(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("alpha", under="here/.agents/skills")
+    write_skill("beta", under="home/.agents/skills")
+    for answer in ("n\n", "\n", "\x04"):
+        ran = openskills.on_terminal("list", replies={QUESTION: answer})
+        assert ran.code == 0
+        assert "project-untrusted" in ran.out
+        assert any(line.startswith("beta ") for line in ran.lines)
+        assert not any(line.startswith("alpha ") for line in ran.lines)
+
+
+def test_a_name_cannot_fake_the_question(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("'safe\x7f [bold]'", under="here/.agents/skills", folder="alpha\x1b[2K")
+    ran = openskills.on_terminal("list", replies={QUESTION: "n\n"})
+    assert "\x1b[2K" not in ran.out
+
+
+def test_commands_that_are_given_paths_do_not_ask(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("alpha", under="here/.agents/skills")
+    write_skill("beta")
+    assert QUESTION not in openskills.on_terminal("list", "skills").out
+    assert QUESTION not in openskills.on_terminal("info", "./skills/beta").out
+    assert QUESTION not in openskills.on_terminal("list", "--trust").out
+
+
+def test_programs_are_never_asked(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("alpha", under="here/.agents/skills")
+    write_skill("beta", under="home/.agents/skills")
+    for arguments in (("list",), ("search", "things"), ("info", "beta"), ("trust",)):
+        assert QUESTION not in openskills.on_terminal(*arguments, "--json").out

@@ -1,0 +1,169 @@
+"""`validate`: exit codes, the three formats, and what --strict, --fix and --quiet change."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Command
+from tests.cli.conftest import WriteSkill
+
+
+def test_good_skills_are_counted_and_the_exit_code_is_0(openskills: Command, write_skill: WriteSkill) -> None:
+    for name in ("alpha", "beta"):
+        write_skill(name)
+    ran = openskills("validate", "skills")
+    assert (ran.code, ran.out, ran.err) == (0, "2 skills valid\n", "")
+    assert openskills("validate", "skills/alpha", "skills/alpha/SKILL.md").out == "1 skill valid\n"
+
+
+def test_a_point_inside_the_folder_is_that_skill(openskills: Command, write_skill: WriteSkill) -> None:
+    folder = write_skill("alpha")
+    for path in (".", "SKILL.md", "./SKILL.md", folder):
+        assert openskills("validate", path, cwd=folder).out == "1 skill valid\n"
+
+
+def test_every_problem_is_a_line_with_its_place(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("Alpha")
+    write_skill("beta", folder="other", front="color: red\n")
+    ran = openskills("validate", "skills")
+    assert ran.code == 1
+    assert ran.lines[0].startswith("skills/Alpha/SKILL.md:2:7: error: the name 'Alpha' has upper-case letters")
+    assert ran.lines[0].endswith("[name-uppercase]")
+    assert any(line.startswith("skills/other/SKILL.md:2:7: error: ") for line in ran.lines)
+    assert any(line.startswith("skills/other/SKILL.md:4:1: note: ") for line in ran.lines)
+    assert ran.lines[-1] == "2 of 2 skills invalid (2 errors, 1 note)"
+
+
+def test_json_has_exactly_the_documented_shape(openskills: Command, write_skill: WriteSkill) -> None:
+    good, bad = write_skill("alpha"), write_skill("Beta", folder="beta")
+    ran = openskills("validate", good, bad, "--format", "json")
+    assert ran.code == 1
+    assert list(ran.json) == ["skills"]
+    first, second = ran.json["skills"]
+    assert first == {"path": str(good / "SKILL.md"), "name": "alpha", "valid": True, "problems": []}
+    assert (second["path"], second["name"], second["valid"]) == (str(bad / "SKILL.md"), "Beta", False)
+    (problem,) = (each for each in second["problems"] if each["rule"] == "name-uppercase")
+    assert list(problem) == ["rule", "severity", "line", "column", "message", "fix"]
+    assert (problem["severity"], problem["line"], problem["column"]) == ("error", 2, 7)
+    assert problem["fix"] == "name it beta, as its folder"
+
+
+def test_a_skill_that_cannot_be_read_has_no_name(openskills: Command, tmp_path: Path) -> None:
+    (tmp_path / "here" / "SKILL.md").write_bytes(b"\xff\xfe")
+    (skill,) = openskills("validate", ".", "--format", "json").json["skills"]
+    assert (skill["name"], skill["valid"], skill["problems"][0]["rule"]) == (None, False, "text-encoding")
+
+
+def test_strict_makes_warnings_and_unknown_fields_count(openskills: Command, write_skill: WriteSkill) -> None:
+    cases = {
+        "unknown": write_skill("unknown", front="color: red\n"),
+        "warning": write_skill("warning", body=""),
+        "note": write_skill("note", "Short."),
+    }
+    for path in cases.values():
+        assert openskills("validate", path).code == 0
+    codes = {name: openskills("validate", path, "--strict").code for name, path in cases.items()}
+    assert codes == {"unknown": 1, "warning": 1, "note": 0}
+    (skill,) = openskills("validate", cases["unknown"], "--strict", "--format", "json").json["skills"]
+    assert (skill["valid"], skill["problems"][0]["severity"]) == (False, "note")
+
+
+def test_quiet_prints_only_what_makes_a_skill_invalid(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("alpha", "Short.")
+    assert openskills("validate", "skills", "-q").out == ""
+    write_skill("Beta")
+    ran = openskills("validate", "skills", "--quiet")
+    assert (ran.code, len(ran.lines)) == (1, 1)
+    assert "[name-uppercase]" in ran.out
+
+
+def test_fix_mends_what_is_safe_and_says_so(openskills: Command, write_skill: WriteSkill) -> None:
+    folder = write_skill("alpha", "Use when: always needed, and say so.")
+    before = openskills("validate", folder)
+    assert (before.code, "; --fix mends 1" in before.lines[-1]) == (1, True)
+    ran = openskills("validate", folder, "--fix")
+    assert (ran.code, ran.out) == (0, "1 skill valid\n")
+    assert ran.err.startswith("fixed: skills/alpha/SKILL.md:3:")
+    assert 'description: "Use when: always needed, and say so."' in (folder / "SKILL.md").read_text()
+    assert openskills("validate", folder, "--fix").err == ""
+
+
+def test_fix_with_json_keeps_the_answer_clean(openskills: Command, write_skill: WriteSkill) -> None:
+    folder = write_skill("alpha", "Use when: always needed, and say so.")
+    ran = openskills("validate", folder, "--fix", "--format", "json")
+    assert ran.json["skills"][0]["valid"]
+    assert "fixed: " in ran.err
+
+
+def test_a_misspelt_path_is_said_before_anything_is_changed(openskills: Command, write_skill: WriteSkill) -> None:
+    folder = write_skill("alpha", "Use when: always")
+    before = (folder / "SKILL.md").read_text()
+    ran = openskills("validate", folder, "missing", "--fix")
+    assert (ran.code, ran.out) == (2, "")
+    assert "missing does not exist" in ran.err
+    assert (folder / "SKILL.md").read_text() == before
+
+
+def test_sarif_has_rules_places_and_fixes(openskills: Command, write_skill: WriteSkill, tmp_path: Path) -> None:
+    write_skill("alpha", "Use when: always needed, and say so.", under="here/my skills")
+    outside = write_skill("Beta", under="elsewhere")
+    ran = openskills("validate", ".", outside, "--format", "sarif")
+    assert ran.code == 1
+    (run,) = ran.json["runs"]
+    driver = run["tool"]["driver"]
+    assert (ran.json["version"], driver["name"]) == ("2.1.0", "openskills")
+    results = {result["ruleId"]: result for result in run["results"]}
+    unquoted = results["yaml-unquoted"]
+    assert driver["rules"][unquoted["ruleIndex"]]["id"] == "yaml-unquoted"
+    assert unquoted["level"] == "error"
+    place = unquoted["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"] == {"uri": "my%20skills/alpha/SKILL.md", "uriBaseId": "%SRCROOT%"}
+    assert place["region"]["startLine"] == 3
+    (change,) = unquoted["fixes"][0]["artifactChanges"]
+    (replacement,) = change["replacements"]
+    text = (tmp_path / "here/my skills/alpha/SKILL.md").read_text()
+    region = replacement["deletedRegion"]
+    start, end = region["charOffset"], region["charOffset"] + region["charLength"]
+    mended = text[:start] + replacement["insertedContent"]["text"] + text[end:]
+    assert 'description: "Use when: always needed, and say so."' in mended
+    other = results["name-uppercase"]["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert other == {"uri": (outside / "SKILL.md").as_uri()}
+
+
+@pytest.mark.parametrize("text", ["\x1b[31mred\x1b[0m", "[red]markup[/red]", "[/]"])
+def test_hostile_text_is_shown_and_not_obeyed(openskills: Command, write_skill: WriteSkill, text: str) -> None:
+    escaped = json.dumps(text)
+    folder = write_skill("alpha", front=f"{escaped}: x\n")
+    shown = text.replace("\x1b", "\\x1b")
+    assert shown in openskills("validate", folder).out
+    screen = openskills.on_terminal("validate", folder, NO_COLOR="1").out
+    assert shown in screen
+    assert "\x1b[31m" not in screen
+
+
+def test_odd_inputs_are_verdicts_and_no_tracebacks(openskills: Command, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    (here / "directory" / "SKILL.md").mkdir(parents=True)
+    (here / "empty").mkdir()
+    (here / "fifo").mkdir()
+    os.mkfifo(here / "fifo" / "SKILL.md")
+    for name, rule in (("directory", "file-type"), ("fifo", "file-type"), ("empty", "file-missing")):
+        (skill,) = openskills("validate", name, "--format", "json").json["skills"]
+        assert [problem["rule"] for problem in skill["problems"]] == [rule]
+
+
+def test_a_path_with_blanks_and_any_script_is_shown_as_it_is(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("Alpha", under="here/mes compétences 技能")
+    assert openskills("validate", ".").lines[0].startswith("mes compétences 技能/Alpha/SKILL.md:2:7: error: ")
+
+
+def test_a_file_name_that_is_no_text_is_shown_escaped(openskills: Command, tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path / "here") + b"/caf\xe9"
+    os.mkdir(folder)
+    with open(folder + b"/SKILL.md", "w") as file:
+        file.write("---\nname: cafe\ndescription: Makes coffee. Use when asked for some.\n---\nBody\n")
+    assert openskills("validate", ".").lines[0].startswith("caf\\xe9/SKILL.md:2:7: error: ")
+    for form in ("json", "sarif"):
+        assert openskills("validate", ".", "--format", form).json

@@ -1,0 +1,46 @@
+"""What every test may ask for."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+
+# How long an example takes depends on the machine, so it is nothing that a test may fail on.
+hypothesis_settings.register_profile("openskills", deadline=None)
+hypothesis_settings.load_profile("openskills")
+
+RequireProgram = Callable[[str], str]
+"""The type of the fixture `require_program`."""
+
+SYSTEM_PACKAGES = Path(__file__).resolve().parents[1] / "scripts" / "system-packages.sh"
+
+
+def package_of(program: str, listing: str) -> str:
+    """The Debian package of a program, from the `program:package` lines of scripts/system-packages.sh."""
+    for line in listing.splitlines():
+        name, _, package = line.partition(":")
+        if name == program and package:
+            return package
+    raise LookupError(f"{program} is not listed in scripts/system-packages.sh; add it there, so that CI installs it")
+
+
+def find_program(program: str, *, search_path: str, ci: bool) -> str:
+    """The path of a program that a test needs. Where it is missing the test is skipped; in CI it fails."""
+    package = package_of(program, SYSTEM_PACKAGES.read_text("utf-8"))
+    found = shutil.which(program, path=search_path)
+    if found is None:
+        reason = f"needs the program {program!r}; on Debian: apt-get install {package}"
+        if ci:
+            pytest.fail(f"{reason} (CI=true, so this is a failure and not a skip)")
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture
+def require_program() -> RequireProgram:
+    """Call it with the name of a program beyond Python: it gives the path, or ends the test with the reason."""
+    search_path, ci = os.environ.get("PATH", os.defpath), os.environ.get("CI") == "true"
+    return lambda program: find_program(program, search_path=search_path, ci=ci)

@@ -1,0 +1,27 @@
+"""Tests that need a program beyond Python say so, and never skip in CI."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import RequireProgram, find_program, package_of
+
+
+def test_a_program_that_is_there_is_given_with_its_path(require_program: RequireProgram) -> None:
+    assert Path(require_program("git")).name == "git"
+
+
+def test_a_missing_program_skips_with_the_package_to_install(tmp_path: Path) -> None:
+    with pytest.raises(pytest.skip.Exception, match="'git'; on Debian: apt-get install git"):
+        find_program("git", search_path=str(tmp_path), ci=False)
+
+
+def test_a_missing_program_fails_in_ci(tmp_path: Path) -> None:
+    with pytest.raises(pytest.fail.Exception, match="CI=true"):
+        find_program("git", search_path=str(tmp_path), ci=True)
+
+
+def test_a_program_that_ci_would_not_install_is_refused() -> None:
+    with pytest.raises(LookupError, match=r"scripts/system-packages\.sh"):
+        package_of("bwrap", "git:git\n")
+    assert package_of("bwrap", "git:git\nbwrap:bubblewrap\n") == "bubblewrap"

@@ -1,0 +1,66 @@
+"""Counting tokens: a quick estimate, and an exact count behind an extra."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openskills.errors import InvalidArgument
+from openskills.tokens import estimate, exact
+
+# bpe-openai opens its vocabulary in a deprecated way when it is imported.
+pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated")
+
+ENGLISH = (
+    "Merge, split and rotate PDF files without losing bookmarks. Use this skill when the user mentions several "
+    "documents that should become one, wants to take out pages, or needs to fill in a form. It also extracts text "
+    "and tables from reports."
+)
+CHINESE = (
+    "对表格数据进行清洗、统计和可视化，生成图表与分析报告。当用户上传文件并希望了解其中的趋势、异常和关联时使用本技能。"
+)
+
+
+def test_nothing_costs_nothing() -> None:
+    assert estimate("") == 0
+    assert exact()("") == 0
+
+
+def test_the_estimate_counts_a_quarter_per_ascii_character_rounded_up() -> None:
+    assert [estimate("x" * length) for length in (1, 4, 5, 400)] == [1, 1, 2, 100]
+
+
+def test_the_estimate_counts_three_quarters_per_chinese_character_and_half_for_other_letters() -> None:
+    assert estimate("数" * 100) == 75
+    assert estimate("é" * 100) == 50
+    assert estimate("a" * 100 + "数" * 100 + "é" * 100) == 150
+
+
+@pytest.mark.parametrize("text", [ENGLISH, CHINESE, ENGLISH + CHINESE], ids=["English", "Chinese", "both"])
+def test_the_estimate_is_near_the_exact_count_of_prose(text: str) -> None:
+    assert estimate(text) == pytest.approx(exact()(text), rel=0.25)
+
+
+def test_the_exact_count_is_that_of_the_tokenizer() -> None:
+    assert exact()("hello world") == 2
+    assert exact("cl100k_base")("hello world") == 2
+
+
+def test_markers_of_a_model_in_a_text_are_counted_as_text() -> None:
+    assert exact()("<|endoftext|>") > 1
+
+
+def test_an_unknown_encoding_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(InvalidArgument, match=r"encoding: 'klingon' is unknown; use one of .*o200k_base"):
+        exact("klingon")
+
+
+@settings(deadline=None)
+@given(st.text(), st.text())
+def test_more_text_never_costs_less(one: str, other: str) -> None:
+    assert max(estimate(one), estimate(other)) <= estimate(one + other) <= estimate(one) + estimate(other)
+
+
+@settings(deadline=None)
+@given(st.text(alphabet=st.characters(exclude_categories=())))
+def test_any_text_has_an_estimate(text: str) -> None:
+    assert 0 <= estimate(text) <= len(text)
