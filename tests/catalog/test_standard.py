@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from openskills.catalog.standard import project_of, project_source, standard_catalog
+from openskills.catalog.catalog import Catalog
+from openskills.catalog.standard import project_of, project_source, standard_sources
 from openskills.settings import Settings
 
 WriteSkill = Callable[..., Path]
@@ -17,8 +18,12 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
+def standard_catalog(start: Path, settings: Settings, *, trusted: bool = False) -> Catalog:
+    return Catalog(standard_sources(start, settings, trusted=trusted), settings)
+
+
 def names(catalog_of: Path, settings: Settings, *, trusted: bool = False) -> dict[str, str]:
-    catalog = standard_catalog(catalog_of, settings=settings, trusted=trusted)
+    catalog = standard_catalog(catalog_of, settings, trusted=trusted)
     return {skill.name: skill.description for skill in catalog.skills}
 
 
@@ -32,7 +37,7 @@ def test_a_projects_skills_are_reported_until_they_are_trusted(
     settings: Settings, write_skill: WriteSkill, project: Path
 ) -> None:
     write_skill("theirs", under="project/.agents/skills")
-    catalog = standard_catalog(project, settings=settings)
+    catalog = standard_catalog(project, settings)
     assert catalog.skills == ()
     assert [(problem.rule, "openskills trust" in problem.message) for problem in catalog.problems] == [
         ("project-untrusted", True)
@@ -95,6 +100,15 @@ def test_the_top_of_a_project_is_where_git_is(project: Path, tmp_path: Path) -> 
 
 def test_in_the_home_directory_the_places_are_the_users(settings: Settings, write_skill: WriteSkill) -> None:
     write_skill("mine", under="home/.agents/skills")
-    catalog = standard_catalog(settings.home, settings=settings)
+    catalog = standard_catalog(settings.home, settings)
     assert [skill.name for skill in catalog.skills] == ["mine"]
     assert catalog.problems == ()
+
+
+def test_what_cannot_be_read_cannot_be_agreed_to(settings: Settings, write_skill: WriteSkill, project: Path) -> None:
+    write_skill("theirs", under="project/.agents/skills")
+    source = project_source(project, settings)
+    source.store.trust(source.project, source.digest())
+    # A name longer than the system allows cannot be opened, whoever asks; modes do not stop root.
+    (project / ".agents" / "skills" / "theirs" / "link").symlink_to("x" * 300)
+    assert names(project, settings) == {}

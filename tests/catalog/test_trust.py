@@ -85,13 +85,24 @@ def test_a_decision_is_remembered_for_this_digest_only_and_can_be_taken_back(tmp
     assert not store.trusts(project, "abc")
 
 
+def test_a_no_is_remembered_for_this_digest_and_trusts_nothing(tmp_path: Path) -> None:
+    store = TrustStore(tmp_path / "config")
+    store.decline(tmp_path, "abc")
+    assert store.declined(tmp_path, "abc")
+    assert not store.declined(tmp_path, "abd")
+    assert not store.trusts(tmp_path, "abc")
+    assert store.projects() == {}
+    store.trust(tmp_path, "abc")
+    assert not store.declined(tmp_path, "abc")
+
+
 def test_only_the_owner_can_read_the_decisions(tmp_path: Path) -> None:
     store = TrustStore(tmp_path / "config")
     store.trust(tmp_path, "abc")
     assert (tmp_path / "config" / "trust.json").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"trusted": 3}'])
+@pytest.mark.parametrize("content", ["{", "[]", '{"decisions": 3}', '{"decisions": {"/a": {"answer": "yes"}}}'])
 def test_a_broken_file_is_an_error_that_names_it_rather_than_a_forgotten_decision(tmp_path: Path, content: str) -> None:
     (tmp_path / "trust.json").write_text(content)
     with pytest.raises(InvalidArgument, match=r"trust\.json.*mend or remove"):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from openskills.catalog.validate import fix, skills_below, validate
+from openskills.catalog.validate import Survey, fix, survey, validate
 from openskills.errors import InvalidArgument
 
 WriteSkill = Callable[..., Path]
@@ -59,9 +59,17 @@ def test_a_path_that_does_not_exist_is_an_error_of_the_caller(tmp_path: Path) ->
 
 def test_a_directory_stands_for_the_skills_in_it(tmp_path: Path, write_skill: WriteSkill) -> None:
     folders = [write_skill("alpha"), write_skill("beta", under="skills/group")]
-    assert list(skills_below([tmp_path / "skills"])) == folders
+    assert survey([tmp_path / "skills", folders[0]]) == Survey(tuple(folders), ())
     (tmp_path / "empty").mkdir()
-    assert list(skills_below([tmp_path / "empty"])) == [tmp_path / "empty"]
+    assert survey([tmp_path / "empty"]).skills == (tmp_path / "empty",)
+
+
+def test_a_misspelt_file_next_to_good_skills_is_not_passed_over(tmp_path: Path, write_skill: WriteSkill) -> None:
+    write_skill("alpha")
+    (tmp_path / "skills" / "beta").mkdir()
+    (tmp_path / "skills" / "beta" / "Skill.md").write_text("---\nname: beta\ndescription: b\n---\n")
+    (odd,) = survey([tmp_path / "skills"]).oddities
+    assert (odd.path, odd.problems[0].rule) == (str(tmp_path / "skills" / "beta" / "Skill.md"), "file-name")
 
 
 def test_safe_fixes_mend_the_file_and_keep_its_mode(write_skill: WriteSkill) -> None:

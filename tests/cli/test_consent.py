@@ -1,5 +1,7 @@
 """At a terminal a person is asked about a project's skills, sees what it is about, and is asked once."""
 
+import pytest
+
 from tests.cli.command import Command
 from tests.cli.conftest import WriteSkill
 
@@ -20,15 +22,31 @@ def test_a_yes_is_remembered_until_something_changes(openskills: Command, write_
     assert openskills.on_terminal("list", replies={QUESTION: "n\n"}).code == 0
 
 
-def test_anything_but_yes_is_no_and_the_rest_is_listed(openskills: Command, write_skill: WriteSkill) -> None:
+@pytest.mark.parametrize("answer", ["n\n", "\n", "\x04"])
+def test_anything_but_yes_is_no_and_the_rest_is_listed(
+    openskills: Command, write_skill: WriteSkill, answer: str
+) -> None:
     write_skill("alpha", under="here/.agents/skills")
     write_skill("beta", under="home/.agents/skills")
-    for answer in ("n\n", "\n", "\x04"):
-        ran = openskills.on_terminal("list", replies={QUESTION: answer})
-        assert ran.code == 0
-        assert "project-untrusted" in ran.out
-        assert any(line.startswith("beta ") for line in ran.lines)
-        assert not any(line.startswith("alpha ") for line in ran.lines)
+    ran = openskills.on_terminal("list", replies={QUESTION: answer})
+    assert ran.code == 0
+    assert "project-untrusted" in ran.out
+    assert any(line.startswith("beta ") for line in ran.lines)
+    assert not any(line.startswith("alpha ") for line in ran.lines)
+
+
+def test_a_no_is_asked_for_once_until_the_skills_change(openskills: Command, write_skill: WriteSkill) -> None:
+    folder = write_skill("alpha", under="here/.agents/skills")
+    openskills.on_terminal("list", replies={QUESTION: "n\n"})
+    assert QUESTION not in openskills.on_terminal("list").out
+    (folder / "new.md").write_text("changed")
+    assert any(line.startswith("alpha ") for line in openskills.on_terminal("list", replies={QUESTION: "y\n"}).lines)
+
+
+def test_an_end_of_input_is_no_answer_and_is_not_remembered(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("alpha", under="here/.agents/skills")
+    openskills.on_terminal("list", replies={QUESTION: "\x04"})
+    assert QUESTION in openskills.on_terminal("list", replies={QUESTION: "y\n"}).out
 
 
 def test_a_name_cannot_fake_the_question(openskills: Command, write_skill: WriteSkill) -> None:

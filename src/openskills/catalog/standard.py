@@ -4,8 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from openskills.catalog.catalog import Catalog
-from openskills.catalog.progress import Progress, silent
+from openskills.catalog.progress import Progress
 from openskills.catalog.root import Fetched, Root, Source
 from openskills.catalog.trust import TrustStore, digest_of
 from openskills.errors import LimitExceeded
@@ -49,6 +48,8 @@ class ProjectSource:
             agreed = self.trusted or self.store.trusts(self.project, self.digest())
         except LimitExceeded as error:
             return Fetched(problems=(self._refused(error.message),))
+        except OSError as error:
+            return Fetched(problems=(self._refused(f"{error.filename} cannot be read ({error.strerror})"),))
         if not agreed:
             return Fetched(problems=(self._refused("nobody has agreed to them, or they changed since"),))
         # Links may lead anywhere in the project, and nowhere else: the digest covers no other place.
@@ -90,17 +91,12 @@ def project_source(start: Path, settings: Settings, *, trusted: bool = False) ->
     return ProjectSource(project_of(start), Path(os.path.abspath(start)), store, trusted)
 
 
-def standard_catalog(
-    start: Path, *, settings: Settings | None = None, trusted: bool = False, progress: Progress = silent
-) -> Catalog:
-    """The user's skills and, where trusted, those of the project that `start` lies in. The project's win."""
-    known = settings or Settings.from_env()
-    sources: list[Source] = [HomeSource(known.home)]
-    project = project_source(start, known, trusted=trusted)
+def standard_sources(start: Path, settings: Settings, *, trusted: bool = False) -> tuple[Source, ...]:
+    """The user's skills and, where trusted, those of the project that `start` lies in, which win."""
+    home = HomeSource(settings.home)
+    project = project_source(start, settings, trusted=trusted)
     # In the home directory itself the two are the same places.
-    if project.project != known.home:
-        sources.append(project)
-    return Catalog(sources, known, progress)
+    return (home,) if project.project == settings.home else (home, project)
 
 
 def _shown(place: Path, project: Path) -> str:

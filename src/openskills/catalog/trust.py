@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from openskills.errors import InvalidArgument, LimitExceeded
 
@@ -43,14 +44,19 @@ class TrustStore:
 
     def trusts(self, project: Path, digest: str) -> bool:
         """Whether the skills of `project` were agreed to as they are now."""
-        entry = self._entries().get(os.path.realpath(project))
-        return isinstance(entry, dict) and entry.get("digest") == digest
+        return self._answer(project, digest) == "yes"
+
+    def declined(self, project: Path, digest: str) -> bool:
+        """Whether a person said no to the skills of `project` as they are now, and need not be asked again."""
+        return self._answer(project, digest) == "no"
 
     def trust(self, project: Path, digest: str) -> None:
         """Remember that the skills of `project` with this digest may be used."""
-        entries = self._entries()
-        entries[os.path.realpath(project)] = {"digest": digest, "at": datetime.now(UTC).isoformat(timespec="seconds")}
-        self._write(entries)
+        self._remember(project, digest, "yes")
+
+    def decline(self, project: Path, digest: str) -> None:
+        """Remember that the skills of `project` with this digest may not be used."""
+        self._remember(project, digest, "no")
 
     def forget(self, project: Path) -> bool:
         """Take the decision back; False when there was none."""
@@ -62,25 +68,36 @@ class TrustStore:
 
     def projects(self) -> dict[str, str]:
         """Every trusted project and when it was agreed to."""
-        return {path: str(entry.get("at", "")) for path, entry in self._entries().items() if isinstance(entry, dict)}
+        return {path: entry["at"] for path, entry in self._entries().items() if entry["answer"] == "yes"}
 
-    def _entries(self) -> dict[str, object]:
+    def _answer(self, project: Path, digest: str) -> str | None:
+        entry = self._entries().get(os.path.realpath(project))
+        return entry["answer"] if entry and entry["digest"] == digest else None
+
+    def _remember(self, project: Path, digest: str, answer: str) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        decision = {"answer": answer, "digest": digest, "at": now}
+        self._write({**self._entries(), os.path.realpath(project): decision})
+
+    def _entries(self) -> dict[str, dict[str, str]]:
         try:
-            content = json.loads(self._file.read_text("utf-8"))
+            content: Any = json.loads(self._file.read_text("utf-8"))
+            return {
+                str(path): {key: str(entry[key]) for key in ("answer", "digest", "at")}
+                for path, entry in content["decisions"].items()
+            }
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
-            raise InvalidArgument("trust.json", f"{self._file} cannot be read ({error}); mend or remove it") from None
-        entries = content.get("trusted") if isinstance(content, dict) else None
-        if not isinstance(entries, dict):
-            raise InvalidArgument("trust.json", f"{self._file} is not a list of decisions; mend or remove it")
-        return entries
+        except OSError as error:
+            raise InvalidArgument("trust.json", f"{self._file} cannot be read: {error.strerror}") from None
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise InvalidArgument("trust.json", f"{self._file} is damaged; mend or remove it") from None
 
-    def _write(self, entries: dict[str, object]) -> None:
+    def _write(self, entries: dict[str, dict[str, str]]) -> None:
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=self._file.parent, prefix=".trust-")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({"trusted": entries}, file, indent=2, sort_keys=True)
+            json.dump({"decisions": entries}, file, indent=2, sort_keys=True)
         os.replace(temporary, self._file)
 
 

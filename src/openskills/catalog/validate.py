@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from openskills.catalog.discover import discover
 from openskills.catalog.progress import Progress, silent
 from openskills.catalog.resources import find_resources
 from openskills.catalog.root import Root
-from openskills.catalog.scan import Found
+from openskills.catalog.scan import Folder, Found
 from openskills.catalog.skillfile import SKILL_FILE, read_skill_text
 from openskills.errors import InvalidArgument
 from openskills.skillmd.mend import mend
@@ -55,17 +55,30 @@ def fix(path: str | os.PathLike[str]) -> Verdict:
     return Verdict(verdict.path, *_named(directory, mended), fixed)
 
 
-def skills_below(paths: Iterable[str | os.PathLike[str]], progress: Progress = silent) -> Iterator[Path]:
-    """The folders to validate for paths as people give them: a skill, its file, or a directory with skills in it.
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What lies below some paths: folders of skills to judge, and verdicts on places that are odd but no skill."""
+
+    skills: tuple[Path, ...]
+    oddities: tuple[Verdict, ...]
+
+
+def survey(paths: Iterable[str | os.PathLike[str]], progress: Progress = silent) -> Survey:
+    """Find the skills that people mean by a path: a skill, its file, or a directory with skills in it.
 
     A directory without any skill stands for itself, so that its verdict says what is missing. Raises
     `InvalidArgument` for a path that does not exist.
     """
+    skills: dict[Path, None] = {}
+    oddities: list[Verdict] = []
     for path in paths:
         folder = _folder(Path(path))
         scan = discover(Root(folder, str(folder)), progress=progress)
         found = [Path(directory) for directory, entry in scan.visited.items() if isinstance(entry, Found)]
-        yield from found or [folder]
+        skills.update(dict.fromkeys(found or [folder]))
+        odd = [problem for entry in scan.visited.values() if isinstance(entry, Folder) for problem in entry.problems]
+        oddities += [Verdict(problem.path, None, (problem,)) for problem in (*odd, *scan.problems)]
+    return Survey(tuple(skills), tuple(dict.fromkeys(oddities)))
 
 
 def _folder(path: Path) -> Path:

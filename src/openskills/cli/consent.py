@@ -18,20 +18,24 @@ _MOST_NAMES = 30
 
 
 def ask_about(project: "ProjectSource", settings: Settings) -> None:
-    """Ask about a project's skills unless a decision is remembered; remember a yes. A no lasts for this command."""
+    """Ask about a project's skills once: the answer is remembered until they change."""
     if not project.places():
         return
     try:
         digest = project.digest()
-    except LimitExceeded:
-        # Too much to agree to. The catalog reports it.
+    except (LimitExceeded, OSError):
+        # Nothing that one could agree to. The catalog reports it.
         return
-    if project.store.trusts(project.project, digest):
+    if project.store.trusts(project.project, digest) or project.store.declined(project.project, digest):
         return
     warn("The project ", (shown_folder(project), "bold"), " brings skills that nobody has agreed to as they are now:")
     show_names(everything_in(skills_of(project, settings)), warn)
-    if ask():
+    agreed = ask()
+    if agreed:
         project.store.trust(project.project, digest)
+    elif agreed is not None:
+        project.store.decline(project.project, digest)
+        warn("They are not used. `openskills trust` changes your mind.")
 
 
 def skills_of(project: "ProjectSource", settings: Settings) -> "Snapshot":
@@ -49,12 +53,13 @@ def everything_in(snapshot: "Snapshot") -> "list[Skill]":
     return sorted([*snapshot.skills, *hidden], key=lambda skill: skill.name)
 
 
-def ask() -> bool:
-    """Wait for an answer on the terminal; anything but yes is no."""
+def ask() -> bool | None:
+    """Wait for an answer on the terminal; anything but yes is no, and an end of input is no answer."""
     warn("Skills tell an agent what to do and may bring programs. Look at them before you agree.")
     sys.stderr.write("Use the skills of this project? [y/N] ")
     sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    answer = sys.stdin.readline()
+    return answer.strip().lower() in {"y", "yes"} if answer else None
 
 
 def show_names(skills: "list[Skill]", write: Callable[..., None]) -> None:

@@ -136,8 +136,8 @@ def _nobody_reads() -> int:
 def _make_printable() -> None:
     """A character that the terminal's encoding lacks is shown as an escape; it never ends the command."""
     # Python has no stream where the shell closed one, as in `openskills list >&-`.
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

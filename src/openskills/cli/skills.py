@@ -42,24 +42,18 @@ def _named(paths: Sequence[str], settings: Settings) -> "list[Source]":
 
 
 def _usual(settings: Settings, *, trusted: bool, asking: bool) -> "list[Source]":
-    from openskills.catalog.standard import HomeSource, project_source
+    from openskills.catalog.standard import ProjectSource, standard_sources
 
-    sources: list[Source] = [HomeSource(settings.home)]
-    project = project_source(Path.cwd(), settings, trusted=trusted)
-    # In the home directory itself the two are the same places.
-    if project.project != settings.home:
-        if asking and not trusted and sys.stdin.isatty() and sys.stderr.isatty():
-            ask_about(project, settings)
-        sources.append(project)
-    if settings.skills_root:
-        sources.append(_root(settings.skills_root, settings))
-    return sources
+    sources = standard_sources(Path.cwd(), settings, trusted=trusted)
+    if asking and not trusted and sys.stdin.isatty() and sys.stderr.isatty():
+        for source in sources:
+            if isinstance(source, ProjectSource):
+                ask_about(source, settings)
+    return [*sources, *_root(settings)]
 
 
-def _root(text: str, settings: Settings) -> "Source":
-    from openskills.catalog.sources import parse_source
-
+def _root(settings: Settings) -> "list[Source]":
     try:
-        return parse_source(text, settings)
+        return _named([settings.skills_root] if settings.skills_root else [], settings)
     except InvalidArgument as error:
         raise InvalidArgument("SKILLS_ROOT", error.message) from None

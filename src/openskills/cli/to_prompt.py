@@ -51,10 +51,10 @@ def to_prompt(
 
 
 def _folders(paths: Sequence[str]) -> list[Path]:
-    from openskills.catalog.validate import skills_below
+    from openskills.catalog.validate import survey
 
     with Waiting("looking for skills") as progress:
-        return list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in skills_below(paths, progress)))
+        return list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in survey(paths, progress).skills))
 
 
 def _entry(folder: Path) -> str:

@@ -103,7 +103,7 @@ def _decide(project: "ProjectSource", settings: "Settings", yes: bool, as_json: 
     if not as_json:
         _show(project, found, digest)
     if not trusted:
-        trusted = yes or (not as_json and sys.stdin.isatty() and sys.stderr.isatty() and ask())
+        trusted = yes or (not as_json and sys.stdin.isatty() and sys.stderr.isatty() and ask() is True)
         if trusted:
             project.store.trust(project.project, digest)
     if as_json:

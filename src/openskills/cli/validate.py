@@ -72,13 +72,13 @@ def _judge(paths: Sequence[str], mend: bool) -> "list[Verdict]":
 
     with Waiting("looking for skills") as progress:
         # All paths first: a misspelt one is said before anything is changed.
-        folders = list(dict.fromkeys(checking.skills_below(paths, progress)))
+        survey = checking.survey(paths, progress)
         judge = checking.fix if mend else checking.validate
         verdicts: list[Verdict] = []
-        for number, folder in enumerate(folders):
-            progress("checking skills", number, len(folders))
+        for number, folder in enumerate(survey.skills):
+            progress("checking skills", number, len(survey.skills))
             verdicts.append(judge(folder))
-    return verdicts
+    return [*verdicts, *survey.oddities]
 
 
 def _blamed(verdict: "Verdict", strict: bool) -> list[Problem]:

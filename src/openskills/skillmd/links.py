@@ -7,7 +7,7 @@ from dataclasses import dataclass
 _FENCE = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])?[ \t]*(`{3,}|~{3,})([^\n]*)")
 _BACKTICKS = re.compile(r"`+")
 _DEFINITION = re.compile(r" {0,3}\[(?!\^)[^\]\n]{1,200}\]:[ \t]*(?:<([^>\n]*)>|(\S+))")
-_CODE_PATH = re.compile(r"(?<![^\s\"'=])(?:\./)?((?:scripts|references|assets)/[\w./-]*\w\.\w{1,8})(?![^\s\"',;:)])")
+_CODE_PATH = re.compile(r"(?<![^\s\"'=`])(?:\./)?((?:scripts|references|assets)/[\w./-]*\w\.\w{1,8})(?![^\s\"',;:)`])")
 _PLACEHOLDER = re.compile(r"[{}<>$*|\[\]]|\.\.\.|…")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")

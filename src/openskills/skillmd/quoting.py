@@ -2,7 +2,8 @@
 
 import re
 
-_PLAIN = re.compile(r"[^\W_](?:[^\n\r\t:#\x85\u2028\u2029\ufeff]|:(?! |$)|(?<! )#)*(?<! )")
+_SAFE = r"[^\x00-\x1f\x7f-\x9f:#\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
+_PLAIN = re.compile(rf"[^\W_](?:{_SAFE}|:(?! |$)|(?<! )#)*(?<! )")
 _ESCAPED = re.compile('[\\\\"\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]')
 _NAMED = {"\\": "\\\\", '"': '\\"', "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 

@@ -15,7 +15,7 @@ ValuePath: TypeAlias = tuple[str | int, ...]
 class Place:
     """Where a key or value stands in the file: line and column from 1, character offsets of its source text.
 
-    `style` tells how a scalar was written: `'` or `"` quoted, `|` or `>` block, empty for plain and for anything else.
+    `style` tells how a scalar was written: `'` or `"` quoted, `|` or `>` block, `!` tagged as text; empty for the rest.
     """
 
     line: int

@@ -124,7 +124,7 @@ class _Builder:
         elif self._keys[-1] is None and isinstance(self._containers[-1], dict):
             self._key(event, text, self._containers[-1])
         else:
-            self._put(event, None if not event.style and text in NOTHING else text)
+            self._put(event, None if not event.style and text in NOTHING and event.tag is None else text)
 
     def _key(self, event: Any, text: str, mapping: dict[str, Value]) -> None:
         self._keys[-1] = text
@@ -151,7 +151,8 @@ class _Builder:
             self._keys[-1] = None
         if self._record is not None:
             self._end = event.end_mark.index
-            style = getattr(event, "style", None) or ""
+            # A scalar with the tag of text is as good as quoted.
+            style = getattr(event, "style", None) or ("!" if event.tag else "")
             self._record.value((*self._steps, step), event.start_mark.index, self._end, style)
         return step
 

@@ -24,7 +24,7 @@ _VAGUE = re.compile(
     re.IGNORECASE,
 )
 _LICENSE_FILE = re.compile(r"(?<![\w/.-])([\w-]+(?:/[\w-]+)*\.(?:txt|md|rst))(?!\w)", re.ASCII)
-_LICENSE_WORD = re.compile(r"(?:(?:see|in)\s+(?:the\s+)?)?(LICEN[SC]E|COPYING|NOTICE)(?:\s+file)?\.?")
+_LICENSE_WORD = re.compile(r"(?:(?i:see|in)\s+(?:the\s+)?)?(LICEN[SC]E|COPYING|NOTICE)(?:\s+file)?\.?")
 _TEXT_ENDINGS = (".md", ".txt")
 
 

@@ -1,0 +1,147 @@
+"""A directory of hostile skills next to good ones: the good ones load, each bad one is named, time and memory are bounded."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MEMORY = 400 * 1024 * 1024  # address space of the child; the interpreter itself needs about a quarter of it
+PATIENCE = 60  # seconds until a hang is a failure
+GOOD = "---\nname: {name}\ndescription: A good skill. Use when asked.\n---\n\n# Good\n"
+
+
+def front(name: str, more: str = "") -> bytes:
+    return f"---\nname: {name}\ndescription: Looks harmless. Use when asked.\n{more}---\nbody\n".encode()
+
+
+def bombs() -> dict[str, bytes]:
+    """Files that are only content, by the folder they lie in."""
+    laughs = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+        f"{here}: &{here} [{','.join([f'*{there}'] * 9)}]\n" for there, here in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+    return {
+        "latin-1": "---\nname: latin-1\ndescription: caf\u00e9\n---\n".encode("latin-1"),
+        "utf-16": "---\nname: utf-16\ndescription: wide\n---\n".encode("utf-16"),
+        "nul": front("nul").replace(b"body", b"bo\0dy"),
+        "escape": front("escape", "license: \x1b[2J\n"),
+        "laughs": front("laughs", laughs),
+        "recursive-alias": front("recursive-alias", "x: &x [*x]\n"),
+        "deep-list": front("deep-list", "x: " + "[" * 100_000 + "\n"),
+        "deep-map": front("deep-map", "x: " + "{a: " * 50_000 + "\n"),
+        "python-tag": front("python-tag", 'x: !!python/object/apply:os.system ["touch pwned"]\n'),
+        "many-keys": front("many-keys", "".join(f"k{number}: v\n" for number in range(20_000))),
+        "huge-front": front("huge-front", "x: " + "y" * 300_000 + "\n"),
+        "empty": b"",
+        "no-front": b"# only a body\n",
+        "unclosed": b"---\nname: unclosed\ndescription: never ends\n",
+        "no-description": b"---\nname: no-description\n---\nbody\n",
+        "list-front": b"---\n- a\n- b\n---\n",
+        "climber": front("../../climber"),
+        "slashes": front("a/b"),
+        "invisible": front("in\u200bvisible"),
+        "fences-only": b"---\n---\n",
+        "backtracking": b"---" + b" " * 200_000 + b"x\n",
+        "dashes": b"-" * 500_000,
+    }
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Iterator[Path]:
+    skills = tmp_path / "skills"
+    for name in ("alpha", "omega"):
+        (skills / name).mkdir(parents=True)
+        (skills / name / "SKILL.md").write_text(GOOD.format(name=name))
+    for folder, content in bombs().items():
+        (skills / folder).mkdir()
+        (skills / folder / "SKILL.md").write_bytes(content)
+    for folder in ("directory", "fifo", "socket", "big", "unreadable", "device", "dangling", "outside", "loop"):
+        (skills / folder).mkdir()
+    (skills / "directory" / "SKILL.md").mkdir()
+    os.mkfifo(skills / "fifo" / "SKILL.md")
+    with (skills / "big" / "SKILL.md").open("wb") as file:
+        file.write(front("big"))
+        file.truncate(50 * 1024 * 1024)
+    (skills / "unreadable" / "SKILL.md").write_bytes(front("unreadable"))
+    (skills / "unreadable" / "SKILL.md").chmod(0)
+    (skills / "device" / "SKILL.md").symlink_to("/dev/zero")
+    (skills / "dangling" / "SKILL.md").symlink_to("nowhere.md")
+    (tmp_path / "secret.md").write_text(GOOD.format(name="secret"))
+    (skills / "outside" / "SKILL.md").symlink_to(tmp_path / "secret.md")
+    (skills / "loop" / "again").symlink_to("..")
+    (skills / "loop" / "SKILL.md").symlink_to("SKILL.md")
+    server = socket.socket(socket.AF_UNIX)
+    # The name of a socket is short; bind it from inside its folder.
+    here = os.open(".", os.O_RDONLY)
+    os.chdir(skills / "socket")
+    try:
+        server.bind("SKILL.md")
+    finally:
+        os.fchdir(here)
+        os.close(here)
+    with server:
+        yield skills
+
+
+def run(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The real command with little memory; for root, without the right to read what modes forbid."""
+    limited = ["prlimit", f"--as={MEMORY}"]
+    if os.geteuid() == 0:
+        limited += ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
+    return subprocess.run(
+        [*limited, sys.executable, "-m", "openskills", *arguments],
+        env={"HOME": str(tmp_path / "home"), "PATH": os.defpath, "LANG": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+
+def listed(tmp_path: Path, skills: Path) -> dict[str, Any]:
+    done = run(tmp_path, "list", str(skills), "--json")
+    assert "Traceback" not in done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_good_skills_load_and_no_bad_one_does(tmp_path: Path, hostile: Path) -> None:
+    names = {skill["name"] for skill in listed(tmp_path, hostile)["skills"]}
+    assert {"alpha", "omega"} <= names
+    assert names == {"alpha", "omega"}
+
+
+def test_each_bad_skill_is_named_with_a_reason(tmp_path: Path, hostile: Path) -> None:
+    problems = listed(tmp_path, hostile)["problems"]
+    errors = {Path(problem["path"]).parent.name for problem in problems if problem["severity"] == "error"}
+    bad = {folder.name for folder in hostile.iterdir()} - {"alpha", "omega"}
+    assert errors == bad
+    assert all(problem["message"] for problem in problems)
+
+
+def test_the_second_look_with_the_index_says_the_same(tmp_path: Path, hostile: Path) -> None:
+    assert listed(tmp_path, hostile) == listed(tmp_path, hostile)
+
+
+def test_validation_of_the_same_directory_ends_with_a_verdict_for_each(tmp_path: Path, hostile: Path) -> None:
+    done = run(tmp_path, "validate", str(hostile), "--format", "json")
+    assert done.returncode == 1
+    verdicts = {Path(skill["path"]).parent.name: skill["valid"] for skill in json.loads(done.stdout)["skills"]}
+    assert {name for name, valid in verdicts.items() if valid} == {"alpha", "omega"}
+    assert set(verdicts) == {folder.name for folder in hostile.iterdir()}
+
+
+def test_nothing_of_a_hostile_skill_was_executed(tmp_path: Path, hostile: Path) -> None:
+    run(tmp_path, "list", str(hostile))
+    assert not list(tmp_path.rglob("pwned"))
+    assert not Path("pwned").exists()
+
+
+def test_fixing_hostile_files_loses_nothing(tmp_path: Path, hostile: Path) -> None:
+    before = {folder: (hostile / folder / "SKILL.md").read_bytes() for folder in bombs()}
+    run(tmp_path, "validate", str(hostile), "--fix")
+    after = {folder: (hostile / folder / "SKILL.md").read_bytes() for folder in bombs()}
+    assert after == before
