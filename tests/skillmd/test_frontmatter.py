@@ -2,6 +2,7 @@ import pytest
 
 from openskills.skillmd.fences import cut
 from openskills.skillmd.frontmatter import FrontMatter, read_front
+from tests.skillmd.work import is_linear
 
 
 def front_of(*lines: str, line_end: str = "\n") -> FrontMatter:
@@ -97,7 +98,20 @@ def test_without_front_matter_nothing_is_readable_and_nothing_has_a_place() -> N
     assert (front.readable, front.fields, front.key("name"), front.text) == (False, {}, None, "")
 
 
-def test_many_broken_values_cost_work_in_proportion() -> None:
-    front = front_of(*(f"k{number}: a: b" for number in range(5_000)))
-    assert len(front.problems) == 5_000
-    assert front.problems[-1].line == 5_001
+def test_many_faults_of_a_kind_are_summed_up_and_mended_together() -> None:
+    front = front_of(*(f"k{number}: a: b" for number in range(500)))
+    assert len(front.problems) == 21
+    assert front.problems[-1].line == 22
+    assert "480 more" in front.problems[-1].message
+    fix = front.problems[-1].fix
+    assert fix
+    assert len(fix.edits) == 480
+    assert len(front_of(*["a: b"] * 500).problems) == 21
+
+
+@pytest.mark.parametrize("line", ["k{}: a: b", "k{}: 1", "metadata: {}", "  - {}", "", "k{}: [", "# {}", "\tk{}: a"])
+def test_reading_costs_work_in_proportion_to_the_size(line: str) -> None:
+    def read(size: int) -> None:
+        front_of("a:", *(line.format(number) for number in range(size))).value("a")
+
+    assert is_linear(read, 500)

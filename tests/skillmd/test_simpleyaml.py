@@ -1,7 +1,7 @@
 from hypothesis import example, given
 
 from openskills.skillmd.simpleyaml import read_simple
-from openskills.skillmd.yamltree import YamlFault, read_tree
+from openskills.skillmd.yamltree import read_tree
 from tests.skillmd.strategies import fronts, relaxed
 
 FRONT = """name: pdf-tools
@@ -61,14 +61,7 @@ def test_whatever_is_not_plainly_simple_is_left_to_the_yaml_parser() -> None:
         "a: b:\n",
         "a: b\tc\n",
         "a: b\u2028c\n",
+        "a: b\n--- c\n",
         "a: " + "b" * 10_000 + "\n",
     ):
         assert read_simple(front) is None
-
-
-def test_a_document_marker_is_never_taken_for_a_value() -> None:
-    try:
-        read_tree("a: b\n--- c\n")
-    except YamlFault as fault:
-        assert fault.rule == "yaml-syntax"
-    assert read_simple("a: b\n--- c\n") is None

@@ -77,13 +77,12 @@ def test_nothing_at_all_is_an_empty_mapping() -> None:
     assert read_tree("# only a comment\n").fields == {}
 
 
-@pytest.mark.parametrize("shape", ["[{}]", "{{a: {}}}"])
-def test_depth_is_limited_before_it_costs_anything(shape: str) -> None:
-    nested = "x"
-    for _ in range(MAX_DEPTH - 1):
-        nested = shape.replace("{{", "{").replace("}}", "}").replace("{}", nested)
-    assert read_tree(f"a: {nested}\n").fields
+def test_depth_is_limited_before_it_costs_anything() -> None:
+    levels = MAX_DEPTH - 1
+    assert read_tree(f"a: {'[' * levels}{']' * levels}\n").fields
+    assert read_tree(f"a: {'{b: ' * levels}c{'}' * levels}\n").fields
     assert fault_of(f"a: {'[' * 100_000}").rule == "yaml-depth"
+    assert fault_of(f"a:\n  {'- ' * 10_000}b\n").rule == "yaml-depth"
 
 
 def test_the_number_of_keys_and_items_is_limited_in_all() -> None:

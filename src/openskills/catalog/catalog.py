@@ -137,5 +137,5 @@ class Catalog:
         before = self._built.get(directory)
         if before is not None and before[0] is entry and before[1].source == root.label:
             return before[1]
-        manifest = manifest_of(entry.fields or {})
+        manifest = entry.manifest or manifest_of(entry.fields or {})
         return Skill(manifest, directory, root.label, entry.problems)

@@ -2,8 +2,8 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from openskills.catalog.progress import Progress, silent
 from openskills.catalog.resources import SKIPPED
@@ -11,10 +11,9 @@ from openskills.catalog.root import Root
 from openskills.catalog.scan import Folder, Found, Scan
 from openskills.catalog.skillfile import SKILL_FILE, NoSkillFile, Stamp, read_skill_file, stamp_of
 from openskills.skillmd.decode import decode
-from openskills.skillmd.parse import parse
+from openskills.skillmd.parse import normal_name, parse
 from openskills.skillmd.problem import Problem, Severity, errors_in
 from openskills.skillmd.rules import MANIFEST_RULES, Subject, check, lenient
-from openskills.skillmd.value import Value
 
 MAX_DEPTH = 6
 """How many levels of directories below a root are searched."""
@@ -23,8 +22,9 @@ MAX_DIRECTORIES = 50_000
 """How many directories below a root are searched."""
 
 _PROGRESS_EVERY = 256
-# Notes are for authors; those who load a skill have no use for them.
-_LOADING_RULES = tuple(rule for rule in MANIFEST_RULES if rule.severity is not Severity.NOTE)
+# What is not portable or not pretty is for authors, and `validate` tells them. Two in five real skills nest their
+# metadata: those who load them can do nothing about it.
+_LOADING_RULES = tuple(rule for rule in MANIFEST_RULES if rule.severity is Severity.ERROR)
 # A file changed in the same tick of the clock as we read it looks unchanged afterwards, so it is read again next time.
 _TICK_NS = 20_000_000
 
@@ -100,7 +100,7 @@ class _Search:
         if problem is None:
             text, problem = decode(data)
             if problem is None:
-                return Found(self._settled(stamp), *read_fields(text, place.path))
+                return read_found(text, place.path, self._settled(stamp))
         return Found(self._settled(stamp), None, (problem.at(f"{place.path}/{SKILL_FILE}"),))
 
     def _folder(self, place: _Place) -> Folder:
@@ -137,24 +137,29 @@ class _Search:
         return stamp if stamp is not None and max(stamp[0], stamp[1]) < self._fresh_after else None
 
 
-def read_fields(text: str, directory: str) -> tuple[Mapping[str, Value] | None, tuple[Problem, ...]]:
-    """The fields of a SKILL.md's text as a lenient reader takes them, or None, and what is wrong with them."""
+def read_found(text: str, directory: str, stamp: Stamp | None) -> Found:
+    """A SKILL.md as a lenient reader takes it: what it declares, or None, and what is wrong with it."""
     parsed = parse(text)
-    path = f"{directory}/{SKILL_FILE}"
-    if parsed.manifest is None:
-        return None, tuple(problem.at(path) for problem in parsed.problems)
+    manifest, fields = parsed.manifest, parsed.front.fields
+    problems = list(parsed.problems)
+    if manifest is None:
+        return Found(stamp, None, _at(directory, problems))
     folder = os.path.basename(directory)
-    found = check(Subject(parsed, parsed.manifest, folder), _LOADING_RULES)
-    problems = [problem.at(path) for problem in lenient((*parsed.problems, *found))]
-    fields = parsed.front.fields
-    if not parsed.manifest.name:
+    problems += check(Subject(parsed, manifest, folder), _LOADING_RULES)
+    if not manifest.name:
         # The client guide keeps a skill without a name; its folder has one.
-        fields = {**fields, "name": folder}
+        manifest, fields = replace(manifest, name=normal_name(folder)), {**fields, "name": folder}
         if not folder.isprintable():
             message = f"there is no name, and the folder's name {folder!r} cannot stand in for it"
-            problems.append(Problem("name-unsafe", message, path=path))
-    usable = not errors_in(problems)
-    return (fields if usable else None), tuple(problems)
+            problems.append(Problem("name-unsafe", message))
+    if not problems:
+        return Found(stamp, fields, (), manifest)
+    known = _at(directory, lenient(problems))
+    return Found(stamp, None, known) if errors_in(known) else Found(stamp, fields, known, manifest)
+
+
+def _at(directory: str, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    return tuple(problem.at(f"{directory}/{SKILL_FILE}") for problem in problems)
 
 
 def _stamp(path: str, before: Folder | Found) -> Stamp | None:

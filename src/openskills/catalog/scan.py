@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from openskills.catalog.skillfile import Stamp
+from openskills.skillmd.manifest import SkillManifest
 from openskills.skillmd.problem import Problem
 from openskills.skillmd.value import Value
 
@@ -22,11 +23,15 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A directory with a SKILL.md: the fields of its front matter, None when it cannot be used, and its problems."""
+    """A directory with a SKILL.md: the fields of its front matter, None when it cannot be used, and its problems.
+
+    `manifest` is what the fields declare, where somebody has worked that out already.
+    """
 
     stamp: Stamp | None
     fields: Mapping[str, Value] | None
     problems: tuple[Problem, ...] = ()
+    manifest: SkillManifest | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

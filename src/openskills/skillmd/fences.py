@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 from openskills.skillmd.limits import MAX_FRONTMATTER_CHARACTERS
 from openskills.skillmd.lines import count_lines
@@ -14,20 +15,31 @@ _LEADING_BLANKS = re.compile(r"(?:[ \t]*(?:\r\n|\r|\n))*")
 BYTE_ORDER_MARK = "\ufeff"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Halves:
     """A SKILL.md cut in two. `front` is None when there is no front matter; then everything is body.
 
-    `front_start` is the offset of `front` in the file; lines count from 1. `body` is what a model gets: LF line ends,
-    without blank lines before it and white space after it. `body_line` is the line on which it begins.
+    `front_start` is the offset of `front` in `text`, the whole file; `rest` is where the other half begins. Lines
+    count from 1.
     """
 
+    text: str
     front: str | None
     front_start: int
     front_line: int
-    body: str
-    body_line: int
+    rest: int
     problems: tuple[Problem, ...] = ()
+
+    @cached_property
+    def body(self) -> str:
+        """What a model gets: LF line ends, without blank lines before it and white space after it."""
+        body = self.text[_after_blanks(self.text, self.rest) :].rstrip()
+        return body.replace("\r\n", "\n").replace("\r", "\n") if "\r" in body else body
+
+    @cached_property
+    def body_line(self) -> int:
+        """The line on which the body begins."""
+        return count_lines(self.text, 0, _after_blanks(self.text, self.rest)) + 1
 
 
 def cut(text: str) -> Halves:
@@ -41,7 +53,7 @@ def cut(text: str) -> Halves:
     opening = _OPENING.match(text, first)
     if opening is None:
         problems.append(_missing())
-        return Halves(None, 0, 1, *_body(text, begin), tuple(problems))
+        return Halves(text, None, 0, 1, begin, tuple(problems))
     if first > begin:
         message = "blank lines stand before the opening ---, which must be the first line"
         problems.append(_unwanted("frontmatter-first-line", message, begin, first))
@@ -51,26 +63,17 @@ def cut(text: str) -> Halves:
     closing = _CLOSING.search(text, start - 1)
     if closing is None:
         problems.append(_unclosed(count_lines(text, 0, first) + 1))
-        return Halves(None, 0, 1, *_body(text, start), tuple(problems))
+        return Halves(text, None, 0, 1, start, tuple(problems))
     front: str | None = text[start : max(start, closing.start() + 1)]
     if closing.start() + 1 - start > MAX_FRONTMATTER_CHARACTERS:
         problems.append(_too_long(closing.start() + 1 - start, front_line))
         front = None
-    return Halves(front, start, front_line, *_body(text, closing.end()), tuple(problems))
+    return Halves(text, front, start, front_line, closing.end(), tuple(problems))
 
 
 def _after_blanks(text: str, offset: int) -> int:
     blanks = _LEADING_BLANKS.match(text, offset)
     return blanks.end() if blanks else offset
-
-
-def _body(text: str, offset: int) -> tuple[str, int]:
-    """The body that begins at or after an offset, and its line."""
-    start = _after_blanks(text, offset)
-    body = text[start:].rstrip()
-    if "\r" in body:
-        body = body.replace("\r\n", "\n").replace("\r", "\n")
-    return body, count_lines(text, 0, start) + 1
 
 
 def _missing() -> Problem:

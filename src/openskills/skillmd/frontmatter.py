@@ -10,11 +10,13 @@ from openskills.skillmd.places import Places, find_places
 from openskills.skillmd.problem import Edit, Fix, Problem
 from openskills.skillmd.recover import Recovered, Recovery, recover
 from openskills.skillmd.simpleyaml import read_simple
+from openskills.skillmd.summary import summed_up
 from openskills.skillmd.value import Place, Value
 from openskills.skillmd.yamltree import YamlFault, read_tree
 
 _UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _INDENT_WITH_TAB = re.compile(r"^[ ]*\t[ \t]*", re.MULTILINE)
+_SMALL = 4096
 
 
 class FrontMatter:
@@ -54,7 +56,8 @@ class FrontMatter:
         """Where the scalar at `path` stands when it was written without quotes and not as a block; None otherwise."""
         # Working out places costs a second reading; seeing that every occurrence is quoted costs next to nothing.
         text = self.text
-        if scalar and text.count(scalar) == text.count(f'"{scalar}"') + text.count(f"'{scalar}'"):
+        quick = self._places is None and scalar and len(text) < _SMALL
+        if quick and text.count(scalar) == text.count(f'"{scalar}"') + text.count(f"'{scalar}'"):
             return None
         place = self.value(*path)
         return place if place and not place.style else None
@@ -135,7 +138,7 @@ def _rescued(halves: Halves, fault: YamlFault) -> FrontMatter:
 
 def _recovered(halves: Halves, result: Recovery, fault: YamlFault) -> FrontMatter:
     lines = Lines(halves.front or "")
-    found = [_unquoted(halves, lines, item) for item in result.recovered]
+    found = summed_up([_unquoted(halves, lines, item) for item in result.recovered])
     if not found:
         message = f"the fields cannot be read together, only one by one ({fault.message}); start each in column 1"
         found.append(_problem(halves, lines, "yaml-layout", message, fault.offset))
@@ -166,13 +169,13 @@ def _unquoted(halves: Halves, lines: Lines, item: Recovered) -> Problem:
     return _problem(halves, lines, "yaml-unquoted", message, entry.value_start + blanks, fix)
 
 
-def _duplicates(halves: Halves, doubles: list[tuple[str, int]]) -> tuple[Problem, ...]:
+def _duplicates(halves: Halves, doubles: list[tuple[str, int]]) -> list[Problem]:
     if not doubles:
-        return ()
+        return []
     lines = Lines(halves.front or "")
     advice = "stands twice; keep one (readers that go on take the last)"
-    return tuple(
-        _problem(halves, lines, "yaml-duplicate-key", f"the key {key!r} {advice}", offset) for key, offset in doubles
+    return summed_up(
+        [_problem(halves, lines, "yaml-duplicate-key", f"the key {key!r} {advice}", offset) for key, offset in doubles]
     )
 
 

@@ -150,6 +150,9 @@ def _destination(line: str, start: int) -> tuple[str, int] | None:
         character = line[position]
         if character in " \t":
             return (line[start:position], start) if line.find(")", position, limit) != -1 else None
+        if character in "[]":
+            # A placeholder, or the next link after one that was never closed.
+            return None
         if character == "(":
             depth += 1
         elif character == ")":

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from openskills.skillmd.fences import cut
+from openskills.skillmd.fences import Halves, cut
 from openskills.skillmd.frontmatter import FrontMatter, read_front
 from openskills.skillmd.manifest import CLIENT_EXTENSIONS, SPEC_FIELDS, SkillManifest
 from openskills.skillmd.problem import Problem
@@ -23,14 +23,23 @@ class ParsedSkill:
 
     `manifest` is None when the front matter is beyond reading. A field that is absent or of the wrong type has its
     default there; `front.fields` has every value as written. `problems` are those of reading; whether the values are
-    acceptable is for the rules to say. `body_line` is the line of the file on which the body begins.
+    acceptable is for the rules to say.
     """
 
     manifest: SkillManifest | None
-    body: str
     problems: tuple[Problem, ...]
     front: FrontMatter
-    body_line: int
+    halves: Halves
+
+    @property
+    def body(self) -> str:
+        """The instructions: LF line ends, without blank lines before them and white space after them."""
+        return self.halves.body
+
+    @property
+    def body_line(self) -> int:
+        """The line of the file on which the body begins."""
+        return self.halves.body_line
 
 
 def parse(text: str) -> ParsedSkill:
@@ -38,7 +47,7 @@ def parse(text: str) -> ParsedSkill:
     halves = cut(text)
     front = read_front(halves)
     manifest = manifest_of(front.fields) if front.readable else None
-    return ParsedSkill(manifest, halves.body, front.problems, front, halves.body_line)
+    return ParsedSkill(manifest, front.problems, front, halves)
 
 
 def manifest_of(fields: Mapping[str, Value]) -> SkillManifest:

@@ -1,6 +1,6 @@
 """What a skill needs from the machine it is used on, as real skills declare it in `metadata`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from openskills.skillmd.value import Value
@@ -35,15 +35,21 @@ def read_requirements(metadata: Mapping[str, Value]) -> Requirements:
     Two shapes are in use: `metadata.requires` (or `bins`, `env`, `os` right in `metadata`), and the same one level
     down under a client's own key, as in `metadata.openclaw.requires.bins`. Both are read; their demands add up.
     """
-    found = [block for block in _blocks(metadata) if block]
+    found: dict[str, tuple[str, ...]] = {}
+    for holder in (metadata, *metadata.values()):
+        if isinstance(holder, Mapping):
+            _add(holder, found)
+            requires = holder.get("requires")
+            if isinstance(requires, Mapping):
+                _add(requires, found)
     if not found:
         return NO_REQUIREMENTS
     return Requirements(
-        bins=_union(words(block.get("bins")) for block in found),
-        any_bins=_union(words(block.get("anyBins", block.get("any_bins"))) for block in found),
-        env=_union(words(block.get("env")) for block in found),
-        platforms=_union(_platforms(block.get("os")) for block in found),
-        always=any(block.get("always") == "true" for block in found),
+        bins=found.get("bins", ()),
+        any_bins=found.get("any_bins", ()),
+        env=found.get("env", ()),
+        platforms=tuple(_PLATFORMS.get(name.lower(), name.lower()) for name in found.get("platforms", ())),
+        always="true" in found.get("always", ()),
     )
 
 
@@ -56,21 +62,17 @@ def words(value: Value) -> tuple[str, ...]:
     return ()
 
 
-_DEMANDS = frozenset({"requires", "bins", "anyBins", "any_bins", "env", "os", "always"})
+_DEMANDS = {
+    "bins": "bins",
+    "anyBins": "any_bins",
+    "any_bins": "any_bins",
+    "env": "env",
+    "os": "platforms",
+    "always": "always",
+}
 
 
-def _blocks(metadata: Mapping[str, Value]) -> Iterator[Mapping[str, Value]]:
-    for holder in (metadata, *metadata.values()):
-        if isinstance(holder, Mapping) and not _DEMANDS.isdisjoint(holder):
-            yield {key: holder[key] for key in _DEMANDS - {"requires"} if key in holder}
-            requires = holder.get("requires")
-            if isinstance(requires, Mapping):
-                yield requires
-
-
-def _platforms(value: Value) -> tuple[str, ...]:
-    return tuple(_PLATFORMS.get(word.lower(), word.lower()) for word in words(value))
-
-
-def _union(groups: Iterator[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(word for group in groups for word in group))
+def _add(block: Mapping[str, Value], found: dict[str, tuple[str, ...]]) -> None:
+    for key, demand in _DEMANDS.items():
+        if key in block:
+            found[demand] = tuple(dict.fromkeys((*found.get(demand, ()), *words(block[key]))))

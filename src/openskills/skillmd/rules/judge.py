@@ -5,12 +5,10 @@ from itertools import groupby
 from operator import itemgetter
 
 from openskills.skillmd.parse import ParsedSkill
-from openskills.skillmd.problem import Fix, Problem
+from openskills.skillmd.problem import Problem
 from openskills.skillmd.rules.rule import Finding, Rule, Subject
 from openskills.skillmd.rules.table import ALL
-
-MAX_FINDINGS = 20
-"""How often one rule is reported for one file before the rest is summed up."""
+from openskills.skillmd.summary import summed_up
 
 FATAL = frozenset(rule.id for rule in ALL if rule.fatal)
 """The ids of what keeps a skill from being loaded."""
@@ -48,19 +46,9 @@ def lenient(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 def _ordered(found: list[tuple[Rule, Finding]]) -> tuple[Problem, ...]:
     problems: list[Problem] = []
     for rule, group in groupby(found, key=itemgetter(0)):
-        findings = [finding for _, finding in group]
-        problems += [_problem(rule, finding) for finding in findings[:MAX_FINDINGS]]
-        if len(findings) > MAX_FINDINGS:
-            problems.append(_summary(rule, findings[MAX_FINDINGS:]))
+        problems += summed_up([_problem(rule, finding) for _, finding in group])
     return tuple(sorted(problems, key=lambda problem: problem.line or 0))
 
 
 def _problem(rule: Rule, finding: Finding) -> Problem:
     return Problem(rule.id, finding.message, rule.severity, finding.line, finding.column, finding.fix)
-
-
-def _summary(rule: Rule, rest: list[Finding]) -> Problem:
-    edits = tuple(edit for finding in rest if finding.fix for edit in finding.fix.edits)
-    fix = Fix(f"mend all {len(rest)}", edits) if edits else None
-    message = f"{len(rest)} more of this kind, first: {rest[0].message}"
-    return Problem(rule.id, message, rule.severity, rest[0].line, rest[0].column, fix)

@@ -1,0 +1,126 @@
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from openskills.skillmd.links import Target, find_links, linked_files, target_of
+from tests.skillmd.strategies import relaxed
+from tests.skillmd.work import is_linear
+
+
+def found(text: str) -> list[tuple[str, int, int]]:
+    return [(link.destination, link.line, link.column) for link in find_links(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "destination", "column"),
+    [
+        ("[a](b.md)", "b.md", 5),
+        ("![a](b.png)", "b.png", 6),
+        ('[a](b.md "title")', "b.md", 5),
+        ("[a]( b.md )", "b.md", 6),
+        ("[a](<b c.md>)", "b c.md", 6),
+        ("[a](b(1).md)", "b(1).md", 5),
+        ("[a `code` b](c.md)", "c.md", 14),
+        ("[a]: b.md 'title'", "b.md", 6),
+        ("  [a]: <b c.md>", "b c.md", 9),
+        ("| [a](b.md) |", "b.md", 7),
+        ("`scripts/run.py`", "scripts/run.py", 2),
+        ("`python ./scripts/run.py --x`", "scripts/run.py", 11),
+        ("``assets/a.txt``", "assets/a.txt", 3),
+    ],
+)
+def test_a_link_is_found_with_its_column(text: str, destination: str, column: int) -> None:
+    assert found(f"\n{text}\n") == [(destination, 2, column)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\n[a](b.md)\n`scripts/a.py`\n```",
+        "~~~~ md\n```\n[a](b.md)\n~~~\n~~~~",
+        "- ```\n  [a](b.md)\n  ```",
+        "> ```\n> [a](b.md)\n> ```",
+        "```\n[a](b.md)",
+        "`[a](b.md)`",
+        "`` ` [a](b.md) ``",
+        "<!-- [a](b.md)\n[c](d.md) -->",
+        "[a] (b.md)",
+        "[^1]: b.md",
+        "[a](b.md",
+        "`scripts/`",
+        "`scripts/<name>.py`",
+        "`scripts/*.py`",
+        "`myscripts/a.py`",
+        "`scripts/run`",
+        "scripts/run.py",
+    ],
+)
+def test_what_is_code_or_no_link_is_not_found(text: str) -> None:
+    assert found(text) == []
+
+
+def test_links_after_a_code_block_and_a_comment_are_found_again() -> None:
+    text = "```\n[a](b)\n```\n[c](d.md) <!-- x --> [e](f.md) `g` [h](i.md)"
+    assert found(text) == [("d.md", 4, 5), ("f.md", 4, 26), ("i.md", 4, 40)]
+
+
+@pytest.mark.parametrize(
+    ("destination", "target"),
+    [
+        ("a.md", Target("a.md")),
+        ("./a//b.md", Target("a/b.md")),
+        ("a/../b.md", Target("b.md")),
+        ("a%20b.md", Target("a b.md")),
+        ("%E6%8A%80.md", Target("技.md")),
+        ("a.md#part", Target("a.md")),
+        ("a.md?raw=1", Target("a.md")),
+        ("docs/", Target("docs")),
+        ("../a.md", Target("../a.md", outside=True)),
+        ("a/../../b.md", Target("a/../../b.md", outside=True)),
+        ("%2e%2e/a.md", Target("../a.md", outside=True)),
+        ("/etc/passwd", Target("/etc/passwd", outside=True)),
+        ("~/a.md", Target("~/a.md", outside=True)),
+        ("file:///a.md", Target("file:///a.md", outside=True)),
+        ("C:\\a.md", Target("C:\\a.md", outside=True)),
+        ("https://a.b/c", None),
+        ("mailto:a@b.c", None),
+        ("//a.b/c", None),
+        ("#part", None),
+        ("", None),
+        (".", None),
+        ("{{path}}", None),
+        ("${DIR}/a.md", None),
+        ("<name>.md", None),
+        ("a/....md", None),
+    ],
+)
+def test_where_a_destination_leads(destination: str, target: Target | None) -> None:
+    assert target_of(destination) == target
+
+
+def test_a_link_in_a_folder_is_relative_to_it() -> None:
+    assert target_of("b.md", "references") == Target("references/b.md")
+    assert target_of("../a.md", "references") == Target("a.md")
+    assert target_of("../../a.md", "references") == Target("../../a.md", outside=True)
+
+
+def test_the_files_a_text_points_at_are_listed_once_in_order() -> None:
+    text = "[a](b.md#x) [c](https://d) `scripts/e.py` [f](../g) [h](b.md)"
+    assert linked_files(text) == ("scripts/e.py", "b.md")
+    assert linked_files("[a](b.md) `scripts/c.py`", "references") == ("scripts/c.py", "references/b.md")
+
+
+@relaxed
+@given(st.text(alphabet="[]()`<>!-~ \n\t#:/.ab\\"))
+@example("](" * 50)
+def test_no_text_breaks_the_search_and_every_link_is_where_it_says(text: str) -> None:
+    lines = text.split("\n")
+    for link in find_links(text):
+        assert lines[link.line - 1][link.column - 1 :].startswith(link.destination)
+
+
+@pytest.mark.parametrize(
+    "piece", ["](", "[a](b ", "`", "``` `", "<!--", "[a](<", "[x]: ", "((", "`a` ", "~~~\n", "scripts/"]
+)
+def test_hostile_text_costs_work_in_proportion_to_its_length(piece: str) -> None:
+    assert is_linear(lambda size: list(find_links(piece * size)), 2_000)

@@ -1,0 +1,43 @@
+import pytest
+
+from openskills.skillmd.requirements import NO_REQUIREMENTS, Requirements, read_requirements, words
+from openskills.skillmd.value import Value
+
+
+def test_requirements_right_in_the_metadata_are_read() -> None:
+    found = read_requirements({"bins": "qpdf, pdftk", "env": ["API_KEY"], "os": "linux macos"})
+    assert found == Requirements(bins=("qpdf", "pdftk"), env=("API_KEY",), platforms=("linux", "darwin"))
+
+
+def test_requirements_under_a_client_and_under_requires_add_up_without_doubles() -> None:
+    found = read_requirements(
+        {
+            "requires": {"bins": ["git"], "anyBins": ["rg", "grep"]},
+            "openclaw": {
+                "os": ["darwin", "win32"],
+                "always": "true",
+                "requires": {"bins": ["git", "op"], "env": "TOKEN"},
+            },
+        }
+    )
+    assert found == Requirements(("git", "op"), ("rg", "grep"), ("TOKEN",), ("darwin", "windows"), always=True)
+
+
+@pytest.mark.parametrize(
+    "metadata", [{}, {"author": "x", "version": "1"}, {"client": {"emoji": "x"}}, {"requires": "x"}]
+)
+def test_metadata_that_asks_for_nothing_gives_no_requirements(metadata: dict[str, Value]) -> None:
+    found = read_requirements(metadata)
+    assert not found
+    assert found == NO_REQUIREMENTS
+
+
+def test_values_of_the_wrong_type_are_no_demands() -> None:
+    assert not read_requirements({"bins": {"a": "b"}, "env": [["x"], None, " "], "os": None})
+
+
+def test_words_are_read_from_text_and_from_lists() -> None:
+    assert words("a, b  c") == ("a", "b", "c")
+    assert words(["a b", " c "]) == ("a b", "c")
+    assert words(None) == ()
+    assert words({"a": "b"}) == ()
