@@ -33,18 +33,25 @@ def test_a_text_that_could_be_misread_is_written_in_quotes(text: str) -> None:
     assert as_yaml(text).startswith('"')
 
 
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        *[(text, "a number") for text in ("1", "-1.5", "+1", "1.", ".5", "1e3", "1_000", "0x1F", "0o17", "0b1", ".inf", "-.NaN", "12:30:45")],
-        *[(text, "true or false") for text in ("true", "FALSE", "Yes", "no", "on", "Off")],
-        *[(text, "a date") for text in ("2026-01-01", "2026-1-1", "2026-01-01T10:00:00Z", "2026-01-01 10:00:00.5 +02:00")],
-        *[(text, "nothing") for text in ("", "~", "null", "NULL")],
-        *[(text, None) for text in ("1.0.0", "v1", "nope", "-", "+", ".", "one", "1 2", "2026-01", "Nothing", "none", "１", "1.0 beta")],
-    ],
-)  # fmt: skip
+WORDS = {
+    "a number": "1 -1.5 +1 1. .5 1e3 1_000 0x1F 0o17 0b1 .inf -.NaN 12:30:45",
+    "true or false": "true FALSE Yes no on Off",
+    "a date": "2026-01-01 2026-1-1 2026-01-01T10:00:00Z 2026-01-01t10:00:00.5+02:00",
+    "nothing": "~ null NULL",
+    None: "1.0.0 v1 nope - + . one 2026-01 Nothing none １ -a",
+}
+
+
+@pytest.mark.parametrize(("text", "kind"), [(text, kind) for kind, texts in WORDS.items() for text in texts.split()])
 def test_what_a_bare_word_is_to_yaml(text: str, kind: str | None) -> None:
     assert reads_as(text) == kind
+
+
+def test_an_empty_word_is_nothing_and_words_with_blanks_are_text() -> None:
+    assert reads_as("") == "nothing"
+    assert reads_as("2026-01-01 10:00:00") == "a date"
+    assert reads_as("1.0 beta") is None
+    assert reads_as("1 2") is None
 
 
 @relaxed

@@ -41,3 +41,10 @@ def test_words_are_read_from_text_and_from_lists() -> None:
     assert words(["a b", " c "]) == ("a b", "c")
     assert words(None) == ()
     assert words({"a": "b"}) == ()
+
+
+def test_words_that_name_no_variable_and_no_system_are_no_demand() -> None:
+    assert not read_requirements({"env": "production", "os": ["any"]})
+    assert not read_requirements({"requires": {"env": ["bad name!", ""]}})
+    assert read_requirements({"env": "API_KEY"}).env == ("API_KEY",)
+    assert read_requirements({"requires": {"env": ["lower_case"]}}).env == ("lower_case",)

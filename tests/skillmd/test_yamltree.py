@@ -19,6 +19,7 @@ class Trail:
 
     def key(self, path: ValuePath, start: int, end: int, style: str) -> None:
         self.keys[path] = self.text[start:end]
+        self.styles[path] = style
 
     def value(self, path: ValuePath, start: int, end: int, style: str) -> None:
         self.values[path] = self.text[start:end]
@@ -39,7 +40,13 @@ def fault_of(text: str) -> YamlFault:
 def test_every_scalar_stays_the_text_that_was_written() -> None:
     text = "a: no\nb: 1.10\nc: 2026-01-01\nd: 0x1F\ne: 'null'\nf: null\ng:\nh: [1, {i: ~}]\n"
     assert read_tree(text).fields == {
-        **{"a": "no", "b": "1.10", "c": "2026-01-01", "d": "0x1F", "e": "null", "f": None, "g": None},
+        "a": "no",
+        "b": "1.10",
+        "c": "2026-01-01",
+        "d": "0x1F",
+        "e": "null",
+        "f": None,
+        "g": None,
         "h": ["1", {"i": None}],
     }
 

@@ -76,11 +76,11 @@ def test_every_rule_says_what_it_rests_on() -> None:
 
 
 def test_exactly_what_cannot_be_read_or_used_is_fatal() -> None:
-    assert FATAL == {
+    assert {
         *("file-missing", "file-type", "file-unreadable", "file-size", "link-leaves-skill"),
         *("text-encoding", "text-nul", "text-control"),
         *("frontmatter-missing", "frontmatter-unclosed", "frontmatter-size", "frontmatter-mapping"),
         *("yaml-syntax", "yaml-alias", "yaml-tag", "yaml-depth", "yaml-keys"),
         *("description-required", "description-type", "name-unsafe"),
-    }
+    } == FATAL
     assert all(RULES[rule].severity is Severity.ERROR for rule in FATAL)

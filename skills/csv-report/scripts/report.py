@@ -97,10 +97,9 @@ def describe(path: Path, delimiter: str | None, limit: int | None) -> str:
 
 
 def guess(sample: str) -> str:
-    try:
-        return csv.Sniffer().sniff(sample, delimiters=",;\t|").delimiter
-    except csv.Error:
-        return ","
+    """The separator that stands most often in the header, which rarely holds any other."""
+    header = sample.split("\n", 1)[0]
+    return max(",;\t|", key=header.count)
 
 
 def main() -> int:

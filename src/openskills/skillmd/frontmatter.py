@@ -90,7 +90,7 @@ class FrontMatter:
 
     def _find(self) -> Places:
         if self._places is None:
-            self._places = find_places(self._halves, self._recovery)
+            self._places = find_places(self._halves, self._recovery) if self.readable else Places(self._halves)
         return self._places
 
 

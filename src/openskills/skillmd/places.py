@@ -52,10 +52,8 @@ class Places:
 def find_places(halves: Halves, recovery: Recovery | None) -> Places:
     """Where everything stands in front matter that could be read, by itself or by this recovery."""
     places = Places(halves)
-    if halves.front is None:
-        return places
     if recovery is None:
-        read_tree(halves.front, places)
+        read_tree(halves.front or "", places)
     else:
-        record_entries(halves.front, recovery, places)
+        record_entries(halves.front or "", recovery, places)
     return places

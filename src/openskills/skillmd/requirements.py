@@ -1,11 +1,16 @@
 """What a skill needs from the machine it is used on, as real skills declare it in `metadata`."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from openskills.skillmd.value import Value
 
-_PLATFORMS = {"win32": "windows", "win": "windows", "macos": "darwin", "mac": "darwin", "osx": "darwin"}
+_PLATFORMS = {
+    **{name: name for name in ("linux", "darwin", "windows", "freebsd", "openbsd", "netbsd", "android", "ios")},
+    **{"win32": "windows", "win": "windows", "macos": "darwin", "mac": "darwin", "osx": "darwin"},
+}
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +39,23 @@ def read_requirements(metadata: Mapping[str, Value]) -> Requirements:
 
     Two shapes are in use: `metadata.requires` (or `bins`, `env`, `os` right in `metadata`), and the same one level
     down under a client's own key, as in `metadata.openclaw.requires.bins`. Both are read; their demands add up.
+    What cannot be the name of a variable or of an operating system is no demand: `env: production` outside of
+    `requires` means something else.
     """
     found: dict[str, tuple[str, ...]] = {}
     for holder in (metadata, *metadata.values()):
         if isinstance(holder, Mapping):
-            _add(holder, found)
+            _add(holder, found, _is_constant)
             requires = holder.get("requires")
             if isinstance(requires, Mapping):
-                _add(requires, found)
+                _add(requires, found, _is_variable)
     if not found:
         return NO_REQUIREMENTS
     return Requirements(
         bins=found.get("bins", ()),
         any_bins=found.get("any_bins", ()),
         env=found.get("env", ()),
-        platforms=tuple(_PLATFORMS.get(name.lower(), name.lower()) for name in found.get("platforms", ())),
+        platforms=found.get("platforms", ()),
         always="true" in found.get("always", ()),
     )
 
@@ -72,7 +79,21 @@ _DEMANDS = {
 }
 
 
-def _add(block: Mapping[str, Value], found: dict[str, tuple[str, ...]]) -> None:
+def _add(block: Mapping[str, Value], found: dict[str, tuple[str, ...]], is_variable: Callable[[str], bool]) -> None:
     for key, demand in _DEMANDS.items():
-        if key in block:
-            found[demand] = tuple(dict.fromkeys((*found.get(demand, ()), *words(block[key]))))
+        if key not in block:
+            continue
+        named: Iterable[str] = words(block[key])
+        if key == "env":
+            named = filter(is_variable, named)
+        elif key == "os":
+            named = (_PLATFORMS[name.lower()] for name in named if name.lower() in _PLATFORMS)
+        found[demand] = tuple(dict.fromkeys((*found.get(demand, ()), *named)))
+
+
+def _is_variable(name: str) -> bool:
+    return _VARIABLE.fullmatch(name) is not None
+
+
+def _is_constant(name: str) -> bool:
+    return _is_variable(name) and name.isupper()
