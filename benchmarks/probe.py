@@ -5,6 +5,7 @@ the work without that import.
 """
 
 import gc
+import importlib
 import json
 import logging
 import os
@@ -72,21 +73,18 @@ def openskills_indexed(skills: Path) -> Measured:
 
 def deepagents(skills: Path) -> Measured:
     """What deepagents does before the first model call."""
-    from deepagents.backends import FilesystemBackend  # pyright: ignore
-    from deepagents.middleware.skills import SkillsMiddleware  # pyright: ignore
-
+    backends: Any = importlib.import_module("deepagents.backends")
+    module: Any = importlib.import_module("deepagents.middleware.skills")
     logging.disable(logging.CRITICAL)
-    backend: Any = FilesystemBackend(root_dir=str(skills), virtual_mode=False)
-    middleware: Any = SkillsMiddleware(backend=backend, sources=[str(skills)])
+    backend = backends.FilesystemBackend(root_dir=str(skills), virtual_mode=False)
+    middleware = module.SkillsMiddleware(backend=backend, sources=[str(skills)])
     seconds, update = timed(lambda: middleware.before_agent({}, None, {}))
     return {"seconds": seconds, "found": len(update["skills_metadata"])}
 
 
 def skills_ref(skills: Path) -> Measured:
     """Validation with the reference library, skill by skill."""
-    from skills_ref import validate  # pyright: ignore
-
-    check: Any = validate
+    check: Any = importlib.import_module("skills_ref").validate
     folders = [Path(entry.path) for entry in os.scandir(skills)]
     seconds, found = timed(lambda: sum(1 for folder in folders if check(folder) is not None))
     return {"seconds": seconds, "found": found}
@@ -108,9 +106,7 @@ def openskills_keys(skills: Path) -> Measured:
 def skills_ref_keys(skills: Path) -> Measured:
     """The same with the reference library."""
     del skills
-    from skills_ref.parser import parse_frontmatter  # pyright: ignore
-
-    read: Any = parse_frontmatter
+    read: Any = importlib.import_module("skills_ref.parser").parse_frontmatter
     few = min(timed(lambda: read(_many_keys(80)))[0] for _ in range(3))
     return {"few": few, "many": timed(lambda: read(_many_keys(4000)))[0]}
 

@@ -102,7 +102,8 @@ _TOP = """\
 
 Every problem carries the id of a rule. `openskills validate` is strict: an **error** makes a skill invalid, a
 **warning** does so under `--strict`, a **note** never does, except `field-unknown` under `--strict`. Loading is
-lenient: a **fatal** error leaves the skill out, every other error becomes a warning, and notes are not looked for.
+lenient: a **fatal** error leaves the skill out, every other error becomes a warning. Warnings and notes about fields,
+wording and files are for authors, and only `validate` looks for them.
 
 A rule that is broken many times in one file is reported some times; the rest is summed up. This page is made by
 `scripts/rules_page.py` from the table in `src/openskills/skillmd/rules`; do not edit it.
@@ -113,7 +114,11 @@ def page() -> str:
     """The text of the page."""
     sections = (
         ("Reading the file", "Found while the file is opened, decoded and read.", READING),
-        ("The fields", "Judged from the front matter and the folder's name, when loading too.", MANIFEST_RULES),
+        (
+            "The fields",
+            "Judged from front matter and folder name. Loading asks for the errors.",
+            MANIFEST_RULES,
+        ),
         ("Wording and body", "Advice to authors; `validate` only.", BODY_RULES),
         ("The folder", "Judged when the files of the skill are known; `validate` only.", FOLDER_RULES),
     )

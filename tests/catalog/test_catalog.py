@@ -30,7 +30,7 @@ def test_the_example_of_the_documentation_works(tmp_path: Path, settings: Settin
     assert catalog.problems == ()
     assert catalog.get("pdf-tools").location == str(folder / "SKILL.md")
     assert catalog.get("pdf-tools").body() == "# Body"
-    assert [hit.skill.name for hit in catalog.search("merge two pdfs", limit=5)][0] == "pdf-tools"
+    assert catalog.search("merge two pdfs", limit=5)[0].skill.name == "pdf-tools"
     assert not catalog.refresh()
 
 
@@ -154,5 +154,10 @@ def test_progress_is_told_while_many_skills_are_read(
     for number in range(300):
         write_skill(f"skill-{number}")
     told: list[tuple[str, int]] = []
-    Catalog.from_paths(tmp_path / "skills", settings=settings, progress=lambda what, done, _: told.append((what, done)))
+
+    def progress(what: str, done: int, total: int | None) -> None:
+        del total
+        told.append((what, done))
+
+    Catalog.from_paths(tmp_path / "skills", settings=settings, progress=progress)
     assert ("reading skills", 256) in told

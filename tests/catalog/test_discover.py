@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openskills.catalog import discover as module
-from openskills.catalog.discover import discover
+from openskills.catalog.discover import TICK_NS, discover
 from openskills.catalog.root import Root
 from openskills.catalog.scan import Folder, Found, Scan
 
@@ -37,7 +36,7 @@ def settle(folder: Path) -> None:
     while True:
         probe.touch()
         probe.chmod(0o600)
-        if probe.stat().st_ctime_ns - newest > 2 * module._TICK_NS:
+        if probe.stat().st_ctime_ns - newest > 2 * TICK_NS:
             return
 
 

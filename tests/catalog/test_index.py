@@ -51,11 +51,14 @@ def test_a_damaged_index_is_as_good_as_none(tmp_path: Path, root: Root, content:
     assert load_index(tmp_path / "cache", root) is None
 
 
-@pytest.mark.parametrize("visited", [3, {"/a": 3}, {"/a": ["s", [1], {}, []]}, {"/a": ["s", None, 7, []]}])
-def test_an_index_of_the_wrong_shape_is_as_good_as_none(tmp_path: Path, root: Root, visited: object) -> None:
+@pytest.mark.parametrize(
+    "visited",
+    ["3", '{"/a": 3}', '{"/a": ["s", [1], {}, []]}', '{"/a": ["s", null, 7, []]}', '{"/a": ["d", null, 7, []]}'],
+)
+def test_an_index_of_the_wrong_shape_is_as_good_as_none(tmp_path: Path, root: Root, visited: str) -> None:
     _, file = written(tmp_path, root)
     content = json.loads(file.read_text())
-    file.write_text(json.dumps({**content, "visited": visited}))
+    file.write_text(json.dumps({**content, "visited": json.loads(visited)}))
     assert load_index(tmp_path / "cache", root) is None
 
 

@@ -98,3 +98,13 @@ def test_what_cannot_be_mended_is_left_as_it_is(write_skill: WriteSkill) -> None
     before = (folder / "SKILL.md").read_bytes()
     assert not fix(folder).valid
     assert (folder / "SKILL.md").read_bytes() == before
+
+
+def test_a_text_that_only_another_text_points_at_is_noticed(write_skill: WriteSkill) -> None:
+    folder = write_skill("alpha", body="# Body\n\nSee [one](references/one.md).")
+    (folder / "references").mkdir()
+    (folder / "references" / "one.md").write_text("See [two](two.md).")
+    (folder / "references" / "two.md").write_text("The end.")
+    assert [problem.rule for problem in validate(folder).problems] == ["reference-depth"]
+    (folder / "SKILL.md").write_text((folder / "SKILL.md").read_text() + "And [two](references/two.md).\n")
+    assert validate(folder).problems == ()

@@ -1,6 +1,7 @@
 """The page of commands has every command with exactly its options."""
 
 import re
+from typing import cast
 
 import pytest
 import typer.main
@@ -10,8 +11,7 @@ from openskills.cli.main import app
 from tests.docs.page import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "commands.md"
-GROUP = typer.main.get_command(app)
-assert isinstance(GROUP, TyperGroup)
+GROUP = cast("TyperGroup", typer.main.get_command(app))
 # Typer adds these when it parses a line.
 EVERYWHERE = {"--help", "-h"}
 

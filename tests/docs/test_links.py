@@ -32,6 +32,19 @@ def test_every_link_of_a_page_leads_to_a_file(page: Path) -> None:
     assert not faults, "\n".join(faults)
 
 
+def test_every_page_can_be_reached_from_the_index() -> None:
+    waiting = [ROOT / "docs" / "README.md"]
+    reached: set[Path] = set()
+    while waiting:
+        page = waiting.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        targets = (page.parent.joinpath(to).resolve() for _, to in links(page.read_text("utf-8")) if "://" not in to)
+        waiting += [target for target in targets if target.suffix == ".md" and target.is_file()]
+    assert not {page for page in pages() if page.is_relative_to(ROOT / "docs")} - reached
+
+
 def test_dead_links_are_found_and_code_is_no_link() -> None:
     page = ROOT / "docs" / "README.md"
     text = "[a](no.md) ![b](../README.md)\n`[c](no.md)`\n```\n[d](no.md)\n```\n[e](https://example.org/no.md) [f](#g)\n"

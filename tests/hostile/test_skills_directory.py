@@ -1,4 +1,4 @@
-"""A directory of hostile skills next to good ones: the good ones load, each bad one is named, time and memory are bounded."""
+"""Hostile skills next to good ones: the good ones load, each bad one is named, time and memory are bounded."""
 
 import json
 import os

@@ -1,3 +1,5 @@
+from datetime import date
+
 import pytest
 import yaml
 from hypothesis import given
@@ -57,7 +59,9 @@ def test_an_empty_word_is_nothing_and_words_with_blanks_are_text() -> None:
 @relaxed
 @given(st.text(alphabet="0123456789+-.eExob_:~tTrRuUfFaAlLsSnNoOyYiI "))
 def test_whatever_the_usual_resolver_does_not_take_for_text_is_noticed(text: str) -> None:
-    resolver = yaml.resolver.Resolver()
-    tag = resolver.resolve(yaml.ScalarNode, text.strip(), (True, False))
-    if tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge", "tag:yaml.org,2002:value"):
+    try:
+        loaded: dict[str, object] = yaml.safe_load(f"a: {text}\n")
+    except (yaml.YAMLError, ValueError):  # not a scalar by itself, or the 99th of a month
+        return
+    if isinstance(loaded["a"], int | float | date):
         assert reads_as(text.strip()) is not None

@@ -25,8 +25,8 @@ _PROGRESS_EVERY = 256
 # What is not portable or not pretty is for authors, and `validate` tells them. Two in five real skills nest their
 # metadata: those who load them can do nothing about it.
 _LOADING_RULES = tuple(rule for rule in MANIFEST_RULES if rule.severity is Severity.ERROR)
-# A file changed in the same tick of the clock as we read it looks unchanged afterwards, so it is read again next time.
-_TICK_NS = 20_000_000
+TICK_NS = 20_000_000
+"""A file changed this shortly before we read it may change again unseen, within one tick of the clock: no stamp."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class _Search:
         self._visited: dict[str, Folder | Found] = {}
         self._problems: list[Problem] = []
         self._read = 0
-        self._fresh_after = time.time_ns() - _TICK_NS
+        self._fresh_after = time.time_ns() - TICK_NS
 
     def run(self) -> Scan:
         top = os.path.abspath(self._root.path)

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +22,16 @@ _FORMAT = f"{__version__}/1"
 
 def load_index(directory: Path, root: Root) -> Scan | None:
     """The scan of `root` that was saved last, or None."""
-    path = _file(directory, root)
     try:
-        with path.open("rb") as file:
+        with _file(directory, root).open("rb") as file:
             # What somebody else could have written is not ours to believe.
             if os.fstat(file.fileno()).st_uid != os.geteuid():
                 return None
-            content = json.loads(file.read())
-    except (OSError, ValueError):
-        return None
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        return None
-    try:
+            content: Any = json.loads(file.read())
+        if content["format"] != _FORMAT:
+            return None
         return Scan({path: _entry(*row) for path, row in content["visited"].items()})
-    except (TypeError, ValueError, LookupError, AttributeError):
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return None
 
 
@@ -76,7 +71,7 @@ def _entry(kind: str, stamp: list[int] | None, content: Any, problems: list[list
     known = tuple(_problem(*row) for row in problems) if problems else ()
     settled = (stamp[0], stamp[1], stamp[2], stamp[3]) if stamp is not None else None
     if kind == "s":
-        if content is not None and not isinstance(content, Mapping):
+        if content is not None and content.__class__ is not dict:
             raise TypeError("fields are a map or nothing")
         return Found(settled, content, known)
     return Folder(settled, tuple((path, real) for path, real in content), known)

@@ -2,8 +2,8 @@
 
 import os
 import tempfile
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from openskills.catalog.discover import discover
@@ -13,12 +13,15 @@ from openskills.catalog.root import Root
 from openskills.catalog.scan import Folder, Found
 from openskills.catalog.skillfile import SKILL_FILE, read_skill_text
 from openskills.errors import InvalidArgument
-from openskills.skillmd.mend import mend
+from openskills.paths import inside
+from openskills.skillmd.links import linked_files
+from openskills.skillmd.mend import mend_until_settled
 from openskills.skillmd.parse import parse
 from openskills.skillmd.problem import Problem, errors_in
-from openskills.skillmd.rules import Subject, check
+from openskills.skillmd.rules import judge
 
 MAX_LINKED_BYTES = 256 * 1024
+MAX_LINKED_FILES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +42,20 @@ class Verdict:
 def validate(path: str | os.PathLike[str]) -> Verdict:
     """Judge the skill in a folder, or that of a SKILL.md. Faults are in the verdict; only a wrong path is raised."""
     directory = _folder(Path(path))
-    return _judge(directory, *read_skill_text(str(directory)))
+    text, problem = read_skill_text(str(directory))
+    return _unreadable(directory, problem) if problem else _verdict(directory, text)
 
 
 def fix(path: str | os.PathLike[str]) -> Verdict:
     """Apply the safe fixes to a skill's file and judge what is left; `fixed` says what was mended."""
     directory = _folder(Path(path))
     text, problem = read_skill_text(str(directory))
-    verdict = _judge(directory, text, problem)
-    if problem is not None:
-        return verdict
-    mended, fixed = mend(text, verdict.problems)
+    if problem:
+        return _unreadable(directory, problem)
+    mended, fixed = mend_until_settled(text, lambda draft: _verdict(directory, draft).problems)
     if mended != text:
         _replace(directory / SKILL_FILE, mended)
-    return Verdict(verdict.path, *_named(directory, mended), fixed)
+    return replace(_verdict(directory, mended), fixed=fixed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,24 +94,28 @@ def _folder(path: Path) -> Path:
     return Path(os.path.abspath(path))
 
 
-def _judge(directory: Path, text: str, problem: Problem | None) -> Verdict:
+def _unreadable(directory: Path, problem: Problem) -> Verdict:
     location = str(directory / SKILL_FILE)
-    if problem is not None:
-        return Verdict(location, None, (problem.at(location),))
-    return Verdict(location, *_named(directory, text))
+    return Verdict(location, None, (problem.at(location),))
 
 
-def _named(directory: Path, text: str) -> tuple[str | None, tuple[Problem, ...]]:
+def _verdict(directory: Path, text: str) -> Verdict:
     location = str(directory / SKILL_FILE)
     parsed = parse(text)
-    found = parsed.problems
-    if parsed.manifest is not None:
-        resources = find_resources(str(directory))
-        files = {resource.path: resource.size for resource in resources}
-        found = (*found, *check(Subject(parsed, parsed.manifest, directory.name, files)))
-    name = (parsed.manifest.name or None) if parsed.manifest else None
-    ordered = sorted(found, key=lambda problem: (problem.line or 0, problem.column or 0))
-    return name, tuple(problem.at(location) for problem in ordered)
+    files = {resource.path: resource.size for resource in find_resources(str(directory))}
+    problems = judge(parsed, directory.name, files, _linked_texts(directory, parsed.body, files))
+    name = parsed.manifest.name if parsed.manifest else None
+    return Verdict(location, name or None, tuple(problem.at(location) for problem in problems))
+
+
+def _linked_texts(directory: Path, body: str, files: Mapping[str, int]) -> dict[str, str]:
+    """The texts that SKILL.md points at, as far as they are of a size that somebody would read."""
+    small = [path for path in linked_files(body) if 0 < files.get(path, 0) <= MAX_LINKED_BYTES]
+    return {
+        path: inside(directory, path).read_bytes().decode("utf-8", "replace")
+        for path in small[:MAX_LINKED_FILES]
+        if path.lower().endswith((".md", ".txt"))
+    }
 
 
 def _replace(path: Path, text: str) -> None:

@@ -8,7 +8,11 @@ from openskills.skillmd.value import Value
 
 _PLATFORMS = {
     **{name: name for name in ("linux", "darwin", "windows", "freebsd", "openbsd", "netbsd", "android", "ios")},
-    **{"win32": "windows", "win": "windows", "macos": "darwin", "mac": "darwin", "osx": "darwin"},
+    "win32": "windows",
+    "win": "windows",
+    "macos": "darwin",
+    "mac": "darwin",
+    "osx": "darwin",
 }
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
