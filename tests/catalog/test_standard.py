@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from openskills.catalog.catalog import Catalog
-from openskills.catalog.standard import project_of, project_source, standard_sources
+from openskills.catalog.standard import project_of, project_source
+from openskills.errors import InvalidArgument
 from openskills.settings import Settings
 
 WriteSkill = Callable[..., Path]
@@ -18,12 +19,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def standard_catalog(start: Path, settings: Settings, *, trusted: bool = False) -> Catalog:
-    return Catalog(standard_sources(start, settings, trusted=trusted), settings)
-
-
 def names(catalog_of: Path, settings: Settings, *, trusted: bool = False) -> dict[str, str]:
-    catalog = standard_catalog(catalog_of, settings, trusted=trusted)
+    catalog = Catalog.standard(catalog_of, settings=settings, trusted=trusted)
     return {skill.name: skill.description for skill in catalog.skills}
 
 
@@ -37,7 +34,7 @@ def test_a_projects_skills_are_reported_until_they_are_trusted(
     settings: Settings, write_skill: WriteSkill, project: Path
 ) -> None:
     write_skill("theirs", under="project/.agents/skills")
-    catalog = standard_catalog(project, settings)
+    catalog = Catalog.standard(project, settings=settings)
     assert catalog.skills == ()
     assert [(problem.rule, "openskills trust" in problem.message) for problem in catalog.problems] == [
         ("project-untrusted", True)
@@ -100,7 +97,7 @@ def test_the_top_of_a_project_is_where_git_is(project: Path, tmp_path: Path) -> 
 
 def test_in_the_home_directory_the_places_are_the_users(settings: Settings, write_skill: WriteSkill) -> None:
     write_skill("mine", under="home/.agents/skills")
-    catalog = standard_catalog(settings.home, settings)
+    catalog = Catalog.standard(settings.home, settings=settings)
     assert [skill.name for skill in catalog.skills] == ["mine"]
     assert catalog.problems == ()
 
@@ -112,3 +109,16 @@ def test_what_cannot_be_read_cannot_be_agreed_to(settings: Settings, write_skill
     # A name longer than the system allows cannot be opened, whoever asks; modes do not stop root.
     (project / ".agents" / "skills" / "theirs" / "link").symlink_to("x" * 300)
     assert names(project, settings) == {}
+
+
+def test_skills_root_names_one_more_source_that_wins(tmp_path: Path, write_skill: WriteSkill, project: Path) -> None:
+    write_skill("a", "user", under="home/.agents/skills")
+    write_skill("a", "root", under="elsewhere")
+    environment = {"HOME": str(tmp_path / "home"), "SKILLS_ROOT": str(tmp_path / "elsewhere")}
+    assert names(project, Settings.from_env(environment)) == {"a": "root"}
+
+
+def test_a_skills_root_that_names_no_source_is_an_error_that_names_the_variable(tmp_path: Path, project: Path) -> None:
+    settings = Settings.from_env({"HOME": str(tmp_path), "SKILLS_ROOT": "ftp://example.org/skills"})
+    with pytest.raises(InvalidArgument, match="SKILLS_ROOT"):
+        Catalog.standard(project, settings=settings)

@@ -135,3 +135,14 @@ Body.
         *("metadata-value-type", "allowed-tools-list"),
     }
     assert judged(mended) == ()
+
+
+def test_two_faults_at_once_cost_a_map_neither_its_pairs_nor_its_shape() -> None:
+    text = '---\nname: x\ndescription: one: two. Use when x.\nmetadata:\n\tversion: "1.0"\n\tauthor: me\n---\nbody\n'
+    before = parse(text).manifest
+    mended, _ = mend_until_settled(text, lambda draft: judge(parse(draft), "x"))
+    parsed = parse(mended)
+    assert parsed.manifest == before
+    assert parsed.manifest is not None
+    assert parsed.manifest.metadata == {"version": "1.0", "author": "me"}
+    assert parsed.problems == ()

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from openskills.catalog.changes import Changes, difference
 from openskills.catalog.discover import discover
@@ -14,6 +15,7 @@ from openskills.catalog.scan import Found, Scan
 from openskills.catalog.search import Hit
 from openskills.catalog.skill import Skill
 from openskills.catalog.snapshot import Snapshot, assemble
+from openskills.catalog.standard import standard_sources
 from openskills.catalog.visibility import Machine, hidden_reason
 from openskills.catalog.watch import Watcher
 from openskills.errors import SkillError
@@ -56,6 +58,22 @@ class Catalog:
         """
         known = settings or Settings.from_env()
         return cls([parse_source(source, known) for source in sources], known, progress)
+
+    @classmethod
+    def standard(
+        cls,
+        start: str | os.PathLike[str] = ".",
+        *,
+        trusted: bool = False,
+        settings: Settings | None = None,
+        progress: Progress = silent,
+    ) -> "Catalog":
+        """What an agent that works in `start` should find: the standard places of home and project, and `SKILLS_ROOT`.
+
+        The project's skills count when a person agreed to them, or when `trusted` says that they were checked.
+        """
+        known = settings or Settings.from_env()
+        return cls(standard_sources(Path(start), known, trusted=trusted), known, progress)
 
     @property
     def skills(self) -> tuple[Skill, ...]:
@@ -105,7 +123,7 @@ class Catalog:
         try:
             fetched = source.fetch(self._progress)
         except SkillError as error:
-            problems.append(Problem("source-unavailable", error.message, path=source.label))
+            problems.append(Problem("source-unavailable", error.message))
             return ()
         problems.extend(fetched.problems)
         return fetched.roots

@@ -154,7 +154,7 @@ def read_found(text: str, directory: str, stamp: Stamp | None) -> Found:
             problems.append(Problem("name-unsafe", message))
     if not problems:
         return Found(stamp, fields, (), manifest)
-    known = _at(directory, lenient(problems))
+    known = _at(directory, sorted(lenient(problems), key=lambda problem: problem.line or 0))
     return Found(stamp, None, known) if errors_in(known) else Found(stamp, fields, known, manifest)
 
 

@@ -4,10 +4,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from openskills.catalog.fetch.sources import parse_source
 from openskills.catalog.progress import Progress
 from openskills.catalog.root import Fetched, Root, Source
 from openskills.catalog.trust import TrustStore, digest_of
-from openskills.errors import LimitExceeded
+from openskills.errors import InvalidArgument, LimitExceeded
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem, Severity
 
@@ -92,11 +93,21 @@ def project_source(start: Path, settings: Settings, *, trusted: bool = False) ->
 
 
 def standard_sources(start: Path, settings: Settings, *, trusted: bool = False) -> tuple[Source, ...]:
-    """The user's skills and, where trusted, those of the project that `start` lies in, which win."""
-    home = HomeSource(settings.home)
+    """The user's skills, those of the project that `start` lies in where trusted, and `SKILLS_ROOT`; later ones win.
+
+    Raises `InvalidArgument` when `SKILLS_ROOT` names no source.
+    """
+    sources: list[Source] = [HomeSource(settings.home)]
     project = project_source(start, settings, trusted=trusted)
     # In the home directory itself the two are the same places.
-    return (home,) if project.project == settings.home else (home, project)
+    if project.project != settings.home:
+        sources.append(project)
+    if settings.skills_root:
+        try:
+            sources.append(parse_source(settings.skills_root, settings))
+        except InvalidArgument as error:
+            raise InvalidArgument("SKILLS_ROOT", error.message) from None
+    return tuple(sources)
 
 
 def _shown(place: Path, project: Path) -> str:

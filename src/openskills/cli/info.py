@@ -8,7 +8,7 @@ import typer
 
 from openskills.cli.consent import everything_in
 from openskills.cli.facts import Facts, facts_json, fields_of, gather
-from openskills.cli.listing import Json, Paths, Trust
+from openskills.cli.listing import Json, Paths, Trust, report_places
 from openskills.cli.output import counted, plain, say, say_json
 from openskills.cli.problems import count_by_severity, problem_line, report, shown_path
 from openskills.cli.properties import folder_of
@@ -58,6 +58,7 @@ def _named(name: str, settings: "Settings", around: "Snapshot") -> Facts:
         # A folder right here may be meant; one that is no skill explains itself better than an unknown name.
         if os.path.isdir(name):
             return _at(name, settings, around)
+        report_places(around)
         raise
     return gather(skill, _reason(skill, around), around)
 

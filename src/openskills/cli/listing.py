@@ -30,6 +30,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 NOT_HAD = frozenset({"source-missing", "source-unavailable"})
 """The rules that say that a place gave nothing."""
 
+_ABOUT_PLACES = NOT_HAD | {"source-stale", "project-untrusted"}
+
 
 def list_skills(context: typer.Context, paths: Paths = None, trust: Trust = False, as_json: Json = False) -> None:
     """List skills: what agents would find here, or what is in the given places.
@@ -73,6 +75,11 @@ def entry_json(skill: "Skill", hidden: str | None) -> dict[str, object]:
         "source": skill.source,
         "hidden": hidden,
     }
+
+
+def report_places(snapshot: "Snapshot") -> None:
+    """Say which places gave nothing, or not what they have now: that may be why something is missing."""
+    report([problem for problem in snapshot.problems if problem.rule in _ABOUT_PLACES])
 
 
 def leave_if_unreachable(snapshot: "Snapshot") -> None:

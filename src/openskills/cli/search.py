@@ -4,17 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.listing import NOT_HAD, Json, Paths, Trust, leave_if_unreachable
+from openskills.cli.listing import Json, Paths, Trust, leave_if_unreachable, report_places
 from openskills.cli.output import plain, say_json, warn
-from openskills.cli.problems import report
 from openskills.cli.skills import open_catalog, settings_of
 from openskills.cli.table import Column, show_table
 
 if TYPE_CHECKING:
     from openskills.catalog.search import Hit
     from openskills.catalog.skill import Skill
-
-_ABOUT_PLACES = NOT_HAD | {"source-stale", "project-untrusted"}
 
 
 def search(
@@ -46,7 +43,7 @@ def search(
         if not hits:
             warn(f"none of {len(snapshot.skills):,} visible skills fits {plain(query)!r}")
     # What is wrong with single skills is for `list`; a place that is missing explains a missing result.
-    report([problem for problem in snapshot.problems if problem.rule in _ABOUT_PLACES])
+    report_places(snapshot)
     leave_if_unreachable(snapshot)
 
 

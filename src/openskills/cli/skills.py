@@ -9,7 +9,6 @@ import typer
 
 from openskills.cli.consent import ask_about
 from openskills.cli.progress import Waiting
-from openskills.errors import InvalidArgument
 from openskills.settings import Settings
 
 if TYPE_CHECKING:
@@ -49,11 +48,4 @@ def _usual(settings: Settings, *, trusted: bool, asking: bool) -> "list[Source]"
         for source in sources:
             if isinstance(source, ProjectSource):
                 ask_about(source, settings)
-    return [*sources, *_root(settings)]
-
-
-def _root(settings: Settings) -> "list[Source]":
-    try:
-        return _named([settings.skills_root] if settings.skills_root else [], settings)
-    except InvalidArgument as error:
-        raise InvalidArgument("SKILLS_ROOT", error.message) from None
+    return list(sources)

@@ -16,6 +16,7 @@ from openskills.skillmd.yamltree import YamlFault, read_tree
 
 _UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _INDENT_WITH_TAB = re.compile(r"^[ ]*\t[ \t]*", re.MULTILINE)
+_INDENT_FROM_TAB = re.compile(r"^\t[ \t]*", re.MULTILINE)
 _SMALL = 4096
 
 
@@ -119,10 +120,11 @@ def _from_yaml(halves: Halves) -> FrontMatter:
 def _rescued(halves: Halves, fault: YamlFault) -> FrontMatter:
     """Front matter that the parser did not take: without tabs, or field by field, or not at all."""
     front = halves.front or ""
-    if fault.rule == "yaml-syntax" and front[fault.offset : fault.offset + 1] == "\t":
+    tabs = _faulty_tabs(front, fault) if fault.rule == "yaml-syntax" else None
+    if tabs:
         # One blank for each tab: every offset stays what it was.
-        spaced = _INDENT_WITH_TAB.sub(lambda indent: " " * len(indent.group()), front)
-        halves = replace(halves, front=spaced, problems=(*halves.problems, _tabs(halves, fault.offset)))
+        spaced = tabs.sub(lambda indent: " " * len(indent.group()), front)
+        halves = replace(halves, front=spaced, problems=(*halves.problems, _tabs(halves, tabs)))
         try:
             return _from_yaml(halves)
         except YamlFault as other:
@@ -179,17 +181,26 @@ def _duplicates(halves: Halves, doubles: list[tuple[str, int]]) -> list[Problem]
     )
 
 
-def _tabs(halves: Halves, offset: int) -> Problem:
+def _faulty_tabs(front: str, fault: YamlFault) -> re.Pattern[str] | None:
+    """What finds the tabs that stand where blanks should, if there are any."""
+    if front[fault.offset : fault.offset + 1] == "\t":
+        return _INDENT_WITH_TAB
+    # A line may begin with a tab only inside of text that is folded, where blanks do as well.
+    return _INDENT_FROM_TAB if _INDENT_FROM_TAB.search(front) else None
+
+
+def _tabs(halves: Halves, indent_with_tab: re.Pattern[str]) -> Problem:
     front, base = halves.front or "", halves.front_start
     # Next to lines that are indented with blanks a tab can only stand for one of them.
     width = 1 if re.search(r"^ ", front, re.MULTILINE) else 2
+    indents = list(indent_with_tab.finditer(front))
     edits = tuple(
         Edit(base + indent.start(), base + indent.end(), indent.group().replace("\t", " " * width))
-        for indent in _INDENT_WITH_TAB.finditer(front)
+        for indent in indents
     )
     message = "a tab is used to indent, which YAML forbids; use blanks"
-    fix = Fix("indent with blanks", edits) if edits else None
-    return _problem(halves, Lines(front), "yaml-tab", message, offset, fix)
+    place = front.index("\t", indents[0].start()) if indents else 0
+    return _problem(halves, Lines(front), "yaml-tab", message, place, Fix("indent with blanks", edits))
 
 
 def _control(halves: Halves, offset: int) -> Problem:

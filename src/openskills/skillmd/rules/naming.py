@@ -51,7 +51,8 @@ def name_uppercase(subject: Subject) -> Iterator[Finding]:
     """The name is lower case."""
     name = subject.manifest.name
     if name != name.lower():
-        message = f"the name {_shown(name)} has upper-case letters; expected lower case, such as {_shown(name.lower())}"
+        better = suggested_name(name) or name.lower()
+        message = f"the name {_shown(name)} has upper-case letters; expected lower case, such as {_shown(better)}"
         yield at_value(subject, "name", message, _renamed(subject))
 
 
