@@ -1,12 +1,14 @@
 """What arrives appears whole or not at all."""
 
+import os
 import stat
+import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from openskills.catalog.fetch.arriving import arriving, keep_only, private, put
+from openskills.catalog.fetch.arriving import arriving, in_use, keep_only, private, put
 from openskills.errors import SourceUnavailable
 
 
@@ -55,3 +57,15 @@ def test_everything_else_is_removed_except_what_is_on_its_way(tmp_path: Path) ->
     keep_only(tmp_path, {"keep"})
     assert {path.name for path in tmp_path.iterdir()} == {"keep", ".arriving-x"}
     assert (tmp_path / "keep" / "sub").is_dir()
+
+
+def test_what_nobody_used_for_a_month_is_removed_and_what_is_in_use_stays(tmp_path: Path) -> None:
+    long_ago = time.time() - 40 * 24 * 3600
+    for name in ("used", "forgotten", "recent"):
+        (tmp_path / name / "skill").mkdir(parents=True)
+    for name in ("used", "forgotten"):
+        os.utime(tmp_path / name, (long_ago, long_ago))
+    in_use(tmp_path / "used")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["recent", "used"]
+    in_use(tmp_path / "used")
+    assert (tmp_path / "used" / "skill").is_dir()

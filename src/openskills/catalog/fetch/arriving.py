@@ -13,6 +13,7 @@ from openskills.errors import SourceUnavailable
 
 _PREFIX = ".arriving-"
 _ABANDONED_AFTER = 3600.0
+_FORGOTTEN_AFTER = 30 * 24 * 3600.0
 
 
 @contextmanager
@@ -59,6 +60,18 @@ def keep_only(parent: Path, names: set[str]) -> None:
     for entry in parent.iterdir():
         if entry.name not in names and not entry.name.startswith(_PREFIX):
             _remove(entry)
+
+
+def in_use(place: Path) -> None:
+    """Note that `place` is used now, and remove its neighbours that nobody has used for a month."""
+    # A cache that only its owner may read can still be of use; then nothing is noted, and nothing is old.
+    with suppress(PermissionError):
+        os.utime(place)
+        limit = time.time() - _FORGOTTEN_AFTER
+        for entry in place.parent.iterdir():
+            with suppress(FileNotFoundError):
+                if entry.lstat().st_mtime < limit:
+                    _remove(entry)
 
 
 def _move(temporary: Path, into: Path) -> None:

@@ -4,7 +4,7 @@ import hashlib
 import shutil
 from pathlib import Path
 
-from openskills.catalog.fetch.arriving import arriving
+from openskills.catalog.fetch.arriving import arriving, in_use
 from openskills.catalog.fetch.entries import is_plain
 from openskills.catalog.fetch.unpack import unpack
 from openskills.catalog.skill import SKILL_FILE
@@ -31,6 +31,7 @@ def place_archive(archive: Path, sha256: str, cache: Path, *, name: str) -> Path
             content = temporary / "content"
             unpack(archive, content, label=name)
             content.rename(temporary / folder_name(content, stem(name)))
+    in_use(place)
     return next(place.iterdir())
 
 
@@ -43,6 +44,7 @@ def place_skill_file(file: Path, sha256: str, cache: Path, *, name: str) -> Path
             content.mkdir(mode=0o755)
             shutil.copyfile(file, content / SKILL_FILE)
             content.rename(temporary / folder_name(content, stem(name)))
+    in_use(place)
     return next(place.iterdir())
 
 

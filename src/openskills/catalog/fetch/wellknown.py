@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from openskills.catalog.fetch.arriving import arriving
+from openskills.catalog.fetch.arriving import arriving, in_use
 from openskills.catalog.fetch.download import Download, Downloads
 from openskills.catalog.fetch.placing import sha256_of
 from openskills.catalog.fetch.published import MAX_FILES, Artifact, Published, read_index, skill_digest
@@ -62,6 +62,7 @@ def fetch_index(
             if time.monotonic() > deadline:
                 raise DeadlineExceeded(f"there was no time left after {limits.seconds:g} seconds")
             folder = fetching.place(skill)
+            in_use(folder.parent)
             roots.append(Root(folder, shown(url), confine=folder, watch=False))
         except SkillError as error:
             problems.append(Problem("index-skill", f"{shown(url)}: skill {skill.name!r}: {error}"))
