@@ -39,6 +39,7 @@ class Catalog:
         self._progress = progress
         self._scans: dict[Root, Scan] = {}
         self._built: dict[str, tuple[Found, Skill]] = {}
+        self._source_problems: list[Problem] = []
         self._refreshing = threading.Lock()
         self.roots: tuple[Root, ...] = ()
         self.snapshot = Snapshot()
@@ -100,16 +101,20 @@ class Catalog:
     def refresh(self) -> Changes:
         """Fetch every source again and look at what changed on disk since the last time; nothing else is read."""
         with self._refreshing:
-            before = self.snapshot
             problems: list[Problem] = []
             roots: list[Root] = []
             for source in self._sources:
                 roots.extend(self._fetch(source, problems))
-            self._scans = {root: self._scan(root, problems) for root in roots}
-            self.roots = tuple(roots)
+            scans = {root: self._scan(root, problems) for root in roots}
+            same = scans.keys() == self._scans.keys() and not any(scan.changed for scan in scans.values())
+            self._scans, self.roots = scans, tuple(roots)
             machine = Machine.here(self._settings)
-            found = tuple(self._skills(problems))
-            self.snapshot = assemble(found, lambda skill: hidden_reason(skill.manifest, machine), problems)
+            if same and problems == self._source_problems and self._same_hidden(machine):
+                return Changes()
+            before, self._source_problems = self.snapshot, problems
+            found = tuple(self._skills())
+            faults = (*problems, *self._faults())
+            self.snapshot = assemble(found, lambda skill: hidden_reason(skill.manifest, machine), faults)
             return difference(before, self.snapshot)
 
     def watch(self, on_change: Callable[[Changes], None] | None = None) -> Watcher:
@@ -139,12 +144,24 @@ class Catalog:
                 problems.append(Problem("index-unwritable", error.message, Severity.NOTE, path=str(cache)))
         return scan
 
-    def _skills(self, problems: list[Problem]) -> Iterator[Skill]:
+    def _same_hidden(self, machine: Machine) -> bool:
+        """Whether programs and variables that skills require are there or missing as they were."""
+        hidden = self.snapshot.hidden
+        demanding = (skill for skill in self.snapshot.skills if skill.manifest.requirements)
+        return all(hidden_reason(skill.manifest, machine) is None for skill in demanding) and all(
+            hidden_reason(each.skill.manifest, machine) == each.reason for each in hidden.values()
+        )
+
+    def _faults(self) -> Iterator[Problem]:
+        for scan in self._scans.values():
+            yield from scan.problems
+            for entry in scan.visited.values():
+                yield from entry.problems
+
+    def _skills(self) -> Iterator[Skill]:
         built: dict[str, tuple[Found, Skill]] = {}
         for root, scan in self._scans.items():
-            problems.extend(scan.problems)
             for directory, entry in scan.visited.items():
-                problems.extend(entry.problems)
                 if isinstance(entry, Found) and entry.fields is not None:
                     skill = self._skill(root, directory, entry)
                     built[directory] = (entry, skill)

@@ -1,8 +1,10 @@
 """A directory to the skills in it. What has not changed since the last look is not looked at again."""
 
+import gc
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from openskills.catalog.progress import Progress, silent
@@ -14,6 +16,7 @@ from openskills.skillmd.decode import decode
 from openskills.skillmd.parse import normal_name, parse
 from openskills.skillmd.problem import Problem, Severity, errors_in
 from openskills.skillmd.rules import MANIFEST_RULES, Subject, check, lenient
+from openskills.skillmd.rules.glance import plainly_valid
 
 MAX_DEPTH = 6
 """How many levels of directories below a root are searched."""
@@ -44,7 +47,20 @@ def discover(root: Root, known: Scan | None = None, progress: Progress = silent)
     Descends until a directory has a SKILL.md, skips version control, packages and virtual environments, follows links
     to directories once each. Faults become problems of the directory they are in; nothing is raised.
     """
-    return _Search(root, known or Scan(), progress).run()
+    with _no_garbage_yet():
+        return _Search(root, known or Scan(), progress).run()
+
+
+@contextmanager
+def _no_garbage_yet() -> Generator[None]:
+    """A search makes many values and no garbage, but the collector would look at all of them over and over."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Search:
@@ -145,7 +161,9 @@ def read_found(text: str, directory: str, stamp: Stamp | None) -> Found:
     if manifest is None:
         return Found(stamp, None, _at(directory, problems))
     folder = os.path.basename(directory)
-    problems += check(Subject(parsed, manifest, folder), _LOADING_RULES)
+    subject = Subject(parsed, manifest, folder)
+    if not plainly_valid(subject):
+        problems += check(subject, _LOADING_RULES)
     if not manifest.name:
         # The client guide keeps a skill without a name; its folder has one.
         manifest, fields = replace(manifest, name=normal_name(folder)), {**fields, "name": folder}
