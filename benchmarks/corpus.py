@@ -85,37 +85,43 @@ _WORDS = [
 ]
 
 
-def build(target: Path, count: int) -> None:
-    """Write `count` skills below `target`. The same count always gives the same bytes."""
+def build(target: Path, count: int, *, json_style: bool = False) -> None:
+    """Write `count` valid skills below `target`. The same arguments always give the same bytes.
+
+    With `json_style` two in five have nested metadata in JSON style, as the real ones of one project do; the
+    specification does not allow that, and skills-ref refuses it.
+    """
     target.mkdir(parents=True)
     for number in range(count):
-        _write_skill(target, number, random.Random(SEED + number))
+        _write_skill(target, number, random.Random(SEED + number), json_style=json_style)
 
 
-def _write_skill(target: Path, number: int, dice: random.Random) -> None:
+def _write_skill(target: Path, number: int, dice: random.Random, *, json_style: bool) -> None:
     name = f"{dice.choice(_VERBS)}-{dice.choice(_NOUNS)}-{number:05d}"
     folder = target / name
     folder.mkdir()
-    (folder / "SKILL.md").write_text(f"---\n{_front(name, dice)}---\n\n# {name}\n\n{_body(dice)}\n", encoding="utf-8")
+    front = _front(name, dice, nested=json_style and number % 5 < 2)
+    (folder / "SKILL.md").write_text(f"---\n{front}---\n\n# {name}\n\n{_body(dice)}\n", encoding="utf-8")
     if dice.random() < 0.32:
         _write_files(folder / "scripts", "step", ".py", dice.randint(1, 6), 4000, dice)
     if dice.random() < 0.14:
         _write_files(folder / "references", "part", ".md", dice.randint(1, 3), 4400, dice)
 
 
-def _front(name: str, dice: random.Random) -> str:
-    """About 300 bytes in the median, 725 at the ninth decile: a third has metadata in JSON style, as real ones do."""
-    length = int(min(1000, math.exp(dice.gauss(math.log(120), 0.7))))
+def _front(name: str, dice: random.Random, *, nested: bool) -> str:
+    """About 300 bytes in the median and 725 at the ninth decile."""
+    length = int(min(900, math.exp(dice.gauss(math.log(150), 0.8))))
     lines = [f"name: {name}", f"description: {_text(dice, length)}. Use when the user mentions {dice.choice(_NOUNS)}."]
-    if dice.random() < 0.27:
-        lines.append(f"homepage: https://example.org/{name}")
-    if dice.random() < 0.14:
+    if dice.random() < 0.5:
         lines.append("license: Apache-2.0")
-    if dice.random() < 0.38:
+    if dice.random() < 0.1:
+        lines.append("compatibility: Requires Python 3.11 and git")
+    if nested:
         needs = f'"requires": {{ "bins": ["sh"] }}, "os": ["linux", "darwin"], "note": "{_text(dice, 60)}",'
         lines.append(f'metadata:\n  {{\n    "openclaw": {{ "emoji": "🧰", {needs} }},\n  }}')
-    elif dice.random() < 0.3:
-        lines.append(f'metadata:\n  author: example\n  version: "{dice.randint(0, 9)}.{dice.randint(0, 9)}"')
+    elif dice.random() < 0.6:
+        version = f"{dice.randint(0, 9)}.{dice.randint(0, 9)}"
+        lines.append(f'metadata:\n  author: example\n  version: "{version}"\n  note: {_text(dice, 60)}')
     return "\n".join(lines) + "\n"
 
 
@@ -144,5 +150,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("target", type=Path)
     parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--json-style", action="store_true", help="nested metadata in JSON style in two of five")
     options = parser.parse_args()
-    build(options.target, options.count)
+    build(options.target, options.count, json_style=options.json_style)

@@ -161,3 +161,24 @@ def test_progress_is_told_while_many_skills_are_read(
 
     Catalog.from_paths(tmp_path / "skills", settings=settings, progress=progress)
     assert ("reading skills", 256) in told
+
+
+def test_a_place_that_is_named_twice_counts_where_it_is_named_last(
+    tmp_path: Path, settings: Settings, write_skill: WriteSkill
+) -> None:
+    write_skill("x", "one", under="one")
+    write_skill("x", "two", under="two")
+    one, two = tmp_path / "one", tmp_path / "two"
+    catalog = Catalog.from_paths(one, two, one, settings=settings)
+    assert catalog.get("x").description == "one"
+    assert [problem.path for problem in catalog.problems] == [str(two / "x" / "SKILL.md")]
+
+
+def test_a_folder_that_is_reached_on_two_ways_does_not_shadow_itself(
+    tmp_path: Path, settings: Settings, write_skill: WriteSkill
+) -> None:
+    write_skill("x", "one", under="one")
+    write_skill("x", "two", under="two")
+    (tmp_path / "again").symlink_to("one")
+    catalog = Catalog.from_paths(tmp_path / "one", tmp_path / "two", tmp_path / "again", settings=settings)
+    assert [problem.path for problem in catalog.problems] == [str(tmp_path / "two" / "x" / "SKILL.md")]

@@ -30,8 +30,8 @@ def search(path: Path, known: Scan | None = None, *, confine: Path | None = None
 def settle(folder: Path) -> None:
     """Make every stamp old, so that it counts as settled. Only ctime cannot be set, so wait for the clock's tick."""
     for path in (folder, *folder.rglob("*")):
-        os.utime(path, (LONG_AGO, LONG_AGO))
-    newest = max(path.stat().st_ctime_ns for path in (folder, *folder.rglob("*")))
+        os.utime(path, (LONG_AGO, LONG_AGO), follow_symlinks=False)
+    newest = max(path.lstat().st_ctime_ns for path in (folder, *folder.rglob("*")))
     probe = folder.parent / ".tick"
     while True:
         probe.touch()
@@ -206,3 +206,16 @@ def test_a_file_that_was_just_written_is_read_again_because_its_clock_cannot_be_
     alpha = write_skill("alpha")
     scan = search(tmp_path / "skills")
     assert scan.visited[str(alpha)].stamp is None
+
+
+def test_a_link_that_leads_nowhere_is_reported_and_followed_once_it_leads_somewhere(
+    tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    (tmp_path / "skills").mkdir()
+    (tmp_path / "skills" / "alpha").symlink_to("../store/alpha")
+    settle(tmp_path / "skills")
+    first = search(tmp_path / "skills")
+    assert rules(first) == {"link-dangling"}
+    write_skill("alpha", under="store")
+    second = search(tmp_path / "skills", first)
+    assert (names(second), rules(second)) == (["alpha"], set())

@@ -47,3 +47,23 @@ def test_a_watcher_can_be_closed_twice_and_stops_following(tmp_path: Path, setti
     watcher.close()
     watcher.close()
     assert watcher.error is None
+
+
+@pytest.mark.slow
+def test_a_function_that_raises_does_not_end_the_watching(
+    tmp_path: Path, settings: Settings, write_skill: WriteSkill
+) -> None:
+    (tmp_path / "skills").mkdir()
+    catalog = Catalog.from_paths(tmp_path / "skills", settings=settings)
+    seen: queue.Queue[Changes] = queue.Queue()
+
+    def fail(changes: Changes) -> None:
+        seen.put(changes)
+        raise RuntimeError("not our fault")
+
+    with catalog.watch(fail) as watcher:
+        write_skill("alpha")
+        assert seen.get(timeout=PATIENCE).added == ("alpha",)
+        write_skill("beta")
+        assert seen.get(timeout=PATIENCE).added == ("beta",)
+    assert str(watcher.error) == "not our fault"

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 MEMORY = 400 * 1024 * 1024  # address space of the child; the interpreter itself needs about a quarter of it
-PATIENCE = 60  # seconds until a hang is a failure
+SECONDS = 30  # of computing, until the kernel ends the child: more than enough, unless work grows with the square
+PATIENCE = 120  # seconds until a hang is a failure
 GOOD = "---\nname: {name}\ndescription: A good skill. Use when asked.\n---\n\n# Good\n"
 
 
@@ -89,8 +90,8 @@ def hostile(tmp_path: Path) -> Iterator[Path]:
 
 
 def run(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The real command with little memory; for root, without the right to read what modes forbid."""
-    limited = ["prlimit", f"--as={MEMORY}"]
+    """The real command with little memory and time; for root, without the right to read what modes forbid."""
+    limited = ["prlimit", f"--as={MEMORY}", f"--cpu={SECONDS}"]
     if os.geteuid() == 0:
         limited += ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
     return subprocess.run(
@@ -145,3 +146,65 @@ def test_fixing_hostile_files_loses_nothing(tmp_path: Path, hostile: Path) -> No
     run(tmp_path, "validate", str(hostile), "--fix")
     after = {folder: (hostile / folder / "SKILL.md").read_bytes() for folder in bombs()}
     assert after == before
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        " " * 1_000_000 + "x",
+        "> " * 400_000 + "x",
+        "](x) " * 200_000,
+        "[" * 1_000_000,
+        "`" * 999_999,
+        "` `` " * 200_000,
+        "<!--" * 250_000,
+        "[a](" * 250_000,
+        "![a](<" * 160_000,
+        "- " * 400_000 + "```",
+    ],
+    ids=lambda body: repr(body[:8]),
+)
+@pytest.mark.parametrize("command", ["validate", "info"])
+def test_a_body_of_a_megabyte_is_judged_in_time_in_proportion(tmp_path: Path, body: str, command: str) -> None:
+    skill = tmp_path / "long"
+    skill.mkdir()
+    (skill / "SKILL.md").write_text(front("long").decode().replace("body", body), encoding="utf-8")
+    done = run(tmp_path, command, str(skill))
+    assert done.returncode in (0, 1)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "metadata:\n  id: " + "1" * 200_000 + "x\n",
+        "version: " + "1_" * 100_000 + "x\n",
+        "version: " + "1:" * 100_000 + "x\n",
+        "license: " + "a: " * 80_000 + "\n",
+        "license: " + '"' * 200_000 + "\n",
+        "x: '" + "'" * 200_001 + "\n",
+        "allowed-tools: " + "(" * 200_000 + "\n",
+        "".join(f"k{number}: a: b\n" for number in range(9_000)),
+        "\t\n" * 100_000,
+        "- " * 100_000 + "\n",
+        "metadata:\n" + "".join(f"  k{number}: [a\n" for number in range(9_000)),
+    ],
+    ids=lambda more: repr(more[:16]),
+)
+def test_long_front_matter_is_judged_in_time_in_proportion(tmp_path: Path, more: str) -> None:
+    skill = tmp_path / "long"
+    skill.mkdir()
+    (skill / "SKILL.md").write_bytes(front("long", more))
+    assert run(tmp_path, "validate", str(skill)).returncode in (0, 1)
+    assert run(tmp_path, "validate", "--fix", str(skill)).returncode in (0, 1)
+
+
+def test_an_unreadable_file_that_a_skill_points_at_costs_no_verdict(tmp_path: Path) -> None:
+    for name in ("alpha", "beta"):
+        (tmp_path / "skills" / name / "references").mkdir(parents=True)
+        text = GOOD.format(name=name) + "\nSee [a](references/a.md).\n"
+        (tmp_path / "skills" / name / "SKILL.md").write_text(text)
+        (tmp_path / "skills" / name / "references" / "a.md").write_text("text")
+    (tmp_path / "skills" / "alpha" / "references" / "a.md").chmod(0)
+    done = run(tmp_path, "validate", str(tmp_path / "skills"), "--format", "json")
+    assert [skill["name"] for skill in json.loads(done.stdout)["skills"]] == ["alpha", "beta"]
+    assert run(tmp_path, "info", "alpha", str(tmp_path / "skills")).returncode == 0

@@ -171,6 +171,7 @@ PORTABILITY = (
     ),
     Case("text-invisible", WARNING, named("pdf\u3164tools"), 2, 7, SOUND),
     Case("field-unknown", NOTE, skill("color: blue"), 4, 1, skill("metadata:", "  color: blue")),
+    Case("field-prose", WARNING, skill("", "Second part: more text."), 5, 1, skill("second-part: more")),
     Case("field-extension", NOTE, skill("homepage: https://example.org"), 4, 1, SOUND),
     Case("extension-type", WARNING, skill("user-invocable: maybe"), 4, 1, skill("user-invocable: no")),
     Case("extension-type", WARNING, skill("model: [a]"), 4, 1, skill("model: a")),

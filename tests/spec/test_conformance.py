@@ -321,7 +321,18 @@ VALUES = (
     Shape("string-tag", front("description: !!str 12", "note: !!str"), {**described("12"), "note": ""}),
 )
 
-LOADED = (*FENCES, *DESCRIPTIONS, *VALUES)
+DESCRIPTIONS_LIKE_YAML = (
+    Shape(
+        "an-indented-paragraph-with-a-colon",
+        front("description:", "  Use this when: the user asks"),
+        described("Use this when: the user asks"),
+        reported=UNQUOTED,
+    ),
+    Shape("an-exclamation-mark", front("description: ! important"), described("! important"), reported=UNQUOTED),
+    Shape("a-word-like-a-tag", front("description: !important x"), described("!important x"), reported=UNQUOTED),
+)
+
+LOADED = (*DESCRIPTIONS_LIKE_YAML, *FENCES, *DESCRIPTIONS, *VALUES)
 
 REFUSED: Mapping[str, tuple[str | bytes, str]] = {
     "no-front-matter": ("# Title\n\nText.\n", "frontmatter-missing"),
@@ -348,7 +359,7 @@ REFUSED: Mapping[str, tuple[str | bytes, str]] = {
     "description-empty": (front("description:"), "description-required"),
     "description-blank": (front('description: " "'), "description-required"),
     "description-a-list": (front("description: [a, b]"), "description-type"),
-    "description-a-map": (front("description:", "  a: b"), "description-type"),
+    "description-a-map": (front("description: {a: b}"), "description-type"),
     "name-that-climbs": ("---\nname: ../../etc\ndescription: Merge.\n---\n", "name-unsafe"),
 }
 

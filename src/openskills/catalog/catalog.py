@@ -105,6 +105,8 @@ class Catalog:
             roots: list[Root] = []
             for source in self._sources:
                 roots.extend(self._fetch(source, problems))
+            # A place that is named twice counts where it is named last.
+            roots = list(dict.fromkeys(reversed(roots)))[::-1]
             scans = {root: self._scan(root, problems) for root in roots}
             same = scans.keys() == self._scans.keys() and not any(scan.changed for scan in scans.values())
             self._scans, self.roots = scans, tuple(roots)

@@ -17,6 +17,7 @@ from openskills.skillmd.parse import normal_name, parse
 from openskills.skillmd.problem import Problem, Severity, errors_in
 from openskills.skillmd.rules import MANIFEST_RULES, Subject, check, lenient
 from openskills.skillmd.rules.glance import plainly_valid
+from openskills.skillmd.rules.judge import by_place
 
 MAX_DEPTH = 6
 """How many levels of directories below a root are searched."""
@@ -47,6 +48,8 @@ def discover(root: Root, known: Scan | None = None, progress: Progress = silent)
     Descends until a directory has a SKILL.md, skips version control, packages and virtual environments, follows links
     to directories once each. Faults become problems of the directory they are in; nothing is raised.
     """
+    if known is not None and _unchanged(known):
+        return replace(known, read=0)
     with _no_garbage_yet():
         return _Search(root, known or Scan(), progress).run()
 
@@ -136,12 +139,19 @@ class _Search:
                 problems.append(_wrong_case(entry))
             elif entry.name not in SKIPPED:
                 children.extend(self._child(place, entry, problems))
-        return Folder(self._settled(stamp), tuple(children), tuple(problems))
+        # What a link leads to changes without the folder: as long as one leads nowhere, look again.
+        dangling = any(problem.rule == "link-dangling" for problem in problems)
+        return Folder(None if dangling else self._settled(stamp), tuple(children), tuple(problems))
 
     def _child(self, place: _Place, entry: os.DirEntry[str], problems: list[Problem]) -> Iterator[tuple[str, str]]:
         if entry.is_dir(follow_symlinks=False):
             yield entry.path, f"{place.real}/{entry.name}"
-        elif entry.is_symlink() and entry.is_dir():
+        elif not entry.is_symlink():
+            return
+        elif not os.path.exists(entry.path):
+            message = "a link that leads nowhere; it may be the folder of a skill"
+            problems.append(Problem("link-dangling", message, Severity.WARNING, path=entry.path))
+        elif entry.is_dir():
             real = os.path.realpath(entry.path)
             if self._root.follows(real):
                 yield entry.path, real
@@ -172,12 +182,20 @@ def read_found(text: str, directory: str, stamp: Stamp | None) -> Found:
             problems.append(Problem("name-unsafe", message))
     if not problems:
         return Found(stamp, fields, (), manifest)
-    known = _at(directory, sorted(lenient(problems), key=lambda problem: problem.line or 0))
+    known = _at(directory, sorted(lenient(problems), key=by_place))
     return Found(stamp, None, known) if errors_in(known) else Found(stamp, fields, known, manifest)
 
 
 def _at(directory: str, problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(problem.at(f"{directory}/{SKILL_FILE}") for problem in problems)
+
+
+def _unchanged(known: Scan) -> bool:
+    """Whether every folder and every file is as it was: then so is what they hold, and nothing need be searched."""
+    visited = known.visited
+    return bool(visited) and all(
+        entry.stamp is not None and entry.stamp == _stamp(path, entry) for path, entry in visited.items()
+    )
 
 
 def _stamp(path: str, before: Folder | Found) -> Stamp | None:

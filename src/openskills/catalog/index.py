@@ -7,13 +7,13 @@ and the disk is asked again for everything whose stamp has changed.
 import hashlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from openskills.catalog.root import Root
 from openskills.catalog.scan import Folder, Found, Scan
 from openskills.errors import SourceUnavailable
+from openskills.files import replace_file
 from openskills.skillmd.problem import Fix, Problem, Severity
 from openskills.version import __version__
 
@@ -30,26 +30,24 @@ def load_index(directory: Path, root: Root) -> Scan | None:
             content: Any = json.loads(file.read())
         if content["format"] != _FORMAT:
             return None
-        return Scan({path: _entry(*row) for path, row in content["visited"].items()})
+        visited = {path: _entry(*row) for path, row in content["visited"].items()}
+        return Scan(visited, tuple(_problem(*row) for row in content["problems"]))
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return None
 
 
 def save_index(directory: Path, root: Root, scan: Scan) -> None:
     """Keep `scan` for the next process. Raises `SourceUnavailable` when the directory cannot be written."""
-    content = {"format": _FORMAT, "visited": {path: _row(entry) for path, entry in scan.visited.items()}}
+    content = {
+        "format": _FORMAT,
+        "visited": {path: _row(entry) for path, entry in scan.visited.items()},
+        "problems": [_problem_row(problem) for problem in scan.problems],
+    }
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogateescape")
     path = _file(directory, root)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".index-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        replace_file(path, data)
     except OSError as error:
         raise SourceUnavailable(f"the index in {directory} cannot be written: {error.strerror or error}") from None
 

@@ -84,15 +84,18 @@ def assemble(
 ) -> Snapshot:
     """One snapshot of skills in order of rising precedence: of equal names the last one counts, and it is reported."""
     winners: dict[str, Skill] = {}
-    shadowed: list[Shadowed] = []
+    losers: list[Skill] = []
     for skill in found:
         loser = winners.pop(skill.name, None)
-        # One folder that is reached on two ways, as installers link it, is no clash.
-        if loser is not None and os.path.realpath(loser.directory) != os.path.realpath(skill.directory):
-            shadowed.append(Shadowed(loser, skill))
+        if loser is not None:
+            losers.append(loser)
         winners[skill.name] = skill
-    # A skill can be shadowed by one that is shadowed in turn; people want to know which one counts.
-    shadowed = [Shadowed(each.skill, winners[each.skill.name]) for each in shadowed]
+    # One folder that is reached on two ways, as installers link it, is no clash.
+    shadowed = [
+        Shadowed(loser, winner)
+        for loser in losers
+        if os.path.realpath(loser.directory) != os.path.realpath((winner := winners[loser.name]).directory)
+    ]
     skills: list[Skill] = []
     hidden: list[Hidden] = []
     for skill in winners.values():

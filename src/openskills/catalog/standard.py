@@ -1,13 +1,15 @@
 """The places where skills are by convention, in a project and in the home directory."""
 
 import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from openskills.catalog.digest import digest_of
 from openskills.catalog.fetch.sources import parse_source
 from openskills.catalog.progress import Progress
 from openskills.catalog.root import Fetched, Root, Source
-from openskills.catalog.trust import TrustStore, digest_of
+from openskills.catalog.trust import Answer, Decision, TrustStore
 from openskills.errors import InvalidArgument, LimitExceeded
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem, Severity
@@ -30,66 +32,137 @@ class HomeSource:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """A standard place of a project as it is now, and what was said about it as it is now.
+
+    `real` is the folder that `path` leads to. `digest` is None when nobody can agree to it, and `fault` says why.
+    """
+
+    path: Path
+    real: str
+    label: str
+    digest: str | None
+    answer: Answer | None = None
+    fault: str | None = None
+
+    @property
+    def trusted(self) -> bool:
+        """Whether somebody has agreed to what is in it now."""
+        return self.answer is Answer.YES
+
+
+@dataclass(frozen=True, slots=True)
 class ProjectSource:
-    """The skills of a project, used only when a person has agreed to them as they are now."""
+    """The skills of a project, as far as a person has agreed to them as they are now.
+
+    Seen from `start`: the places of every folder from the project's top down to there. Both are real paths.
+    """
 
     project: Path
     start: Path
+    home: Path
     store: TrustStore
     trusted: bool = False
     label: str = "project"
 
     def fetch(self, progress: Progress) -> Fetched:
-        """The standard places of the project, or a problem that says how to agree to them."""
+        """The places that are trusted, and a problem that names the others and says how to agree to them."""
         del progress
-        places = self.places()
-        if not places:
-            return Fetched()
-        try:
-            agreed = self.trusted or self.store.trusts(self.project, self.digest())
-        except LimitExceeded as error:
-            return Fetched(problems=(self._refused(error.message),))
-        except OSError as error:
-            return Fetched(problems=(self._refused(f"{error.filename} cannot be read ({error.strerror})"),))
-        if not agreed:
-            return Fetched(problems=(self._refused("nobody has agreed to them, or they changed since"),))
+        inside, outside = self._seen()
+        problems = [_not_followed(path) for path in outside]
+        places = [] if self.trusted else self._judged(inside)
+        refused = [place for place in places if not place.trusted]
+        if refused:
+            problems.append(self._refused(refused))
+        used = inside.values() if self.trusted else [place.path for place in places if place.trusted]
         # Links may lead anywhere in the project, and nowhere else: the digest covers no other place.
-        confine = Path(os.path.realpath(self.project))
-        return Fetched(tuple(Root(place, _shown(place, self.project), confine) for place in places))
+        roots = (Root(path, self._label(path), self.project) for path in used)
+        return Fetched(tuple(roots), tuple(problems))
 
-    def places(self) -> tuple[Path, ...]:
-        """The directories from the project's top down to where the user is, so that the nearest wins."""
+    def places(self) -> list[Place]:
+        """Each place that can be seen from here, the nearest last, which wins."""
+        inside, _ = self._seen()
+        return self._judged(inside)
+
+    def remember(self, places: Iterable[Place], answer: Answer) -> None:
+        """Keep a person's answer about these places, for as long as they stay as they are."""
+        digests = {place.real: place.digest for place in places if place.digest is not None}
+        self.store.remember(self.project, digests, answer)
+
+    def forget(self) -> dict[str, Decision]:
+        """Take back every decision about the project, wherever in it one stands; what was taken back is returned."""
+        known = self.store.decisions()
+        ours = {place: known[place] for place in known if self._has(place, known[place])}
+        self.store.forget(ours.keys())
+        return ours
+
+    def _seen(self) -> tuple[dict[str, Path], list[Path]]:
+        """The places by their real path, and those that are links out of the project."""
         below = self.start.relative_to(self.project).parts
         levels = [self.project.joinpath(*below[:depth]) for depth in range(len(below) + 1)]
-        return tuple(place for level in levels for place in places_in(level))
+        # The user's own places may lie in the project: in the home directory itself, or when it is in a repository.
+        users = {os.path.realpath(place) for place in places_in(self.home)}
+        inside: dict[str, Path] = {}
+        outside: list[Path] = []
+        for path in (path for level in levels for path in places_in(level)):
+            real = os.path.realpath(path)
+            if real in users:
+                continue
+            if not Path(real).is_relative_to(self.project):
+                outside.append(path)
+                continue
+            # One folder that two places lead to counts where it wins.
+            inside.pop(real, None)
+            inside[real] = path
+        return inside, outside
 
-    def digest(self) -> str:
-        """What an agreement to these skills covers. Raises `LimitExceeded` when it is too much to agree to."""
-        return digest_of(self.places(), self.project)
+    def _judged(self, seen: Mapping[str, Path]) -> list[Place]:
+        known = self.store.decisions() if seen else {}
+        return [self._place(real, path, known.get(real)) for real, path in seen.items()]
 
-    def _refused(self, why: str) -> Problem:
-        message = f"the skills of {self.project} are not used: {why}; look at them, then run `openskills trust`"
+    def _place(self, real: str, path: Path, decision: Decision | None) -> Place:
+        try:
+            digest = digest_of(Path(real), self.project)
+        except LimitExceeded as error:
+            return Place(path, real, self._label(path), None, fault=error.message)
+        except OSError as error:
+            fault = f"{error.filename or path} cannot be read ({error.strerror or error})"
+            return Place(path, real, self._label(path), None, fault=fault)
+        return Place(path, real, self._label(path), digest, decision.about(digest) if decision else None)
+
+    def _label(self, path: Path) -> str:
+        return str(path.relative_to(self.project))
+
+    def _has(self, place: str, decision: Decision) -> bool:
+        # What was no repository when somebody agreed may have become a part of one since.
+        return decision.project == str(self.project) or project_of(Path(place)) == self.project
+
+    def _refused(self, places: Iterable[Place]) -> Problem:
+        undecided = ", ".join(place.label for place in places if place.fault is None)
+        why = [f"nobody has agreed to what is now in {undecided}"] if undecided else []
+        why += [place.fault for place in places if place.fault is not None]
+        message = f"skills of {self.project} are not used: {'; '.join(why)}; look at them, then run `openskills trust`"
         return Problem("project-untrusted", message, Severity.WARNING, path=str(self.project))
 
 
 def places_in(folder: Path) -> tuple[Path, ...]:
     """The standard places that exist in `folder`."""
-    return tuple(folder / place for place in PLACES if (folder / place).is_dir())
+    return tuple(folder / place for place in PLACES if os.path.isdir(folder / place))
 
 
 def project_of(start: Path) -> Path:
-    """The top of the project that `start` lies in: the nearest directory with a `.git`, or `start` itself."""
-    absolute = Path(os.path.abspath(start))
-    for folder in (absolute, *absolute.parents):
-        if (folder / ".git").exists():
-            return folder
-    return absolute
+    """The top of the project that `start` lies in: the nearest directory with a `.git`, or `start` itself.
+
+    A real path: where a link stands says nothing about the folder behind it.
+    """
+    real = Path(os.path.realpath(start))
+    return next((folder for folder in (real, *real.parents) if os.path.exists(folder / ".git")), real)
 
 
 def project_source(start: Path, settings: Settings, *, trusted: bool = False) -> ProjectSource:
     """The project that `start` lies in. `trusted` uses its skills without asking, for automation."""
-    store = TrustStore(settings.config_dir)
-    return ProjectSource(project_of(start), Path(os.path.abspath(start)), store, trusted)
+    real = Path(os.path.realpath(start))
+    return ProjectSource(project_of(real), real, settings.home, TrustStore(settings.config_dir), trusted)
 
 
 def standard_sources(start: Path, settings: Settings, *, trusted: bool = False) -> tuple[Source, ...]:
@@ -97,11 +170,7 @@ def standard_sources(start: Path, settings: Settings, *, trusted: bool = False) 
 
     Raises `InvalidArgument` when `SKILLS_ROOT` names no source.
     """
-    sources: list[Source] = [HomeSource(settings.home)]
-    project = project_source(start, settings, trusted=trusted)
-    # In the home directory itself the two are the same places.
-    if project.project != settings.home:
-        sources.append(project)
+    sources: list[Source] = [HomeSource(settings.home), project_source(start, settings, trusted=trusted)]
     if settings.skills_root:
         try:
             sources.append(parse_source(settings.skills_root, settings))
@@ -110,5 +179,6 @@ def standard_sources(start: Path, settings: Settings, *, trusted: bool = False) 
     return tuple(sources)
 
 
-def _shown(place: Path, project: Path) -> str:
-    return str(place.relative_to(project))
+def _not_followed(path: Path) -> Problem:
+    message = "a link to a directory outside of the project is not followed; put the folder itself there"
+    return Problem("link-not-followed", message, Severity.WARNING, path=str(path))

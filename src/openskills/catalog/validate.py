@@ -1,8 +1,8 @@
 """The strict attitude: everything that is wrong with a skill on disk, and mending what can be mended safely."""
 
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from openskills.catalog.root import Root
 from openskills.catalog.scan import Folder, Found
 from openskills.catalog.skillfile import SKILL_FILE, read_skill_text
 from openskills.errors import InvalidArgument
+from openskills.files import rewrite_file
 from openskills.paths import inside
 from openskills.skillmd.links import linked_files
 from openskills.skillmd.mend import mend_until_settled
@@ -54,7 +55,8 @@ def fix(path: str | os.PathLike[str]) -> Verdict:
         return _unreadable(directory, problem)
     mended, fixed = mend_until_settled(text, lambda draft: _verdict(directory, draft).problems)
     if mended != text:
-        _replace(directory / SKILL_FILE, mended)
+        # Where SKILL.md is a link, the file behind it is mended and the link stays.
+        rewrite_file(inside(directory, SKILL_FILE), mended.encode("utf-8"))
     return replace(_verdict(directory, mended), fixed=fixed)
 
 
@@ -111,18 +113,10 @@ def _verdict(directory: Path, text: str) -> Verdict:
 def _linked_texts(directory: Path, body: str, files: Mapping[str, int]) -> dict[str, str]:
     """The texts that SKILL.md points at, as far as they are of a size that somebody would read."""
     small = [path for path in linked_files(body) if 0 < files.get(path, 0) <= MAX_LINKED_BYTES]
-    return {
-        path: inside(directory, path).read_bytes().decode("utf-8", "replace")
-        for path in small[:MAX_LINKED_FILES]
-        if path.lower().endswith((".md", ".txt"))
-    }
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all, with the mode it had."""
-    mode = path.stat().st_mode & 0o777
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".mend-")
-    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
-    os.chmod(temporary, mode)
-    os.replace(temporary, path)
+    texts: dict[str, str] = {}
+    for path in small[:MAX_LINKED_FILES]:
+        if path.lower().endswith((".md", ".txt")):
+            # A text that cannot be read points at nothing.
+            with suppress(OSError):
+                texts[path] = inside(directory, path).read_bytes().decode("utf-8", "replace")
+    return texts

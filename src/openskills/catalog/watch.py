@@ -26,7 +26,8 @@ class Watched(Protocol):
 class Watcher:
     """Refreshes a catalog when its directories change, until it is closed. Use it in a `with` statement.
 
-    Roots that appear later are followed too. `error` holds what stopped the thread, if anything did.
+    Roots that appear later are followed too. `error` holds what went wrong last: in `on_change`, after which it goes
+    on, or in following the disk, which ends it.
     """
 
     def __init__(self, catalog: Watched, on_change: Callable[[Changes], None] | None = None) -> None:
@@ -34,7 +35,7 @@ class Watcher:
         self._on_change = on_change
         self._stop = threading.Event()
         self._started = threading.Event()
-        self.error: OSError | None = None
+        self.error: Exception | None = None
         self._thread = threading.Thread(target=self._follow, name="openskills-watch", daemon=True)
         self._thread.start()
         self._started.wait()
@@ -90,7 +91,11 @@ class Watcher:
     def _refresh(self) -> None:
         changes = self._catalog.refresh()
         if changes and self._on_change is not None:
-            self._on_change(changes)
+            try:
+                self._on_change(changes)
+            except Exception as error:  # noqa: BLE001
+                # It is not our function, and its fault must not end the watching. Nobody can catch it in this thread.
+                self.error = error
 
     def _paths(self) -> frozenset[Path]:
         return frozenset(root.path for root in self._catalog.roots if root.watch and root.path.is_dir())

@@ -1,40 +1,36 @@
 """Asking a person whether the skills of a project may be used."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from openskills.cli.output import plain, warn
 from openskills.cli.problems import shown_path
-from openskills.errors import LimitExceeded
 from openskills.settings import Settings
 
 if TYPE_CHECKING:
     from openskills.catalog.skill import Skill
     from openskills.catalog.snapshot import Snapshot
-    from openskills.catalog.standard import ProjectSource
+    from openskills.catalog.standard import Place, ProjectSource
 
 _MOST_NAMES = 30
 
 
 def ask_about(project: "ProjectSource", settings: Settings) -> None:
-    """Ask about a project's skills once: the answer is remembered until they change."""
-    if not project.places():
-        return
-    try:
-        digest = project.digest()
-    except (LimitExceeded, OSError):
-        # Nothing that one could agree to. The catalog reports it.
-        return
-    if project.store.trusts(project.project, digest) or project.store.declined(project.project, digest):
+    """Ask about the places of a project that nobody has decided about, once: the answer holds until they change."""
+    from openskills.catalog.trust import Answer
+
+    # What cannot be agreed to is no question. The catalog reports it.
+    undecided = [place for place in project.places() if place.answer is None and place.digest is not None]
+    if not undecided:
         return
     warn("The project ", (shown_folder(project), "bold"), " brings skills that nobody has agreed to as they are now:")
-    show_names(everything_in(skills_of(project, settings)), warn)
+    show_names(brought_by(undecided, skills_of(project, settings)), warn)
     agreed = ask()
-    if agreed:
-        project.store.trust(project.project, digest)
-    elif agreed is not None:
-        project.store.decline(project.project, digest)
+    if agreed is None:
+        return
+    project.remember(undecided, Answer.YES if agreed else Answer.NO)
+    if not agreed:
         warn("They are not used. `openskills trust` changes your mind.")
 
 
@@ -51,6 +47,13 @@ def everything_in(snapshot: "Snapshot") -> "list[Skill]":
     """Visible and hidden skills, by name."""
     hidden = [each.skill for each in snapshot.hidden.values()]
     return sorted([*snapshot.skills, *hidden], key=lambda skill: skill.name)
+
+
+def brought_by(places: "Sequence[Place]", found: "Snapshot") -> "list[Skill]":
+    """What an agreement to these places covers: also what is shadowed now, for it may count tomorrow."""
+    labels = {place.label for place in places}
+    skills = [*everything_in(found), *(each.skill for each in found.shadowed)]
+    return sorted((skill for skill in skills if skill.source in labels), key=lambda skill: (skill.name, skill.source))
 
 
 def ask() -> bool | None:

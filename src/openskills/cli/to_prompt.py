@@ -2,7 +2,6 @@
 
 import html
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -14,11 +13,7 @@ from openskills.cli.progress import Waiting
 from openskills.cli.properties import complain, properties_of
 from openskills.errors import InvalidSkill
 from openskills.paths import printable
-
-# What XML 1.0 does not allow, a terminal obeys, or nobody can see: no description needs these.
-_UNSEEN = re.compile(
-    "[\0-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\U000e0000-\U000e0fff]"
-)
+from openskills.prompt.escape import visible
 
 
 def to_prompt(
@@ -60,10 +55,10 @@ def _folders(paths: Sequence[str]) -> list[Path]:
 def _entry(folder: Path) -> str:
     properties = properties_of(folder)
     values = {
-        "name": _UNSEEN.sub("", str(properties["name"])),
-        "description": _UNSEEN.sub("", str(properties["description"])),
+        "name": visible(str(properties["name"])),
+        "description": visible(str(properties["description"])),
         # Without a character it would be another path.
-        "location": _UNSEEN.sub(lambda unseen: printable(unseen[0]), str(folder / "SKILL.md")),
+        "location": printable(str(folder / "SKILL.md")),
     }
     lines = [f"<{tag}>\n{html.escape(value)}\n</{tag}>" for tag, value in values.items()]
     return "\n".join(["<skill>", *lines, "</skill>"])

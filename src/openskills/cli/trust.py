@@ -2,12 +2,13 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.consent import ask, everything_in, show_names, shown_folder, skills_of
+from openskills.cli.consent import ask, brought_by, show_names, shown_folder, skills_of
 from openskills.cli.listing import Json
 from openskills.cli.output import counted, plain, say, say_json, warn
 from openskills.cli.problems import problem_json_with_path, report
@@ -16,7 +17,7 @@ from openskills.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from openskills.catalog.snapshot import Snapshot
-    from openskills.catalog.standard import ProjectSource
+    from openskills.catalog.standard import Place, ProjectSource
     from openskills.settings import Settings
 
 
@@ -24,14 +25,15 @@ def trust(
     context: typer.Context,
     path: Annotated[str, typer.Argument(metavar="PATH", help="A folder of the project.", show_default="here")] = ".",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Agree without being asked.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the agreement back.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Take back what was decided about the project.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="Show every project that was agreed to.")] = False,
     as_json: Json = False,
 ) -> None:
     """Agree to the skills of a project, so that agents may use them.
 
-    Shows the skills and the digest of all their files, asks, and remembers the answer. When a file changes, the
-    agreement ends. With --json nothing is asked: it reports, and with --yes or --remove it decides.
+    Shows the places that can be seen from here, a digest of all files in each, and the skills; asks, and remembers
+    the answer for each place. When a file changes, the agreement to its place ends. With --json nothing is asked:
+    it reports, and with --yes or --remove it decides.
 
     Examples:
       openskills trust
@@ -39,7 +41,7 @@ def trust(
       openskills trust --list
       openskills trust --remove
 
-    Exit codes: 0 done, 1 nobody agreed, 2 wrong usage or no such path.
+    Exit codes: 0 done, 1 nobody agreed or could agree, 2 wrong usage or no such path.
     """
     settings = settings_of(context)
     if yes and remove:
@@ -50,8 +52,6 @@ def trust(
     project = _project(path, settings)
     if remove:
         _remove(project, as_json)
-    elif not project.places():
-        _nothing(project, as_json)
     else:
         _decide(project, settings, yes, as_json)
 
@@ -65,78 +65,114 @@ def _project(path: str, settings: "Settings") -> "ProjectSource":
 
 
 def _list(settings: "Settings", as_json: bool) -> None:
-    from openskills.catalog.trust import TrustStore
+    from openskills.catalog.trust import Answer, TrustStore
 
-    projects = sorted(TrustStore(settings.config_dir).projects().items())
+    agreed: dict[str, list[dict[str, str]]] = {}
+    for place, decision in sorted(TrustStore(settings.config_dir).decisions().items()):
+        if decision.answer is Answer.YES:
+            known = agreed.setdefault(decision.project, [])
+            known.append({"path": place, "digest": decision.digest, "at": decision.at})
     if as_json:
-        say_json({"projects": [{"path": path, "at": at} for path, at in projects]})
+        say_json({"projects": [{"path": project, "places": agreed[project]} for project in sorted(agreed)]})
         return
-    for path, at in projects:
-        say((f"{plain(at):<26}", "dim"), plain(path))
-    if not projects:
+    for project in sorted(agreed):
+        say((plain(project), "bold"))
+        for place in agreed[project]:
+            say((f"  {plain(place['at'])}  ", "dim"), plain(place["path"]))
+    if not agreed:
         warn("no project has been agreed to")
 
 
 def _remove(project: "ProjectSource", as_json: bool) -> None:
-    known = project.store.forget(project.project)
+    removed = project.forget()
     if as_json:
-        say_json({"project": str(project.project), "removed": known})
-    elif known:
+        say_json({"project": str(project.project), "places": sorted(removed), "removed": bool(removed)})
+    elif any(decision.answer == "yes" for decision in removed.values()):
         say("The skills of ", (shown_folder(project), "bold"), " are no longer used.")
+    elif removed:
+        say("What was said about the skills of ", (shown_folder(project), "bold"), " is forgotten.")
     else:
         say("Nobody had agreed to the skills of ", (shown_folder(project), "bold"), ".")
 
 
-def _nothing(project: "ProjectSource", as_json: bool) -> None:
-    if as_json:
-        say_json(_json(project, None, trusted=False, found=None))
-        return
-    say("The project ", (shown_folder(project), "bold"), " has no skills in the standard places; nothing to decide.")
-
-
 def _decide(project: "ProjectSource", settings: "Settings", yes: bool, as_json: bool) -> None:
-    # The digest first: what changes after this moment was not agreed to.
-    digest = project.digest()
+    # The digests first: what changes after this moment was not agreed to.
+    before = project.places()
     found = skills_of(project, settings)
-    trusted = project.store.trusts(project.project, digest)
-    before = trusted
     if not as_json:
-        _show(project, found, digest)
-    if not trusted:
-        trusted = yes or (not as_json and sys.stdin.isatty() and sys.stderr.isatty() and ask() is True)
-        if trusted:
-            project.store.trust(project.project, digest)
+        _show(project, before, found)
+    agreed = yes or (None if as_json else _asked(before))
+    places = before if agreed is None else _remember(project, before, agreed)
+    trusted = all(place.trusted for place in places)
     if as_json:
-        say_json(_json(project, digest, trusted=trusted, found=found))
-    elif trusted:
-        say(("already trusted" if before else "trusted", "bold green"), ": agents may use these skills")
-    else:
-        warn(("not trusted", "bold yellow"), ": agents do not use these skills; agree with `openskills trust --yes`")
+        say_json(_json(project, places, found))
+    elif trusted and places:
+        new = any(not place.trusted for place in before)
+        say(("trusted" if new else "already trusted", "bold green"), ": agents may use these skills")
+    elif not trusted:
+        _tell_untrusted(places)
+    if not trusted and (yes or not as_json):
         raise typer.Exit(1)
 
 
-def _show(project: "ProjectSource", found: "Snapshot", digest: str) -> None:
-    skills = everything_in(found)
-    say("project  ", (shown_folder(project), "bold"))
-    for place in project.places():
-        say(f"place    {plain(str(place))}")
-    say(f"digest   sha256:{digest}")
-    say(f"skills   {counted(len(skills), 'skill')}")
-    show_names(skills, say)
+def _asked(places: "Sequence[Place]") -> bool | None:
+    """The answer of a person who can be asked, where there is something to ask about."""
+    if sys.stdin.isatty() and sys.stderr.isatty() and any(_askable(place) for place in places):
+        return ask()
+    return None
+
+
+def _askable(place: "Place") -> bool:
+    return place.digest is not None and not place.trusted
+
+
+def _remember(project: "ProjectSource", places: "Sequence[Place]", agreed: bool) -> "list[Place]":
+    """The places after an answer to all that one can agree to and that nobody agreed to before."""
+    from dataclasses import replace
+
+    from openskills.catalog.trust import Answer
+
+    answer = Answer.YES if agreed else Answer.NO
+    project.remember((place for place in places if _askable(place)), answer)
+    return [replace(place, answer=answer) if _askable(place) else place for place in places]
+
+
+def _tell_untrusted(places: "Sequence[Place]") -> None:
+    for place in places:
+        if place.fault is not None:
+            warn(("not trusted", "bold yellow"), f": {plain(place.fault)}")
+    undecided = ", ".join(place.label for place in places if _askable(place))
+    if undecided:
+        hint = f": agents do not use {plain(undecided)}; agree with `openskills trust --yes`"
+        warn(("not trusted", "bold yellow"), hint)
+
+
+def _show(project: "ProjectSource", places: "Sequence[Place]", found: "Snapshot") -> None:
+    if places:
+        skills = brought_by(places, found)
+        say("project  ", (shown_folder(project), "bold"))
+        for place in places:
+            say(f"place    {plain(str(place.path))}")
+            say(f"digest   {f'sha256:{place.digest}' if place.digest else 'none'}")
+        say(f"skills   {counted(len(skills), 'skill')}")
+        show_names(skills, say)
+    else:
+        name = (shown_folder(project), "bold")
+        say("The project ", name, " has no skills in the standard places; nothing to decide.")
     report(found.problems)
 
 
-def _json(
-    project: "ProjectSource", digest: str | None, *, trusted: bool, found: "Snapshot | None"
-) -> dict[str, object]:
-    skills = everything_in(found) if found else []
+def _json(project: "ProjectSource", places: "Sequence[Place]", found: "Snapshot") -> dict[str, object]:
     return {
         "project": str(project.project),
-        "places": [str(place) for place in project.places()],
-        "digest": digest,
-        "trusted": trusted,
-        "skills": [
-            {"name": skill.name, "description": skill.description, "location": skill.location} for skill in skills
+        "places": [
+            {"path": str(place.path), "digest": place.digest, "trusted": place.trusted, "fault": place.fault}
+            for place in places
         ],
-        "problems": [problem_json_with_path(problem) for problem in found.problems] if found else [],
+        "trusted": bool(places) and all(place.trusted for place in places),
+        "skills": [
+            {"name": skill.name, "description": skill.description, "location": skill.location}
+            for skill in brought_by(places, found)
+        ],
+        "problems": [problem_json_with_path(problem) for problem in found.problems],
     }

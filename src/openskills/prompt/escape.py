@@ -11,6 +11,7 @@ _UNSEEN = re.compile(
     "\u202a-\u202e\u2060-\u206f\u3164\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     "\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff]+"
 )
+_ODD_SPACE = re.compile("[\x0b\x0c\r\x1c-\x1f\x85\u2028\u2029]")
 _NOT_PLAIN = re.compile(r"[,;:\"'`\[\](){}<>|\\]")
 
 
@@ -19,6 +20,11 @@ def one_line(text: str) -> str:
     if not (text.isascii() and text.isprintable()):
         text = _UNSEEN.sub("", text)
     return " ".join(text.split())
+
+
+def visible(text: str) -> str:
+    """The text without what nobody can see; its lines stay lines."""
+    return _UNSEEN.sub("", _ODD_SPACE.sub(" ", text))
 
 
 def xml_text(line: str) -> str:

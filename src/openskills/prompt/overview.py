@@ -82,6 +82,8 @@ def overview(
         raise InvalidArgument(
             "budget_tokens", f"{budget_tokens} is not positive; give at least 1, or None for no limit"
         )
+    if isinstance(pinned, str):
+        raise InvalidArgument("pinned", f"{pinned!r} is one text; give a list of names")
     composer = _Composer(_renderer(format), count)
     always = frozenset(pinned)
     entries = [

@@ -8,7 +8,7 @@ from openskills.skillmd.fences import Halves
 from openskills.skillmd.lines import Lines
 from openskills.skillmd.places import Places, find_places
 from openskills.skillmd.problem import Edit, Fix, Problem
-from openskills.skillmd.recover import Recovered, Recovery, recover
+from openskills.skillmd.recover import Recovered, Recovery, recover, text_as_map
 from openskills.skillmd.simpleyaml import read_simple
 from openskills.skillmd.summary import summed_up
 from openskills.skillmd.value import Place, Value
@@ -104,17 +104,24 @@ def read_front(halves: Halves) -> FrontMatter:
     if control:
         return _refused(halves, _control(halves, control.start()))
     fields = read_simple(front)
-    if fields is not None:
-        return FrontMatter(halves, fields, halves.problems)
     try:
-        return _from_yaml(halves)
+        read = FrontMatter(halves, fields, halves.problems) if fields is not None else _from_yaml(halves)
     except YamlFault as fault:
         return _rescued(halves, fault)
+    return _with_text(halves, read) if text_as_map(read.fields) else read
 
 
 def _from_yaml(halves: Halves) -> FrontMatter:
     tree = read_tree(halves.front or "")
     return FrontMatter(halves, tree.fields, (*halves.problems, *_duplicates(halves, tree.duplicates)))
+
+
+def _with_text(halves: Halves, read: FrontMatter) -> FrontMatter:
+    """The same, with the text of fields that were read as maps; `description: {a: b}` is meant as one."""
+    result = recover(halves.front or "")
+    if result is None or not result.recovered:
+        return read
+    return _recovered(halves, result, YamlFault("yaml-syntax", "", 0))
 
 
 def _rescued(halves: Halves, fault: YamlFault) -> FrontMatter:

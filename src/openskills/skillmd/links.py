@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_FENCE = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])?[ \t]*(`{3,}|~{3,})([^\n]*)")
+_FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]*)?(`{3,}|~{3,})([^\n]*)")
 _BACKTICKS = re.compile(r"`+")
 _DEFINITION = re.compile(r" {0,3}\[(?!\^)[^\]\n]{1,200}\]:[ \t]*(?:<([^>\n]*)>|(\S+))")
 _CODE_PATH = re.compile(r"(?<![^\s\"'=`])(?:\./)?((?:scripts|references|assets)/[\w./-]*\w\.\w{1,8})(?![^\s\"',;:)`])")

@@ -25,6 +25,9 @@ OTHER_EXTENSIONS = ("hooks", "paths")
 CLIENT_EXTENSIONS = TEXT_EXTENSIONS + FLAG_EXTENSIONS + OTHER_EXTENSIONS
 """Fields outside the specification that some client gives a meaning to."""
 
+TEXT_FIELDS = frozenset({"name", "description", "license", "compatibility", *TEXT_EXTENSIONS})
+"""Fields whose value is one text."""
+
 
 @dataclass(frozen=True, slots=True)
 class SkillManifest:

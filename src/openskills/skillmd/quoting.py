@@ -13,7 +13,7 @@ _OTHER_TYPE = re.compile(
     r"|(?P<true_or_false>(?i:true|false|yes|no|on|off))"
     r"|(?P<a_date>\d{4}-\d{1,2}-\d{1,2}(?:[Tt ][\d:. TtZz+-]*)?)"
     r"|(?P<a_number>[-+]?(?:0x[\da-fA-F_]+|0o[0-7_]+|0b[01_]+|\d[\d_]*(?::[0-5]?\d)*(?:\.[\d_]*)?"
-    r"|(?:\d[\d_]*\.?|\.\d)\d*(?:[eE][-+]?\d+)?|\.(?i:inf)|\.(?i:nan)))",
+    r"|(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|\.(?i:inf)|\.(?i:nan)))",
     re.ASCII,
 )
 _FIRST = frozenset(("", *"~+-.0123456789nNtTfFyYoO"))

@@ -7,17 +7,16 @@ recovered is reported, with a fix that quotes it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from openskills.skillmd.limits import MAX_KEYS
-from openskills.skillmd.manifest import CLIENT_EXTENSIONS, SPEC_FIELDS, TEXT_EXTENSIONS
+from openskills.skillmd.manifest import CLIENT_EXTENSIONS, SPEC_FIELDS, TEXT_FIELDS
 from openskills.skillmd.quoting import quoted
 from openskills.skillmd.value import Value, ValuePath
 from openskills.skillmd.yamltree import Recorder, YamlFault, read_tree
 
 _KNOWN = frozenset((*SPEC_FIELDS, *CLIENT_EXTENSIONS))
-_TEXT_FIELDS = frozenset({"name", "description", "license", "compatibility", *TEXT_EXTENSIONS})
 _KEY = re.compile(r"([ ]*)([A-Za-z_][\w.-]*)[ \t]*:(?=[ \t\r\n]|\Z)")
 _LINES = re.compile(r"[^\r\n]+(?:\r\n|\r|\n|\Z)|\r\n|\r|\n")
 _BLOCK = re.compile(r"([|>])(?:[1-9][+-]?|[+-][1-9]?)?(?:\s+|\Z)")
@@ -68,6 +67,11 @@ class Recovery:
     recovered: list[Recovered] = field(default_factory=list[Recovered])
     duplicates: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     broken: set[int] = field(default_factory=set[int])
+
+
+def text_as_map(fields: Mapping[str, Value]) -> bool:
+    """Whether a field that is text was read as a map: an indented paragraph with `: ` in it looks like one."""
+    return any(value.__class__ is dict and key in TEXT_FIELDS for key, value in fields.items())
 
 
 def recover(front: str) -> Recovery | None:
@@ -127,6 +131,9 @@ def _read_entries(front: str, start: int, end: int, above: ValuePath, result: Re
         else:
             found = tree.fields
             result.duplicates.extend((key, entry.start + offset) for key, offset in tree.duplicates)
+            if not above and text_as_map(found) and _EMPTY_LINE.match(front, entry.value_start):
+                result.broken.add(entry.start)
+                found = {entry.key: _mend(front, entry, path, result)}
         result.duplicates.extend((key, entry.key_start) for key in found if key in fields)
         fields.update(found)
     return fields
@@ -135,7 +142,7 @@ def _read_entries(front: str, start: int, end: int, above: ValuePath, result: Re
 def _mend(front: str, entry: Entry, path: ValuePath, result: Recovery) -> Value:
     """The value of an entry that is no YAML: the pairs or items indented under it, or else its text."""
     raw = front[entry.value_start : entry.value_end]
-    is_text = path[0] in _TEXT_FIELDS
+    is_text = path[0] in TEXT_FIELDS
     if not is_text and _EMPTY_LINE.match(raw) and len(path) < _MAX_LEVELS:
         pairs = _read_entries(front, entry.value_start, entry.value_end, path, result)
         if pairs:

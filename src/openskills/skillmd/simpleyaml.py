@@ -7,10 +7,10 @@ certainly of that kind is left to `yamltree`; a property test holds the two to t
 
 import re
 
+from openskills.skillmd.limits import MAX_KEYS
 from openskills.skillmd.value import Value
 from openskills.skillmd.yamltree import NOTHING
 
-_MAX_LENGTH = 8192
 _TEXT = r"[^\n\r\t:#\x85\u2028\u2029]*"
 _PLAIN = rf"[^\W_]{_TEXT}(?:(?::(?=[^\s\x85\u2028\u2029])|(?<! )#){_TEXT})*"
 _DOUBLE = r'"([^"\\\n\r\t\x85\u2028\u2029]*)"'
@@ -21,7 +21,7 @@ _LINE = re.compile(rf"(  )?([A-Za-z][A-Za-z0-9_-]{{0,63}}):(?: +(?:({_PLAIN})|{_
 def read_simple(front: str) -> dict[str, Value] | None:
     """The fields, or None when this is not plainly one pair per line. Agrees with `read_tree` where it answers."""
     size = len(front)
-    if not 0 < size <= _MAX_LENGTH:
+    if not size or front.count("\n") > MAX_KEYS:
         return None
     fields: dict[str, Value] = {}
     nested: dict[str, Value] | None = None

@@ -12,7 +12,7 @@ from openskills.skillmd.value import Value, ValuePath
 NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
 """The unquoted words that stand for no value."""
 
-_STRING_TAGS = frozenset({"!", "tag:yaml.org,2002:str"})
+_STRING = "tag:yaml.org,2002:str"
 
 
 class Recorder(Protocol):
@@ -192,8 +192,11 @@ class _Builder:
     def _refuse_decoration(self, event: Any) -> None:
         if event.anchor is not None:
             raise _fault(event, "yaml-alias", f"the anchor &{event.anchor} is refused; write values out")
-        if event.tag not in _STRING_TAGS:
-            raise _fault(event, "yaml-tag", f"the tag {event.tag} is refused; write plain values")
+        if event.tag == _STRING:
+            return
+        # `!important` before a word is how people write, and only by chance a tag.
+        rule = "yaml-syntax" if event.tag.startswith("!") and hasattr(event, "value") else "yaml-tag"
+        raise _fault(event, rule, f"the tag {event.tag} is refused; write plain values")
 
 
 def _fault(event: Any, rule: str, message: str) -> YamlFault:

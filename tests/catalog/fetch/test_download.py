@@ -77,6 +77,13 @@ def test_a_body_with_another_digest_than_the_pin_is_refused_and_not_kept(web: We
     assert kept.path.read_bytes() == b"good"
 
 
+def test_a_pin_is_checked_although_the_server_says_that_nothing_changed(web: Web, tmp_path: Path) -> None:
+    web.pages["/a"] = Page(b"one", headers={"ETag": '"1"'})
+    get(f"{web.url}/a", tmp_path)
+    with pytest.raises(InvalidSkill, match="was expected"):
+        get(f"{web.url}/a", tmp_path, pin="0" * 64)
+
+
 def test_without_a_network_the_copy_from_before_is_used_and_said_so(tmp_path: Path) -> None:
     with serving() as web:
         web.pages["/a"] = Page(b"one")

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from openskills.errors import SourceUnavailable
+from openskills.files import ARRIVING, replace_file
 
-_PREFIX = ".arriving-"
 _ABANDONED_AFTER = 3600.0
 _FORGOTTEN_AFTER = 30 * 24 * 3600.0
 
@@ -26,7 +26,7 @@ def arriving(into: Path) -> Generator[Path]:
     temporary: Path | None = None
     try:
         _sweep(private(into.parent))
-        temporary = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=into.parent))
+        temporary = Path(tempfile.mkdtemp(prefix=ARRIVING, dir=into.parent))
         yield temporary
         _move(temporary, into)
     except OSError as error:
@@ -45,20 +45,14 @@ def private(directory: Path) -> Path:
 
 
 def put(path: Path, data: bytes) -> None:
-    """Write a small file so that readers see the old content or the new."""
-    handle, temporary = tempfile.mkstemp(prefix=_PREFIX, dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(temporary).replace(path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    """Write a small file of a cache so that readers see the old content or the new."""
+    replace_file(path, data)
 
 
 def keep_only(parent: Path, names: set[str]) -> None:
     """Remove what is below `parent` except `names` and what is still arriving."""
     for entry in parent.iterdir():
-        if entry.name not in names and not entry.name.startswith(_PREFIX):
+        if entry.name not in names and not entry.name.startswith(ARRIVING):
             _remove(entry)
 
 
@@ -85,7 +79,7 @@ def _move(temporary: Path, into: Path) -> None:
 
 def _sweep(parent: Path) -> None:
     limit = time.time() - _ABANDONED_AFTER
-    for entry in parent.glob(f"{_PREFIX}*"):
+    for entry in parent.glob(f"{ARRIVING}*"):
         with suppress(FileNotFoundError):
             if entry.lstat().st_mtime < limit:
                 _remove(entry)

@@ -86,7 +86,8 @@ class Downloads:
         if kept and kept.sha256 == pin:
             return self._answer(url, kept)
         try:
-            return self._answer(url, self._fetch(url, kept, pin, progress))
+            # "Not changed" is no answer to whoever wants other bytes than those that are kept.
+            return self._answer(url, self._fetch(url, None if pin else kept, pin, progress))
         except (SourceUnavailable, DeadlineExceeded) as error:
             if not kept or pin or error.details.get("final"):
                 raise

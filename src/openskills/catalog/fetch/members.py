@@ -48,16 +48,22 @@ class Meter:
         self._total = total
         self._ratio = ratio
         self._ratio_from = ratio_from
+        self._entry = ""
         self._count = 0
+
+    def entry(self, name: str) -> None:
+        """From now on it is this entry whose bytes come."""
+        self._entry = f" with the entry {name!r}"
 
     def add(self, count: int) -> None:
         """Raises `LimitExceeded` when it becomes too much, in bytes or compared with the size of the archive."""
         self._count += count
         if self._count > self._total:
-            raise LimitExceeded(f"{self._where}: unpacks to more than {self._total:,} bytes; make it smaller")
+            what = f"{self._where}: unpacks to more than {self._total:,} bytes{self._entry}"
+            raise LimitExceeded(f"{what}; make it smaller")
         if self._count > max(self._ratio_from, self._ratio * self._packed):
-            times = f"more than {self._ratio} times its own size"
-            raise LimitExceeded(f"{self._where}: unpacks to {times}; this looks like an archive bomb")
+            what = f"{self._where}: unpacks to more than {self._ratio} times its own size{self._entry}"
+            raise LimitExceeded(f"{what}; this looks like an archive bomb")
 
 
 def corrupt(where: str, what: object) -> InvalidSkill:

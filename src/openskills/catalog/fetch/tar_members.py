@@ -78,7 +78,7 @@ class _Reader:
     def __init__(self, stream: Readable, where: str, meter: Meter) -> None:
         self._stream = stream
         self._where = where
-        self._meter = meter
+        self.meter = meter
 
     def exactly(self, size: int) -> bytes:
         data = self._some(size)
@@ -112,7 +112,7 @@ class _Reader:
 
     def _some(self, size: int) -> bytes:
         data = self._stream.read(size)
-        self._meter.add(len(data))
+        self.meter.add(len(data))
         return data
 
 
@@ -123,6 +123,7 @@ def _member(header: _Header, extension: _Extension, reader: _Reader) -> tuple[Me
     if kind is Kind.FILE and name.endswith("/"):
         kind = Kind.DIRECTORY
     size = header.size if extension.size is None else extension.size
+    reader.meter.entry(name)
     chunks = reader.chunks(size if kind is Kind.FILE else 0)
     return Member(name, kind, bool(header.mode & 0o111), chunks), chunks
 

@@ -112,6 +112,7 @@ def _chunks(opened: zipfile.ZipFile, info: zipfile.ZipInfo, where: str, meter: M
     # The library stops at the declared size. Read on to the real end instead, so that a lie is seen.
     info.file_size = 1 << 62
     try:
+        meter.entry(info.orig_filename)
         with opened.open(info) as content:
             while chunk := content.read(CHUNK):
                 meter.add(len(chunk))

@@ -17,7 +17,7 @@ _KNOWN = frozenset(rule.id for rule in ALL)
 
 
 def check(subject: Subject, rules: Iterable[Rule] = ALL) -> tuple[Problem, ...]:
-    """What these rules say, ordered by line and then as in the table. The problems of reading are not repeated."""
+    """What these rules say, ordered by place and then as in the table. The problems of reading are not repeated."""
     found = [(rule, finding) for rule in rules if rule.check is not None for finding in rule.check(subject)]
     return _ordered(found) if found else ()
 
@@ -28,12 +28,17 @@ def judge(
     files: Mapping[str, int] | None = None,
     linked_texts: Mapping[str, str] | None = None,
 ) -> tuple[Problem, ...]:
-    """Everything that is wrong with a file that was read: the problems of reading and those of all rules, by line."""
+    """Everything that is wrong with a file that was read: the problems of reading and those of all rules, by place."""
     if parsed.manifest is None:
         found = parsed.problems
     else:
         found = (*parsed.problems, *check(Subject(parsed, parsed.manifest, folder, files, linked_texts)))
-    return tuple(sorted(found, key=lambda problem: problem.line or 0))
+    return tuple(sorted(found, key=by_place))
+
+
+def by_place(problem: Problem) -> tuple[int, int]:
+    """The order in which a person meets problems in a file."""
+    return problem.line or 0, problem.column or 0
 
 
 def lenient(problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -47,7 +52,7 @@ def _ordered(found: list[tuple[Rule, Finding]]) -> tuple[Problem, ...]:
     problems: list[Problem] = []
     for rule, group in groupby(found, key=itemgetter(0)):
         problems += summed_up([_problem(rule, finding) for _, finding in group])
-    return tuple(sorted(problems, key=lambda problem: problem.line or 0))
+    return tuple(sorted(problems, key=by_place))
 
 
 def _problem(rule: Rule, finding: Finding) -> Problem:

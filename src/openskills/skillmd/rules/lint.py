@@ -32,7 +32,7 @@ def description_short(subject: Subject) -> Iterator[Finding]:
     """The description has enough words to be chosen by."""
     length = len(subject.manifest.description)
     if 0 < length < MIN_DESCRIPTION:
-        message = f"the description has only {length} characters; say what the skill does and when to use it"
+        message = f"the description is only {length} long; say what the skill does and when to use it"
         yield at_value(subject, "description", message)
 
 
@@ -99,12 +99,15 @@ def link_dead(subject: Subject) -> Iterator[Finding]:
 
 
 def reference_depth(subject: Subject) -> Iterator[Finding]:
-    """Every document is linked from SKILL.md itself, not only from another document."""
-    if subject.files is None or not subject.linked_texts:
+    """Every document is linked from SKILL.md itself, not only from another one, and lies at most one folder down."""
+    if subject.files is None or subject.linked_texts is None:
         return
     direct = {target.path: link for link, target in reversed(list(_targets(subject)))}
     seen: set[str] = set()
     for path, link in sorted(direct.items(), key=lambda item: (item[1].line, item[1].column)):
+        if path.count("/") > 1 and path in subject.files:
+            message = f"{path!r} lies {path.count('/')} folders down; expected one at most, such as references/"
+            yield _at_link(subject, link, message)
         for deeper in _documents(path, subject.linked_texts.get(path, ""), subject.files):
             if deeper not in direct and deeper not in seen and deeper not in subject.parsed.body:
                 seen.add(deeper)

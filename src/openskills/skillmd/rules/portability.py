@@ -7,7 +7,7 @@ from openskills.skillmd.manifest import (
     CLIENT_EXTENSIONS,
     FLAG_EXTENSIONS,
     SPEC_FIELDS,
-    TEXT_EXTENSIONS,
+    TEXT_FIELDS,
 )
 from openskills.skillmd.parse import flag
 from openskills.skillmd.problem import Edit, Fix
@@ -19,7 +19,6 @@ from openskills.skillmd.value import Value
 _RESERVED = ("anthropic", "claude")
 _SPECIFIED = frozenset(SPEC_FIELDS)
 _EXTENSIONS = frozenset(CLIENT_EXTENSIONS)
-_TEXTS = frozenset({"name", "description", "license", "compatibility", *TEXT_EXTENSIONS})
 _PROSE = frozenset({"description", "compatibility", "when_to_use", "argument-hint"})
 
 # Joiners have their place between letters of Hindi or Persian and inside emoji, none next to ASCII.
@@ -84,8 +83,22 @@ def text_invisible(subject: Subject) -> Iterator[Finding]:
 def field_unknown(subject: Subject) -> Iterator[Finding]:
     """Every field is of the specification or has a meaning to some client."""
     for key in subject.manifest.extra:
+        if _is_prose(key):
+            continue
         message = f"the field {key!r} is not in the specification; put it under metadata, or expect it to be ignored"
         yield at_key(subject, message, key)
+
+
+def field_prose(subject: Subject) -> Iterator[Finding]:
+    """No line of text was taken for a field."""
+    for key in subject.manifest.extra:
+        if _is_prose(key):
+            message = f"{key!r} is read as a field and lost to the text it belongs to; indent or quote that text"
+            yield at_key(subject, message, key)
+
+
+def _is_prose(key: str) -> bool:
+    return len(key.split()) > 1
 
 
 def field_extension(subject: Subject) -> Iterator[Finding]:
@@ -109,7 +122,7 @@ def extension_type(subject: Subject) -> Iterator[Finding]:
 def value_not_text(subject: Subject) -> Iterator[Finding]:
     """A text that YAML would read as a number, a date or a switch is quoted."""
     for key, value in subject.fields.items():
-        if key not in _TEXTS or not isinstance(value, str):
+        if key not in TEXT_FIELDS or not isinstance(value, str):
             continue
         other = reads_as(value)
         place = subject.front.unquoted(value, key) if other else None

@@ -79,6 +79,12 @@ MANIFEST_RULES = (
 
 BODY_RULES = (
     Rule("field-unknown", Severity.NOTE, _EXTENSION, portability.field_unknown),
+    Rule(
+        "field-prose",
+        Severity.WARNING,
+        "client guide: text of several paragraphs that is not quoted; YAML cuts it at the first `: `",
+        portability.field_prose,
+    ),
     Rule("field-extension", Severity.NOTE, _EXTENSION, portability.field_extension),
     Rule(
         "description-short",

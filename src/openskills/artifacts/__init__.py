@@ -1,0 +1,1 @@
+"""Named, versioned bytes: what runs made and somebody wants to keep."""

@@ -1,0 +1,132 @@
+"""The whole synchronous API: `run(awaitable)`."""
+
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from openskills.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    import asyncio
+
+T = TypeVar("T")
+
+
+def run(awaitable: Awaitable[T]) -> T:
+    """Wait for an awaitable from blocking code, and give its result or raise its exception.
+
+    Where no event loop runs in this thread, this is `asyncio.run()`: a loop for this call, tasks that are left over are
+    cancelled, Ctrl-C cancels the awaitable before `KeyboardInterrupt` is raised. Where one runs already (a notebook, a
+    blocking function called by async code), the awaitable runs on a loop of our own, in a daemon thread that lives as
+    long as the process, while the calling thread waits; tasks that it leaves behind go on there. Context variables are
+    those of the caller either way.
+
+    Raises `InvalidArgument` for what cannot be awaited, for a future or task (it belongs to a loop already), and for a
+    call from code that runs on our own loop, which would wait for itself.
+    """
+    import asyncio
+
+    _check(awaitable)
+    try:
+        current = asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_awaited(awaitable))
+    if _own.is_loop(current):
+        _refuse(awaitable, "is to run on the loop that waits for it; use `await` here instead of run()")
+    return _Call(awaitable, _own.loop()).result()
+
+
+def _check(awaitable: Awaitable[object]) -> None:
+    import asyncio
+
+    if asyncio.isfuture(awaitable):
+        _refuse(awaitable, "is a future or task, which belongs to a loop already; give the coroutine to run()")
+    # What a caller without a type checker passes: the async function itself, or the result of a blocking one.
+    if not inspect.isawaitable(awaitable):
+        _refuse(awaitable, f"{type(awaitable).__name__} cannot be awaited; call the async function: run(load(name))")
+
+
+def _refuse(awaitable: object, why: str) -> None:
+    # A coroutine that is never awaited would complain when it is collected.
+    if inspect.iscoroutine(awaitable):
+        awaitable.close()
+    raise InvalidArgument("awaitable", why)
+
+
+async def _awaited(awaitable: Awaitable[T]) -> T:
+    return await awaitable
+
+
+class _OwnLoop:
+    """One event loop in one daemon thread, started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._starting = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def is_loop(self, loop: "asyncio.AbstractEventLoop") -> bool:
+        return loop is self._loop
+
+    def loop(self) -> "asyncio.AbstractEventLoop":
+        import asyncio
+
+        with self._starting:
+            # A forked child has the loop and not the thread.
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="openskills-sync", daemon=True)
+                self._thread.start()
+            return self._loop
+
+
+class _Call(Generic[T]):
+    """One awaitable on the loop of another thread."""
+
+    def __init__(self, awaitable: Awaitable[T], loop: "asyncio.AbstractEventLoop") -> None:
+        self._awaitable = awaitable
+        self._loop = loop
+        self._ended = threading.Event()
+        self._task: asyncio.Task[T] | None = None
+        self._stop: BaseException | None = None
+        loop.call_soon_threadsafe(self._begin, context=contextvars.copy_context())
+
+    def result(self) -> T:
+        """Wait for the end. An interrupt of the waiting thread cancels the awaitable and waits for that, too."""
+        try:
+            self._ended.wait()
+        except BaseException:
+            self._loop.call_soon_threadsafe(self._cancel)
+            self._ended.wait()
+            raise
+        if self._stop is not None:
+            raise self._stop
+        assert self._task is not None  # noqa: S101  `_begin` ran before the end came
+        return self._task.result()
+
+    def _begin(self) -> None:
+        self._task = self._loop.create_task(self._guarded())
+        self._task.add_done_callback(self._end)
+
+    async def _guarded(self) -> T:
+        try:
+            return await self._awaitable
+        except (KeyboardInterrupt, SystemExit) as stop:
+            # On its way through the task either would end the loop, and with it every later call.
+            self._stop = stop
+            raise RuntimeError("the awaitable asked the process to end") from stop
+
+    def _end(self, task: "asyncio.Task[T]") -> None:
+        # Asked for here, because after an interrupt nobody asks, and asyncio would complain.
+        if not task.cancelled():
+            task.exception()
+        self._ended.set()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+_own = _OwnLoop()
