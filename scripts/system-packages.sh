@@ -9,6 +9,8 @@ cd "$(dirname "$0")/.."
 list() {
     cat <<'END'
 git:git
+prlimit:util-linux
+setpriv:util-linux
 END
 }
 

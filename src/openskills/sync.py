@@ -4,7 +4,7 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from openskills.errors import InvalidArgument
 
@@ -48,7 +48,7 @@ def _check(awaitable: Awaitable[object]) -> None:
         _refuse(awaitable, f"{type(awaitable).__name__} cannot be awaited; call the async function: run(load(name))")
 
 
-def _refuse(awaitable: object, why: str) -> None:
+def _refuse(awaitable: object, why: str) -> NoReturn:
     # A coroutine that is never awaited would complain when it is collected.
     if inspect.iscoroutine(awaitable):
         awaitable.close()

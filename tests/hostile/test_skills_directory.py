@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import RequireProgram
+
 MEMORY = 400 * 1024 * 1024  # address space of the child; the interpreter itself needs about a quarter of it
 SECONDS = 30  # of computing, until the kernel ends the child: more than enough, unless work grows with the square
 PATIENCE = 120  # seconds until a hang is a failure
@@ -50,6 +52,13 @@ def bombs() -> dict[str, bytes]:
         "backtracking": b"---" + b" " * 200_000 + b"x\n",
         "dashes": b"-" * 500_000,
     }
+
+
+@pytest.fixture(autouse=True)
+def limiting_programs(require_program: RequireProgram) -> None:
+    """What puts limits on the child."""
+    require_program("prlimit")
+    require_program("setpriv")
 
 
 @pytest.fixture

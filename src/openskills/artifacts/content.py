@@ -1,6 +1,6 @@
 """Bytes on their way into a store, in pieces of a good size, counted."""
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable
 from typing import NoReturn
 
 from openskills.artifacts.store import Content
@@ -9,7 +9,7 @@ from openskills.errors import InvalidArgument, LimitExceeded
 PIECE = 1024 * 1024
 
 
-async def pieces(data: Content, *, limit: int) -> AsyncIterator[bytes]:
+async def pieces(data: Content, *, limit: int) -> AsyncGenerator[bytes]:
     """The content in pieces, none empty, small ones gathered to about 1 MiB.
 
     Raises `LimitExceeded` as soon as there are more than `limit` bytes, and `InvalidArgument` for what is not bytes.
@@ -32,7 +32,7 @@ async def pieces(data: Content, *, limit: int) -> AsyncIterator[bytes]:
         yield bytes(gathered)
 
 
-async def _chunks(data: Content) -> AsyncIterator[bytes]:
+async def _chunks(data: Content) -> AsyncGenerator[bytes]:
     if isinstance(data, bytes):
         yield data
         return

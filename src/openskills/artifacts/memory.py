@@ -2,7 +2,7 @@
 
 import hashlib
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -45,7 +45,7 @@ class MemoryArtifactStore:
         return artifact
 
     @asynccontextmanager
-    async def open(self, scope: Scope, name: str, version: int | None = None) -> AsyncIterator[Reading]:
+    async def open(self, scope: Scope, name: str, version: int | None = None) -> AsyncGenerator[Reading]:
         """See `ArtifactStore.open`."""
         name, version = checked_name(name), checked_version(version)
         kept = dict(self._kept(scope.owner(name), name))
@@ -74,11 +74,11 @@ class MemoryArtifactStore:
             shelf.kept.clear()
         return found
 
-    def _kept(self, owner: tuple[str, ...], name: str) -> list[tuple[Artifact, bytes]]:
+    def _kept(self, owner: tuple[str, ...], name: str) -> Sequence[tuple[Artifact, bytes]]:
         with self._lock:
-            return list(self._shelves.get(owner, {}).get(name, _Shelf()).kept)
+            return tuple(self._shelves.get(owner, {}).get(name, _Shelf()).kept)
 
 
-async def _chunks(content: bytes) -> AsyncIterator[bytes]:
+async def _chunks(content: bytes) -> AsyncGenerator[bytes]:
     for start in range(0, len(content), PIECE):
         yield content[start : start + PIECE]

@@ -47,8 +47,8 @@ def checked_name(name: str, *, field: str = "name") -> str:
     """The name in its only spelling: `a//b/./c` is `a/b/c`.
 
     A name is a relative path of printable characters, at most 1,024 of them; a leading `user:` is kept and is no part
-    of the path. It is an identifier and never a place on a disk. Raises `InvalidArgument`, or `ForbiddenPath` for what is
-    absolute or climbs with `..`.
+    of the path. It is an identifier and never a place on a disk. Raises `InvalidArgument`, or `ForbiddenPath` for what
+    is absolute or climbs with `..`.
     """
     if len(name) > MAX_NAME:
         raise InvalidArgument(field, f"a name of {len(name):,} characters is too long; {MAX_NAME:,} is the most")
@@ -57,7 +57,7 @@ def checked_name(name: str, *, field: str = "name") -> str:
         raise InvalidArgument(field, f"{name!r} is no name for an artifact; write one such as out/report.pdf")
     for char in path:
         if unicodedata.category(char) in _UNSEEN and char not in _JOINERS:
-            raise InvalidArgument(field, f"{name!r} contains a control or invisible character ({ascii(char)})")
+            raise InvalidArgument(field, f"{name!r} contains a control or invisible character ({char!a})")
     return name[: len(name) - len(path)] + str(relative(path, field=field))
 
 

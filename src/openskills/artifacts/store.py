@@ -22,7 +22,7 @@ Content = bytes | AsyncIterable[bytes]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose artifacts: those of one session of one user of one application. Raises `InvalidArgument` for an empty id."""
+    """Whose artifacts: one session of one user of one application. Raises `InvalidArgument` for an empty id."""
 
     app: str
     user: str
@@ -76,7 +76,7 @@ class ArtifactStore(Protocol):
     """Named, versioned bytes. `openskills.testing.check_artifact_store` checks what is promised here.
 
     Every method raises `InvalidArgument` or `ForbiddenPath` for a name that `checked_name` refuses, and `SkillError`
-    when the place where things are kept cannot be used. A store may be used from any number of tasks, threads and loops.
+    when the place where things are kept cannot be used. A store may be used from many tasks, threads and loops.
     """
 
     async def put(self, scope: Scope, name: str, data: Content, *, mime_type: str = BINARY) -> Artifact:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from openskills.catalog.changes import Changes, difference
+from openskills.catalog.collector import collector_paused
 from openskills.catalog.discover import discover
 from openskills.catalog.fetch.sources import parse_source
 from openskills.catalog.index import load_index, save_index
@@ -100,7 +101,7 @@ class Catalog:
 
     def refresh(self) -> Changes:
         """Fetch every source again and look at what changed on disk since the last time; nothing else is read."""
-        with self._refreshing:
+        with self._refreshing, collector_paused():
             problems: list[Problem] = []
             roots: list[Root] = []
             for source in self._sources:

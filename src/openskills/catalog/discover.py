@@ -1,10 +1,8 @@
 """A directory to the skills in it. What has not changed since the last look is not looked at again."""
 
-import gc
 import os
 import time
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from openskills.catalog.progress import Progress, silent
@@ -50,20 +48,7 @@ def discover(root: Root, known: Scan | None = None, progress: Progress = silent)
     """
     if known is not None and _unchanged(known):
         return replace(known, read=0)
-    with _no_garbage_yet():
-        return _Search(root, known or Scan(), progress).run()
-
-
-@contextmanager
-def _no_garbage_yet() -> Generator[None]:
-    """A search makes many values and no garbage, but the collector would look at all of them over and over."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+    return _Search(root, known or Scan(), progress).run()
 
 
 class _Search:

@@ -35,6 +35,11 @@ class Verdict:
     fixed: tuple[Problem, ...] = ()
 
     @property
+    def is_skill(self) -> bool:
+        """Whether this is about a skill, and not about a place that is odd."""
+        return os.path.basename(self.path) == SKILL_FILE
+
+    @property
     def valid(self) -> bool:
         """No errors; warnings and notes do not count."""
         return not errors_in(self.problems)

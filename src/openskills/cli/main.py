@@ -106,7 +106,8 @@ def _run(arguments: list[str], settings: Settings) -> int:
 
 
 def _misused(error: typer.TyperException) -> int:
-    message = error.format_message()
+    # The words that pydantic puts before every message of a checker.
+    message = error.format_message().replace("Value error, ", "")
     # The help that is shown when there are no arguments arrives as an error without a message.
     if message:
         context = getattr(error, "ctx", None)

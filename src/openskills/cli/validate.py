@@ -100,7 +100,9 @@ def _print(verdicts: "Sequence[Verdict]", blamed: Sequence[Sequence[Problem]], q
             say(*problem_line(problem))
     if not quiet:
         _tell_fixed(verdicts)
-        _summarise(verdicts, sum(1 for faults in blamed if faults))
+        _summarise(
+            verdicts, sum(bool(faults) and verdict.is_skill for verdict, faults in zip(verdicts, blamed, strict=True))
+        )
 
 
 def _tell_fixed(verdicts: "Sequence[Verdict]") -> None:
@@ -115,7 +117,8 @@ def _summarise(verdicts: "Sequence[Verdict]", invalid: int) -> None:
     found = f" ({count_by_severity(problems)})" if problems else ""
     mendable = sum(1 for problem in problems if problem.fix and problem.fix.edits)
     hint = f"; --fix mends {mendable:,}" if mendable else ""
+    skills = sum(verdict.is_skill for verdict in verdicts)
     if invalid:
-        say((f"{invalid:,} of {counted(len(verdicts), 'skill')} invalid", STYLES[Severity.ERROR]), found, hint)
+        say((f"{invalid:,} of {counted(skills, 'skill')} invalid", STYLES[Severity.ERROR]), found, hint)
     else:
-        say((f"{counted(len(verdicts), 'skill')} valid", "bold green"), found, hint)
+        say((f"{counted(skills, 'skill')} valid", "bold green"), found, hint)

@@ -3,6 +3,7 @@
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from openskills.skillmd.fences import Halves, cut
@@ -113,14 +114,12 @@ def _as_written(value: Value) -> Value:
 
 def _keywords(fields: Mapping[str, Value], metadata: Mapping[str, Value]) -> tuple[str, ...]:
     found: list[str] = []
-    for holder in (fields, metadata):
-        for key in ("keywords", "tags"):
-            value = holder.get(key)
-            if isinstance(value, str):
-                found.extend(part.strip() for part in value.split(","))
-            elif isinstance(value, Sequence):
-                found.extend(item.strip() for item in value if isinstance(item, str))
-    return tuple(dict.fromkeys(word for word in found if word))
+    for holder, key in product((fields, metadata), ("keywords", "tags")):
+        if key in holder:
+            value = holder[key]
+            listed = value.split(",") if isinstance(value, str) else value if isinstance(value, Sequence) else ()
+            found.extend(item.strip() for item in listed if isinstance(item, str))
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 _SPECIAL_READERS: Mapping[str, Callable[[Value], object]] = {
