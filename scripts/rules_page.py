@@ -32,6 +32,7 @@ MEANINGS = {
     "yaml-depth": f"Lists and maps are nested at most {limits.MAX_DEPTH} levels deep.",
     "yaml-keys": f"There are at most {limits.MAX_KEYS:,} keys and items.",
     "yaml-tab": "Indentation is made of blanks, not tabs.",
+    "yaml-surrogates": "A character is not written in two halves, as `\\ud83d\\udcc4`.",
     "yaml-unquoted": "A value with `: `, a stray quote or several paragraphs is quoted. It is taken as text.",
     "yaml-layout": "The fields can be read together. They are read one by one.",
     "yaml-duplicate-key": "No key stands twice. The last one counts.",
@@ -42,6 +43,7 @@ FIXES = {
     "text-bom": "removes it",
     "frontmatter-first-line": "removes the blank lines",
     "yaml-tab": "indents with blanks",
+    "yaml-surrogates": "writes the characters themselves",
     "yaml-unquoted": "quotes the value",
     "name-required": "writes the folder's name, when that is valid",
     "name-uppercase": "writes the folder's name, when that is what is meant",
@@ -69,6 +71,12 @@ CATALOG = (
         "note",
         "The index of what was found can be kept. Without it every start reads all files.",
         "make the cache directory writable",
+    ),
+    (
+        "link-dangling",
+        "warning",
+        "A link in a directory of skills leads somewhere.",
+        "mend or remove the link",
     ),
     (
         "link-not-followed",

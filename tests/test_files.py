@@ -1,6 +1,7 @@
 """A file is written whole or not at all, and a lock lets one in at a time."""
 
 import errno
+import os
 import subprocess
 import sys
 import threading
@@ -111,6 +112,23 @@ def test_a_lock_ends_with_its_block_however_that_ends(tmp_path: Path) -> None:
         raise KeyError
     with locked(tmp_path / "lock"):
         assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_child_that_was_forked_in_the_block_does_not_keep_the_lock(tmp_path: Path) -> None:
+    come, go = os.pipe()
+    with locked(tmp_path / "lock"):
+        child = os.fork()
+        if child == 0:
+            os.close(go)
+            os.read(come, 1)
+            os._exit(0)
+    try:
+        with locked(tmp_path / "lock"):
+            pass
+    finally:
+        os.close(go)
+        os.close(come)
+        assert os.waitpid(child, 0) == (child, 0)
 
 
 def test_a_lock_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:

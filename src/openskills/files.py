@@ -44,7 +44,11 @@ def locked(path: Path) -> Generator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         except OSError as error:
             raise _about(path, error) from error
-        yield
+        try:
+            yield
+        finally:
+            # Closing alone would not free it while a process that was forked meanwhile has a copy of the descriptor.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
         os.close(descriptor)
 

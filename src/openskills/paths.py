@@ -1,5 +1,6 @@
 """The only place where an outside name becomes a path."""
 
+import errno
 import os
 import unicodedata
 from pathlib import Path, PurePosixPath
@@ -8,6 +9,7 @@ from openskills.errors import ForbiddenPath, InvalidArgument
 
 MAX_PATH = 4096
 MAX_COMPONENT = 255
+MAX_LINKS = 40
 
 
 def relative(name: str, *, field: str = "path") -> PurePosixPath:
@@ -29,7 +31,7 @@ def relative(name: str, *, field: str = "path") -> PurePosixPath:
         raise ForbiddenPath(f"{field}: {name!r} climbs out with '..'")
     if not parts:
         raise InvalidArgument(field, f"{name!r} names no file")
-    if len(name) > MAX_PATH or any(len(os.fsencode(part)) > MAX_COMPONENT for part in parts):
+    if len(os.fsencode(name)) >= MAX_PATH or any(len(os.fsencode(part)) > MAX_COMPONENT for part in parts):
         raise InvalidArgument(field, f"a path of {len(name)} characters is too long")
     return PurePosixPath(*parts)
 
@@ -45,6 +47,48 @@ def inside(root: Path, name: str, *, field: str = "path") -> Path:
     if target != base and base not in target.parents:
         raise ForbiddenPath(f"{field}: {name!r} leads out of {root.name or root}")
     return target
+
+
+def open_inside(root: str, name: str, *, field: str = "path") -> int:
+    """A descriptor for reading `name` under `root`, opened step by step, so that nobody can swap a link in between.
+
+    Links are followed as long as they stay inside. Never waits for a FIFO. Raises `ForbiddenPath` for what leaves
+    `root`, and OSError when there is nothing that can be opened.
+    """
+    opened = [os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+    waiting = list(reversed(relative(name, field=field).parts))
+    links = 0
+    try:
+        while waiting:
+            part = waiting.pop()
+            if part == "..":
+                os.close(opened.pop())
+                if not opened:
+                    raise ForbiddenPath(f"{field}: {name!r} leads out of {os.path.basename(root)}")
+            elif part not in ("", "."):
+                target = _step(opened, part)
+                links += target is not None
+                if links > MAX_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+                if target is not None and target.startswith("/"):
+                    raise ForbiddenPath(f"{field}: {name!r} leads out of {os.path.basename(root)}")
+                waiting.extend(reversed(target.split("/")) if target else ())
+        return opened.pop()
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def _step(opened: list[int], part: str) -> str | None:
+    """Open the next part of a path below the last one; a link is not opened, and what it says is returned."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        opened.append(os.open(part, flags, dir_fd=opened[-1]))
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EMLINK):
+            raise
+        return os.readlink(part, dir_fd=opened[-1])
+    return None
 
 
 def printable(text: str) -> str:

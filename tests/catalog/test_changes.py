@@ -11,11 +11,12 @@ def skill(name: str, description: str = "Does a thing.") -> Skill:
 
 
 def test_each_skill_is_added_removed_changed_or_the_same() -> None:
-    before = Snapshot([skill("gone"), skill("same"), skill("edited")])
-    after = Snapshot([skill("new"), skill("same"), skill("edited", "Other.")])
+    same = skill("same")
+    before = Snapshot([skill("gone"), same, skill("edited")])
+    after = Snapshot([skill("new"), same, skill("edited", "Other.")])
     assert difference(before, after) == Changes(("new",), ("gone",), ("edited",))
 
 
 def test_no_difference_is_false() -> None:
-    snapshot = Snapshot([skill("same")])
-    assert not difference(snapshot, Snapshot([skill("same")]))
+    same = skill("same")
+    assert not difference(Snapshot([same]), Snapshot([same]))

@@ -8,6 +8,7 @@ import pytest
 from openskills.catalog import digest
 from openskills.catalog.digest import digest_of
 from openskills.errors import LimitExceeded
+from tests.catalog.deep_folder import make_too_deep
 
 
 @pytest.fixture
@@ -144,13 +145,6 @@ def test_too_many_folders_are_refused_like_too_many_files(skills: Path, project:
 
 
 def test_what_cannot_be_read_is_an_error_and_not_left_out(skills: Path, project: Path) -> None:
-    # Modes do not stop root; a path that is longer than the system takes stops everybody.
-    here = os.open(skills, os.O_RDONLY)
-    for _ in range(20):
-        os.mkdir("x" * 250, dir_fd=here)
-        below = os.open("x" * 250, os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = below
-    os.close(here)
+    make_too_deep(skills)
     with pytest.raises(OSError, match="too long"):
         digest_of(skills, project)

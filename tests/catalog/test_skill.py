@@ -1,6 +1,9 @@
 """A skill reads its body and files when asked, as they are then, and nothing outside its folder."""
 
+import os
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -57,9 +60,54 @@ def test_a_link_that_leaves_the_skill_is_forbidden(skill: Skill, tmp_path: Path)
 
 
 def test_what_is_no_file_is_an_error_of_the_caller(skill: Skill) -> None:
-    for path in ("missing.md", "references"):
-        with pytest.raises(InvalidArgument, match="is not a file of the skill 'alpha'"):
+    with pytest.raises(InvalidArgument, match=r"'missing\.md' of the skill 'alpha' cannot be read"):
+        skill.read("missing.md")
+    with pytest.raises(InvalidArgument, match="is not a file of the skill 'alpha'"):
+        skill.read("references")
+    for path in ("a/" * 2040 + "b", "x" * 300):
+        with pytest.raises(InvalidArgument):
             skill.read(path)
+    with pytest.raises(InvalidArgument, match="limit"):
+        skill.read("run.py", limit=-5)
+
+
+def test_a_folder_that_was_swapped_for_a_link_to_other_files_gives_none_of_them(skill: Skill, tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "key").write_text("secret")
+    skill.path.rename(tmp_path / "moved")
+    skill.path.symlink_to(tmp_path / "private")
+    with pytest.raises(InvalidSkill, match="no skill any more"):
+        skill.read("key")
+    with pytest.raises(InvalidSkill, match="no skill any more"):
+        skill.resources()
+
+
+def test_a_link_that_is_swapped_while_it_is_read_never_leads_out(skill: Skill, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    good, bad, shown = skill.path / "good", skill.path / "bad", skill.path / "shown"
+    good.write_text("good")
+    bad.symlink_to(tmp_path / "secret")
+    shown.write_text("good")
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            os.replace(good, shown)
+            good.write_text("good")
+            os.replace(bad, shown)
+            bad.symlink_to(tmp_path / "secret")
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    seen: set[bytes] = set()
+    try:
+        for _ in range(3000):
+            with suppress(ForbiddenPath, InvalidArgument):
+                seen.add(skill.read("shown"))
+    finally:
+        stop.set()
+        swapper.join()
+    assert seen <= {b"good", b""}
 
 
 def test_a_resource_over_the_limit_is_refused(skill: Skill) -> None:

@@ -1,6 +1,5 @@
 """The standard places are found in order, and a project's skills count only when somebody agreed to them."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from openskills.catalog.standard import project_of, project_source
 from openskills.catalog.trust import Answer
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings
+from tests.catalog.deep_folder import make_too_deep
 
 WriteSkill = Callable[..., Path]
 
@@ -292,17 +292,6 @@ def test_what_cannot_be_read_or_is_too_much_is_refused_with_the_reason_and_nothi
     assert "project/.claude/skills has more than" in problem.message
     assert "cannot be read (File name too long)" in problem.message
     assert "nobody has agreed" not in problem.message
-
-
-def make_too_deep(folder: Path) -> None:
-    """Folders in folders until nobody can open them by their path; modes would not stop root."""
-    here = os.open(folder, os.O_RDONLY)
-    for _ in range(20):
-        os.mkdir("x" * 250, dir_fd=here)
-        below = os.open("x" * 250, os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = below
-    os.close(here)
 
 
 def test_a_place_that_leads_nowhere_is_none(settings: Settings, project: Path) -> None:

@@ -86,6 +86,19 @@ def test_safe_fixes_mend_the_file_and_keep_its_mode(write_skill: WriteSkill) -> 
     assert [path.name for path in folder.iterdir()] == ["SKILL.md"]
 
 
+def test_a_fix_goes_to_the_file_behind_a_link_and_the_link_stays(write_skill: WriteSkill) -> None:
+    folder = write_skill("alpha", "Merge files. Use when: always")
+    (folder / "docs").mkdir()
+    target = (folder / "SKILL.md").rename(folder / "docs" / "text.md")
+    target.chmod(0o640)
+    (folder / "SKILL.md").symlink_to("docs/text.md")
+    assert [problem.rule for problem in fix(folder).fixed] == ["yaml-unquoted"]
+    assert (folder / "SKILL.md").readlink() == Path("docs/text.md")
+    assert 'description: "Merge files. Use when: always"' in target.read_text()
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in (folder / "docs").iterdir()] == ["text.md"]
+
+
 def test_a_skill_that_needs_no_fix_is_not_touched(write_skill: WriteSkill) -> None:
     folder = write_skill("alpha")
     before = (folder / "SKILL.md").stat().st_mtime_ns

@@ -43,6 +43,20 @@ def test_a_no_is_asked_for_once_until_the_skills_change(openskills: Command, wri
     assert any(line.startswith("alpha ") for line in openskills.on_terminal("list", replies={QUESTION: "y\n"}).lines)
 
 
+def test_only_what_nobody_has_decided_about_is_asked_for(openskills: Command, write_skill: WriteSkill) -> None:
+    (openskills.cwd / ".git").mkdir()
+    sub = openskills.cwd / "sub"
+    write_skill("top", under="here/.agents/skills")
+    write_skill("near", under="here/sub/.agents/skills")
+    openskills.on_terminal("list", replies={QUESTION: "n\n"})
+    asked = openskills.on_terminal("list", cwd=sub, replies={QUESTION: "y\n"})
+    question = asked.lines[: next(number for number, line in enumerate(asked.lines) if QUESTION in line)]
+    assert [line.split()[0] for line in question if line.startswith("  ")] == ["near"]
+    for folder in (sub, openskills.cwd):
+        assert QUESTION not in openskills.on_terminal("list", cwd=folder).out
+    assert [line.split("\t")[0] for line in openskills("list", cwd=sub).lines] == ["near"]
+
+
 def test_an_end_of_input_is_no_answer_and_is_not_remembered(openskills: Command, write_skill: WriteSkill) -> None:
     write_skill("alpha", under="here/.agents/skills")
     openskills.on_terminal("list", replies={QUESTION: "\x04"})

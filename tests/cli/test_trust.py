@@ -1,6 +1,7 @@
 """`trust`: see what it is about, agree, take it back."""
 
 import json
+import subprocess
 from pathlib import Path
 
 from tests.cli.command import Command
@@ -40,23 +41,106 @@ def test_json_reports_and_decides_only_when_told(openskills: Command, write_skil
     folder = write_skill("alpha", "Merges. Use when asked.", under="here/.agents/skills")
     ran = openskills("trust", "--json")
     assert (ran.code, ran.json["trusted"]) == (0, False)
-    assert list(ran.json) == ["project", "places", "digest", "trusted", "skills", "problems"]
-    assert (ran.json["project"], ran.json["places"]) == (str(openskills.cwd), [str(folder.parent)])
+    assert list(ran.json) == ["project", "places", "trusted", "skills", "problems"]
+    (place,) = ran.json["places"]
+    assert (ran.json["project"], place.pop("digest", "").isalnum()) == (str(openskills.cwd), True)
+    assert place == {"path": str(folder.parent), "trusted": False, "fault": None}
     expected = {"name": "alpha", "description": "Merges. Use when asked.", "location": f"{folder}/SKILL.md"}
     assert ran.json["skills"] == [expected]
     assert openskills("trust", "--json", "--yes").json["trusted"] is True
     assert openskills("trust", "--json").json["trusted"] is True
-    assert openskills("trust", "--json", "--remove").json == {"project": str(openskills.cwd), "removed": True}
+    removed = {"project": str(openskills.cwd), "places": [str(folder.parent)], "removed": True}
+    assert openskills("trust", "--json", "--remove").json == removed
 
 
-def test_the_list_has_every_project(openskills: Command, write_skill: WriteSkill, tmp_path: Path) -> None:
+def test_the_list_has_every_project_with_its_places(
+    openskills: Command, write_skill: WriteSkill, tmp_path: Path
+) -> None:
     assert openskills("trust", "--list", "--json").json == {"projects": []}
     for project in ("here", "other"):
         write_skill("alpha", under=f"{project}/.claude/skills")
         assert openskills("trust", tmp_path / project, "--yes").code == 0
     (first, second) = openskills("trust", "--list", "--json").json["projects"]
     assert (first["path"], second["path"]) == (str(tmp_path / "here"), str(tmp_path / "other"))
-    assert openskills("trust", "--list").lines[0].endswith(str(tmp_path / "here"))
+    (place,) = first["places"]
+    assert (list(place), place["path"]) == (["path", "digest", "at"], str(tmp_path / "here/.claude/skills"))
+    lines = openskills("trust", "--list").lines
+    assert lines[0] == str(tmp_path / "here")
+    assert lines[1].endswith(f"  {tmp_path}/here/.claude/skills")
+
+
+def test_folders_of_one_project_are_agreed_to_by_themselves(openskills: Command, write_skill: WriteSkill) -> None:
+    (openskills.cwd / ".git").mkdir()
+    sub = openskills.cwd / "sub"
+    write_skill("top", under="here/.agents/skills")
+    write_skill("near", under="here/sub/.agents/skills")
+    assert openskills("trust", "--yes").code == 0
+    ran = openskills("list", cwd=sub)
+    assert (ran.lines[0].split("\t")[0], len(ran.lines)) == ("top", 1)
+    assert "nobody has agreed to them as they are now in sub/.agents/skills; look" in ran.err
+    assert "agents do not use sub/.agents/skills; agree" in openskills("trust", cwd=sub).err
+    assert openskills("trust", "--yes", cwd=sub).lines[-1].startswith("trusted")
+    for folder in (openskills.cwd, sub):
+        assert openskills("trust", cwd=folder).lines[-1].startswith("already trusted")
+    assert [line.split("\t")[0] for line in openskills("list", cwd=sub).lines] == ["near", "top"]
+    assert len(openskills("trust", "--remove", "--json").json["places"]) == 2
+    assert openskills("list", cwd=sub).out == ""
+
+
+def test_every_place_is_shown_with_its_digest_and_every_skill_in_it(
+    openskills: Command, write_skill: WriteSkill
+) -> None:
+    for place in (".claude", ".agents"):
+        write_skill("alpha", under=f"here/{place}/skills")
+    lines = openskills("trust", "--yes").lines
+    assert [line.split()[0] for line in lines[:6]] == ["project", "place", "digest", "place", "digest", "skills"]
+    # What is shadowed now counts when the other goes, so whoever agrees must see it.
+    assert lines[6:8] == ["  alpha  .agents/skills/alpha", "  alpha  .claude/skills/alpha"]
+
+
+def test_a_place_that_nobody_can_agree_to_does_not_spoil_the_others(
+    openskills: Command, write_skill: WriteSkill
+) -> None:
+    write_skill("alpha", under="here/.agents/skills")
+    with (write_skill("huge", under="here/.claude/skills") / "huge.bin").open("wb") as file:
+        file.truncate(1 << 40)
+    ran = openskills("trust", "--yes")
+    assert (ran.code, "digest   none" in ran.lines) == (1, True)
+    assert "not trusted: " in ran.err
+    assert ".claude/skills has more than 20,000 files and folders or" in ran.err
+    assert openskills("list").lines[0].startswith("alpha\t")
+    report = openskills("trust", "--json").json
+    assert [place["trusted"] for place in report["places"]] == [False, True]
+    assert (report["trusted"], "more than" in report["places"][0]["fault"]) == (False, True)
+
+
+def test_a_no_is_remembered_and_can_be_forgotten(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("alpha", under="here/.agents/skills")
+    assert openskills.on_terminal("trust", replies={"[y/N]": "n\n"}).code == 1
+    assert "[y/N]" not in openskills.on_terminal("list").out
+    assert "is forgotten" in openskills("trust", "--remove").out
+    assert "[y/N]" in openskills.on_terminal("list", replies={"[y/N]": "y\n"}).out
+
+
+def test_a_place_that_leads_out_of_the_project_is_named(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("alpha", under="elsewhere")
+    (openskills.cwd / ".agents").mkdir()
+    (openskills.cwd / ".agents" / "skills").symlink_to("../../elsewhere")
+    ran = openskills("trust", "--yes")
+    assert (ran.code, "nothing to decide" in ran.out) == (0, True)
+    assert ".agents/skills: warning: a link to a directory outside of the project is not followed" in ran.err
+
+
+def test_a_decision_that_cannot_be_written_is_an_error_and_leaves_nothing(
+    openskills: Command, write_skill: WriteSkill
+) -> None:
+    write_skill("alpha", under="here/.agents/skills")
+    line = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *openskills.line(["trust", "--yes"])]
+    variables = openskills.variables({"OPENSKILL_INDEX": "0"})
+    ran = subprocess.run(line, cwd=openskills.cwd, env=variables, capture_output=True, text=True)
+    config = openskills.home / ".config" / "openskills"
+    assert (ran.returncode, ran.stderr) == (1, f"error: {config}/trust.json: File too large\n")
+    assert [path.name for path in config.iterdir()] == ["trust.lock"]
 
 
 def test_a_folder_of_the_project_stands_for_it(openskills: Command, write_skill: WriteSkill) -> None:

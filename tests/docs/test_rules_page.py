@@ -17,6 +17,7 @@ from tests.architecture.project import package_sources
 MENDABLE = {
     "text-bom": "\ufeff---\nname: pdf-tools\ndescription: x\n---\n",
     "frontmatter-first-line": "\n---\nname: pdf-tools\ndescription: x\n---\n",
+    "yaml-surrogates": '---\nname: pdf-tools\ndescription: x\nmetadata: {"a": "\\ud83d\\udcc4"}\n---\n',
     "yaml-tab": "---\nname: pdf-tools\ndescription: x\nmetadata:\n\ta: b\n---\n",
     "yaml-unquoted": "---\nname: pdf-tools\ndescription: one: two\n---\n",
     "name-required": "---\ndescription: x\n---\n",

@@ -93,6 +93,14 @@ READING = (
     Case(
         "yaml-keys", ERROR, skill(f"x: [{'a,' * MAX_KEYS}]"), 4, 5 + 2 * (MAX_KEYS - 3), skill(f"x: [{'a,' * 9_000}]")
     ),
+    Case(
+        "yaml-surrogates",
+        ERROR,
+        skill('metadata: {"a": "\\ud83d\\udcc4"}'),
+        4,
+        18,
+        skill('metadata: {"a": "\\U0001f4c4"}'),
+    ),
     Case("yaml-tab", ERROR, skill("metadata:", "\tauthor: x"), 5, 1, skill("metadata:", "  author: x\ty")),
     Case(
         "yaml-unquoted",

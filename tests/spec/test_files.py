@@ -40,7 +40,7 @@ def test_a_directory_in_place_of_the_file_is_reported(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
     # A link to itself cannot be opened even by root.
-    (tmp_path / "SKILL.md").symlink_to(tmp_path / "SKILL.md")
+    (tmp_path / "SKILL.md").symlink_to("SKILL.md")
     assert read(tmp_path).rule == "file-unreadable"
 
 

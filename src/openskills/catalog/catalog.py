@@ -133,6 +133,10 @@ class Catalog:
         except SkillError as error:
             problems.append(Problem("source-unavailable", error.message))
             return ()
+        except (OSError, ValueError) as error:
+            # The system or a library had a word for it that we have not; it must not cost the other sources.
+            problems.append(Problem("source-unavailable", f"{source.label}: {error}"))
+            return ()
         problems.extend(fetched.problems)
         return fetched.roots
 
@@ -173,7 +177,14 @@ class Catalog:
 
     def _skill(self, root: Root, directory: str, entry: Found) -> Skill:
         before = self._built.get(directory)
-        if before is not None and before[0] is entry and before[1].source == root.label:
+        if before is not None and _same(before[0], entry) and before[1].source == root.label:
             return before[1]
         manifest = entry.manifest or manifest_of(entry.fields or {})
         return Skill(manifest, directory, root.label, entry.problems)
+
+
+def _same(before: Found, now: Found) -> bool:
+    """Whether a SKILL.md is the one that was read before, body included."""
+    if before is now:
+        return True
+    return (before.seen or before.stamp) == (now.seen or now.stamp) and before.fields == now.fields

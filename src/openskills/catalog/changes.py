@@ -24,5 +24,5 @@ def difference(before: Snapshot, after: Snapshot) -> Changes:
     return Changes(
         added=tuple(sorted(new.keys() - old.keys())),
         removed=tuple(sorted(old.keys() - new.keys())),
-        changed=tuple(name for name in new if name in old and new[name] is not old[name] and new[name] != old[name]),
+        changed=tuple(name for name in new if name in old and new[name] is not old[name]),
     )

@@ -104,7 +104,7 @@ class _Search:
         if problem is None:
             text, problem = decode(data)
             if problem is None:
-                return read_found(text, place.path, self._settled(stamp))
+                return replace(read_found(text, place.path, self._settled(stamp)), seen=stamp)
         return Found(self._settled(stamp), None, (problem.at(f"{place.path}/{SKILL_FILE}"),))
 
     def _folder(self, place: _Place) -> Folder:

@@ -32,7 +32,7 @@ def load_index(directory: Path, root: Root) -> Scan | None:
             return None
         visited = {path: _entry(*row) for path, row in content["visited"].items()}
         return Scan(visited, tuple(_problem(*row) for row in content["problems"]))
-    except (OSError, ValueError, TypeError, LookupError, AttributeError):
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
 
 
@@ -43,7 +43,7 @@ def save_index(directory: Path, root: Root, scan: Scan) -> None:
         "visited": {path: _row(entry) for path, entry in scan.visited.items()},
         "problems": [_problem_row(problem) for problem in scan.problems],
     }
-    data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogateescape")
+    data = json.dumps(content, separators=(",", ":")).encode("ascii")
     path = _file(directory, root)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

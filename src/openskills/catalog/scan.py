@@ -25,13 +25,15 @@ class Folder:
 class Found:
     """A directory with a SKILL.md: the fields of its front matter, None when it cannot be used, and its problems.
 
-    `manifest` is what the fields declare, where somebody has worked that out already.
+    `manifest` is what the fields declare, where somebody has worked that out already. `seen` is the stamp even where
+    it is too young to be relied on.
     """
 
     stamp: Stamp | None
     fields: Mapping[str, Value] | None
     problems: tuple[Problem, ...] = ()
     manifest: SkillManifest | None = field(default=None, compare=False)
+    seen: Stamp | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """A skill that was found, and the files that come with it."""
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from openskills.catalog.resources import Resource, find_resources
 from openskills.catalog.skillfile import SKILL_FILE, read_skill_text
 from openskills.errors import InvalidArgument, InvalidSkill, LimitExceeded
-from openskills.paths import inside
+from openskills.paths import open_inside
 from openskills.skillmd.manifest import SkillManifest
 from openskills.skillmd.parse import parse
 from openskills.skillmd.problem import Problem
@@ -56,7 +57,11 @@ class Skill:
         return parse(text).body
 
     def resources(self) -> tuple[Resource, ...]:
-        """Every file of the skill but SKILL.md, sorted by path, found on disk now. Links that leave it are left out."""
+        """Every file of the skill but SKILL.md, sorted by path, found on disk now. Links that leave it are left out.
+
+        Raises `InvalidSkill` when the folder is no skill any more.
+        """
+        self._still_there()
         return find_resources(self.directory)
 
     def docs(self) -> tuple[Resource, ...]:
@@ -66,14 +71,28 @@ class Skill:
     def read(self, path: str, *, limit: int = MAX_RESOURCE_BYTES) -> bytes:
         """The bytes of one resource.
 
-        Raises `ForbiddenPath` for a path that leaves the skill, `InvalidArgument` when there is no such file, and
-        `LimitExceeded` when it has more than `limit` bytes.
+        Raises `ForbiddenPath` for a path that leaves the skill, `InvalidArgument` when there is no such file or it
+        cannot be read, and `LimitExceeded` when it has more than `limit` bytes.
         """
-        target = inside(self.path, path)
-        if not target.is_file():
-            raise InvalidArgument("path", f"{path!r} is not a file of the skill {self.name!r}")
-        with target.open("rb") as file:
-            data = file.read(limit + 1)
+        if limit < 0:
+            raise InvalidArgument("limit", f"{limit} is negative")
+        self._still_there()
+        try:
+            descriptor = open_inside(self.directory, path)
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.close(descriptor)
+                raise InvalidArgument("path", f"{path!r} is not a file of the skill {self.name!r}")
+            with os.fdopen(descriptor, "rb") as file:
+                data = file.read(limit + 1)
+        except OSError as error:
+            reason = f"{path!r} of the skill {self.name!r} cannot be read: {error.strerror or error}"
+            raise InvalidArgument("path", reason) from None
         if len(data) > limit:
             raise LimitExceeded(f"{path} of {self.name} has more than {limit:,} bytes", path=path, limit=limit)
         return data
+
+    def _still_there(self) -> None:
+        # Whoever put a link to another directory in the place of the folder has no SKILL.md there.
+        if not os.path.lexists(self.location):
+            problem = Problem("file-missing", f"{self.directory} is no skill any more: it has no {SKILL_FILE}")
+            raise InvalidSkill(f"{self.name}: {problem.message}", (problem,))

@@ -4,6 +4,8 @@ import errno
 import os
 import stat
 
+from openskills.errors import ForbiddenPath
+from openskills.paths import open_inside
 from openskills.skillmd.decode import decode, too_large
 from openskills.skillmd.limits import MAX_FILE_BYTES
 from openskills.skillmd.problem import Problem
@@ -40,7 +42,7 @@ def read_skill_file(directory: str) -> tuple[Stamp | None, bytes, Problem | None
             raise NoSkillFile from None
         if error.errno != errno.ELOOP:
             return None, b"", _unreadable(error)
-        return _read_link(directory, path)
+        return _read_link(directory)
     return _read(descriptor)
 
 
@@ -49,16 +51,14 @@ def stamp_of(status: os.stat_result) -> Stamp:
     return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
 
-def _read_link(directory: str, path: str) -> tuple[Stamp | None, bytes, Problem | None]:
-    target = os.path.realpath(path)
-    if not target.startswith(os.path.realpath(directory) + os.sep):
+def _read_link(directory: str) -> tuple[Stamp | None, bytes, Problem | None]:
+    try:
+        return _read(open_inside(directory, SKILL_FILE))
+    except ForbiddenPath:
         message = f"{SKILL_FILE} is a link that leads out of its folder; put the file itself there"
         return None, b"", Problem("link-leaves-skill", message)
-    try:
-        descriptor = os.open(target, _FLAGS | os.O_NOFOLLOW)
     except OSError as error:
         return None, b"", _unreadable(error)
-    return _read(descriptor)
 
 
 def _read(descriptor: int) -> tuple[Stamp | None, bytes, Problem | None]:

@@ -139,7 +139,7 @@ class ProjectSource:
 
     def _refused(self, places: Iterable[Place]) -> Problem:
         undecided = ", ".join(place.label for place in places if place.fault is None)
-        why = [f"nobody has agreed to what is now in {undecided}"] if undecided else []
+        why = [f"nobody has agreed to them as they are now in {undecided}"] if undecided else []
         why += [place.fault for place in places if place.fault is not None]
         message = f"skills of {self.project} are not used: {'; '.join(why)}; look at them, then run `openskills trust`"
         return Problem("project-untrusted", message, Severity.WARNING, path=str(self.project))

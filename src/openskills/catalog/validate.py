@@ -12,9 +12,9 @@ from openskills.catalog.resources import find_resources
 from openskills.catalog.root import Root
 from openskills.catalog.scan import Folder, Found
 from openskills.catalog.skillfile import SKILL_FILE, read_skill_text
-from openskills.errors import InvalidArgument
+from openskills.errors import ForbiddenPath, InvalidArgument
 from openskills.files import rewrite_file
-from openskills.paths import inside
+from openskills.paths import inside, open_inside
 from openskills.skillmd.links import linked_files
 from openskills.skillmd.mend import mend_until_settled
 from openskills.skillmd.parse import parse
@@ -47,14 +47,14 @@ class Verdict:
 
 def validate(path: str | os.PathLike[str]) -> Verdict:
     """Judge the skill in a folder, or that of a SKILL.md. Faults are in the verdict; only a wrong path is raised."""
-    directory = _folder(Path(path))
+    directory = _folder(path)
     text, problem = read_skill_text(str(directory))
     return _unreadable(directory, problem) if problem else _verdict(directory, text)
 
 
 def fix(path: str | os.PathLike[str]) -> Verdict:
     """Apply the safe fixes to a skill's file and judge what is left; `fixed` says what was mended."""
-    directory = _folder(Path(path))
+    directory = _folder(path)
     text, problem = read_skill_text(str(directory))
     if problem:
         return _unreadable(directory, problem)
@@ -82,7 +82,7 @@ def survey(paths: Iterable[str | os.PathLike[str]], progress: Progress = silent)
     skills: dict[Path, None] = {}
     oddities: list[Verdict] = []
     for path in paths:
-        folder = _folder(Path(path))
+        folder = _folder(path)
         scan = discover(Root(folder, str(folder)), progress=progress)
         found = [Path(directory) for directory, entry in scan.visited.items() if isinstance(entry, Found)]
         skills.update(dict.fromkeys(found or [folder]))
@@ -91,7 +91,10 @@ def survey(paths: Iterable[str | os.PathLike[str]], progress: Progress = silent)
     return Survey(tuple(skills), tuple(dict.fromkeys(oddities)))
 
 
-def _folder(path: Path) -> Path:
+def _folder(given: str | os.PathLike[str]) -> Path:
+    path = Path(given)
+    if not os.fspath(given):
+        raise InvalidArgument("path", "is empty; name a folder, or . for this one")
     if not os.path.lexists(path):
         raise InvalidArgument("path", f"{path} does not exist")
     if path.name == SKILL_FILE or (path.name.lower() == SKILL_FILE.lower() and not path.is_dir()):
@@ -122,6 +125,6 @@ def _linked_texts(directory: Path, body: str, files: Mapping[str, int]) -> dict[
     for path in small[:MAX_LINKED_FILES]:
         if path.lower().endswith((".md", ".txt")):
             # A text that cannot be read points at nothing.
-            with suppress(OSError):
-                texts[path] = inside(directory, path).read_bytes().decode("utf-8", "replace")
+            with suppress(OSError, ForbiddenPath), os.fdopen(open_inside(str(directory), path), "rb") as file:
+                texts[path] = file.read(MAX_LINKED_BYTES).decode("utf-8", "replace")
     return texts

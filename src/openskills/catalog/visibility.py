@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -55,9 +55,17 @@ def _unmet(needs: Requirements, machine: Machine) -> str | None:
     return None
 
 
+_MOST_NAMED = 5
+
+
 def _all(names: list[str]) -> str:
-    return " and ".join(names)
+    return " and ".join(_some(names))
 
 
 def _either(names: tuple[str, ...]) -> str:
-    return " or ".join(names)
+    return " or ".join(_some(names))
+
+
+def _some(names: Sequence[str]) -> list[str]:
+    more = len(names) - _MOST_NAMED
+    return [*names[:_MOST_NAMED], f"{more} more"] if more > 0 else list(names)

@@ -1,7 +1,9 @@
 """Following the disk: a thread that refreshes a catalog when something below its roots changes."""
 
+import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -12,6 +14,9 @@ from openskills.catalog.root import Root
 # Events of one editor save or one checkout come within this time and make one refresh.
 _GATHER_MS = 150
 _LOOK_FOR_NEW_ROOTS_MS = 1000
+
+
+_Place = tuple[Path, str, int, int]
 
 
 class Watched(Protocol):
@@ -57,23 +62,23 @@ class Watcher:
     def _follow(self) -> None:
         try:
             while not self._stop.is_set():
-                self._follow_paths(self._paths())
+                self._follow_places(self._places())
         except OSError as error:
             self.error = error
         finally:
             self._started.set()
 
-    def _follow_paths(self, paths: frozenset[Path]) -> None:
-        """Watch until the set of directories that exist differs from `paths`."""
+    def _follow_places(self, places: frozenset[_Place]) -> None:
+        """Watch until the directories that exist are others than `places`."""
         from watchfiles import watch
 
-        if not paths:
+        if not places:
             self._started.set()
             self._stop.wait(_LOOK_FOR_NEW_ROOTS_MS / 1000)
             self._refresh()
             return
         for changes in watch(
-            *paths,
+            *(path for path, *_ in places),
             stop_event=self._stop,
             step=50,
             debounce=_GATHER_MS,
@@ -84,7 +89,7 @@ class Watcher:
             self._started.set()
             if changes:
                 self._refresh()
-            if self._paths() != paths:
+            if self._places() != places:
                 self._refresh()
                 return
 
@@ -97,5 +102,12 @@ class Watcher:
                 # It is not our function, and its fault must not end the watching. Nobody can catch it in this thread.
                 self.error = error
 
-    def _paths(self) -> frozenset[Path]:
-        return frozenset(root.path for root in self._catalog.roots if root.watch and root.path.is_dir())
+    def _places(self) -> frozenset[_Place]:
+        """The roots that exist, each with what it is now: a folder that was replaced has to be watched anew."""
+        places: set[_Place] = set()
+        for root in self._catalog.roots:
+            with suppress(OSError):
+                if root.watch and root.path.is_dir():
+                    status = root.path.stat()
+                    places.add((root.path, os.path.realpath(root.path), status.st_dev, status.st_ino))
+        return frozenset(places)

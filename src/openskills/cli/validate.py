@@ -1,12 +1,14 @@
 """`openskills validate`: what a strict reader says of skills, for people, programs and code scanners."""
 
+import os
 from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.output import counted, say, say_json, warn
+from openskills.cli.output import counted, plain, say, say_json, warn
 from openskills.cli.problems import STYLES, count_by_severity, problem_json, problem_line
 from openskills.cli.progress import Waiting
 from openskills.skillmd.problem import Problem, Severity
@@ -73,12 +75,22 @@ def _judge(paths: Sequence[str], mend: bool) -> "list[Verdict]":
     with Waiting("looking for skills") as progress:
         # All paths first: a misspelt one is said before anything is changed.
         survey = checking.survey(paths, progress)
-        judge = checking.fix if mend else checking.validate
         verdicts: list[Verdict] = []
         for number, folder in enumerate(survey.skills):
             progress("checking skills", number, len(survey.skills))
+            # What lies elsewhere and is only linked from here was not given to us to change.
+            judge = checking.fix if mend and _lies_in(folder, paths) else checking.validate
             verdicts.append(judge(folder))
     return [*verdicts, *survey.oddities]
+
+
+def _lies_in(folder: Path, paths: Sequence[str]) -> bool:
+    real = Path(os.path.realpath(folder))
+    return any(real.is_relative_to(os.path.realpath(path)) or _is_file_of(path, real) for path in paths)
+
+
+def _is_file_of(path: str, folder: Path) -> bool:
+    return Path(os.path.realpath(os.path.dirname(path) or ".")) == folder and os.path.isfile(path)
 
 
 def _blamed(verdict: "Verdict", strict: bool) -> list[Problem]:
@@ -109,7 +121,7 @@ def _tell_fixed(verdicts: "Sequence[Verdict]") -> None:
     fixed = [problem for verdict in verdicts for problem in verdict.fixed]
     for problem in fixed:
         title = problem.fix.title if problem.fix else problem.message
-        warn(("fixed", "green"), ": ", *problem_line(problem), f": {title}")
+        warn(("fixed", "green"), ": ", *problem_line(problem), f": {plain(title)}")
 
 
 def _summarise(verdicts: "Sequence[Verdict]", invalid: int) -> None:

@@ -15,6 +15,7 @@ from openskills.skillmd.value import Place, Value
 from openskills.skillmd.yamltree import YamlFault, read_tree
 
 _UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SURROGATES = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 _INDENT_WITH_TAB = re.compile(r"^[ ]*\t[ \t]*", re.MULTILINE)
 _INDENT_FROM_TAB = re.compile(r"^\t[ \t]*", re.MULTILINE)
 _SMALL = 4096
@@ -127,6 +128,10 @@ def _with_text(halves: Halves, read: FrontMatter) -> FrontMatter:
 def _rescued(halves: Halves, fault: YamlFault) -> FrontMatter:
     """Front matter that the parser did not take: without tabs, or field by field, or not at all."""
     front = halves.front or ""
+    if fault.rule == "yaml-syntax" and _SURROGATES.search(front):
+        # Places after the first one shift a little; the fix has those of the file.
+        joined = _SURROGATES.sub(_joined, front)
+        return read_front(replace(halves, front=joined, problems=(*halves.problems, _surrogates(halves))))
     tabs = _faulty_tabs(front, fault) if fault.rule == "yaml-syntax" else None
     if tabs:
         # One blank for each tab: every offset stays what it was.
@@ -208,6 +213,20 @@ def _tabs(halves: Halves, indent_with_tab: re.Pattern[str]) -> Problem:
     message = "a tab is used to indent, which YAML forbids; use blanks"
     place = front.index("\t", indents[0].start()) if indents else 0
     return _problem(halves, Lines(front), "yaml-tab", message, place, Fix("indent with blanks", edits))
+
+
+def _joined(pair: re.Match[str]) -> str:
+    high, low = (int(half, 16) for half in pair.groups())
+    return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
+
+
+def _surrogates(halves: Halves) -> Problem:
+    front, base = halves.front or "", halves.front_start
+    pairs = list(_SURROGATES.finditer(front))
+    edits = tuple(Edit(base + pair.start(), base + pair.end(), _joined(pair)) for pair in pairs)
+    message = "a character is written in two halves, as JSON does and YAML cannot read; write the character itself"
+    fix = Fix("write the characters themselves", edits)
+    return _problem(halves, Lines(front), "yaml-surrogates", message, pairs[0].start(), fix)
 
 
 def _control(halves: Halves, offset: int) -> Problem:

@@ -2,7 +2,9 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
+from openskills.skillmd.parse import parse
 from openskills.skillmd.problem import Edit, Problem
 
 _MAX_ROUNDS = 8
@@ -29,16 +31,36 @@ def mend(text: str, problems: Iterable[Problem]) -> tuple[str, tuple[Problem, ..
 def mend_until_settled(text: str, judge: Callable[[str], Iterable[Problem]]) -> tuple[str, tuple[Problem, ...]]:
     """Judge and mend until nothing is left to mend: one fix may uncover, or have stood in the way of, another.
 
-    Doing it again to the result changes nothing.
+    Doing it again to the result changes nothing. A fix after which the file would mean something else is not applied,
+    whatever it promised: the manifest, its name aside, and the body stay the same.
     """
     fixed: list[Problem] = []
     for _ in range(_MAX_ROUNDS):
-        mended, now = mend(text, judge(text))
+        problems = tuple(judge(text))
+        mended, now = mend(text, problems)
+        if not _means_the_same(text, mended):
+            mended, now = _mend_one_by_one(text, problems)
         if mended == text:
             break
         text = mended
         fixed += now
     return text, tuple(fixed)
+
+
+def _mend_one_by_one(text: str, problems: tuple[Problem, ...]) -> tuple[str, tuple[Problem, ...]]:
+    """The first fix that changes the text and not its meaning; the others get their turn in the next round."""
+    for problem in problems:
+        mended, now = mend(text, (problem,))
+        if mended != text and _means_the_same(text, mended):
+            return mended, now
+    return text, ()
+
+
+def _means_the_same(text: str, other: str) -> bool:
+    before, after = parse(text), parse(other)
+    if before.manifest is None or after.manifest is None:
+        return before.manifest is after.manifest
+    return before.body == after.body and replace(before.manifest, name="") == replace(after.manifest, name="")
 
 
 def _order(edit: Edit) -> tuple[int, int]:

@@ -114,9 +114,11 @@ class _Shifted:
             self._record.close((*self._prefix, *path), end + self._offset)
 
 
-def _read_entries(front: str, start: int, end: int, above: ValuePath, result: Recovery) -> dict[str, Value]:
+def _read_entries(
+    front: str, start: int, end: int, above: ValuePath, result: Recovery, deeper_than: int = -1
+) -> dict[str, Value]:
     fields: dict[str, Value] = {}
-    for entry in _entries(front, start, end, top=not above):
+    for entry in _entries(front, start, end, top=not above, deeper_than=deeper_than):
         path = (*above, entry.key)
         result.entries.append((path, entry))
         if len(result.entries) > MAX_KEYS:
@@ -144,7 +146,8 @@ def _mend(front: str, entry: Entry, path: ValuePath, result: Recovery) -> Value:
     raw = front[entry.value_start : entry.value_end]
     is_text = path[0] in TEXT_FIELDS
     if not is_text and _EMPTY_LINE.match(raw) and len(path) < _MAX_LEVELS:
-        pairs = _read_entries(front, entry.value_start, entry.value_end, path, result)
+        indent = entry.key_start - entry.start
+        pairs = _read_entries(front, entry.value_start, entry.value_end, path, result, indent)
         if pairs:
             return pairs
     value = _text(raw) if is_text else _items(raw) or _text(raw)
@@ -152,10 +155,10 @@ def _mend(front: str, entry: Entry, path: ValuePath, result: Recovery) -> Value:
     return value
 
 
-def _entries(front: str, start: int, end: int, *, top: bool) -> Iterator[Entry]:
+def _entries(front: str, start: int, end: int, *, top: bool, deeper_than: int) -> Iterator[Entry]:
     """Cut at the lines that begin a field: those that have a key and the indentation of the first one.
 
-    A block that begins with anything else has no entries.
+    A block that begins with anything else, or is not indented more than its parent, has no entries.
     """
     begun: re.Match[str] | None = None
     value_end = start
@@ -164,7 +167,7 @@ def _entries(front: str, start: int, end: int, *, top: bool) -> Iterator[Entry]:
         if _NEUTRAL.fullmatch(text):
             continue
         key = _KEY.match(front, line.start(), end)
-        if key and _begins_field(key, begun, top=top):
+        if key and len(key.group(1)) > deeper_than and _begins_field(key, begun, top=top):
             if begun:
                 yield _entry(begun, value_end, line.start())
             begun = key

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from openskills.skillmd.value import Value
 
@@ -14,6 +15,9 @@ _PLATFORMS = {
     "mac": "darwin",
     "osx": "darwin",
 }
+MAX_NAMES = 100
+"""How many programs, variables or systems a skill may ask for; more is no demand but an attack."""
+
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -46,7 +50,7 @@ def read_requirements(metadata: Mapping[str, Value]) -> Requirements:
     What cannot be the name of a variable or of an operating system is no demand: `env: production` outside of
     `requires` means something else.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, dict[str, None]] = {}
     for holder in (metadata, *metadata.values()):
         # Nearly all metadata is text, and seeing that is much quicker than asking for a map.
         if holder.__class__ is not str and isinstance(holder, Mapping):
@@ -56,11 +60,12 @@ def read_requirements(metadata: Mapping[str, Value]) -> Requirements:
                 _add(requires, found, _is_variable)
     if not found:
         return NO_REQUIREMENTS
+    named = {demand: tuple(islice(names, MAX_NAMES)) for demand, names in found.items()}
     return Requirements(
-        bins=found.get("bins", ()),
-        any_bins=found.get("any_bins", ()),
-        env=found.get("env", ()),
-        platforms=found.get("platforms", ()),
+        bins=named.get("bins", ()),
+        any_bins=named.get("any_bins", ()),
+        env=named.get("env", ()),
+        platforms=named.get("platforms", ()),
         always="true" in found.get("always", ()),
     )
 
@@ -84,7 +89,7 @@ _DEMANDS = {
 }
 
 
-def _add(block: Mapping[str, Value], found: dict[str, tuple[str, ...]], is_variable: Callable[[str], bool]) -> None:
+def _add(block: Mapping[str, Value], found: dict[str, dict[str, None]], is_variable: Callable[[str], bool]) -> None:
     for key, demand in _DEMANDS.items():
         if key not in block:
             continue
@@ -93,7 +98,7 @@ def _add(block: Mapping[str, Value], found: dict[str, tuple[str, ...]], is_varia
             named = filter(is_variable, named)
         elif key == "os":
             named = (_PLATFORMS[name.lower()] for name in named if name.lower() in _PLATFORMS)
-        found[demand] = tuple(dict.fromkeys((*found.get(demand, ()), *named)))
+        found.setdefault(demand, {}).update(dict.fromkeys(named))
 
 
 def _is_variable(name: str) -> bool:

@@ -12,7 +12,8 @@ from openskills.skillmd.value import Value
 from openskills.skillmd.yamltree import NOTHING
 
 _TEXT = r"[^\n\r\t:#\x85\u2028\u2029]*"
-_PLAIN = rf"[^\W_]{_TEXT}(?:(?::(?=[^\s\x85\u2028\u2029])|(?<! )#){_TEXT})*"
+# Atomic: what it took it keeps, trailing blanks included, so that nothing is tried twice.
+_PLAIN = rf"(?>[^\W_]{_TEXT}(?:(?::(?=[^\s\x85\u2028\u2029])|(?<! )#){_TEXT})*)"
 _DOUBLE = r'"([^"\\\n\r\t\x85\u2028\u2029]*)"'
 _SINGLE = r"'([^'\n\r\t\x85\u2028\u2029]*)'"
 _LINE = re.compile(rf"(  )?([A-Za-z][A-Za-z0-9_-]{{0,63}}):(?: +(?:({_PLAIN})|{_DOUBLE}|{_SINGLE}))? *\r?\n")

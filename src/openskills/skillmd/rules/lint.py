@@ -109,8 +109,10 @@ def reference_depth(subject: Subject) -> Iterator[Finding]:
             message = f"{path!r} lies {path.count('/')} folders down; expected one at most, such as references/"
             yield _at_link(subject, link, message)
         for deeper in _documents(path, subject.linked_texts.get(path, ""), subject.files):
-            if deeper not in direct and deeper not in seen and deeper not in subject.parsed.body:
-                seen.add(deeper)
+            if deeper in direct or deeper in seen:
+                continue
+            seen.add(deeper)
+            if deeper not in subject.parsed.body:
                 message = f"{deeper!r} can only be reached through {path!r}; link it from SKILL.md too"
                 yield _at_link(subject, link, message)
 

@@ -146,7 +146,8 @@ def _renamed(subject: Subject) -> Fix | None:
     folder = subject.folder
     meant = re.sub(r"[_\s]+", "-", subject.manifest.name.lower())
     place = subject.front.value("name")
-    if folder is None or place is None or meant != folder or not is_valid_name(folder):
+    # The end of a block scalar is a line end that must stay.
+    if folder is None or place is None or place.style in ("|", ">") or meant != folder or not is_valid_name(folder):
         return None
     return Fix(f"name it {folder}, as its folder", (Edit(place.start, place.end, folder),))
 

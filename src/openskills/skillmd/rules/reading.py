@@ -18,6 +18,7 @@ READING = (
     Rule("file-unreadable", Severity.ERROR, _FILE, fatal=True),
     Rule("link-leaves-skill", Severity.ERROR, "ours: what a skill consists of lies in its folder", fatal=True),
     Rule("file-size", Severity.ERROR, _LIMIT, fatal=True),
+    Rule("yaml-surrogates", Severity.ERROR, "YAML 1.2, 5.7: an escape is one character, never half of one"),
     Rule("text-encoding", Severity.ERROR, _TEXT, fatal=True),
     Rule("text-nul", Severity.ERROR, _TEXT, fatal=True),
     Rule("text-bom", Severity.WARNING, _GUIDE),

@@ -118,7 +118,8 @@ def _joined(subject: Subject, value: Sequence[Value]) -> Fix | None:
         return None
     text = " ".join(items)
     replaced = subject.front.source(replace(key, start=key.end, end=whole.end))
-    # A comment would be lost, and the end of a block scalar is a line end that must stay.
-    if read_tools(text) != tuple(items) or "#" in replaced or replaced.endswith(("\n", "\r")):
+    # A comment would be lost, or become part of the text; the end of a block scalar is a line end that must stay.
+    comment = "#" in replaced or subject.front.rest_of_line(whole).startswith("#")
+    if read_tools(text) != tuple(items) or comment or replaced.endswith(("\n", "\r")):
         return None
     return Fix("write the tools as one text", (Edit(key.end, whole.end, f": {as_yaml(text)}"),))
