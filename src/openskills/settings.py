@@ -46,7 +46,12 @@ class Settings:
 
 def _directory(env: Mapping[str, str], name: str) -> Path | None:
     value = env.get(name, "").strip()
-    return Path(value).expanduser().absolute() if value else None
+    try:
+        return Path(value).expanduser().absolute() if value else None
+    except RuntimeError:
+        raise InvalidArgument(name, f"{value!r} begins with the home of an unknown user; write the path out") from None
+    except FileNotFoundError:
+        raise InvalidArgument(name, f"{value!r}: the current directory is gone; use an absolute path") from None
 
 
 def _xdg(env: Mapping[str, str], name: str, fallback: Path) -> Path:

@@ -15,8 +15,8 @@ import pytest
 from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.store import read
 from openskills.sync import run
-from tests.artifacts.nursery import NAMES, SCOPE, content_of
 from tests.architecture.project import ROOT
+from tests.artifacts.nursery import NAMES, SCOPE, content_of
 
 ROUNDS = 60
 SEED = 20260102

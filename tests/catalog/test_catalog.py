@@ -1,5 +1,6 @@
 """A catalog finds, ranks and refreshes skills from several sources, and readers never see half a refresh."""
 
+import os
 import sys
 import threading
 import zipfile
@@ -9,6 +10,10 @@ from pathlib import Path
 import pytest
 
 from openskills.catalog.catalog import Catalog
+from openskills.catalog.fetch.sources import parse_source
+from openskills.catalog.index import load_index
+from openskills.catalog.progress import Progress
+from openskills.catalog.root import Fetched
 from openskills.errors import InvalidArgument, UnknownSkill
 from openskills.settings import Settings
 
@@ -182,3 +187,37 @@ def test_a_folder_that_is_reached_on_two_ways_does_not_shadow_itself(
     (tmp_path / "again").symlink_to("one")
     catalog = Catalog.from_paths(tmp_path / "one", tmp_path / "two", tmp_path / "again", settings=settings)
     assert [problem.path for problem in catalog.problems] == [str(tmp_path / "two" / "x" / "SKILL.md")]
+
+
+def test_a_change_of_the_body_alone_is_a_change(tmp_path: Path, settings: Settings, write_skill: WriteSkill) -> None:
+    alpha = write_skill("alpha")
+    catalog = Catalog.from_paths(tmp_path / "skills", settings=settings)
+    (alpha / "SKILL.md").write_text((alpha / "SKILL.md").read_text() + "more\n")
+    assert catalog.refresh().changed == ("alpha",)
+    assert not catalog.refresh()
+
+
+def test_an_error_that_only_the_system_has_a_word_for_costs_no_other_source(
+    tmp_path: Path, settings: Settings, write_skill: WriteSkill
+) -> None:
+    class Broken:
+        label = "broken"
+
+        def fetch(self, progress: Progress) -> Fetched:
+            del progress
+            raise OSError(5, "Input/output error")
+
+    write_skill("alpha")
+    good = parse_source(tmp_path / "skills", settings)
+    catalog = Catalog([Broken(), good], settings)
+    assert names(catalog) == ["alpha"]
+    assert ["Input/output error" in problem.message for problem in catalog.problems] == [True]
+
+
+def test_a_folder_whose_name_is_no_utf8_spoils_no_index(
+    tmp_path: Path, settings: Settings, write_skill: WriteSkill
+) -> None:
+    write_skill("alpha")
+    os.mkdir(os.fsencode(tmp_path / "skills") + b"/caf\xe9")
+    first = Catalog.from_paths(tmp_path / "skills", settings=settings)
+    assert load_index(settings.cache_dir, first.roots[0]) is not None

@@ -50,3 +50,7 @@ def test_programs_are_looked_for_on_the_path_of_the_settings(settings: Settings)
     machine = Machine.here(settings)
     assert machine.has_program("sh")
     assert not machine.has_program("no-such-program")
+
+
+def test_a_long_list_of_missing_things_is_cut() -> None:
+    assert "p0 and p1 and p2 and p3 and p4 and 95 more" in (reason(bins=tuple(f"p{n}" for n in range(100))) or "")

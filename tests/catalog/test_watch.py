@@ -67,3 +67,22 @@ def test_a_function_that_raises_does_not_end_the_watching(
         write_skill("beta")
         assert seen.get(timeout=PATIENCE).added == ("beta",)
     assert str(watcher.error) == "not our fault"
+
+
+@pytest.mark.slow
+def test_a_root_that_is_replaced_and_then_changes_is_followed(
+    tmp_path: Path, settings: Settings, write_skill: WriteSkill
+) -> None:
+    write_skill("alpha")
+    catalog = Catalog.from_paths(tmp_path / "skills", settings=settings)
+    seen: queue.Queue[Changes] = queue.Queue()
+    with catalog.watch(seen.put):
+        write_skill("beta", under="next")
+        (tmp_path / "skills").rename(tmp_path / "old")
+        (tmp_path / "next").rename(tmp_path / "skills")
+        while [skill.name for skill in catalog.skills] != ["beta"]:
+            seen.get(timeout=PATIENCE)
+        # The watcher looks again for what its roots are before it watches the new one.
+        write_skill("gamma")
+        while "gamma" not in [skill.name for skill in catalog.skills]:
+            seen.get(timeout=PATIENCE)

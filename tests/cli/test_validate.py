@@ -167,3 +167,28 @@ def test_a_file_name_that_is_no_text_is_shown_escaped(openskills: Command, tmp_p
     assert openskills("validate", ".").lines[0].startswith("caf\\xe9/SKILL.md:2:7: error: ")
     for form in ("json", "sarif"):
         assert openskills("validate", ".", "--format", form).json
+
+
+def test_a_fix_writes_nothing_outside_of_what_was_given(
+    openskills: Command, write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    mine = write_skill("mine", "Mine: all. Use when asked.", under="mine")
+    before = (mine / "SKILL.md").read_bytes()
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "repo" / "a").symlink_to(mine)
+    openskills("validate", "--fix", tmp_path / "repo")
+    assert (mine / "SKILL.md").read_bytes() == before
+    openskills("validate", "--fix", mine / "SKILL.md")
+    assert (mine / "SKILL.md").read_bytes() != before
+
+
+def test_the_title_of_a_fix_cannot_talk_to_the_terminal(openskills: Command, write_skill: WriteSkill) -> None:
+    folder = write_skill("alpha", front='metadata:\n  "k\\e]0;PWN\\a": 1\n')
+    ran = openskills("validate", "--fix", folder)
+    assert "fixed" in ran.err
+    assert "\x1b" not in ran.err + ran.out
+
+
+def test_an_empty_path_is_wrong_usage_and_not_this_folder(openskills: Command) -> None:
+    assert openskills("validate", "--fix", "").code == 2
+    assert openskills("read-properties", "").code == 2

@@ -1,6 +1,7 @@
 import re
 from dataclasses import replace
 
+import pytest
 from hypothesis import example, given
 
 from openskills.skillmd.manifest import SkillManifest
@@ -146,3 +147,31 @@ def test_two_faults_at_once_cost_a_map_neither_its_pairs_nor_its_shape() -> None
     assert parsed.manifest is not None
     assert parsed.manifest.metadata == {"version": "1.0", "author": "me"}
     assert parsed.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "folder"),
+    [
+        ("---\nname: |\n  Pdf_Tools\ndescription: Merge PDF files. Use when asked.\n---\nB\n", "pdf-tools"),
+        ("---\n\ufeffname: foo\ndescription: Use when asked to do a thing.\nlicense: 1.0\n---\nB\n", "foo"),
+        ("---\nname: foo\ndescription: Use when asked.\nallowed-tools: [Read, Write]# c\n---\nB\n", "foo"),
+        ("---\nname: foo\ndescription: Use when asked.\nmetadata:\nAuthor: a: b\n---\nB\n", "foo"),
+        ('---\nname: foo\ndescription: x\nmetadata: {"a": "\\ud83d\\udcc4 b", "c": {"bins": ["d"]}}\n---\nB\n', "foo"),
+    ],
+    ids=["block-name", "inner-byte-order-mark", "glued-comment", "pairs-of-nobody", "surrogates"],
+)
+def test_no_fix_changes_what_an_odd_file_means(text: str, folder: str) -> None:
+    before = parse(text).manifest
+    assert before is not None
+    mended, _ = mend_until_settled(text, lambda draft: judge(parse(draft), folder))
+    after = parse(mended).manifest
+    assert after is not None
+    assert replace(after, name="") == replace(before, name="")
+
+
+def test_a_fix_that_would_change_the_meaning_is_left_out_and_the_others_are_applied() -> None:
+    text = "\ufeff---\nname: foo\ndescription: Use when asked.\n---\nB\n"
+    liar = Problem("liar", "wrong", line=3, fix=Fix("harmless", (Edit(text.index("Use"), text.index("asked"), ""),)))
+    mended, fixed = mend_until_settled(text, lambda draft: (liar, *judge(parse(draft), "foo")) if draft == text else ())
+    assert mended == text.removeprefix("\ufeff")
+    assert [problem.rule for problem in fixed] == ["text-bom"]

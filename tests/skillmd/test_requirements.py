@@ -1,6 +1,6 @@
 import pytest
 
-from openskills.skillmd.requirements import NO_REQUIREMENTS, Requirements, read_requirements, words
+from openskills.skillmd.requirements import MAX_NAMES, NO_REQUIREMENTS, Requirements, read_requirements, words
 from openskills.skillmd.value import Value
 
 
@@ -48,3 +48,8 @@ def test_words_that_name_no_variable_and_no_system_are_no_demand() -> None:
     assert not read_requirements({"requires": {"env": ["bad name!", ""]}})
     assert read_requirements({"env": "API_KEY"}).env == ("API_KEY",)
     assert read_requirements({"requires": {"env": ["lower_case"]}}).env == ("lower_case",)
+
+
+def test_demands_are_bounded() -> None:
+    many = {"bins": " ".join(f"b{number}" for number in range(20_000))}
+    assert len(read_requirements({"requires": many}).bins) == MAX_NAMES

@@ -47,14 +47,14 @@ class Verdict:
 
 def validate(path: str | os.PathLike[str]) -> Verdict:
     """Judge the skill in a folder, or that of a SKILL.md. Faults are in the verdict; only a wrong path is raised."""
-    directory = _folder(path)
+    directory = skill_folder(path)
     text, problem = read_skill_text(str(directory))
     return _unreadable(directory, problem) if problem else _verdict(directory, text)
 
 
 def fix(path: str | os.PathLike[str]) -> Verdict:
     """Apply the safe fixes to a skill's file and judge what is left; `fixed` says what was mended."""
-    directory = _folder(path)
+    directory = skill_folder(path)
     text, problem = read_skill_text(str(directory))
     if problem:
         return _unreadable(directory, problem)
@@ -82,7 +82,7 @@ def survey(paths: Iterable[str | os.PathLike[str]], progress: Progress = silent)
     skills: dict[Path, None] = {}
     oddities: list[Verdict] = []
     for path in paths:
-        folder = _folder(path)
+        folder = skill_folder(path)
         scan = discover(Root(folder, str(folder)), progress=progress)
         found = [Path(directory) for directory, entry in scan.visited.items() if isinstance(entry, Found)]
         skills.update(dict.fromkeys(found or [folder]))
@@ -91,7 +91,8 @@ def survey(paths: Iterable[str | os.PathLike[str]], progress: Progress = silent)
     return Survey(tuple(skills), tuple(dict.fromkeys(oddities)))
 
 
-def _folder(given: str | os.PathLike[str]) -> Path:
+def skill_folder(given: str | os.PathLike[str]) -> Path:
+    """The absolute folder that a person means by naming it or the SKILL.md in it. Raises `InvalidArgument`."""
     path = Path(given)
     if not os.fspath(given):
         raise InvalidArgument("path", "is empty; name a folder, or . for this one")

@@ -11,7 +11,6 @@ from openskills.cli.facts import Facts, facts_json, fields_of, gather
 from openskills.cli.listing import Json, Paths, Trust, report_places
 from openskills.cli.output import counted, plain, say, say_json
 from openskills.cli.problems import count_by_severity, problem_line, report, shown_path
-from openskills.cli.properties import folder_of
 from openskills.cli.skills import open_catalog, settings_of
 from openskills.errors import InvalidArgument, InvalidSkill, UnknownSkill
 
@@ -64,7 +63,9 @@ def _named(name: str, settings: "Settings", around: "Snapshot") -> Facts:
 
 
 def _at(path: str, settings: "Settings", around: "Snapshot") -> Facts:
-    folder = folder_of(path)
+    from openskills.catalog.validate import skill_folder
+
+    folder = skill_folder(path)
     own = open_catalog([str(folder)], settings).snapshot
     found = everything_in(own)
     if not found:

@@ -1,6 +1,5 @@
 """`openskills read-properties`: the fields of one skill as JSON, as the reference tool prints them."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +7,7 @@ from typing import Annotated
 import typer
 
 from openskills.cli.output import plain, say_json, warn
-from openskills.errors import InvalidArgument, InvalidSkill
+from openskills.errors import InvalidSkill
 from openskills.paths import printable
 from openskills.skillmd.value import Value
 
@@ -30,8 +29,10 @@ def read_properties(
 
     Exit codes: 0 done, 1 the skill cannot be read, 2 wrong usage or no such path.
     """
+    from openskills.catalog.validate import skill_folder
+
     try:
-        properties = properties_of(folder_of(path))
+        properties = properties_of(skill_folder(path))
     except InvalidSkill as error:
         complain(error)
         raise typer.Exit(1) from None
@@ -41,18 +42,6 @@ def read_properties(
 def complain(error: InvalidSkill) -> None:
     """Say it in the form of the reference tool, for scripts that look for it."""
     warn(("Error", "bold red"), f": {plain(error.message)}")
-
-
-def folder_of(path: str) -> Path:
-    """The absolute folder of a skill that was named by its folder or its file. Raises `InvalidArgument`."""
-    place = Path(os.path.abspath(path))
-    if not os.path.lexists(place):
-        raise InvalidArgument("path", f"{path} does not exist")
-    if place.name.lower() == "skill.md" and not place.is_dir():
-        return place.parent
-    if not place.is_dir():
-        raise InvalidArgument("path", f"{path} is neither a skill's folder nor a SKILL.md")
-    return place
 
 
 def properties_of(folder: Path) -> dict[str, Value]:

@@ -108,7 +108,7 @@ class Downloads:
                 if response.status_code == 304 and kept:
                     return kept
                 return self._receive(url, response, pin, progress)
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
             if alarm.rang:
                 raise DeadlineExceeded(f"{shown(url)}: took longer than {self._limits.total:g} seconds") from None
             raise SourceUnavailable(f"{shown(url)}: {_reason(error, url)}") from None
@@ -164,7 +164,8 @@ class Downloads:
 
 def _conditions(kept: Kept | None) -> dict[str, str]:
     headers = {"If-None-Match": kept.etag, "If-Modified-Since": kept.last_modified} if kept else {}
-    return {name: value for name, value in headers.items() if value}
+    # A server may have sent other characters, but nothing says how they would have to be sent back.
+    return {name: value for name, value in headers.items() if value and value.isascii()}
 
 
 def _expected(url: str, response: "httpx2.Response", most: int) -> int | None:

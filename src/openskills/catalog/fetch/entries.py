@@ -4,11 +4,12 @@ import re
 import unicodedata
 from pathlib import PurePosixPath
 
-from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill
+from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded
 from openskills.paths import relative
 
 MAX_NAME = 1024
 MAX_DEPTH = 32
+MAX_ENTRIES = 10_000
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -18,14 +19,15 @@ def is_plain(name: str) -> bool:
 
 
 class Entries:
-    """The names taken so far in one tree. `where` names the tree in messages.
+    """The names taken so far in one tree, at most `most` with those of the folders. `where` names the tree in messages.
 
     Two names that differ only in case or in Unicode normalisation clash, because on some file systems they are one
     file, and which of them survives would depend on the machine.
     """
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, most: int = MAX_ENTRIES) -> None:
         self._where = where
+        self._most = most
         self._taken: dict[str, tuple[str, bool]] = {}
 
     def file(self, name: str) -> PurePosixPath:
@@ -57,7 +59,11 @@ class Entries:
         """Take `path` and its parents; says whether `path` was taken before."""
         for parent in list(path.parents)[-2::-1]:
             self._take(str(parent), is_directory=True)
-        return self._take(str(path), is_directory=is_directory)
+        known = self._take(str(path), is_directory=is_directory)
+        if len(self._taken) > self._most:
+            reason = f"is one too many; at most {self._most:,} files and folders are unpacked"
+            raise LimitExceeded(f"{self._where}: {str(path)!r} {reason}")
+        return known
 
     def _take(self, name: str, *, is_directory: bool) -> bool:
         key = _key(name)

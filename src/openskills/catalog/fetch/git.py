@@ -2,11 +2,12 @@
 
 import base64
 import json
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from openskills.catalog.fetch.arriving import arriving, keep_only, private, put
+from openskills.catalog.fetch.arriving import MONTH, arriving, forget, found, private, put
 from openskills.catalog.fetch.git_address import GitAddress
 from openskills.catalog.fetch.placing import folder_name
 from openskills.catalog.fetch.urls import key, shown
@@ -19,6 +20,7 @@ from openskills.settings import Settings
 from openskills.skillmd.problem import Problem, Severity
 
 _RECORD = "commit.json"
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _MAX_LISTING = 8 << 20
 _PASSED_ON = (
     "SSH_AUTH_SOCK", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE",
@@ -54,7 +56,8 @@ class GitSource:
     """A repository, fetched without its history and laid out without `.git`.
 
     git runs with no configuration of the user or the system, no hooks, no submodules, no prompts and no filters, and
-    speaks the protocol of the address only. A checkout is kept per commit; an unchanged branch is asked for but not
+    speaks the protocol of the address only. A server may lead the first request elsewhere, but not one that carries
+    credentials: git would send them there too. A checkout is kept per commit; an unchanged branch is asked for but not
     fetched again, and an address with a full commit id is not even asked for.
     """
 
@@ -63,36 +66,46 @@ class GitSource:
         self._address = address
         self._settings = settings
         self._limits = limits
-        self._place = settings.skills_cache_dir / "git" / key(address.label)
+        self._place = settings.skills_cache_dir / "git" / key(address.identity)
 
     def fetch(self, progress: Progress) -> Fetched:
         """The checkout of the commit that the address means now; the last one when the server cannot be asked."""
         kept = self._kept()
-        if kept and kept == self._address.commit:
-            return self._fetched(kept)
+        tree = found(self._place / kept) if kept else None
+        if kept and tree and kept == self._address.commit:
+            return self._fetched(kept, tree)
         progress(f"fetching {self.label}", 0, None)
         try:
             commit, ref = self._ask()
         except (SourceUnavailable, DeadlineExceeded) as error:
-            if not kept:
+            if not kept or not tree:
                 raise
             message = f"{error}; commit {kept[:12]} from before is used"
-            return self._fetched(kept, Problem("source-stale", message, Severity.WARNING))
-        if commit != kept or not (self._place / commit).is_dir():
-            self._check_out(commit, ref)
+            return self._fetched(kept, tree, Problem("source-stale", message, Severity.WARNING))
+        if commit != kept or not tree:
+            tree = self._arrived(commit, ref)
             put(self._place / _RECORD, json.dumps({"commit": commit}).encode())
-            keep_only(self._place, {_RECORD, commit, kept or commit})
-        return self._fetched(commit)
+            forget(self._place, after=MONTH, keep=frozenset((_RECORD, commit)))
+        return self._fetched(commit, tree)
 
     def _kept(self) -> str | None:
         try:
             commit = str(json.loads((self._place / _RECORD).read_bytes())["commit"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return commit if (self._place / commit).is_dir() else None
+        return commit if _COMMIT.fullmatch(commit) else None
 
-    def _fetched(self, commit: str, *problems: Problem) -> Fetched:
-        tree = next((self._place / commit).iterdir())
+    def _arrived(self, commit: str, ref: str) -> Path:
+        place = self._place / commit
+        tree = found(place)
+        if not tree:
+            self._check_out(commit, ref)
+            tree = found(place)
+        if not tree:
+            raise SourceUnavailable(f"{self.label}: holds no files at commit {commit[:12]}")
+        return tree
+
+    def _fetched(self, commit: str, tree: Path, *problems: Problem) -> Fetched:
         path = inside(tree, self._address.subdirectory) if self._address.subdirectory else tree
         if not path.is_dir():
             raise InvalidArgument("subdirectory", f"{self.label}: is not a folder at commit {commit[:12]}")
@@ -134,12 +147,12 @@ class GitSource:
     def _check_tree(self, tree: Path) -> None:
         """Look at the list of files before any is written: a small repository can stand for a huge tree."""
         paths = ("--", self._address.subdirectory) if self._address.subdirectory else ()
-        listing = self._git("ls-tree", "-r", "-l", "-z", "--full-tree", "FETCH_HEAD", *paths, cwd=tree).stdout
+        listing = self._git("ls-tree", "-r", "-t", "-l", "-z", "--full-tree", "FETCH_HEAD", *paths, cwd=tree).stdout
         lines = listing.split(b"\0")[:-1]
         if self._address.subdirectory and not lines:
             raise InvalidArgument("subdirectory", f"{self.label}: there is no such folder in the repository")
         if len(lines) > self._limits.files:
-            raise LimitExceeded(f"{self.label}: holds more than {self._limits.files:,} files")
+            raise LimitExceeded(f"{self.label}: holds more than {self._limits.files:,} files and folders")
         sizes = (line.partition(b"\t")[0].split()[3] for line in lines)
         if sum(int(size) for size in sizes if size.isdigit()) > self._limits.size:
             raise LimitExceeded(f"{self.label}: holds more than {self._limits.size:,} bytes")
@@ -151,7 +164,8 @@ class GitSource:
         program = shutil.which("git", path=self._settings.search_path)
         if not program:
             raise SourceUnavailable(f"{self.label}: needs git, which is not installed; on Debian: apt-get install git")
-        argv = [program, *(word for option in _OPTIONS for word in ("-c", option)), *arguments]
+        redirects = f"http.followRedirects={'false' if self._address.credentials else 'initial'}"
+        argv = [program, *(word for option in (*_OPTIONS, redirects) for word in ("-c", option)), *arguments]
         directory = cwd or private(self._place)
         try:
             done = finish(

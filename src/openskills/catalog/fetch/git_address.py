@@ -38,6 +38,12 @@ class GitAddress:
         return self.ref.lower() if _COMMIT.fullmatch(self.ref) else None
 
     @property
+    def identity(self) -> str:
+        """What tells this repository, version and part from every other; no password is in it."""
+        user = self.credentials.partition(":")[0]
+        return f"{self.url}\0{self.ref}\0{self.subdirectory}\0{user}"
+
+    @property
     def label(self) -> str:
         """The address for people."""
         ref = f"@{self.ref}" if self.ref else ""

@@ -4,15 +4,16 @@ import json
 import os
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
-from openskills.catalog.fetch.arriving import keep_only, private, put
+from openskills.catalog.fetch.arriving import alone, forget, private, put
 from openskills.catalog.fetch.urls import key, plain
 
 _RECORD = "record.json"
+_SUPERSEDED_AFTER = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +42,13 @@ class Shelf:
         return self._place(url) / kept.sha256
 
     def find(self, url: str) -> Kept | None:
-        """The last complete answer, or None."""
-        try:
-            record: object = json.loads((self._place(url) / _RECORD).read_bytes())
-        except (OSError, ValueError):
-            return None
-        kept = _kept(record)
-        if kept and _size(self.body(url, kept)) == kept.size:
-            return kept
-        return None
+        """The last complete answer, or None. Its body stays for an hour, whatever arrives in the meantime."""
+        with alone(self._place(url)) as has_lock:
+            kept = self._recorded(url)
+            if kept and has_lock:
+                with suppress(OSError):
+                    os.utime(self.body(url, kept))
+            return kept if kept and _size(self.body(url, kept)) == kept.size else None
 
     @contextmanager
     def arriving(self, url: str) -> Generator[Path]:
@@ -62,12 +61,18 @@ class Shelf:
             Path(name).unlink(missing_ok=True)
 
     def keep(self, url: str, arrived: Path, kept: Kept) -> None:
-        """Make a complete body the answer for this address; the one before stays for those who still read it."""
+        """Make a complete body the answer for this address; others that nobody asked for during an hour go."""
         place = self._place(url)
-        before = self.find(url)
         arrived.replace(place / kept.sha256)
         put(place / _RECORD, json.dumps(asdict(kept)).encode())
-        keep_only(place, {_RECORD, kept.sha256, before.sha256 if before else kept.sha256})
+        forget(place, after=_SUPERSEDED_AFTER, keep=frozenset((_RECORD, kept.sha256)))
+
+    def _recorded(self, url: str) -> Kept | None:
+        try:
+            record: object = json.loads((self._place(url) / _RECORD).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return _kept(record)
 
     def _place(self, url: str) -> Path:
         return self._directory / key(plain(url))

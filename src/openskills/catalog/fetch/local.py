@@ -18,7 +18,7 @@ class LocalSource:
         self._path = path
         self._cache = cache
         self._pin = pin
-        self._digest: tuple[tuple[int, int, int], str] | None = None
+        self._digest: tuple[tuple[int, ...], str] | None = None
 
     def fetch(self, progress: Progress) -> Fetched:
         """The folder itself, the folder of a SKILL.md, or an archive unpacked in the cache."""
@@ -41,14 +41,23 @@ class LocalSource:
 
     def _archive(self, status: os.stat_result, progress: Progress) -> Fetched:
         # The readers of archives are heavy, and most sources are folders.
-        from openskills.catalog.fetch.placing import place_archive, sha256_of
+        from openskills.catalog.fetch.placing import copied, place_archive, placed_archive, sha256_of
 
-        state = (status.st_mtime_ns, status.st_size, status.st_ino)
+        name = self._path.name
+        state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
         if self._digest is None or self._digest[0] != state:
             progress(f"unpacking {self.label}", 0, status.st_size)
             self._digest = (state, sha256_of(self._path))
-        sha256 = self._digest[1]
+        self._check(self._digest[1])
+        folder = placed_archive(self._digest[1], self._cache, name=name)
+        if not folder:
+            # The file may have changed since it was read; what counts are the bytes that are unpacked.
+            with self._path.open("rb") as file, copied(file, self._cache, name=name) as (copy, sha256):
+                self._check(sha256)
+                folder = place_archive(copy, sha256, self._cache, name=name)
+                self._digest = (state, sha256)
+        return Fetched((Root(folder, self.label, confine=folder, watch=False),))
+
+    def _check(self, sha256: str) -> None:
         if self._pin and sha256 != self._pin:
             raise InvalidSkill(f"{self.label}: has sha256 {sha256}, but {self._pin} was expected; it was not used")
-        folder = place_archive(self._path, sha256, self._cache, name=self._path.name)
-        return Fetched((Root(folder, self.label, confine=folder, watch=False),))

@@ -15,7 +15,7 @@ from openskills.skillmd.problem import Problem, Severity
 MAX_SKILLS = 1000
 MAX_FILES = 1000
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})")
-_VERSION = re.compile(r"(\d+)\.\d+\.\d+")
+_VERSION = re.compile(r"0\.[0-9]+\.[0-9]+")
 
 Fields = Mapping[str, object]
 
@@ -84,9 +84,9 @@ def _entries(data: bytes, where: str) -> list[object]:
     entries = top.get("skills") if top else None
     if top is None or not isinstance(entries, list):
         raise UnsupportedMedia(f'{where}: is not an index of skills: it has no list "skills"')
-    version = _VERSION.fullmatch(str(top.get("version", "0.1.0")))
-    if not version or int(version[1]) > 0:
-        raise UnsupportedMedia(f"{where}: has version {top.get('version')!r}; 0.1.0 and 0.2.0 are understood")
+    version = str(top.get("version", "0.1.0"))
+    if not _VERSION.fullmatch(version):
+        raise UnsupportedMedia(f"{where}: has version {version[:40]!r}; 0.1.0 and 0.2.0 are understood")
     listed = cast("list[object]", entries)
     if len(listed) > MAX_SKILLS:
         raise LimitExceeded(f"{where}: lists {len(listed):,} skills; at most {MAX_SKILLS:,} are read")
@@ -131,6 +131,8 @@ def _files(listed: list[object], where: str) -> Iterator[tuple[str, str | None]]
         path = fields.get("path") if fields else item
         if not isinstance(path, str):
             raise InvalidSkill(f'{where}: an item of "files" has no path')
+        if any("\ud800" <= char <= "\udfff" for char in path):
+            raise InvalidSkill(f"{where}: {path[:80]!r} contains half a character (a lone surrogate)")
         yield str(entries.file(path)), _digest(fields, f"{where}: {path!r}") if fields else None
 
 

@@ -28,8 +28,10 @@ def parse_source(text: str | os.PathLike[str], settings: Settings) -> Source:
     Raises `InvalidArgument` for what cannot be one, with a list of what is understood.
     """
     written = os.fspath(text)
-    if not written.strip() or "\0" in written:
-        raise InvalidArgument("source", f"{written!r} is no source; understood are {_UNDERSTOOD}")
+    if not written.strip() or "\0" in written or not _is_name(written):
+        from openskills.catalog.fetch.urls import shown
+
+        raise InvalidArgument("source", f"{shown(written)!r} is no source; understood are {_UNDERSTOOD}")
     if isinstance(text, str) and ":" in text:
         return _with_colon(text, settings)
     return _local(*_pinned(written), settings)
@@ -65,6 +67,8 @@ def _address(scheme: str, address: str, pin: str | None, settings: Settings) -> 
         return _local(_file_path(address), pin, settings)
     if scheme not in ("http", "https"):
         raise InvalidArgument("source", f"{shown(address)!r}: {scheme}:// is not known; understood are {_UNDERSTOOD}")
+    if "@" in parts.fragment:
+        raise InvalidArgument("source", f"{shown(address)!r}: has a # before an @; in a password write # as %23")
     if not parts.hostname:
         raise InvalidArgument("source", f"{shown(address)!r} has no host")
     from openskills.catalog.fetch.web import WebSource
@@ -84,14 +88,28 @@ def _pinned(text: str) -> tuple[str, str | None]:
 def _file_path(address: str) -> str:
     from urllib.parse import unquote, urlsplit
 
+    from openskills.catalog.fetch.urls import shown
+
     parts = urlsplit(address)
     path = unquote(parts.path)
     if parts.hostname not in (None, "localhost") or not path or "\0" in path:
-        raise InvalidArgument("source", f"{address!r} names no file on this machine; write file:///path")
+        raise InvalidArgument("source", f"{shown(address)!r} names no file on this machine; write file:///path")
     return path
 
 
 def _local(text: str, pin: str | None, settings: Settings) -> Source:
     # Not `expanduser`: the home of these settings counts, not that of the process.
     path = settings.home / text[2:] if text == "~" or text.startswith("~/") else Path(text)
-    return LocalSource(path.absolute(), text, settings.skills_cache_dir, pin)
+    try:
+        return LocalSource(path.absolute(), text, settings.skills_cache_dir, pin)
+    except FileNotFoundError:
+        raise InvalidArgument("source", f"{text!r}: the current directory is gone; use an absolute path") from None
+
+
+def _is_name(text: str) -> bool:
+    """Whether the system can take a text for a name: half a character it cannot."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from openskills.catalog.fetch.arriving import arriving
-from openskills.catalog.fetch.entries import Entries
+from openskills.catalog.fetch.entries import MAX_ENTRIES, Entries
 from openskills.catalog.fetch.members import Kind, Member, Meter, corrupt
 from openskills.catalog.fetch.tar_members import BLOCK, is_header, tar_members
 from openskills.catalog.fetch.zip_members import zip_members
@@ -30,11 +30,14 @@ _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, MemoryError)
 
 @dataclass(frozen=True, slots=True)
 class UnpackLimits:
-    """What is refused: bytes count as they come out, not as the archive declares them."""
+    """What is refused: bytes count as they come out, not as the archive declares them.
+
+    Folders that the name of a file merely implies count as `entries` too.
+    """
 
     total: int = 256 << 20
     per_entry: int = 64 << 20
-    entries: int = 10_000
+    entries: int = MAX_ENTRIES
     ratio: int = 100
     ratio_from: int = 8 << 20
 
@@ -61,7 +64,7 @@ def unpack(archive: Path, into: Path, *, limits: UnpackLimits = DEFAULT_LIMITS, 
     if into.exists():
         raise InvalidArgument("into", f"{into} exists already")
     where = label or archive.name
-    entries = Entries(where)
+    entries = Entries(where, limits.entries)
     with arriving(into) as directory, closing(_members(archive, where, limits)) as members:
         for number, member in enumerate(members, start=1):
             if number > limits.entries:

@@ -6,7 +6,8 @@ from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 from openskills.errors import ForbiddenPath, InvalidArgument
 
-_USER = re.compile(r"(?<=://)[^/?#\s]*@")
+_ADDRESS = re.compile(r"(?<=://)([^/?#\s]*)(\S*)")
+_HOST = re.compile(r"localhost|(?:[\w-]+\.)+[\w-]+")
 _QUERY = re.compile(r"\?[^#\s]*")
 _PORTS = {"http": 80, "https": 443}
 
@@ -16,16 +17,24 @@ def split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         _ = parts.port
-    except ValueError as error:
-        raise InvalidArgument("source", f"{shown(url)!r} is not a web address: {error}") from None
+    except ValueError:
+        # The reason of the library repeats a piece of the address, which may be a piece of a password.
+        raise _malformed(url, "its host or port is malformed") from None
     if not url.isprintable() or " " in url:
-        raise InvalidArgument("source", f"{shown(url)!r} has spaces or control characters; write them as %20")
+        raise _malformed(url, "it has spaces or control characters; write a space as %20")
+    labels = (parts.hostname or "-").removesuffix(".").split(".")
+    if not all(0 < len(label) < 64 for label in labels):
+        raise _malformed(url, "the parts of the host's name must have 1 to 63 characters")
     return parts
 
 
 def shown(text: str) -> str:
-    """The text with user names, passwords, queries and fragments of addresses taken out."""
-    return _QUERY.sub("?...", _USER.sub("", text)).partition("#")[0]
+    """The text with user names, passwords, queries and fragments of addresses taken out.
+
+    A password with a `/`, `?` or `#` in it looks like the rest of an address. So where an `@` comes late, everything
+    before it is taken out, unless the address begins with the full name of a host.
+    """
+    return _QUERY.sub("?...", _ADDRESS.sub(_without_user, text)).partition("#")[0]
 
 
 def plain(url: str) -> str:
@@ -51,8 +60,8 @@ def join(base: str, reference: str, *, field: str) -> str:
     """
     try:
         url = urljoin(base, reference)
-    except ValueError as error:
-        raise InvalidArgument(field, f"{shown(reference)!r} is not a web address: {error}") from None
+    except ValueError:
+        raise InvalidArgument(field, f"{shown(reference)!r} is not a web address") from None
     allow(base, url, field=field)
     target, origin = split(url), split(base)
     if (target.scheme, target.hostname, target.port) != (origin.scheme, origin.hostname, origin.port):
@@ -67,3 +76,16 @@ def allow(base: str, url: str, *, field: str) -> None:
         raise ForbiddenPath(f"{field}: {shown(url)!r} is not an http or https address")
     if scheme == "http" and split(base).scheme == "https":
         raise ForbiddenPath(f"{field}: {shown(url)!r} leads from https down to http; use https")
+
+
+def _malformed(url: str, reason: str) -> InvalidArgument:
+    address = shown(re.sub(r"\s", "%20", url))
+    hint = "in user names and passwords write / ? # @ as %2F %3F %23 %40"
+    return InvalidArgument("source", f"{address!r} is not a web address: {reason}; {hint}")
+
+
+def _without_user(found: re.Match[str]) -> str:
+    authority, rest = found.groups()
+    if "@" not in rest or _HOST.fullmatch(authority):
+        return authority.rpartition("@")[2] + rest
+    return f"...@{rest.rpartition('@')[2]}"

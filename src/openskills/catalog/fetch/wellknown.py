@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from openskills.catalog.fetch.arriving import arriving, in_use
+from openskills.catalog.fetch.arriving import MONTH, arriving, forget, found
 from openskills.catalog.fetch.download import Download, Downloads
 from openskills.catalog.fetch.placing import sha256_of
 from openskills.catalog.fetch.published import MAX_FILES, Artifact, Published, read_index, skill_digest
@@ -62,10 +62,11 @@ def fetch_index(
             if time.monotonic() > deadline:
                 raise DeadlineExceeded(f"there was no time left after {limits.seconds:g} seconds")
             folder = fetching.place(skill)
-            in_use(folder.parent)
             roots.append(Root(folder, shown(url), confine=folder, watch=False))
         except SkillError as error:
             problems.append(Problem("index-skill", f"{shown(url)}: skill {skill.name!r}: {error}"))
+    if roots:
+        forget(roots[0].path.parent.parent, after=MONTH)
     return Fetched(tuple(roots), (*problems, *fetching.problems))
 
 
@@ -87,7 +88,7 @@ class _Fetching:
         """The folder of the skill, complete and checked. It lies under its digest, so a new version has a new place."""
         if skill.artifact and not skill.files:
             return self._placed_artifact(skill, skill.artifact, skill.artifact.sha256)
-        if skill.digest and (folder := self._folder(skill, skill.digest)).is_dir():
+        if skill.digest and (folder := found(self._folder(skill, skill.digest).parent)):
             return folder
         if skill.artifact and skill.digest:
             return self._placed_artifact(skill, skill.artifact, skill.digest)
@@ -98,7 +99,7 @@ class _Fetching:
 
     def _placed_artifact(self, skill: Published, artifact: Artifact, digest: str) -> Path:
         folder = self._folder(skill, digest)
-        if folder.is_dir():
+        if found(folder.parent):
             return folder
         body = self._body(artifact.url, artifact.sha256)
         with arriving(folder.parent) as temporary:
@@ -128,7 +129,7 @@ class _Fetching:
         digest = skill_digest({path: body.sha256 for path, body in bodies.items()})
         _check_digest(skill, digest)
         folder = self._folder(skill, digest)
-        if not folder.is_dir():
+        if not found(folder.parent):
             with arriving(folder.parent) as temporary:
                 for path, body in bodies.items():
                     target = temporary / skill.name / path
