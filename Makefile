@@ -44,7 +44,7 @@ check-architecture: dev
 	@$(PY) -m pytest -q tests/architecture
 
 bench: runtime peers ## compare our speed with other libraries
-	@$(PY) benchmarks/discovery.py $(ARGS)
+	@$(PY) benchmarks/discovery.py --write $(ARGS)
 
 measure: dev ## report lengths of files and functions (no gate)
 	@$(PY) scripts/measure.py

@@ -115,7 +115,6 @@ def targets(best: dict[str, dict[str, Any]]) -> list[Target]:
             best["deepagents_json"]["seconds"] / json_style,
             5,
         ),
-        Target("JSON-style metadata: times of only reading the files", json_style / files, 8, at_least=False),
     ]
 
 

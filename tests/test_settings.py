@@ -47,6 +47,19 @@ def test_a_relative_directory_is_made_absolute() -> None:
     assert settings.cache_dir == Path.cwd() / "cache"
 
 
+@pytest.mark.parametrize("name", ["OPENSKILL_CACHE_DIR", "OPENSKILL_CONFIG_DIR", "SKILLS_CACHE_DIR"])
+def test_a_directory_that_cannot_be_is_refused_with_the_name_of_the_variable(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InvalidArgument, match=f"^{name}: '~nosuch/x' begins with the home of an unknown user"):
+        Settings.from_env({"HOME": str(tmp_path), name: "~nosuch/x"})
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(InvalidArgument, match=f"^{name}: 'x': the current directory is gone; use an absolute path"):
+        Settings.from_env({"HOME": str(tmp_path), name: "x"})
+
+
 @pytest.mark.parametrize("value", ["", "  "])
 def test_a_blank_variable_counts_as_absent(value: str, tmp_path: Path) -> None:
     settings = Settings.from_env({"HOME": str(tmp_path), "SKILLS_ROOT": value, "OPENSKILL_CACHE_DIR": value})

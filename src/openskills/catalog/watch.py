@@ -13,7 +13,7 @@ from openskills.catalog.root import Root
 
 # Events of one editor save or one checkout come within this time and make one refresh.
 _GATHER_MS = 150
-_LOOK_FOR_NEW_ROOTS_MS = 1000
+_LOOK_FOR_NEW_ROOTS_MS = 500
 
 
 _Place = tuple[Path, str, int, int]
@@ -77,6 +77,7 @@ class Watcher:
             self._stop.wait(_LOOK_FOR_NEW_ROOTS_MS / 1000)
             self._refresh()
             return
+        unseen = True
         for changes in watch(
             *(path for path, *_ in places),
             stop_event=self._stop,
@@ -86,9 +87,11 @@ class Watcher:
             yield_on_timeout=True,
             raise_interrupt=False,
         ):
-            self._started.set()
-            if changes:
+            # What changed before the system began to watch was told to nobody.
+            if changes or unseen:
                 self._refresh()
+            unseen = False
+            self._started.set()
             if self._places() != places:
                 self._refresh()
                 return

@@ -13,6 +13,7 @@ from openskills.errors import (
     ForbiddenPath,
     InvalidSkill,
     LimitExceeded,
+    SkillError,
     SourceUnavailable,
     UnsupportedMedia,
 )
@@ -54,8 +55,30 @@ def test_a_changed_body_replaces_the_copy(web: Web, tmp_path: Path) -> None:
     for number in range(4):
         web.pages["/a"] = Page(b"%d" % number, headers={"ETag": f'"{number}"'})
         assert get(f"{web.url}/a", tmp_path).path.read_bytes() == b"%d" % number
-    bodies = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "record.json"]
-    assert len(bodies) == 2
+    assert len(web.requests) == 4
+
+
+def test_processes_that_fetch_a_changing_body_do_not_take_it_from_each_other(web: Web, tmp_path: Path) -> None:
+    answers: list[Download] = []
+    for number in range(4):
+        web.pages["/a"] = Page(b"%d" % number)
+        answers.append(get(f"{web.url}/a", tmp_path))
+    assert [answer.path.read_bytes() for answer in answers] == [b"0", b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("name", ["ETag", "Last-Modified"])
+def test_what_cannot_be_sent_back_is_not_sent_back(name: str, web: Web, tmp_path: Path) -> None:
+    web.pages["/a"] = Page(b"one", headers={name: '"\xe9"'})
+    for _ in range(2):
+        assert get(f"{web.url}/a", tmp_path).path.read_bytes() == b"one"
+    assert not web.requests[1][1].keys() & {"If-None-Match", "If-Modified-Since"}
+
+
+@pytest.mark.parametrize("host", ["a" * 64, "a..b", "."])
+def test_a_redirect_to_a_host_that_cannot_be_is_refused(host: str, web: Web, tmp_path: Path) -> None:
+    web.pages["/a"] = Page(status=302, headers={"Location": f"http://{host}/x"})
+    with pytest.raises(SkillError, match="1 to 63 characters"):
+        get(f"{web.url}/a", tmp_path)
 
 
 def test_a_pinned_body_is_asked_for_only_once(web: Web, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from openskills.catalog.fetch.entries import Entries, is_plain
-from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill
+from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded
 
 
 def test_good_names_become_paths() -> None:
@@ -50,3 +50,11 @@ def test_names_that_can_be_folders(name: str) -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", ".git", "-rf", "a/b", "a b", "a\0", "x" * 65, "a\u202eb", "~"])
 def test_names_that_cannot_be_folders(name: str) -> None:
     assert not is_plain(name)
+
+
+def test_folders_count_once_and_too_many_names_are_refused_with_the_last() -> None:
+    entries = Entries("a.zip", 4)
+    for name in ("a/b/c", "a/b/d"):
+        entries.file(name)
+    with pytest.raises(LimitExceeded, match=r"^a\.zip: 'a/x/y' is one too many; at most 4 files and folders"):
+        entries.file("a/x/y")

@@ -2,6 +2,7 @@
 
 import base64
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -115,14 +116,33 @@ def test_a_commit_arrives_and_is_never_asked_for_again(repository: Repository, s
     assert (files(again), again.problems) == ({"a": b"1"}, ())
 
 
-def test_a_refresh_brings_a_new_commit_and_keeps_the_one_before(repository: Repository, settings: Settings) -> None:
+def test_a_refresh_brings_a_new_commit_and_keeps_those_that_were_used_this_month(
+    repository: Repository, settings: Settings
+) -> None:
     fetches: list[Fetched] = []
     branch = source(f"{repository.url}@main", settings)
-    for number in range(3):
+    for number in range(4):
         repository.commit({"a": b"%d" % number})
         fetches.append(branch.fetch(silent))
-    assert files(fetches[2]) == {"a": b"2"}
-    assert [fetched.roots[0].path.exists() for fetched in fetches] == [False, True, True]
+        if number == 1:
+            os.utime(fetches[0].roots[0].path.parent, (0, 0))
+    assert files(fetches[3]) == {"a": b"3"}
+    assert [fetched.roots[0].path.exists() for fetched in fetches] == [False, True, True, True]
+
+
+def test_a_checkout_that_was_emptied_is_fetched_again(repository: Repository, settings: Settings) -> None:
+    commit = repository.commit({"a": b"1"})
+    for url in (repository.url, f"{repository.url}@{commit}"):
+        for _ in range(2):
+            fetched = source(url, settings).fetch(silent)
+            assert files(fetched) == {"a": b"1"}
+            shutil.rmtree(fetched.roots[0].path)
+
+
+def test_folders_count_before_they_are_made(repository: Repository, settings: Settings) -> None:
+    repository.commit({"a/b/c/d/e": b"1"})
+    with pytest.raises(LimitExceeded, match="holds more than 3 files and folders"):
+        source(repository.url, settings, GitLimits(files=3)).fetch(silent)
 
 
 def test_an_unchanged_branch_is_not_fetched_again(repository: Repository, settings: Settings) -> None:
@@ -211,7 +231,7 @@ def test_too_many_files_or_bytes_are_refused_before_they_are_written(
     repository.commit({"a": bytes(3000), "b": bytes(3000)})
     with pytest.raises(LimitExceeded, match="holds more than 5,000 bytes"):
         source(repository.url, settings, GitLimits(size=5000)).fetch(silent)
-    with pytest.raises(LimitExceeded, match="holds more than 1 files"):
+    with pytest.raises(LimitExceeded, match="holds more than 1 files and folders"):
         source(repository.url, settings, GitLimits(files=1)).fetch(silent)
     assert not list(settings.skills_cache_dir.rglob("a"))
 
@@ -279,6 +299,18 @@ def test_git_sees_only_what_it_needs_and_no_password_among_its_arguments(tmp_pat
     assert "hunter2" not in text
     assert base64.b64encode(b"me:hunter2").decode() in text.partition("ARGS")[0]
     assert "hunter2" not in str(caught.value) + git.label
+
+
+@pytest.mark.parametrize(("user", "follows"), [("me:hunter2@", "false"), ("", "initial")])
+def test_credentials_do_not_follow_a_redirect(user: str, follows: str, tmp_path: Path) -> None:
+    complaint = "fatal: unable to access: The requested URL returned error: 302"
+    (tmp_path / "git").write_text(f'#!/bin/sh\necho "$*" > {tmp_path}/seen\necho "{complaint}" >&2\nexit 128\n')
+    (tmp_path / "git").chmod(0o755)
+    settings = Settings.from_env({"HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.defpath}"})
+    with pytest.raises(SourceUnavailable) as caught:
+        source(f"git+https://{user}example.org/a.git", settings).fetch(silent)
+    assert f"-c http.followRedirects={follows} " in (tmp_path / "seen").read_text()
+    assert ("use the address that it leads to" in str(caught.value)) == bool(user)
 
 
 def test_a_server_without_git_is_an_error_and_never_a_prompt(

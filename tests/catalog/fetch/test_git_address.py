@@ -85,3 +85,17 @@ def test_credentials_are_neither_in_the_label_nor_in_the_repr_nor_in_an_error() 
     with pytest.raises(InvalidArgument) as caught:
         parse_git("git+https://me:hunter2@h.org/b.git@-x")
     assert "hunter2" not in str(caught.value)
+
+
+def test_repositories_that_look_alike_are_told_apart() -> None:
+    alike = [
+        "git+https://h.org/r.git?a=1",
+        "git+https://h.org/r.git?a=2",
+        "git+https://alice:x@h.org/r.git?a=1",
+        "git+ssh://alice@h.org/r.git",
+        "git+ssh://bob@h.org/r.git",
+        "git+https://h.org/r.git@x",
+        "git+https://h.org/r.git#subdirectory=x",
+    ]
+    assert len({parse_git(text).identity for text in alike}) == len(alike)
+    assert parse_git("git+https://me:one@h.org/r").identity == parse_git("git+https://me:two@h.org/r").identity

@@ -1,12 +1,15 @@
 """Local paths of every kind become folders; what is missing is a problem and not the end."""
 
 import os
+import shutil
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from openskills.catalog.fetch.local import LocalSource
-from openskills.catalog.fetch.placing import sha256_of
+from openskills.catalog.fetch.placing import copied, sha256_of
 from openskills.catalog.progress import silent
 from openskills.catalog.root import Root
 from openskills.errors import InvalidArgument, InvalidSkill, SourceUnavailable, UnsupportedMedia
@@ -83,3 +86,49 @@ def test_any_other_file_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(UnsupportedMedia, match=r"notes\.txt: is not a zip or tar archive"):
         source(tmp_path / "notes.txt").fetch(silent)
+
+
+def test_an_archive_that_keeps_changing_is_never_used_under_the_pin_of_another(tmp_path: Path) -> None:
+    good, evil = tar_of({"x/SKILL.md": SKILL}, "w:"), tar_of({"x/SKILL.md": SKILL[::-1]}, "w:")
+    path, done = tmp_path / "a.tar", threading.Event()
+    path.write_bytes(good)
+    pin = sha256_of(path)
+
+    def swap() -> None:
+        with path.open("r+b", buffering=0) as file:
+            while not done.is_set():
+                os.pwrite(file.fileno(), evil, 0)
+                os.pwrite(file.fileno(), good, 0)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    try:
+        for _ in range(50):
+            shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+            with suppress(InvalidSkill):
+                [root] = source(path, pin).fetch(silent).roots
+                assert (root.path / "x/SKILL.md").read_bytes() == SKILL
+    finally:
+        done.set()
+        swapping.join()
+
+
+def test_what_is_unpacked_has_the_digest_of_its_place_whatever_happens_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(b"one")
+    with (tmp_path / "a.zip").open("rb") as file, copied(file, tmp_path / "cache", name="a.zip") as (copy, sha256):
+        (tmp_path / "a.zip").write_bytes(b"two")
+        assert sha256 == sha256_of(copy)
+        assert copy.read_bytes() == b"one"
+    assert not copy.exists()
+
+
+def test_a_change_that_hides_its_time_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    path.write_bytes(tar_of({"x/SKILL.md": SKILL}, "w:"))
+    local, before = source(path), path.stat()
+    local.fetch(silent)
+    with path.open("r+b") as file:
+        file.write(tar_of({"y/SKILL.md": SKILL}, "w:"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    [root] = local.fetch(silent).roots
+    assert (root.path / "y/SKILL.md").is_file()

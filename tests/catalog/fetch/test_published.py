@@ -64,6 +64,8 @@ def test_0_2_as_it_is_used_names_one_artifact_per_skill() -> None:
         ({"name": "a", "files": ["SKILL.md", "/etc/passwd"]}, "is absolute"),
         ({"name": "a", "files": ["SKILL.md", "a\\..\\b"]}, "backslash"),
         ({"name": "a", "files": ["SKILL.md", "a\0b"]}, "NUL"),
+        ({"name": "a", "files": ["SKILL.md", "a\udc80.md"]}, "half a character"),
+        ({"name": "a", "files": ["SKILL.md", *("/".join([str(n)] * 32) for n in range(900))]}, "one too many"),
         ({"name": "a", "files": ["SKILL.md", "skill.md"]}, "differ only in case"),
         ({"name": "a", "files": ["SKILL.md", "SKILL.md"]}, "appears twice"),
         ({"name": "a", "files": ["SKILL.md", 7]}, "has no path"),
@@ -99,7 +101,7 @@ def test_what_is_no_index_is_refused(data: bytes) -> None:
         read_index(data, "index")
 
 
-@pytest.mark.parametrize("version", ["1.0.0", "latest", 2])
+@pytest.mark.parametrize("version", ["1.0.0", "latest", 2, "9" * 5000 + ".0.0", "0.1", None])
 def test_an_index_of_the_future_is_refused(version: object) -> None:
     with pytest.raises(UnsupportedMedia, match=r"0\.1\.0 and 0\.2\.0 are understood"):
         read(GOOD, version=version)

@@ -46,7 +46,7 @@ def test_every_form_is_understood(text: str, kind: type, label: str | None, sett
     assert label is None or source.label == label
 
 
-@pytest.mark.parametrize("text", ["s3://bucket/x", "ftp://h.org/a.zip", "svn+ssh://h/x", "", "  ", "a\0b"])
+@pytest.mark.parametrize("text", ["s3://bucket/x", "ftp://h.org/a.zip", "svn+ssh://h/x", "", "  ", "a\0b", "a\ud800"])
 def test_what_is_not_understood_is_answered_with_what_is(text: str, settings: Settings) -> None:
     with pytest.raises(InvalidArgument, match=r"source: .*understood are a folder, .*git\+https://.*packages:"):
         parse_source(text, settings)
@@ -71,7 +71,15 @@ def test_a_broken_source_is_refused(text: str, settings: Settings) -> None:
 
 
 def test_an_error_never_shows_a_password(settings: Settings) -> None:
-    for text in ("ftp://me:hunter2@h.org/", "https://me:hunter2@/", "git+https://me:hunter2@h.org/r.git@-x"):
+    for text in (
+        "ftp://me:hunter2@h.org/",
+        "https://me:hunter2@/",
+        "git+https://me:hunter2@h.org/r.git@-x",
+        "https://me:1#hunter2@h.org/",
+        "https://me:hunter2 x@h.org/",
+        "file://me:hunter2@h.org/x",
+        "https://me:hunter2@h.org/\0",
+    ):
         with pytest.raises(InvalidArgument) as caught:
             parse_source(text, settings)
         assert "hunter2" not in str(caught.value)
@@ -98,6 +106,16 @@ def test_a_relative_path_means_the_directory_of_now(
     source = parse_source("skills", settings)
     monkeypatch.chdir("/")
     assert source.fetch(silent).roots == (Root(tmp_path / "skills", "skills"),)
+
+
+def test_a_relative_path_in_a_directory_that_is_gone_is_refused(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(InvalidArgument, match="'skills': the current directory is gone; use an absolute path"):
+        parse_source("skills", settings)
 
 
 def test_a_pin_on_a_file_is_checked(tmp_path: Path, settings: Settings) -> None:

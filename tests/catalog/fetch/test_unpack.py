@@ -256,6 +256,13 @@ def test_too_many_entries_are_refused(tmp_path: Path) -> None:
     assert "more than 5 entries" in refusal(tar_of(files), tmp_path, LimitExceeded, SMALL)
 
 
+def test_folders_that_are_only_implied_count(tmp_path: Path) -> None:
+    files = {"/".join([str(number)] * 10): b"" for number in range(10)}
+    for data in (zip_of(files), tar_of(files)):
+        message = refusal(data, tmp_path, LimitExceeded, UnpackLimits(entries=50))
+        assert "'5/5/5/5/5/5/5/5/5/5' is one too many; at most 50 files and folders" in message
+
+
 def test_a_directory_of_absurd_size_is_not_read_into_memory(tmp_path: Path) -> None:
     entries = [Entry(f"{number:0200}") for number in range(6_000)]
     message = refusal(raw_zip(entries), tmp_path, LimitExceeded, SMALL)

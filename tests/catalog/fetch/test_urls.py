@@ -22,6 +22,40 @@ def test_what_is_shown_holds_no_secret(text: str) -> None:
     assert "example.org" in shown(text)
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://alice:s3cr#t@example.org/x",
+        "http://alice:s3/cret@example.org/x",
+        "http://alice:s3?cret@example.org/x",
+        "http://alice:123/s3cret@example.org/x",
+        "http://s3/cret@example.org/x",
+        "https://me@corp.org:s3/cret@example.org/x",
+    ],
+)
+def test_a_mistyped_password_is_not_shown_in_part(address: str) -> None:
+    assert shown(address).partition("://")[2] == "...@example.org/x"
+
+
+def test_an_at_sign_in_the_path_of_a_plain_address_is_shown() -> None:
+    for address in ("https://cdn.example.org/gh/me/repo@1.0/SKILL.md", "https://example.org/@scope/a.zip"):
+        assert shown(address) == address
+
+
+@pytest.mark.parametrize("address", ["http://a:s3cr#t@h.org/", "http://a:s3/cr@h.org/", "http://a:s3 cr@h.org/"])
+def test_a_mistyped_password_is_answered_with_how_to_write_it(address: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"write / .* as %2F %3F %23 %40") as caught:
+        split(address)
+    assert "s3" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["a" * 64, "a..b", ".", "a" * 64 + ".org"])
+def test_a_host_that_cannot_be_is_refused(host: str) -> None:
+    with pytest.raises(InvalidArgument, match="1 to 63 characters"):
+        split(f"http://{host}/x.zip")
+    assert split("http://example.org./x").hostname == "example.org."
+
+
 def test_spellings_of_one_address_share_a_key() -> None:
     spellings = ["https://Example.org/a", "https://example.org:443/a#x", "https://u:p@example.org/a"]
     assert {plain(spelling) for spelling in spellings} == {"https://example.org/a"}

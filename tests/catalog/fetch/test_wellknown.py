@@ -165,6 +165,16 @@ def test_what_has_not_changed_is_not_downloaded_again(web: Web, tmp_path: Path) 
     assert web.paths == [f"{HERE}index.json"]
 
 
+def test_a_skill_whose_folder_was_emptied_arrives_again(web: Web, tmp_path: Path) -> None:
+    web.put({"hello/SKILL.md": SKILL, "plain/SKILL.md": SKILL}, HERE)
+    url = publish(web, skill_md("hello"), {"name": "plain", "files": ["SKILL.md"]})
+    for _ in range(2):
+        fetched = fetch(url, tmp_path)
+        assert contents(fetched) == {"hello": {"SKILL.md": SKILL}, "plain": {"SKILL.md": SKILL}}
+        for root in fetched.roots:
+            (root.path / "SKILL.md").unlink()
+
+
 def test_a_new_version_gets_a_new_folder_and_the_old_one_stays_readable(web: Web, tmp_path: Path) -> None:
     web.put({"hello/SKILL.md": SKILL}, HERE)
     old = fetch(publish(web, skill_md("hello")), tmp_path)

@@ -176,7 +176,10 @@ class GitSource:
         except LimitExceeded:
             raise LimitExceeded(f"{self.label}: has too many files") from None
         if done.returncode:
-            raise SourceUnavailable(f"{self.label}: git {arguments[0]} failed: {_complaint(done.stderr)}")
+            reason = _complaint(done.stderr)
+            if self._address.credentials and "returned error: 30" in reason:
+                reason += "; with credentials no redirect is followed: use the address that it leads to"
+            raise SourceUnavailable(f"{self.label}: git {arguments[0]} failed: {reason}")
         return done
 
     def _environment(self) -> dict[str, str]:
