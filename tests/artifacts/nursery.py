@@ -57,11 +57,11 @@ class Fate:
         threading.settrace(self.see)
         sys.settrace(self.see)
 
-    def see(self, frame: FrameType, event: str, _: object) -> "Fate | None":
+    def see(self, frame: FrameType, _event: str, _argument: object) -> "Fate | None":
         """Follow the code of the package only."""
         return self if "/openskills/artifacts/" in frame.f_code.co_filename else None
 
-    def __call__(self, frame: FrameType, event: str, _: object) -> "Fate":
+    def __call__(self, _frame: FrameType, event: str, _argument: object) -> "Fate":
         """Count a line."""
         if event == "line":
             self.left -= 1

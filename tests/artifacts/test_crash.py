@@ -16,7 +16,7 @@ from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.store import read
 from openskills.sync import run
 from tests.architecture.project import ROOT
-from tests.artifacts.nursery import NAMES, SCOPE, content_of
+from tests.artifacts.nursery import NAMES, SCOPE, TURNS_BEFORE_LAST, content_of
 
 ROUNDS = 60
 SEED = 20260102
@@ -25,16 +25,15 @@ SEED = 20260102
 class Nursery:
     """Writers to kill, and what was acknowledged to them."""
 
-    def __init__(self, process: "subprocess.Popen[str]", root: Path) -> None:
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
-        self.root = root
         self.acknowledged: dict[tuple[str, int], tuple[int, int]] = {}
         """From name and version to round and turn, which say the content."""
 
-    def begin(self, number: int, last: int = 0) -> None:
+    def begin(self, root: Path, number: int, last: int = 0) -> None:
         """Start a writer."""
         assert self.process.stdin
-        self.process.stdin.write(f"{self.root} {number} {last}\n")
+        self.process.stdin.write(f"{root} {number} {last}\n")
         self.process.stdin.flush()
 
     def lines(self, number: int) -> Iterator[list[str]]:
@@ -49,50 +48,39 @@ class Nursery:
             yield words
         raise AssertionError(f"the nursery died: {self.process.wait()}")
 
-    def check(self, number: int) -> None:
-        """Open the store as a new process would, and look at what the writer of this round was promised."""
-        store = FileArtifactStore(self.root)
-        for name in NAMES:
-            versions = [artifact.version for artifact in run(store.versions(SCOPE, name))]
-            assert versions == list(range(len(versions))), f"round {number}: versions of {name}"
-        for key, origin in self.acknowledged.items():
-            if origin[0] == number:
-                assert run(read(store, SCOPE, *key)) == content_of(*origin), f"round {number}: {key}"
-        assert list((self.root / "arriving").iterdir()) == [], f"round {number}: orphans after a start"
+    def of_round(self, number: int) -> dict[tuple[str, int], tuple[int, int]]:
+        """What was acknowledged in one round."""
+        return {key: origin for key, origin in self.acknowledged.items() if origin[0] == number}
 
 
 @contextmanager
-def nursery(root: Path) -> Iterator[Nursery]:
+def nursery() -> Iterator[Nursery]:
     command = [sys.executable, "-m", "tests.artifacts.nursery"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield Nursery(process, root)
+        yield Nursery(process)
         assert process.stdin
         process.stdin.close()
     assert process.returncode == 0
 
 
-def check_all(children: Nursery) -> None:
-    """Everything that was ever acknowledged, at the very end, and what a last put gets."""
-    store = FileArtifactStore(children.root)
-    run(store.sweep())
-    for (name, version), origin in children.acknowledged.items():
-        assert run(read(store, SCOPE, name, version)) == content_of(*origin)
+async def check(root: Path, acknowledged: dict[tuple[str, int], tuple[int, int]]) -> None:
+    """Open the store as a new process would, and look at what was promised."""
+    store = FileArtifactStore(root)
     for name in NAMES:
-        count = len(run(store.versions(SCOPE, name)))
-        assert run(store.put(SCOPE, name, b"after all that")).version == count
+        versions = [artifact.version for artifact in await store.versions(SCOPE, name)]
+        assert versions == list(range(len(versions))), name
+    for key, origin in acknowledged.items():
+        assert await read(store, SCOPE, *key) == content_of(*origin), key
+    assert list((root / "arriving").iterdir()) == [], "orphans after a start"
 
 
-@pytest.mark.slow
-def test_nothing_acknowledged_is_lost_by_kill_9_at_random_moments(tmp_path: Path) -> None:
-    dice = random.Random(SEED)
-    with nursery(tmp_path / "store") as children:
-        for number in range(ROUNDS):
-            children.begin(number)
-            wanted, pause = dice.randrange(6), dice.random() * 0.01
-            kill_after(children, number, wanted, pause)
-            children.check(number)
-    assert len(children.acknowledged) > ROUNDS
-    check_all(children)
+async def check_that_it_goes_on(root: Path) -> None:
+    """A sweep harms nothing, and the next put gets the next number."""
+    store = FileArtifactStore(root)
+    await store.sweep()
+    for name in NAMES:
+        expected = len(await store.versions(SCOPE, name))
+        assert (await store.put(SCOPE, name, b"after all that")).version == expected
 
 
 def kill_after(children: Nursery, number: int, wanted: int, pause: float) -> None:
@@ -109,16 +97,29 @@ def kill_after(children: Nursery, number: int, wanted: int, pause: float) -> Non
 
 
 @pytest.mark.slow
+def test_nothing_acknowledged_is_lost_by_kill_9_at_random_moments(tmp_path: Path) -> None:
+    dice, root = random.Random(SEED), tmp_path / "store"
+    with nursery() as children:
+        for number in range(ROUNDS):
+            children.begin(root, number)
+            kill_after(children, number, dice.randrange(6), dice.random() * 0.01)
+            run(check(root, children.of_round(number)))
+    assert len(children.acknowledged) > ROUNDS
+    run(check_that_it_goes_on(root))
+    run(check(root, children.acknowledged))
+
+
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_by_kill_9_at_any_line_of_code(tmp_path: Path) -> None:
     dice = random.Random(SEED)
-    with nursery(tmp_path / "store") as children:
-        last = number = 0
-        finished = False
-        while not finished:
-            number, last = number + 1, last + dice.randrange(1, 12)
-            children.begin(number, last)
+    last = number = acknowledged = 0
+    with nursery() as children:
+        while acknowledged < TURNS_BEFORE_LAST:
+            number, last = number + 1, last + dice.randrange(1, 54)
+            root = tmp_path / f"store-{number}"
+            children.begin(root, number, last)
             acknowledged = sum(words[0] == "ack" for words in children.lines(number))
-            children.check(number)
-            finished = acknowledged == 4
-    assert number > 50
-    check_all(children)
+            run(check(root, children.of_round(number)))
+            run(check_that_it_goes_on(root))
+            run(check(root, children.of_round(number)))
+    assert number > 30

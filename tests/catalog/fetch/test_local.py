@@ -1,13 +1,12 @@
 """Local paths of every kind become folders; what is missing is a problem and not the end."""
 
 import os
-import shutil
-import threading
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
 
+from openskills.catalog.fetch.arriving import alone
 from openskills.catalog.fetch.local import LocalSource
 from openskills.catalog.fetch.placing import copied, sha256_of
 from openskills.catalog.progress import silent
@@ -88,29 +87,21 @@ def test_any_other_file_is_refused_by_name(tmp_path: Path) -> None:
         source(tmp_path / "notes.txt").fetch(silent)
 
 
-def test_an_archive_that_keeps_changing_is_never_used_under_the_pin_of_another(tmp_path: Path) -> None:
-    good, evil = tar_of({"x/SKILL.md": SKILL}, "w:"), tar_of({"x/SKILL.md": SKILL[::-1]}, "w:")
-    path, done = tmp_path / "a.tar", threading.Event()
-    path.write_bytes(good)
-    pin = sha256_of(path)
-
-    def swap() -> None:
-        with path.open("r+b", buffering=0) as file:
-            while not done.is_set():
-                os.pwrite(file.fileno(), evil, 0)
-                os.pwrite(file.fileno(), good, 0)
-
-    swapping = threading.Thread(target=swap)
-    swapping.start()
-    try:
-        for _ in range(50):
-            shutil.rmtree(tmp_path / "cache", ignore_errors=True)
-            with suppress(InvalidSkill):
-                [root] = source(path, pin).fetch(silent).roots
-                assert (root.path / "x/SKILL.md").read_bytes() == SKILL
-    finally:
-        done.set()
-        swapping.join()
+def test_an_archive_that_changes_after_it_was_read_is_not_used_under_its_old_pin(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(zip_of({"x/SKILL.md": SKILL}))
+    pinned = source(path, sha256_of(path))
+    # An emptied place lets the source read the file, and then wait for the lock.
+    place = tmp_path / "cache/archives" / sha256_of(path)
+    place.mkdir(parents=True)
+    with ThreadPoolExecutor() as pool:
+        with alone(place.parent):
+            fetching = pool.submit(pinned.fetch, silent)
+            wait([fetching], 0.05)
+            path.write_bytes(zip_of({"x/SKILL.md": b"evil"}))
+        with pytest.raises(InvalidSkill, match="was expected"):
+            fetching.result()
+    assert not [found for found in (tmp_path / "cache").rglob("*") if found.name != ".lock" and found.is_file()]
 
 
 def test_what_is_unpacked_has_the_digest_of_its_place_whatever_happens_to_the_file(tmp_path: Path) -> None:
