@@ -15,8 +15,9 @@ interleaved, and the best of the rounds counts for everybody.
 
 `benchmarks/discovery.py --write`, {count:,} synthetic skills with the sizes of real ones (`benchmarks/corpus.py`):
 front matter of 300 bytes in the median, bodies of 1.6 KB in the median and up to 73 KB. All are valid, so that every
-library does all of its work. The clock starts after the imports. In the row on JSON-style metadata two skills of five
-have nested metadata as one big project writes it; skills-ref refuses such files unread.
+library does all of its work. The clock starts after the imports; the first discovery neither finds nor writes an
+index. In the row on JSON-style metadata two skills of five have nested metadata as one big project writes it;
+skills-ref refuses such files unread.
 
 | promise | bound | measured | kept |
 |---|---|---|---|

@@ -8,8 +8,6 @@ import pytest
 from tests.docs.page import ROOT, links, pages
 
 LINKING = [*pages(), ROOT / "AGENTS.md", ROOT / "CHANGELOG.md"]
-GENERATED = {"docs/benchmarks.md"}
-"""Made by `make bench`, and linked before it exists."""
 
 
 def dead(page: Path, text: str) -> list[str]:
@@ -21,7 +19,7 @@ def dead(page: Path, text: str) -> list[str]:
             continue
         target = (page.parent / unquote(parts.path)).resolve()
         place = target.relative_to(ROOT).as_posix() if target.is_relative_to(ROOT) else None
-        if parts.fragment or place is None or not (target.is_file() or place in GENERATED):
+        if parts.fragment or place is None or not target.is_file():
             faults.append(f"{page.relative_to(ROOT)}:{line}: {destination}")
     return faults
 
