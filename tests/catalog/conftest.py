@@ -1,13 +1,14 @@
 """What the tests of the catalog share."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from openskills.settings import Settings
 from tests.catalog.fetch.web_server import Web, serving
+from tests.skill_writer import WriteSkill, skill_writer
 
 
 @pytest.fixture
@@ -17,25 +18,9 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def write_skill(tmp_path: Path) -> Callable[..., Path]:
+def write_skill(tmp_path: Path) -> WriteSkill:
     """Writes a skill below the temporary directory and gives its folder."""
-
-    def write(
-        name: str,
-        description: str = "Does a thing. Use when asked.",
-        *,
-        under: str = "skills",
-        folder: str | None = None,
-        front: str = "",
-        body: str = "# Body",
-    ) -> Path:
-        directory = tmp_path / under / (folder or name)
-        directory.mkdir(parents=True, exist_ok=True)
-        text = f"---\nname: {name}\ndescription: {description}\n{front}---\n\n{body}\n"
-        (directory / "SKILL.md").write_text(text, "utf-8")
-        return directory
-
-    return write
+    return skill_writer(tmp_path, "skills")
 
 
 @pytest.fixture

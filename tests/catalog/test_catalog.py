@@ -3,7 +3,6 @@
 import os
 import threading
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,7 @@ from openskills.catalog.progress import Progress
 from openskills.catalog.root import Fetched
 from openskills.errors import InvalidArgument, UnknownSkill
 from openskills.settings import Settings
-
-WriteSkill = Callable[..., Path]
+from tests.skill_writer import WriteSkill
 
 
 def names(catalog: Catalog) -> list[str]:

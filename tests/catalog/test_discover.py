@@ -1,7 +1,6 @@
 """Good skills are found wherever they lie, bad ones are named, and what has not changed is not read again."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,8 +8,8 @@ import pytest
 from openskills.catalog.discover import TICK_NS, discover
 from openskills.catalog.root import Root
 from openskills.catalog.scan import Folder, Found, Scan
+from tests.skill_writer import WriteSkill
 
-WriteSkill = Callable[..., Path]
 LONG_AGO = 1_000_000_000
 
 

@@ -1,7 +1,6 @@
 """A second process reads the index instead of the skills, and never believes a bad one."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,7 @@ from openskills.catalog.index import load_index, save_index
 from openskills.catalog.root import Root
 from openskills.catalog.scan import Scan
 from openskills.errors import SourceUnavailable
-
-WriteSkill = Callable[..., Path]
+from tests.skill_writer import WriteSkill
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import os
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,8 +10,7 @@ import pytest
 from openskills.catalog.skill import Skill
 from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded
 from openskills.skillmd.manifest import SkillManifest
-
-WriteSkill = Callable[..., Path]
+from tests.skill_writer import WriteSkill
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The standard places are found in order, and a project's skills count only when somebody agreed to them."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,7 @@ from openskills.catalog.trust import Answer
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings
 from tests.catalog.deep_folder import make_too_deep
-
-WriteSkill = Callable[..., Path]
+from tests.skill_writer import WriteSkill
 
 
 @pytest.fixture

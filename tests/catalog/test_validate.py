@@ -1,14 +1,12 @@
 """The strict attitude: everything is said, nothing is raised, and safe fixes change the file and nothing else."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from openskills.catalog.validate import Survey, fix, survey, validate
 from openskills.errors import InvalidArgument
-
-WriteSkill = Callable[..., Path]
+from tests.skill_writer import WriteSkill
 
 
 def test_a_good_skill_is_valid(write_skill: WriteSkill) -> None:

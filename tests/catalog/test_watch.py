@@ -1,15 +1,14 @@
 """A watched catalog follows the disk."""
 
 import queue
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from openskills.catalog.catalog import Catalog, Changes
 from openskills.settings import Settings
+from tests.skill_writer import WriteSkill
 
-WriteSkill = Callable[..., Path]
 PATIENCE = 20  # seconds until a change that never comes is a failure
 
 

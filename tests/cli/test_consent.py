@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cli.command import Command
-from tests.cli.conftest import WriteSkill
+from tests.skill_writer import WriteSkill
 
 QUESTION = "[y/N]"
 

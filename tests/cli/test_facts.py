@@ -6,7 +6,7 @@ from openskills.catalog.catalog import Catalog
 from openskills.cli.facts import facts_json, fields_of, gather
 from openskills.settings import Settings
 from openskills.skillmd.manifest import SkillManifest
-from tests.cli.conftest import WriteSkill
+from tests.skill_writer import WriteSkill
 
 
 def catalog_of(tmp_path: Path, *places: Path) -> Catalog:

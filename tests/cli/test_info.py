@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.cli.command import Command
-from tests.cli.conftest import WriteSkill
+from tests.skill_writer import WriteSkill
 
 
 def test_people_see_fields_files_and_problems(openskills: Command, write_skill: WriteSkill) -> None:
@@ -21,7 +21,7 @@ def test_people_see_fields_files_and_problems(openskills: Command, write_skill: 
     assert (rows["source"], rows["hidden"], rows["license"]) == ("skills", "no", "MIT")
     assert rows["allowed-tools"] == '["Read", "Bash(git:*)"]'
     assert rows["requires"] == "programs sh; variables HOME"
-    assert rows["body"] == "3 lines, 7 tokens (estimated)"
+    assert rows["body"] == "1 line, 2 tokens (estimated)"
     assert "  script            40 bytes       10 tokens  scripts/run.sh" in ran.lines
     assert any(line.startswith("  skills/alpha/SKILL.md:8:1: note: ") for line in ran.lines)
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.catalog.fetch.web_server import Web
 from tests.cli.command import Command
-from tests.cli.conftest import WriteSkill
+from tests.skill_writer import WriteSkill
 
 
 def test_json_has_exactly_the_documented_shape(openskills: Command, write_skill: WriteSkill) -> None:

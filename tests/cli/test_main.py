@@ -11,7 +11,7 @@ import pytest
 
 from openskills.version import __version__
 from tests.cli.command import PATIENCE, Command, Terminal
-from tests.cli.conftest import WriteSkill
+from tests.skill_writer import WriteSkill
 
 COMMANDS = ("list", "info", "search", "validate", "new", "trust", "doctor", "read-properties", "to-prompt")
 

@@ -8,7 +8,7 @@ import pytest
 from openskills.cli.progress import Waiting
 from tests.catalog.fetch.web_server import Page, Web
 from tests.cli.command import Command, Terminal
-from tests.cli.conftest import WriteSkill
+from tests.skill_writer import WriteSkill
 
 SHOW_CURSOR = "\x1b[?25h"
 

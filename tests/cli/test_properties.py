@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Command
-from tests.cli.conftest import WriteSkill
+from tests.skill_writer import WriteSkill
 
 # Written by skills-ref 0.1.1 for the skill in the test.
 REFERENCE = r"""{

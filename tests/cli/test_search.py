@@ -1,7 +1,7 @@
 """`search`: the best first, for people and for programs."""
 
 from tests.cli.command import Command
-from tests.cli.conftest import WriteSkill
+from tests.skill_writer import WriteSkill
 
 
 def test_the_best_hit_comes_first(openskills: Command, write_skill: WriteSkill) -> None:

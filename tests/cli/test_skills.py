@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.cli.command import Command
-from tests.cli.conftest import WriteSkill
+from tests.skill_writer import WriteSkill
 
 
 def test_project_wins_over_home_and_skills_root_over_both(

@@ -1,7 +1,7 @@
 """Rows: aligned and cut to the terminal for people, whole and with tabs in a pipe."""
 
 from tests.cli.command import Command
-from tests.cli.conftest import WriteSkill
+from tests.skill_writer import WriteSkill
 
 LONG = "Merges a great many files into one file that is larger. Use when there are too many files to look at."
 

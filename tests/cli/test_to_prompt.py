@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.cli.command import Command
-from tests.cli.conftest import WriteSkill
+from tests.skill_writer import WriteSkill
 
 
 def test_ordinary_skills_give_the_bytes_of_the_reference_tool(openskills: Command, write_skill: WriteSkill) -> None:

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from tests.cli.command import Command
-from tests.cli.conftest import WriteSkill
+from tests.skill_writer import WriteSkill
 
 
 def test_without_a_terminal_it_shows_and_does_not_agree(openskills: Command, write_skill: WriteSkill) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Command
-from tests.cli.conftest import WriteSkill
+from tests.skill_writer import WriteSkill
 
 
 def test_good_skills_are_counted_and_the_exit_code_is_0(openskills: Command, write_skill: WriteSkill) -> None:
