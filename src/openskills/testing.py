@@ -5,7 +5,7 @@ Use them in the tests of your own: `run(check_artifact_store(MyStore))`.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from datetime import UTC
 from itertools import pairwise
 from uuid import uuid4
@@ -180,8 +180,7 @@ async def _bad_names(store: ArtifactStore, scope: Scope) -> None:
     """Names that are no names, or that climb out, are refused by every method, and leave nothing behind."""
     for name in (*_BAD_NAMES, *_ESCAPING_NAMES):
         kind = ForbiddenPath if name in _ESCAPING_NAMES else InvalidArgument
-        calls = (store.put(scope, name, b"x"), _opened(store, scope, name))
-        for call in (*calls, store.versions(scope, name), store.delete(scope, name)):
+        for call in _every_call(store, scope, name):
             await _expect_refusal(call, f"the name {name[:40]!r} is accepted", kind)
     _expect(not await store.list(scope), "something was stored under a name that was refused")
 
@@ -234,8 +233,8 @@ _ARTIFACT_PROMISES: tuple[_Promise, ...] = (
     _open_survives_delete,
     _missing,
     _bad_names,
-    _bad_content,
     _failed_content,
+    _bad_content,
     _read_limit,
 )
 
@@ -265,6 +264,13 @@ async def _stream(chunks: Sequence[bytes | str]) -> AsyncGenerator[bytes]:
     for chunk in chunks:
         await asyncio.sleep(0)
         yield chunk  # pyright: ignore[reportReturnType]
+
+
+def _every_call(store: ArtifactStore, scope: Scope, name: str) -> Iterator[Awaitable[object]]:
+    yield store.put(scope, name, b"x")
+    yield _opened(store, scope, name)
+    yield store.versions(scope, name)
+    yield store.delete(scope, name)
 
 
 async def _opened(store: ArtifactStore, scope: Scope, name: str, version: int | None = None) -> None:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -54,7 +54,7 @@ class Nursery:
 
 
 @contextmanager
-def nursery() -> Iterator[Nursery]:
+def nursery() -> Generator[Nursery]:
     command = [sys.executable, "-m", "tests.artifacts.nursery"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield Nursery(process)

@@ -8,6 +8,7 @@ import pytest
 
 from openskills.artifacts.disk import private
 from openskills.artifacts.logs import Logs
+from openskills.artifacts.records import mark_of, record_of
 from openskills.artifacts.store import Artifact
 from openskills.errors import SkillError
 from tests.artifacts.test_store import NOW
@@ -69,6 +70,14 @@ def test_a_line_that_was_cut_short_is_replaced_by_the_next_one(logs: Logs, tmp_p
         assert [artifact.mime_type for artifact in logs.versions(OWNER, "a")] == ["a/b", "c/d"]
 
 
+def test_nothing_is_left_of_what_was_cut_short(logs: Logs, tmp_path: Path) -> None:
+    made = logs.add(OWNER, "a", called("a"))
+    path = the_log(tmp_path)
+    path.write_bytes(path.read_bytes() + b"x" * 3000)
+    added = logs.add(OWNER, "a", called("a"))
+    assert path.read_bytes() == record_of(made, OWNER) + record_of(added, OWNER)
+
+
 def test_a_log_whose_first_line_was_cut_short_begins_anew(logs: Logs, tmp_path: Path) -> None:
     logs.add(OWNER, "a", called("a"))
     path = the_log(tmp_path)
@@ -86,6 +95,17 @@ def test_forgetting_keeps_the_number_and_no_trace_of_the_name(logs: Logs, tmp_pa
     assert logs.versions(OWNER, "secret-name") == ()
     assert logs.add(OWNER, "secret-name", called("secret-name")).version == 3
     assert [artifact.version for artifact in logs.versions(OWNER, "secret-name")] == [3]
+
+
+def test_a_log_that_could_only_be_marked_counts_as_forgotten(logs: Logs, tmp_path: Path) -> None:
+    logs.add(OWNER, "a", called("a"))
+    with the_log(tmp_path).open("ab") as file:
+        file.write(mark_of(1))
+    assert (logs.versions(OWNER, "a"), logs.latest(OWNER, "a"), logs.forget(OWNER, "a")) == ((), None, False)
+    assert logs.add(OWNER, "a", called("a")).version == 1
+    assert [artifact.version for artifact in logs.versions(OWNER, "a")] == [1]
+    assert logs.forget(OWNER, "a")
+    assert the_log(tmp_path).read_bytes() == mark_of(2)
 
 
 def test_everything_is_every_version_of_everybody(logs: Logs) -> None:

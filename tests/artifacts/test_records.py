@@ -34,6 +34,14 @@ def test_after_a_mark_numbers_go_on() -> None:
     assert ending_of(mark_of(5)) is not None
 
 
+def test_a_mark_forgets_what_is_before_it() -> None:
+    assert versions_in(log_of(2) + mark_of(2)) == ()
+    assert versions_in(log_of(2) + mark_of(2) + record_of(version(2), OWNER)) == (version(2),)
+    last = ending_of(log_of(2) + mark_of(2))
+    assert last
+    assert last.entry == Entry(2)
+
+
 def test_the_end_of_a_log_says_the_next_number_and_where_whole_lines_end() -> None:
     log = log_of(2)
     for tail in (b"", b"\0\0\0", b"deadbeef {", b"12345678 {}\n", b"\n\n"):
@@ -70,10 +78,11 @@ def test_a_line_that_was_cut_short_anywhere_is_not_there() -> None:
         record_of(version(1), OWNER),
         log_of(2) + record_of(version(3), OWNER),
         log_of(2) + record_of(version(1), OWNER),
-        log_of(2) + mark_of(2),
+        log_of(2) + mark_of(1),
+        log_of(2) + mark_of(3),
         b"00000000 \n",
     ],
-    ids=["hole", "begins late", "gap", "twice", "mark in the middle", "no record"],
+    ids=["hole", "begins late", "gap", "twice", "mark too early", "mark too late", "no record"],
 )
 def test_damage_that_no_crash_leaves_is_noticed(log: bytes) -> None:
     with pytest.raises(DamagedLog, match="a record"):

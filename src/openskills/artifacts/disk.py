@@ -85,12 +85,17 @@ def remove_orphans(directory: Path) -> None:
             _remove_orphan(path)
 
 
+def is_full(error: OSError) -> bool:
+    """Whether the disk, or this user's share of it, has no room left."""
+    return error.errno in _FULL
+
+
 def failure(root: Path, error: OSError) -> SkillError:
     """What went wrong on the disk, as the caller should read it."""
     what = f"{error.strerror or error}"
     if error.filename:
         what += f" ({os.fsdecode(error.filename)})"
-    if error.errno in _FULL:
+    if is_full(error):
         message = f"the disk of the artifact store {root} is full; what was stored before is intact; free some space"
     elif error.errno in _DENIED:
         message = f"the artifact store {root} may not be used by this user: {what}; check its owner and mode"

@@ -7,7 +7,6 @@ arriving/        content on its way
 locks/           one writer per name; nobody writes while `sweep` removes
 """
 
-import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager
@@ -22,6 +21,7 @@ from openskills.artifacts.disk import failure, flush_directory, locked, private,
 from openskills.artifacts.logs import Logs, Owner
 from openskills.artifacts.ref import checked_name, checked_version
 from openskills.artifacts.store import BINARY, Artifact, Content, Reading, Scope, checked_mime_type, chosen
+from openskills.artifacts.threads import to_the_end
 from openskills.errors import SkillError
 
 MAX_BYTES = 1024 * 1024 * 1024
@@ -116,7 +116,7 @@ class FileArtifactStore:
             return work(*args, **kwargs)
 
         try:
-            return await _to_the_end(prepared)
+            return await to_the_end(prepared)
         except OSError as error:
             raise failure(self._root, error) from error
 
@@ -187,19 +187,3 @@ class FileArtifactStore:
 
     def _wanted(self) -> set[str]:
         return {artifact.sha256 for artifact in self._logs.everything()}
-
-
-async def _to_the_end(work: Callable[[], T]) -> T:
-    """Do blocking work in a thread. A cancellation waits for its end: nobody may close what a thread still uses."""
-    working = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(working)
-    except asyncio.CancelledError:
-        while not working.done():
-            try:
-                await asyncio.wait([working])
-            except asyncio.CancelledError:
-                continue
-        if not working.cancelled():
-            working.exception()
-        raise

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from openskills.artifacts.disk import flush_directory, locked, private, replace, write_all
+from openskills.artifacts.disk import flush_directory, is_full, locked, private, replace, write_all
 from openskills.artifacts.records import LONGEST, DamagedLog, Ending, Entry, ending_of, mark_of, record_of, versions_in
 from openskills.artifacts.store import Artifact
 from openskills.errors import SkillError
@@ -52,8 +52,7 @@ class Logs:
         path = self._path(owner, name)
         with locked(self._lock(path)):
             private(path.parent)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            try:
+            with _opened(path, os.O_RDWR | os.O_CREAT) as handle:
                 last = _ending(handle, path)
                 if not last.position:
                     # Before the first record: whoever is killed when, a log with a record has a durable name.
@@ -61,28 +60,37 @@ class Logs:
                     flush_directory(self._directory)
                 artifact = numbered(last.entry.next_version)
                 _extend(handle, last.position, record_of(artifact, owner))
-            finally:
-                os.close(handle)
         return artifact
 
     def forget(self, owner: Owner, name: str) -> bool:
-        """Forget all versions in one step, durably, and keep only the next number; false when there were none."""
+        """Forget all versions in one step, durably, and keep only the next number; false when there were none.
+
+        A disk that is full is mostly no hindrance: one more line fits into the last block of the log.
+        """
         path = self._path(owner, name)
         with locked(self._lock(path)):
             latest = self._latest(path)
             if latest:
-                replace(path, mark_of(latest.version + 1), via=self._arrivals)
+                mark = mark_of(latest.version + 1)
+                with _opened(path, os.O_RDWR) as handle:
+                    _extend(handle, _ending(handle, path).position, mark)
+                self._take_off_the_disk(path, mark)
         return latest is not None
 
+    def _take_off_the_disk(self, path: Path, mark: bytes) -> None:
+        """Leave only the mark of a log that ends with it."""
+        try:
+            replace(path, mark, via=self._arrivals)
+        except OSError as error:
+            # A full disk has no room for a new file; what was said in the old one is enough, and must not fail:
+            # deleting is how room is made.
+            if not is_full(error):
+                raise
+
     def _latest(self, path: Path) -> Artifact | None:
-        try:
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        try:
+        with suppress(FileNotFoundError), _opened(path, os.O_RDONLY) as handle:
             return _ending(handle, path).entry.artifact
-        finally:
-            os.close(handle)
+        return None
 
     def _versions(self, path: Path) -> tuple[Artifact, ...]:
         try:
@@ -101,6 +109,15 @@ class Logs:
 
 def _key(parts: Owner) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+@contextmanager
+def _opened(path: Path, flags: int) -> Generator[int]:
+    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 @contextmanager

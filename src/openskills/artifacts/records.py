@@ -1,7 +1,7 @@
 """What a store on disk remembers about one name: lines of text, each with its checksum. Pure.
 
-A log begins with at most one mark (what was deleted before) and goes on with one record per version. A line that a
-crash cut short is at the end and was promised to nobody; it counts as not there.
+One record per version; a mark says that everything before it was deleted. A line that a crash cut short is at the end
+and was promised to nobody; it counts as not there.
 """
 
 import json
@@ -52,24 +52,29 @@ def record_of(artifact: Artifact, owner: tuple[str, ...]) -> bytes:
 
 
 def mark_of(next_version: int) -> bytes:
-    """The line that remembers only how far versions had come."""
+    """The line that forgets what is before it, and remembers how far versions had come."""
     return _line({"next_version": next_version})
 
 
 def versions_in(log: bytes) -> tuple[Artifact, ...]:
     """Every version, oldest first; raises `DamagedLog` when a whole line follows a broken one or is out of order."""
     found: list[Artifact] = []
-    before = Entry()
+    expected = 0
     broken = False
     for number, line in enumerate(_lines(log)):
         entry = _entry(line)
         if entry is None:
             broken = True
-        elif broken or not (number == 0 if entry.artifact is None else entry.artifact.version == before.next_version):
+            continue
+        # A mark repeats the number that was to come; at the beginning nothing was before it.
+        follows = entry.artifact.version == expected if entry.artifact else entry.next_version == expected or not number
+        if broken or not follows:
             raise DamagedLog(f"a record is out of place: {line[:200]!r}")
+        if entry.artifact:
+            found.append(entry.artifact)
         else:
-            before = entry
-            found += [entry.artifact] if entry.artifact else []
+            found.clear()
+        expected = entry.next_version
     return tuple(found)
 
 
