@@ -101,24 +101,29 @@ class Catalog:
 
     def refresh(self) -> Changes:
         """Fetch every source again and look at what changed on disk since the last time; nothing else is read."""
-        with self._refreshing, collector_paused():
+        with self._refreshing:
             problems: list[Problem] = []
             roots: list[Root] = []
             for source in self._sources:
                 roots.extend(self._fetch(source, problems))
             # A place that is named twice counts where it is named last.
-            roots = list(dict.fromkeys(reversed(roots)))[::-1]
-            scans = {root: self._scan(root, problems) for root in roots}
-            same = scans.keys() == self._scans.keys() and not any(scan.changed for scan in scans.values())
-            self._scans, self.roots = scans, tuple(roots)
-            machine = Machine.here(self._settings)
-            if same and problems == self._source_problems and self._same_hidden(machine):
-                return Changes()
-            before, self._source_problems = self.snapshot, problems
-            found = tuple(self._skills())
-            faults = (*problems, *self._faults())
-            self.snapshot = assemble(found, lambda skill: hidden_reason(skill.manifest, machine), faults)
-            return difference(before, self.snapshot)
+            self.roots = tuple(dict.fromkeys(reversed(roots)))[::-1]
+            with collector_paused():
+                return self._look(problems)
+
+    def _look(self, problems: list[Problem]) -> Changes:
+        """Search the roots and put a new snapshot in the place of the old one if anything is different."""
+        scans = {root: self._scan(root, problems) for root in self.roots}
+        same = scans.keys() == self._scans.keys() and not any(scan.changed for scan in scans.values())
+        self._scans = scans
+        machine = Machine.here(self._settings)
+        if same and problems == self._source_problems and self._same_hidden(machine):
+            return Changes()
+        before, self._source_problems = self.snapshot, problems
+        found = tuple(self._skills())
+        faults = (*problems, *self._faults())
+        self.snapshot = assemble(found, lambda skill: hidden_reason(skill.manifest, machine), faults)
+        return difference(before, self.snapshot)
 
     def watch(self, on_change: Callable[[Changes], None] | None = None) -> Watcher:
         """Follow the disk in a thread until the returned watcher is closed; a context manager.
