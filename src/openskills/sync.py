@@ -91,11 +91,12 @@ class _Call(Generic[T]):
         self._ended = threading.Event()
         self._task: asyncio.Task[T] | None = None
         self._stop: BaseException | None = None
-        loop.call_soon_threadsafe(self._begin, context=contextvars.copy_context())
 
     def result(self) -> T:
-        """Wait for the end. An interrupt of the waiting thread cancels the awaitable and waits for that, too."""
+        """Begin, and wait for the end. An interrupt of the waiting thread cancels the awaitable and waits for that."""
         try:
+            # Begun in here, so that an interrupt never finds it running and nobody waiting for it.
+            self._loop.call_soon_threadsafe(self._begin, context=contextvars.copy_context())
             self._ended.wait()
         except BaseException:
             self._loop.call_soon_threadsafe(self._cancel)
@@ -127,6 +128,11 @@ class _Call(Generic[T]):
     def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
+            return
+        # The interrupt came before anything had begun.
+        if inspect.iscoroutine(self._awaitable):
+            self._awaitable.close()
+        self._ended.set()
 
 
 _own = _OwnLoop()
