@@ -26,6 +26,12 @@ def test_a_file_appears_with_its_content_for_its_owner_only(tmp_path: Path, writ
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
+    for data in (b"one", b"two"):
+        replace_file(tmp_path / "a", data)
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"two")]
+
+
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o755, 0o444])
 def test_a_rewritten_file_keeps_its_permissions(tmp_path: Path, mode: int) -> None:
     (tmp_path / "a").write_bytes(b"one")

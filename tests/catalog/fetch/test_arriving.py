@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from openskills.catalog.fetch.arriving import MONTH, alone, arriving, forget, found, put, scratch
+from openskills.catalog.fetch.arriving import MONTH, alone, arriving, forget, found, scratch
 from openskills.errors import SourceUnavailable
 
 
@@ -43,12 +43,6 @@ def test_a_disk_that_refuses_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SourceUnavailable, match=r"cannot write to .*file/sub"), arriving(tmp_path / "file/sub/x"):
         pass
-
-
-def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
-    for data in (b"one", b"two"):
-        put(tmp_path / "a", data)
-    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"two")]
 
 
 def fill(parent: Path, *names: str, days: float = 0) -> None:

@@ -7,9 +7,10 @@ import pytest
 from openskills.catalog.fetch.git import GitSource
 from openskills.catalog.fetch.local import LocalSource
 from openskills.catalog.fetch.packages import PackageSource, PackagesSource
-from openskills.catalog.fetch.sources import Root, parse_source
+from openskills.catalog.fetch.sources import parse_source
 from openskills.catalog.fetch.web import WebSource
 from openskills.catalog.progress import silent
+from openskills.catalog.root import Root
 from openskills.errors import InvalidArgument, InvalidSkill
 from openskills.settings import Settings
 from tests.catalog.fetch.archive_bytes import SKILL, zip_of

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from openskills.errors import SourceUnavailable
-from openskills.files import ARRIVING, locked, replace_file
+from openskills.files import ARRIVING, locked
 
 MONTH = 30 * 24 * 3600.0
 _ABANDONED_AFTER = 3600.0
@@ -53,11 +53,6 @@ def private(directory: Path) -> Path:
         private(directory.parent)
         directory.mkdir(mode=0o700, exist_ok=True)
     return directory
-
-
-def put(path: Path, data: bytes) -> None:
-    """Write a small file of a cache so that readers see the old content or the new."""
-    replace_file(path, data)
 
 
 @contextmanager

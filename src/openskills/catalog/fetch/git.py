@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from openskills.catalog.fetch.arriving import MONTH, arriving, forget, found, private, put
+from openskills.catalog.fetch.arriving import MONTH, arriving, forget, found, private
 from openskills.catalog.fetch.git_address import GitAddress
 from openskills.catalog.fetch.placing import folder_name
 from openskills.catalog.fetch.urls import key, shown
@@ -15,6 +15,7 @@ from openskills.catalog.progress import Progress
 from openskills.catalog.root import Fetched, Root
 from openskills.child import Finished, finish
 from openskills.errors import DeadlineExceeded, InvalidArgument, LimitExceeded, SourceUnavailable
+from openskills.files import replace_file
 from openskills.paths import inside, printable
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem, Severity
@@ -84,7 +85,7 @@ class GitSource:
             return self._fetched(kept, tree, Problem("source-stale", message, Severity.WARNING))
         if commit != kept or not tree:
             tree = self._arrived(commit, ref)
-            put(self._place / _RECORD, json.dumps({"commit": commit}).encode())
+            replace_file(self._place / _RECORD, json.dumps({"commit": commit}).encode())
             forget(self._place, after=MONTH, keep=frozenset((_RECORD, commit)))
         return self._fetched(commit, tree)
 

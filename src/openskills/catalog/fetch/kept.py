@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
-from openskills.catalog.fetch.arriving import alone, forget, private, put
+from openskills.catalog.fetch.arriving import alone, forget, private
 from openskills.catalog.fetch.urls import key, plain
+from openskills.files import replace_file
 
 _RECORD = "record.json"
 _SUPERSEDED_AFTER = 3600.0
@@ -64,7 +65,7 @@ class Shelf:
         """Make a complete body the answer for this address; others that nobody asked for during an hour go."""
         place = self._place(url)
         arrived.replace(place / kept.sha256)
-        put(place / _RECORD, json.dumps(asdict(kept)).encode())
+        replace_file(place / _RECORD, json.dumps(asdict(kept)).encode())
         forget(place, after=_SUPERSEDED_AFTER, keep=frozenset((_RECORD, kept.sha256)))
 
     def _recorded(self, url: str) -> Kept | None:

@@ -8,11 +8,9 @@ import re
 from pathlib import Path
 
 from openskills.catalog.fetch.local import LocalSource
-from openskills.catalog.root import Fetched, Root, Source
+from openskills.catalog.root import Source
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings
-
-__all__ = ["Fetched", "Root", "Source", "parse_source"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _PIN = re.compile(r"(.*)#sha256=([^#]*)")
