@@ -1,7 +1,7 @@
 """How quickly skills are found, as ratios measured in one run: `make bench`.
 
 Every measurement is a fresh process; rounds are interleaved so that a busy moment of the machine hits everybody, and
-the best of the rounds counts. Writes docs/benchmarks.md and docs/benchmarks/discovery.svg with `--write`.
+the best of the rounds counts. `--write` renews its section of docs/benchmarks.md and docs/benchmarks/discovery.svg.
 """
 
 import argparse
@@ -11,37 +11,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from report import Bar, write_report
+from discovery_page import write_discovery
+from report import Target, promises
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 OURS = sys.executable
 PEERS = ROOT / ".bench" / "venv" / "bin" / "python"
-
-
-@dataclass(frozen=True)
-class Target:
-    """A promise: the ratio `value` must be at least (or at most) `bound`."""
-
-    promise: str
-    value: float
-    bound: float
-    at_least: bool = True
-    unit: str = "x"
-
-    @property
-    def kept(self) -> bool:
-        return self.value >= self.bound if self.at_least else self.value <= self.bound
-
-    def row(self) -> str:
-        sign = "≥" if self.at_least else "≤"
-        value = f"{self.value:.1f} {self.unit}".replace(" x", "x")
-        bound = f"{self.bound:g} {self.unit}".replace(" x", "x")
-        return f"| {self.promise} | {sign} {bound} | **{value}** | {'yes' if self.kept else 'NO'} |"
 
 
 def probe(name: str, skills: Path, *, peer: bool = False, cache: Path | None = None) -> dict[str, Any]:
@@ -123,27 +102,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=5000, help="how many skills")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--write", action="store_true", help="renew docs/benchmarks.md and its picture")
+    parser.add_argument("--quick", action="store_true", help="a rough look: 500 skills, one round, nothing is written")
+    parser.add_argument("--write", action="store_true", help="renew the section of docs/benchmarks.md and its picture")
     parser.add_argument("--json", action="store_true", help="print the raw numbers")
     options = parser.parse_args()
+    if options.quick:
+        options.count, options.rounds = 500, 1
     best = measure(options.count, options.rounds)
     if options.json:
         print(json.dumps(best, indent=2))
-    promises = targets(best)
-    print("| promise | bound | measured | kept |\n|---|---|---|---|")
-    print("\n".join(target.row() for target in promises))
-    if options.write:
-        bars = [
-            Bar("only reading the files", best["files_read"]["seconds"], ours=False),
-            Bar("OpenSkill, unchanged refresh", best["openskills_first"]["refresh"]),
-            Bar("OpenSkill, new process with index", best["openskills_indexed"]["seconds"]),
-            Bar("OpenSkill, first discovery", best["openskills_first"]["seconds"]),
-            Bar("deepagents", best["deepagents"]["seconds"], ours=False),
-            Bar("skills-ref validate", best["skills_ref"]["seconds"], ours=False),
-        ]
-        keys = (best["openskills_keys"], best["skills_ref_keys"])
-        write_report(ROOT / "docs", options.count, [target.row() for target in promises], bars, keys)
-    return 0 if all(target.kept for target in promises) else 1
+    found = targets(best)
+    print(promises(found))
+    if options.write and not options.quick:
+        write_discovery(ROOT / "docs", options.count, found, best)
+    return 1 if any(target.broken for target in found) else 0
 
 
 if __name__ == "__main__":

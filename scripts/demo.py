@@ -1,4 +1,4 @@
-"""The first minute with OpenSkill: make a skill, check it, break it, mend it, find it, show it to a model.
+"""The first minute: make a skill, check it, break it, mend it, find it, show it to a model, run it.
 
 Everything happens in a temporary directory. Each command is printed before it runs, so that you can type it yourself.
 """
@@ -21,6 +21,7 @@ description: Reads invoices: totals, dates and line items
 # Invoices
 See [the field list](references/fields.md).
 """
+ATTACK = "cat /etc/shadow; ls /root; echo > scripts/report.py; exec 3<>/dev/tcp/127.0.0.1/22; env | grep KEY"
 
 
 def main() -> int:
@@ -42,6 +43,7 @@ class Demo:
             "HOME": str(home),
             "OPENSKILL_CACHE_DIR": str(home / "cache"),
             "OPENSKILL_CONFIG_DIR": str(home / "conf"),
+            "OPENSKILL_STATE_DIR": str(home / "state"),
         }
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("OPENSKILL", "SKILLS_", "XDG"))
@@ -70,7 +72,20 @@ class Demo:
         self.type("search", "日志里有哪些错误", "skills", "--limit", "1")
         self.say("What a model sees: names and descriptions, until it asks for more.")
         self.type("to-prompt", "skills/csv-report", "skills/meeting-notes")
+        self.run_a_script()
         return self.end()
+
+    def run_a_script(self) -> None:
+        """In a sandbox, or not at all."""
+        if not shutil.which("bwrap"):
+            self.say("Scripts run in a sandbox or not at all. This machine has no bubblewrap; this is what to do:")
+            self.type("doctor")
+            return
+        self.say("Running a script: in a sandbox of its own. It sees its workspace, and nothing of yours.")
+        (self.directory / "sales.csv").write_text("month,amount\n2026-01,12\n2026-02,19\n", "utf-8")
+        report = "python3 scripts/report.py inputs/sales.csv --output out/report.md && head -n 3 out/report.md"
+        self.type("run", "csv-report", "--skills", "skills", "--input", "sales.csv", "--output", "out/*", "--", report)
+        self.type("run", "csv-report", "--skills", "skills", "--", ATTACK, expect=1)
 
     def say(self, text: str) -> None:
         """Tell the person what comes next."""

@@ -1,6 +1,7 @@
 """Make the environments that `make` works in. Standard library only: it runs before anything is installed.
 
-setup.py runtime|dev|peers     make the environment ready; quiet and quick when it is already
+setup.py runtime|dev|peers|running-peers
+                               make the environment ready; quiet and quick when it is already
 setup.py --ready NAME          exit 0 when nothing is to be done
 setup.py constraints           resolve anew in a throw-away environment and write constraints.txt
 """
@@ -56,7 +57,7 @@ class Environment:
 
 
 _OURS = ("pyproject.toml", "constraints.txt", "src/openskills/version.py", "scripts/setup.py")
-_PEERS = "benchmarks/requirements.txt"
+_PEERS, _RUNNING_PEERS = "benchmarks/requirements.txt", "benchmarks/running_requirements.txt"
 ENVIRONMENTS = {
     environment.name: environment
     for environment in (
@@ -81,6 +82,14 @@ ENVIRONMENTS = {
             "installing the libraries to compare with",
             ("-r", _PEERS),
             (_PEERS, "scripts/setup.py"),
+        ),
+        # Apart from the others: what it needs is much, and may not be had everywhere.
+        Environment(
+            "running-peers",
+            ROOT / ".bench" / "running",
+            "installing what to compare the running of commands with",
+            ("-r", _RUNNING_PEERS),
+            (_RUNNING_PEERS, "scripts/setup.py"),
         ),
     )
 }

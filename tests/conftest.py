@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings as hypothesis_settings
 
+from tests.container_engine import container_engine as container_engine
+
 # How long an example takes depends on the machine, so it is nothing that a test may fail on.
 hypothesis_settings.register_profile("openskills", deadline=None)
 hypothesis_settings.load_profile("openskills")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import InvalidArgument
-from openskills.settings import Settings
+from openskills.settings import Settings, seconds
 
 
 def test_an_empty_environment_gives_the_documented_defaults(tmp_path: Path) -> None:
@@ -19,11 +19,101 @@ def test_an_empty_environment_gives_the_documented_defaults(tmp_path: Path) -> N
     assert settings.debug is False
 
 
+def test_an_empty_environment_gives_the_documented_defaults_of_running(tmp_path: Path) -> None:
+    settings = Settings.from_env({"HOME": str(tmp_path)})
+    assert settings.state_dir == tmp_path / ".local" / "state" / "openskills"
+    assert (settings.executor, settings.allow_local) == ("auto", False)
+    assert (settings.allowed_commands, settings.denied_commands) == (None, ())
+    assert (settings.host_roots, settings.container_image, settings.docker_host) == ((), None, None)
+    assert settings.sandbox_uids == (61000, 64999)
+    assert (settings.workspace_ttl, settings.workspace_bytes, settings.workspace_files) == (86400, 1024**3, 50_000)
+
+
+def test_everything_about_running_can_be_said() -> None:
+    settings = Settings.from_env(
+        {
+            "OPENSKILL_STATE_DIR": "/var/lib/skills",
+            "OPENSKILL_EXECUTOR": " container ",
+            "OPENSKILL_ALLOW_LOCAL": "yes",
+            "OPENSKILL_ALLOWED_COMMANDS": "python3, scripts/run.sh\tls",
+            "OPENSKILL_DENIED_COMMANDS": "rm",
+            "OPENSKILL_HOST_ROOTS": "/data:/srv/my files:",
+            "OPENSKILL_CONTAINER_IMAGE": "skills:1",
+            "DOCKER_HOST": "unix:///run/docker.sock",
+            "OPENSKILL_SANDBOX_UIDS": "70000-70009",
+            "OPENSKILL_WORKSPACE_TTL": "36h",
+            "OPENSKILL_WORKSPACE_BYTES": "512M",
+            "OPENSKILL_WORKSPACE_FILES": "1000",
+        }
+    )
+    assert (settings.state_dir, settings.executor, settings.allow_local) == (Path("/var/lib/skills"), "container", True)
+    assert settings.allowed_commands == ("python3", "scripts/run.sh", "ls")
+    assert settings.denied_commands == ("rm",)
+    assert settings.host_roots == (Path("/data"), Path("/srv/my files"))
+    assert (settings.container_image, settings.docker_host) == ("skills:1", "unix:///run/docker.sock")
+    assert settings.sandbox_uids == (70000, 70009)
+    assert (settings.workspace_ttl, settings.workspace_bytes, settings.workspace_files) == (129600, 512 * 1024**2, 1000)
+
+
+def test_the_lists_of_the_documents_count_where_ours_say_nothing() -> None:
+    theirs = {
+        "TRPC_AGENT_SKILL_RUN_ALLOWED_COMMANDS": "ls cat",
+        "TRPC_AGENT_SKILL_RUN_DENIED_COMMANDS": "rm",
+    }
+    settings = Settings.from_env(theirs)
+    assert (settings.allowed_commands, settings.denied_commands) == (("ls", "cat"), ("rm",))
+    settings = Settings.from_env({**theirs, "OPENSKILL_ALLOWED_COMMANDS": "python3"})
+    assert (settings.allowed_commands, settings.denied_commands) == (("python3",), ("rm",))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("OPENSKILL_EXECUTOR", "sand box", "is no name of an executor; use auto"),
+        ("OPENSKILL_HOST_ROOTS", "/data:relative", "'relative' is no absolute path"),
+        ("OPENSKILL_HOST_ROOTS", "/data/../etc", "is no absolute path"),
+        ("OPENSKILL_SANDBOX_UIDS", "61000", "is no range of user ids; use two numbers such as 61000-64999"),
+        ("OPENSKILL_SANDBOX_UIDS", "0-5", "is no range"),
+        ("OPENSKILL_SANDBOX_UIDS", "9-5", "is no range"),
+        ("OPENSKILL_SANDBOX_UIDS", "5-4294967295", "is no range"),
+        ("OPENSKILL_WORKSPACE_TTL", "soon", "is no length of time; use 90s"),
+        ("OPENSKILL_WORKSPACE_TTL", "-5", "is no length of time"),
+        ("OPENSKILL_WORKSPACE_BYTES", "0", "is no amount"),
+        ("OPENSKILL_WORKSPACE_BYTES", "1.5G", "is no amount"),
+        ("OPENSKILL_WORKSPACE_FILES", "many", "is no amount; use a number such as 50000"),
+        ("OPENSKILL_ALLOW_LOCAL", "perhaps", "is not a switch"),
+    ],
+)
+def test_a_bad_value_is_refused_with_the_name_of_the_variable(name: str, value: str, complaint: str) -> None:
+    with pytest.raises(InvalidArgument, match=complaint) as raised:
+        Settings.from_env({name: value})
+    assert raised.value.field == name
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"), [("90", 90), ("1.5h", 5400), ("15 m", 900), (" 7D ", 604800), ("0", 0), ("30s", 30)]
+)
+def test_a_length_of_time_is_read_as_people_write_it(text: str, meaning: float) -> None:
+    assert seconds(text, "--older-than") == meaning
+
+
+@pytest.mark.parametrize("text", ["", "h", "1w", "1h30m", "١s", "1e9", "9" * 20])
+def test_what_is_no_length_of_time_is_refused_with_its_field(text: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"^--older-than: .* is no length of time"):
+        seconds(text, "--older-than")
+
+
 def test_xdg_directories_are_followed_when_absolute(tmp_path: Path) -> None:
     settings = Settings.from_env(
-        {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "c"), "XDG_CONFIG_HOME": "relative/is/ignored"}
+        {
+            "HOME": str(tmp_path),
+            "XDG_CACHE_HOME": str(tmp_path / "c"),
+            "XDG_CONFIG_HOME": "relative/is/ignored",
+            "XDG_STATE_HOME": str(tmp_path / "s"),
+        }
     )
     assert settings.cache_dir == tmp_path / "c" / "openskills"
+    assert settings.state_dir == tmp_path / "s" / "openskills"
     assert settings.config_dir == tmp_path / ".config" / "openskills"
 
 
@@ -47,7 +137,9 @@ def test_a_relative_directory_is_made_absolute() -> None:
     assert settings.cache_dir == Path.cwd() / "cache"
 
 
-@pytest.mark.parametrize("name", ["OPENSKILL_CACHE_DIR", "OPENSKILL_CONFIG_DIR", "SKILLS_CACHE_DIR"])
+@pytest.mark.parametrize(
+    "name", ["OPENSKILL_CACHE_DIR", "OPENSKILL_CONFIG_DIR", "OPENSKILL_STATE_DIR", "SKILLS_CACHE_DIR"]
+)
 def test_a_directory_that_cannot_be_is_refused_with_the_name_of_the_variable(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

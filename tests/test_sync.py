@@ -110,29 +110,27 @@ def test_many_threads_may_call_at_once(runner: Runner) -> None:
         assert [result.result() for result in results] == list(range(0, 80, 2))
 
 
-def test_without_a_loop_tasks_that_are_left_over_are_cancelled() -> None:
-    ended: list[str] = []
-
-    async def linger() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.append("linger")
+@everywhere
+def test_what_belongs_to_the_loop_can_be_carried_from_one_call_to_the_next(runner: Runner) -> None:
+    kept: list[asyncio.Future[str]] = []
 
     async def leave_one() -> None:
-        task = asyncio.ensure_future(linger())
-        await asyncio.sleep(0)
-        assert not task.done()
+        future = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(0.01, future.set_result, "done")
+        kept.append(future)
 
-    run(leave_one())
-    assert ended == ["linger"]
+    async def fetch_it() -> str:
+        return await kept[0]
+
+    runner(leave_one())
+    assert runner(fetch_it()) == "done"
 
 
-def test_below_a_loop_every_call_runs_on_the_same_daemon_thread() -> None:
+def test_every_call_runs_on_the_same_daemon_thread() -> None:
     async def where() -> threading.Thread:
         return threading.current_thread()
 
-    first, second = below_a_loop(where()), below_a_loop(where())
+    first, second = below_a_loop(where()), run(where())
     assert first is second
     assert first.daemon
     assert first is not threading.current_thread()
@@ -142,8 +140,9 @@ def test_the_loop_that_waits_for_itself_is_refused_with_the_way_out() -> None:
     async def nested() -> int:
         return run(double(1))
 
-    with pytest.raises(InvalidArgument, match=r"awaitable: .*use `await` here instead of run"):
-        below_a_loop(nested())
+    for runner in (run, below_a_loop):
+        with pytest.raises(InvalidArgument, match=r"awaitable: .*use `await` here instead of run"):
+            runner(nested())
     assert below_a_loop(double(1)) == 2
 
 

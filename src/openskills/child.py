@@ -3,6 +3,7 @@
 import os
 import selectors
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -110,3 +111,57 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     for pipe in _pipes(process):
         pipe.close()
+
+
+class Helper:
+    """A program of ours that runs beside this process, at the other end of `connection`.
+
+    It must end by itself when the connection is closed, which happens at the latest when this process dies.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
+        self._process = process
+        self.connection = connection
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def ended(self) -> bool:
+        """Whether it runs no more."""
+        return self._process.poll() is not None
+
+    def end(self, patience: float = 2.0) -> None:
+        """Close the connection, and see to it that the program ends."""
+        self.connection.close()
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def begin(argv: Sequence[str], environment: Mapping[str, str]) -> Helper:
+    """Start a helper: the number of its end of the connection is appended to `argv`.
+
+    It has no other descriptor of ours, no terminal, and `environment` only. What it complains about is discarded: it
+    has a connection to say things on. Raises `InvalidArgument` when it cannot be started.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        try:
+            process = subprocess.Popen(
+                [*argv, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env=dict(environment),
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            raise InvalidArgument("argv", f"cannot start {argv[0]!r}: {error}") from None
+    return Helper(process, ours)

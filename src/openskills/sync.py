@@ -17,11 +17,10 @@ T = TypeVar("T")
 def run(awaitable: Awaitable[T]) -> T:
     """Wait for an awaitable from blocking code, and give its result or raise its exception.
 
-    Where no event loop runs in this thread, this is `asyncio.run()`: a loop for this call, tasks that are left over are
-    cancelled, Ctrl-C cancels the awaitable before `KeyboardInterrupt` is raised. Where one runs already (a notebook, a
-    blocking function called by async code), the awaitable runs on a loop of our own, in a daemon thread that lives as
-    long as the process, while the calling thread waits; tasks that it leaves behind go on there. Context variables are
-    those of the caller either way.
+    It runs on a loop of our own, in a daemon thread that lives as long as the process, while the calling thread waits.
+    That is the same loop for every call, so what belongs to a loop (a started process, a pool of connections) can be
+    carried from one call to the next; tasks that are left behind go on there. Ctrl-C cancels the awaitable and waits
+    for its end before `KeyboardInterrupt` is raised. Context variables are those of the caller.
 
     Raises `InvalidArgument` for what cannot be awaited, for a future or task (it belongs to a loop already), and for a
     call from code that runs on our own loop, which would wait for itself.
@@ -32,8 +31,8 @@ def run(awaitable: Awaitable[T]) -> T:
     try:
         current = asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(_awaited(awaitable))
-    if _own.is_loop(current):
+        current = None
+    if current is not None and _own.is_loop(current):
         _refuse(awaitable, "is to run on the loop that waits for it; use `await` here instead of run()")
     return _Call(awaitable, _own.loop()).result()
 
@@ -53,10 +52,6 @@ def _refuse(awaitable: object, why: str) -> NoReturn:
     if inspect.iscoroutine(awaitable):
         awaitable.close()
     raise InvalidArgument("awaitable", why)
-
-
-async def _awaited(awaitable: Awaitable[T]) -> T:
-    return await awaitable
 
 
 class _OwnLoop:

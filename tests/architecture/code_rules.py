@@ -51,12 +51,27 @@ def too_long(source: Source) -> list[str]:
 
 def environment_reads(source: Source) -> list[str]:
     """The environment is read in settings.py and passed on as a value."""
-    return [] if source.path == "settings.py" else uses_of(source, ENVIRONMENT)
+    return [] if source.path == "settings.py" or is_program(source) else uses_of(source, ENVIRONMENT)
 
 
 def child_processes(source: Source) -> list[str]:
     """Child processes are started in child.py."""
-    return [] if source.path == "child.py" else uses_of(source, CHILD_PROCESSES)
+    return [] if source.path == "child.py" or is_program(source) else uses_of(source, CHILD_PROCESSES)
+
+
+def is_program(source: Source) -> bool:
+    """Whether this file runs by itself, in a process of its own, and is no part of the host."""
+    return source.path.startswith("executors/inside/")
+
+
+def tied_programs(source: Source) -> list[str]:
+    """Programs that run by themselves import nothing of ours: where they run, it may not be there.
+
+    Parts of one program may name each other for type checkers.
+    """
+    lines = (line.strip() for line in source.text.splitlines()) if is_program(source) else ()
+    others = (line for line in lines if line.startswith(("from openskills", "import openskills")))
+    return [line for line in others if not line.startswith("from openskills.executors.inside.")]
 
 
 def impure(source: Source) -> list[str]:

@@ -37,6 +37,10 @@ def test_child_processes_are_started_only_in_child() -> None:
     assert not broken(rules.child_processes, package_sources())
 
 
+def test_programs_that_run_by_themselves_import_nothing_of_ours() -> None:
+    assert not broken(rules.tied_programs, package_sources())
+
+
 def test_pure_packages_import_nothing_that_does_io() -> None:
     assert not broken(rules.impure, [source for source in package_sources() if source.path.startswith(PURE)])
 
@@ -103,6 +107,13 @@ def test_a_variable_called_environ_is_not_the_environment() -> None:
 def test_a_child_process_is_found_under_any_name(code: str) -> None:
     assert rules.child_processes(example(code))
     assert not rules.child_processes(example(code, "child.py"))
+    assert not rules.child_processes(example(code, "executors/inside/example.py"))
+
+
+def test_a_program_that_needs_our_package_is_found() -> None:
+    code = "def f():\n    from openskills.errors import SkillError"
+    assert rules.tied_programs(example(code, "executors/inside/example.py"))
+    assert not rules.tied_programs(example(code, "executors/example.py"))
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,11 @@ def options_on_page(text: str) -> set[str]:
 
 
 def options_of(name: str) -> set[str]:
-    """The options that a command takes; those of the group for the empty name."""
+    """The options that a command takes, or the commands below it; those of the group for the empty name."""
     command = GROUP.commands[name] if name else GROUP
-    return {option for parameter in command.params for option in parameter.opts if option.startswith("-")}
+    below = command.commands.values() if name and isinstance(command, TyperGroup) else ()
+    parameters = [parameter for one in (command, *below) for parameter in one.params]
+    return {option for parameter in parameters for option in parameter.opts if option.startswith("-")}
 
 
 @pytest.mark.parametrize("name", sorted(GROUP.commands))

@@ -20,7 +20,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     monkeypatch.chdir(someone.project)
     for name in ("SKILLS_ROOT", "SKILLS_CACHE_DIR", "OPENSKILL_CACHE_DIR", "OPENSKILL_CONFIG_DIR", "OPENSKILL_INDEX"):
         monkeypatch.delenv(name, raising=False)
-    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "OPENSKILL_DEBUG"):
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "OPENSKILL_STATE_DIR", "OPENSKILL_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(someone.home))
     yield someone
@@ -33,6 +33,8 @@ def test_a_page_does_what_it_says(page: Path, reader: Reader, require_program: R
     text = page.read_text("utf-8")
     if "$ git " in text:
         require_program("git")
+    if "$ openskills run " in text or "executor(" in text:
+        require_program("bwrap")
     before: Block | None = None
     printed = ""
     for block in blocks(text):

@@ -7,6 +7,7 @@ import typer
 
 from openskills.cli.listing import Json
 from openskills.cli.output import plain, say, say_json
+from openskills.cli.progress import Waiting
 from openskills.cli.skills import settings_of
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 def doctor(context: typer.Context, as_json: Json = False) -> None:
     """Show what this machine can do and what is missing, with what to install.
 
-    Only looks: starts nothing and changes nothing.
+    Executors are tried with their self-tests, which start harmless commands. Nothing is changed, nothing is left.
 
     Examples:
       openskills doctor
@@ -24,9 +25,12 @@ def doctor(context: typer.Context, as_json: Json = False) -> None:
 
     Exit codes: 0 everything required is there, 1 something required is missing.
     """
+    from openskills.cli.isolation import isolation
     from openskills.cli.machine import checks
 
-    found = list(checks(settings_of(context)))
+    settings = settings_of(context)
+    with Waiting("trying the executors"):
+        found = [*checks(settings), *isolation(settings)]
     missing = [check for check in found if check.required and not check.ok]
     if as_json:
         say_json({"ok": not missing, "checks": [_json(check) for check in found]})

@@ -1,4 +1,7 @@
-"""What this machine has of what OpenSkill can use. Only looks: starts no process, writes no file."""
+"""What this machine has of what OpenSkill can use. Only looks: starts no process, writes no file.
+
+How commands can be isolated is found out by trying: see `isolation.py`.
+"""
 
 import os
 import shutil
@@ -35,7 +38,6 @@ def checks(settings: Settings) -> Iterator[Check]:
     yield _package("watching", "watchfiles", "following changes on disk", required=True)
     yield from _watches()
     yield _extra("tokens", "bpe-openai", "exact token counts")
-    yield from _isolation(settings)
 
 
 def _basics() -> Iterator[Check]:
@@ -106,39 +108,6 @@ def _watches() -> Iterator[Check]:
     detail = f"{limit:,} watches for each user" if limit is not None else "the kernel does not say how many watches"
     fix = "sysctl fs.inotify.max_user_watches=65536"
     yield Check("watching", "inotify", limit is not None and limit >= _ENOUGH_WATCHES, detail, fix=fix)
-
-
-def _isolation(settings: Settings) -> Iterator[Check]:
-    yield _program(settings, "isolation", "bwrap", "running scripts in a sandbox", "bubblewrap")
-    if sys.platform == "linux":
-        yield _user_namespaces()
-    yield _engine(settings)
-
-
-def _user_namespaces() -> Check:
-    fix = "sysctl user.max_user_namespaces=15000"
-    if not Path("/proc/self/ns/user").exists():
-        return Check(
-            "isolation", "user namespaces", False, "the kernel has none", fix="use a kernel with CONFIG_USER_NS"
-        )
-    for path, refusing, remedy in (
-        ("/proc/sys/user/max_user_namespaces", 0, fix),
-        ("/proc/sys/kernel/unprivileged_userns_clone", 0, "sysctl kernel.unprivileged_userns_clone=1"),
-        ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 1, "an AppArmor profile for bwrap"),
-    ):
-        if _number(path) == refusing and (os.geteuid() != 0 or path.endswith("max_user_namespaces")):
-            return Check("isolation", "user namespaces", False, f"{path} is {refusing}", fix=remedy)
-    return Check("isolation", "user namespaces", True, "allowed, as far as the kernel's settings say", fix=fix)
-
-
-def _engine(settings: Settings) -> Check:
-    found = [name for name in ("docker", "podman") if shutil.which(name, path=settings.search_path)]
-    socket = Path("/var/run/docker.sock")
-    fix = "on Debian: apt-get install docker.io (or podman)"
-    if found == ["docker"] and socket.exists() and not os.access(socket, os.W_OK):
-        return Check("isolation", "containers", False, f"{socket} is not yours to use", fix="join the group docker")
-    detail = f"{' and '.join(found)} on the PATH" if found else "neither docker nor podman on the PATH"
-    return Check("isolation", "containers", bool(found), f"{detail}, for running scripts in containers", fix=fix)
 
 
 def _number(path: str) -> int | None:

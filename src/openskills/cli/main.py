@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from openskills.cli import doctor, info, listing, new, properties, search, to_prompt, trust, validate
+from openskills.cli import doctor, info, listing, new, properties, run, search, to_prompt, trust, validate, workspaces
 from openskills.cli.output import say, warn
 from openskills.cli.quick import QuickCommand, QuickGroup
 from openskills.errors import InvalidArgument, SkillError
@@ -47,6 +47,7 @@ def openskills(
       openskills list                       what agents would find here
       openskills info pdf-tools             everything about one
       openskills search "merge two pdfs"    find one by what it does
+      openskills run pdf-tools -- ls        run one's scripts in a sandbox
 
     Exit codes: 0 done, 1 failed or something is invalid, 2 wrong usage or no such path, 70 a fault of this program.
     """
@@ -61,10 +62,12 @@ for _name, _function in {
     "new": new.new,
     "trust": trust.trust,
     "doctor": doctor.doctor,
+    "run": run.run,
     "read-properties": properties.read_properties,
     "to-prompt": to_prompt.to_prompt,
 }.items():
     app.command(_name, cls=QuickCommand)(_function)
+app.add_typer(workspaces.app, name="workspaces")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

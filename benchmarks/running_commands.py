@@ -1,0 +1,145 @@
+"""One small command in a workspace that is there already: what everything around it costs."""
+
+import shlex
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from report import Bar, Target
+from running_bench import PYTHON, command_of, ground, run_of, write_skill
+from running_container import container_engine
+from running_part import NotMeasured, Part, Surroundings, raw_series, series_table
+from running_peers import bare, bubblewrap, trpc_agent
+from sampling import Series, Way, in_turns
+
+from openskills.errors import ExecutorUnavailable
+from openskills.executors.workbench import Workbench
+
+BARE, LOCAL, SANDBOX = "subprocess.run", "OpenSkill, local", "OpenSkill, sandbox"
+CONTAINER, BWRAP, TRPC, DOCKER = "OpenSkill, container", "bwrap alone", "trpc-agent-py, local", "docker exec"
+OURS, PICTURED = (LOCAL, SANDBOX, CONTAINER), (BARE, LOCAL, TRPC, BWRAP, SANDBOX, CONTAINER, DOCKER)
+
+Maker = Callable[[Sequence[str]], Way]
+"""From a command to a way of running it."""
+Opener = Callable[[Path, Path, AsyncExitStack], Awaitable[dict[str, Maker]]]
+"""Opens what some ways need, with a scratch directory and a skill; raises `NotMeasured` when it is not to be had."""
+
+_COMMANDS = {"true": ("true",), "python -c pass": (PYTHON, "-c", "pass")}
+_ABOUT = f"""
+`true` and `python -c pass` in a workspace that has been used before, with a skill of 20 files staged. "{BARE}" is
+`subprocess.run(argv, capture_output=True)`; it is measured anew beside each group, because neighbours in turn also
+share the caches of the processors. Ours is `Workbench.run`, which is what the command line calls: the policy, the
+audit log, the variables, the executor, the result. "Executor only" leaves out what is around the executor; "with
+out/**" also collects what the command wrote, which trpc-agent-py always does. trpc-agent-py 1.2.0 runs `skill_run` of
+a loaded skill with its local executor, which isolates nothing. "{BWRAP}" has new namespaces, the whole file system
+read-only, and no more: no limits, no filter of system calls, no user of its own. In containers, Python is the image's.
+"""
+
+
+async def measure(at: Surroundings) -> Part:
+    """Both commands, in all ways that this machine has."""
+    found: dict[str, list[dict[str, Series]]] = {}
+    async with AsyncExitStack() as stack:
+        groups, missing = await _groups(at.scratch, stack)
+        for title, argv in _COMMANDS.items():
+            at.say(f"running `{title}` in {sum(map(len, groups))} ways")
+            rounds = at.extent.many if title == "true" else max(at.extent.many // 3, 1)
+            ways = [{name: make(argv) for name, make in group.items()} for group in groups]
+            found[title] = [await in_turns(one, rounds) for one in ways]
+    first = {name: one for group in reversed(found["true"]) for name, one in group.items()}
+    return Part(
+        "A small command in a warm workspace",
+        _ABOUT,
+        [target for title, series in found.items() for target in _targets(title, series, missing)],
+        "\n\n".join(_tables(title, series) for title, series in found.items()),
+        [Bar(name, first[name].median, ours=name in OURS) for name in PICTURED if name in first],
+        list(missing.values()),
+        {title: [raw_series(one) for one in series] for title, series in found.items()},
+    )
+
+
+def _tables(title: str, groups: Sequence[Mapping[str, Series]]) -> str:
+    return "\n\n".join([f"**`{title}`**", *(series_table(group, base=BARE) for group in groups)])
+
+
+def _targets(title: str, groups: Sequence[Mapping[str, Series]], missing: Mapping[str, str]) -> list[Target]:
+    medians = {name: (one.median, group[BARE].median) for group in groups for name, one in group.items()}
+    local, beside = medians[LOCAL]
+    sandbox = (medians[SANDBOX][0] - medians[SANDBOX][1]) * 1000 if SANDBOX in medians else None
+    why = missing.get(SANDBOX, "")
+    return [
+        Target(f"`{title}`, local: times of {BARE}", local / beside, 1.5, at_least=False, digits=2),
+        Target(f"`{title}`, sandbox: over {BARE}", sandbox, 8, at_least=False, unit="ms", why=why),
+    ]
+
+
+async def _groups(scratch: Path, stack: AsyncExitStack) -> tuple[list[dict[str, Maker]], dict[str, str]]:
+    """All ways that there are, those beside each other that are compared, and the reasons why others are not."""
+    skill = write_skill(scratch / "skills", 20)
+    missing: dict[str, str] = {}
+    groups: list[dict[str, Maker]] = []
+    openers: list[dict[str, Opener]] = [
+        {LOCAL: _local, TRPC: _peer},
+        {BWRAP: _bubblewrap, SANDBOX: _sandbox},
+        {CONTAINER: _containers},
+    ]
+    for group in openers:
+        makers: dict[str, Maker] = {}
+        for name, opener in group.items():
+            try:
+                makers |= await opener(scratch, skill, stack)
+            except NotMeasured as reason:
+                missing[name] = str(reason)
+        if makers:
+            groups.append({BARE: bare, **makers})
+    return groups, missing
+
+
+async def _local(scratch: Path, skill: Path, stack: AsyncExitStack) -> dict[str, Maker]:
+    return _ours(LOCAL, await _bench("local", scratch, skill, stack))
+
+
+async def _peer(scratch: Path, skill: Path, stack: AsyncExitStack) -> dict[str, Maker]:
+    peer = await stack.enter_async_context(trpc_agent(scratch, skill))
+    return {TRPC: lambda argv: peer.way("warm", shlex.join(argv))}
+
+
+async def _bubblewrap(scratch: Path, skill: Path, stack: AsyncExitStack) -> dict[str, Maker]:
+    del scratch, skill, stack
+    return {BWRAP: bubblewrap()}
+
+
+async def _sandbox(scratch: Path, skill: Path, stack: AsyncExitStack) -> dict[str, Maker]:
+    try:
+        return _ours(SANDBOX, await _bench("sandbox", scratch, skill, stack))
+    except ExecutorUnavailable as error:
+        raise NotMeasured(f"the sandbox: {error.message}") from error
+
+
+async def _containers(scratch: Path, skill: Path, stack: AsyncExitStack) -> dict[str, Maker]:
+    engine = stack.enter_context(container_engine())
+    bench = await _bench("container", scratch, skill, stack, options=engine.options)
+    identity = stack.enter_context(engine.bare_container())
+    return {
+        CONTAINER: lambda argv: run_of(bench, _of_the_image(argv)),
+        DOCKER: lambda argv: bare(engine.docker("exec", identity, *_of_the_image(argv))),
+    }
+
+
+async def _bench(name: str, scratch: Path, skill: Path, stack: AsyncExitStack, **options: Any) -> Workbench:
+    place = await stack.enter_async_context(ground(name, scratch, **options))
+    return await place.bench(skill)
+
+
+def _ours(name: str, bench: Workbench) -> dict[str, Maker]:
+    return {
+        name: partial(run_of, bench),
+        f"{name}, with out/**": partial(run_of, bench, collecting=True),
+        f"{name}, executor only": partial(command_of, bench),
+    }
+
+
+def _of_the_image(argv: Sequence[str]) -> list[str]:
+    return ["python3" if word == PYTHON else word for word in argv]

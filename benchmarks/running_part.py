@@ -1,0 +1,106 @@
+"""One part of the benchmark on running: what was promised, what was measured, and how it reads."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from report import Bar, Target, promises, time_text, write_picture, write_section
+from sampling import Series
+
+
+class NotMeasured(Exception):
+    """Something that this machine lacks; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is measured: `few` times where each takes long, `many` where it does not."""
+
+    few: int = 30
+    many: int = 200
+    held: int = 500
+    old: int = 1000
+    skill_files: tuple[int, ...] = (20, 200, 2000)
+
+
+QUICK = Extent(few=4, many=15, held=50, old=100, skill_files=(20, 200))
+TINY = Extent(few=1, many=2, held=3, old=4, skill_files=(3, 6))
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where a part works: a directory of its own, how much it measures, and whom it tells what it does."""
+
+    scratch: Path
+    extent: Extent
+    say: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What came out. `missing` names what could not be measured, and why; `raw` is for programs."""
+
+    title: str
+    about: str
+    targets: Sequence[Target]
+    table: str
+    bars: Sequence[Bar] = ()
+    missing: Sequence[str] = ()
+    raw: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+def series_table(series: Mapping[str, Series], *, base: str | None = None) -> str:
+    """Medians with their quartiles; with `base`, how each compares with that one."""
+    compared = base is not None and base in series
+    head = ["", "median", "half of the times lie in"] + ([f"against {base}", "over it"] if compared else [])
+    rows = [_row(head), _row(["---", "---:", "---:"] + (["---:", "---:"] if compared else []))]
+    for name, one in series.items():
+        low, high = one.quartiles
+        cells = [name, time_text(one.median), f"{time_text(low)} to {time_text(high)}"]
+        if base is not None and compared:
+            reference = series[base].median
+            cells += [f"{one.median / reference:.2f}x", f"{(one.median - reference) * 1000:+.2f} ms"]
+        rows.append(_row(cells))
+    return "\n".join(rows)
+
+
+def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Any table; the first column is text, the others are numbers."""
+    marks = ["---", *("---:" for _ in head[1:])]
+    return "\n".join(_row(cells) for cells in (head, marks, *rows))
+
+
+def raw_series(series: Mapping[str, Series]) -> dict[str, object]:
+    """The medians and quartiles as numbers."""
+    return {
+        name: {"median": one.median, "quartiles": one.quartiles, "p95": one.at(0.95)} for name, one in series.items()
+    }
+
+
+def shown(part: Part) -> str:
+    """A part as text of the page."""
+    pieces = [f"### {part.title}", part.about.strip(), promises(part.targets) if part.targets else "", part.table]
+    pieces += [f"Not measured: {why.rstrip('.')}." for why in part.missing]
+    return "\n\n".join(piece for piece in pieces if piece)
+
+
+def write_running(docs: Path, machine: str, parts: Sequence[Part]) -> None:
+    """Renew the section and its picture below `docs`."""
+    bars = [bar for part in parts for bar in part.bars]
+    title = "Time to run the command true, result and output included"
+    pieces = [_ABOUT.format(machine=machine).strip()]
+    if bars:
+        write_picture(docs, "running", title, bars)
+        pieces.append(f"![{title}](benchmarks/running.svg)")
+    write_section(docs, "running", "\n\n".join([*pieces, *map(shown, parts)]))
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+_ABOUT = """## Running commands
+
+`benchmarks/running.py --write`, on {machine}. All ways of doing a thing are taken in turns, each round beginning with
+another one; what counts is the median, and the quartiles say how far it can be trusted. A bound that is missed says NO.
+"""

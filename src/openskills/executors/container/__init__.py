@@ -1,0 +1,1 @@
+"""Commands in a container of the session."""

@@ -1,0 +1,182 @@
+"""A Docker-compatible engine: the few requests that we make, and its errors in our words. Blocking.
+
+The `docker` package is imported here only, when an engine is first used.
+"""
+
+import socket
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Protocol, cast
+
+from openskills.errors import ExecutorUnavailable, MissingExtra
+from openskills.executors.container.spec import DEFAULT_PATH, Image
+
+DEFAULT_ADDRESS: Final = "unix:///var/run/docker.sock"
+
+_UNIX = "unix://"
+_PATIENCE = 60
+_MISSING, _CONFLICT, _FAILED = 404, 409, 500
+_LIMITS = {"MemoryLimit": "memory", "PidsLimit": "the number of processes", "CpuCfsQuota": "processor time"}
+
+
+class _Api(Protocol):
+    """What we use of `docker.APIClient`."""
+
+    def info(self) -> Mapping[str, Any]: ...
+    def inspect_image(self, image: str) -> Mapping[str, Any]: ...
+    def create_container_from_config(self, config: Mapping[str, Any]) -> Mapping[str, Any]: ...
+    def start(self, container: str) -> None: ...
+    def inspect_container(self, container: str) -> Mapping[str, Any]: ...
+    def remove_container(self, container: str, *, v: bool, force: bool) -> None: ...
+    def wait(self, container: str, timeout: int, condition: str) -> Mapping[str, Any]: ...
+    def containers(self, *, all: bool, filters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]: ...  # noqa: A002
+    def close(self) -> None: ...
+
+
+class Engine:
+    """A connection to an engine. It may be used from several threads."""
+
+    def __init__(self, address: str | None) -> None:
+        """Connect. Raises `MissingExtra` without the `docker` package, `ExecutorUnavailable` when nobody answers."""
+        self.address = address or DEFAULT_ADDRESS
+        with _translated(f"the container engine at {self.address} does not answer", _start_it(address)):
+            self._api = _connected(self.address)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._api.close()
+
+    def check(self) -> None:
+        """Raises `ExecutorUnavailable` when the engine would not enforce what it is asked to; it only warns itself."""
+        with self._asking("cannot be asked what it can do"):
+            info = self._api.info()
+        lacking = [what for name, what in _LIMITS.items() if not info.get(name)]
+        if lacking:
+            raise ExecutorUnavailable(
+                f"the container engine at {self.address} cannot limit {' and '.join(lacking)}; enable the control "
+                "groups for it, and for an engine without root the delegation of them"
+            )
+
+    def image(self, name: str) -> Image:
+        """An image that the engine has. Raises `ExecutorUnavailable` that says how to get it when it has none."""
+        try:
+            with self._asking(f"cannot look up the image {name!r}"):
+                found = self._api.inspect_image(name)
+        except ExecutorUnavailable as error:
+            if _status(error) != _MISSING:
+                raise
+            raise ExecutorUnavailable(
+                f"the container engine at {self.address} has no image {name!r}, and we never pull one; get it with "
+                f"`docker pull {name}`, or build one that has python3 (3.9 or newer) and bash with `docker build`"
+            ) from None
+        config: Mapping[str, Any] = found.get("Config") or {}
+        paths = [str(line).removeprefix("PATH=") for line in config.get("Env") or () if str(line).startswith("PATH=")]
+        return Image(str(found["Id"]), paths[-1] if paths else DEFAULT_PATH, tuple(config.get("Volumes") or ()))
+
+    def create(self, config: Mapping[str, Any]) -> str:
+        """Make a container; its id."""
+        with self._asking("cannot make a container", "it must share the file system of this machine"):
+            return str(self._api.create_container_from_config(config)["Id"])
+
+    def check_runtime(self, container: str, wanted: str) -> None:
+        """Raises `ExecutorUnavailable` when it has another runtime: some engines ignore which one is wanted."""
+        with self._asking("cannot be asked about a container"):
+            found = self._api.inspect_container(container)["HostConfig"].get("Runtime")
+        if found != wanted:
+            raise ExecutorUnavailable(f"the container engine at {self.address} uses the runtime {found}, not {wanted}")
+
+    def start(self, container: str) -> None:
+        """Start it. Raises `ExecutorUnavailable` when its program does not run."""
+        try:
+            with self._asking("cannot start a container"):
+                self._api.start(container)
+        except ExecutorUnavailable as error:
+            if '"python3"' not in error.message:
+                raise
+            raise ExecutorUnavailable(
+                f"the image of the container has no python3 (it needs 3.9 or newer, and bash): {error.message}"
+            ) from None
+
+    def running(self, container: str) -> bool:
+        """Whether it runs."""
+        try:
+            with self._asking("cannot be asked about a container"):
+                return bool(self._api.inspect_container(container)["State"]["Running"])
+        except ExecutorUnavailable as error:
+            if _status(error) == _MISSING:
+                return False
+            raise
+
+    def remove(self, container: str) -> None:
+        """Kill it and remove it with everything that it wrote; nothing happens when it is gone. Waits for the end."""
+        for last in (False, False, True):
+            try:
+                with self._asking("cannot remove a container"):
+                    return self._api.remove_container(container, v=True, force=True)
+            except ExecutorUnavailable as error:
+                if _status(error) == _MISSING:
+                    return None
+                if _status(error) == _CONFLICT:
+                    # Somebody removes it already: the engine itself, because its first process has ended.
+                    return self._await_removal(container)
+                # Some engines fail when it ends by itself at the same moment, and succeed when they are asked again.
+                if last or _status(error) != _FAILED:
+                    raise
+        return None
+
+    def labelled(self, label: str) -> Sequence[tuple[str, Mapping[str, str]]]:
+        """The ids and labels of all containers that have a label, in whatever state they are."""
+        with self._asking("cannot list its containers"):
+            found = self._api.containers(all=True, filters={"label": [label]})
+        return [(str(one["Id"]), cast("Mapping[str, str]", one.get("Labels") or {})) for one in found]
+
+    def _await_removal(self, container: str) -> None:
+        try:
+            with self._asking("cannot remove a container"):
+                self._api.wait(container, _PATIENCE, "removed")
+        except ExecutorUnavailable as error:
+            if _status(error) != _MISSING:
+                raise
+
+    @contextmanager
+    def _asking(self, what: str, hint: str = "") -> Generator[None]:
+        with _translated(f"the container engine at {self.address} {what}", hint):
+            yield
+
+
+def _connected(address: str) -> _Api:
+    import docker
+
+    if address.startswith(_UNIX):
+        # The package would wrap the reason in three others, and leave the socket to the garbage collector.
+        with socket.socket(socket.AF_UNIX) as attempt:
+            attempt.settimeout(_PATIENCE)
+            attempt.connect(address.removeprefix(_UNIX))
+    return cast("_Api", docker.APIClient(base_url=address, version="auto", timeout=_PATIENCE))
+
+
+@contextmanager
+def _translated(what: str, hint: str) -> Generator[None]:
+    """What the package and the libraries below it raise, as `ExecutorUnavailable` with the `status` of the answer."""
+    try:
+        from docker import errors
+        from requests import RequestException
+    except ImportError:
+        raise MissingExtra("docker", "the container executor") from None
+    try:
+        yield
+    except (errors.DockerException, RequestException, OSError) as error:
+        reason = getattr(error, "explanation", None) or error
+        status = getattr(error, "status_code", None)
+        raise ExecutorUnavailable(f"{what}: {reason}" + (f"; {hint}" if hint else ""), status=status) from None
+
+
+def _status(error: ExecutorUnavailable) -> object:
+    return error.details.get("status")
+
+
+def _start_it(address: str | None) -> str:
+    which = (
+        "this is the default socket" if address is None else "the address is from DOCKER_HOST or the option `engine`"
+    )
+    return f"{which}; start the engine, see that this user may use it (group docker), or set DOCKER_HOST to another"

@@ -1,0 +1,184 @@
+"""What a container is made of: its options, and the one request that makes it. Pure.
+
+The request has everything that keeps a command in; nothing of it can be changed from outside but the options.
+"""
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from openskills.errors import InvalidArgument
+from openskills.executors.layout import SKILLS, VENV
+from openskills.executors.spec import GIB, MIB
+
+ROOT: Final = "/workspace"
+HOME: Final = "/home/user"
+PRIVATE: Final = "/run/openskills"
+DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PROGRAM: Final = "container_keeper.py"
+ETC: Final = ("passwd", "group", "resolv.conf")
+"""Files of the private directory that lie over those of the image."""
+
+WORKSPACE_LABEL: Final = "openskills.workspace"
+HOST_LABEL: Final = "openskills.host"
+
+_TMP = "/tmp"  # noqa: S108 - inside the container
+_SHM = 16 * MIB
+_OPEN_FILES = 4096
+_LEAST_MEMORY = 32 * MIB
+_LEAST_PIDS = 16
+_PERIOD = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerOptions:
+    """What an operator may decide about containers; all limits are of one container, and so of one session.
+
+    `engine` is the address of a Docker-compatible engine on this machine (`unix:///run/docker.sock`); None is the
+    default socket. `image` must have python3 (3.9 or newer) and bash, and is never pulled by us. `tmp_bytes` and
+    `home_bytes` are memory. `runtime` is one that the engine knows and that runs containers on this kernel.
+    """
+
+    image: str = "python:3.13-slim"
+    engine: str | None = None
+    memory_bytes: int = 2 * GIB
+    cpus: float = 1.0
+    pids: int = 512
+    tmp_bytes: int = 64 * MIB
+    home_bytes: int = 32 * MIB
+    runtime: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.image.strip():
+            raise InvalidArgument("image", "is empty; name an image that has python3 and bash")
+        for name, least in (
+            ("memory_bytes", _LEAST_MEMORY),
+            ("pids", _LEAST_PIDS),
+            ("tmp_bytes", 1),
+            ("home_bytes", 1),
+        ):
+            value = getattr(self, name)
+            if value < least:
+                raise InvalidArgument(name, f"{value} is too little; a container needs at least {least:,}")
+        if not self.cpus > 0:
+            raise InvalidArgument("cpus", f"{self.cpus:g} is no part of a processor; use something like 0.5 or 2")
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image that the engine has: its id, where its programs are, and the places it wants to write to."""
+
+    id: str
+    path: str = DEFAULT_PATH
+    volumes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One workspace as a container sees it: paths on this machine, the user of its commands, its staged skills."""
+
+    tree: str
+    private: str
+    uid: int
+    gid: int
+    skills: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+def creation(options: ContainerOptions, image: Image, session: Session) -> dict[str, Any]:
+    """The body of the request that makes the container, in the words of the engine's interface."""
+    return {
+        "Image": image.id,
+        "Entrypoint": ["python3", "-I", "-S", f"{PRIVATE}/{PROGRAM}", PRIVATE],
+        "Cmd": [],
+        "User": f"{session.uid}:{session.gid}",
+        "Hostname": "sandbox",
+        "WorkingDir": "/",
+        "Env": [f"PATH={image.path}"],
+        "Labels": dict(session.labels),
+        "Healthcheck": {"Test": ["NONE"]},
+        "StopSignal": "SIGKILL",
+        "NetworkDisabled": True,
+        "HostConfig": _host_config(options, image, session),
+    }
+
+
+def _host_config(options: ContainerOptions, image: Image, session: Session) -> dict[str, Any]:
+    return {
+        "AutoRemove": True,
+        "Init": False,
+        "Privileged": False,
+        "NetworkMode": "none",
+        "IpcMode": "private",
+        "CgroupnsMode": "private",
+        "ReadonlyRootfs": True,
+        "CapDrop": ["ALL"],
+        "SecurityOpt": ["no-new-privileges"],
+        "Memory": options.memory_bytes,
+        "MemorySwap": options.memory_bytes,
+        "PidsLimit": options.pids,
+        "NanoCpus": round(options.cpus * _PERIOD),
+        "ShmSize": _SHM,
+        # Further ones are set for each command; no engine can raise what it is held to itself.
+        "Ulimits": [_ulimit("core", 0), _ulimit("nofile", _OPEN_FILES)],
+        # What the first process prints would fill the engine's disk.
+        "LogConfig": {"Type": "none", "Config": {}},
+        "Tmpfs": _tmpfs(options),
+        "Mounts": [*_binds(session), *_hidden(image.volumes)],
+        **({"Runtime": options.runtime} if options.runtime else {}),
+    }
+
+
+def _tmpfs(options: ContainerOptions) -> Mapping[str, str]:
+    # There is one user inside, and not every engine can be told whose a directory is.
+    sizes = {_TMP: options.tmp_bytes, HOME: options.home_bytes}
+    return {path: f"rw,exec,nosuid,nodev,size={size},mode=1777" for path, size in sizes.items()}
+
+
+def _binds(session: Session) -> Sequence[Mapping[str, Any]]:
+    skills = f"{session.tree}/{SKILLS}"
+    return [
+        _bind(session.tree, ROOT, read_only=False),
+        # Over the same directory of the mount above, which is the writable one.
+        _bind(skills, f"{ROOT}/{SKILLS}", read_only=True),
+        *(
+            _bind(f"{skills}/{skill}/{VENV}", f"{ROOT}/{SKILLS}/{skill}/{VENV}", read_only=False)
+            for skill in session.skills
+        ),
+        _bind(session.private, PRIVATE, read_only=True),
+        *(_bind(f"{session.private}/{name}", f"/etc/{name}", read_only=True) for name in ETC),
+    ]
+
+
+def _bind(source: str, target: str, *, read_only: bool) -> Mapping[str, Any]:
+    # A mount that the engine is to make fails when the source is missing; the older way, "Binds", would create it.
+    return {
+        "Type": "bind",
+        "Source": source,
+        "Target": target,
+        "ReadOnly": read_only,
+        "BindOptions": {"Propagation": "rprivate"},
+    }
+
+
+def _ulimit(name: str, value: int) -> Mapping[str, Any]:
+    return {"Name": name, "Soft": value, "Hard": value}
+
+
+def _hidden(volumes: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+    # Without these an image's volume would be a directory of the engine's disk, writable and without a limit.
+    ours = (ROOT, HOME, PRIVATE, _TMP)
+    return [
+        {"Type": "tmpfs", "Target": path, "ReadOnly": True, "TmpfsOptions": {"SizeBytes": MIB}}
+        for path in sorted({posixpath.normpath(path) for path in volumes}.difference(ours))
+    ]
+
+
+def etc_files(uid: int, gid: int) -> Mapping[str, str]:
+    """The files that lie over those of the image: the user has a name, and the host's name servers are not shown."""
+    return {
+        "passwd": f"root:x:0:0:root:/root:/bin/sh\nuser:x:{uid}:{gid}:user:{HOME}:/bin/bash\n",
+        "group": f"root:x:0:\nuser:x:{gid}:\n",
+        "resolv.conf": "",
+    }

@@ -1,0 +1,400 @@
+"""A small program that starts commands for one host process, and ends them all when that process is gone.
+
+It runs by itself (`python -I -S keeper.py FD`, also inside a container), so it imports nothing of ours. It has one
+thread: a command that is to die with its parent (PDEATHSIG counts threads, not processes) dies with this program and
+never with some worker of the host. It adopts orphans, so that a command that forks twice is still its child.
+
+Messages are JSON behind their length, in both directions; file descriptors travel beside the length.
+
+    start   id, argv, env, cwd (a path, or the index of a descriptor), umask, user (only root can say who)
+            fds         {number in the command: index of a descriptor}
+            terminal    number of a descriptor of the command that is its controlling terminal
+            ignored     signals that the command begins with as ignored
+            handshake   [ready, go]: numbers of two pipes in the command. It says on the first that it is set up, and
+                        waits on the second; nobody answers when the host has gone
+            hold        answer only when told to
+            contained   the command ends its own descendants (bwrap); otherwise they are ended with it
+    signal  id, number, deep: to the command inside a container of its own, not to what contains it
+    release id: let a command begin that was held
+    limit   limits, [[resource, soft, hard]]: of this program, and so of all commands that it starts from now on
+    fork    with a descriptor: serve that one, too, from a new process
+
+    serving pid            once, at the beginning
+    started id, pid        ready  id       failed  id, errno, what
+    exited  id, status, was_ready, cpu_ms, clean (false: it left processes that would not die)
+
+Commands that are not contained share their orphans; who wants to tell them apart runs one at a time.
+"""
+
+import errno
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # The real ones would double the time that this program takes to start.
+    from collections.abc import Callable, Iterable
+    from typing import Any, NoReturn
+
+    Message = dict[str, Any]
+
+_HEADER = struct.Struct("!I")
+_MAX_FDS = 64
+_MAX_MESSAGE = 64 * 1024 * 1024
+_PR_SET_CHILD_SUBREAPER = 36
+_LEFTOVERS_MAY_TAKE = 1.0
+# Python ignores the first two, this program the others; a command begins without either.
+_USUAL = frozenset(
+    (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
+)
+_IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
+
+
+class _Command:
+    """One started command, and our ends of the pipes of its handshake."""
+
+    def __init__(self, pid: int, contained: bool, held: bool, ready: int, go: int) -> None:
+        self.pid = pid
+        self.contained = contained
+        self.held = held
+        self.ready = ready
+        self.go = go
+        self.was_ready = ready < 0
+
+    def close(self) -> None:
+        _close((self.ready, self.go))
+        self.ready = self.go = -1
+
+
+class Keeper:
+    """Serves one connection. When it ends, so does everything that was started over it."""
+
+    def __init__(self, connection: socket.socket, wakeups: int) -> None:
+        self._connection = connection
+        self._wakeups = wakeups
+        self._commands: dict[int, _Command] = {}
+        self._forks: set[int] = set()
+        self._poll = select.poll()
+        self._poll.register(connection, select.POLLIN)
+        self._poll.register(wakeups, select.POLLIN)
+
+    def greet(self) -> None:
+        """Say who we are."""
+        self._send(event="serving", id=0, pid=os.getpid())
+
+    def serve(self) -> None:
+        """Work until the host has gone."""
+        try:
+            while True:
+                for descriptor, _ in self._poll.poll():
+                    if descriptor == self._wakeups:
+                        os.read(self._wakeups, 4096)
+                    elif descriptor == self._connection.fileno():
+                        self._act(*self._receive())
+                    else:
+                        self._let_go(descriptor)
+                self._reap()
+        except (EOFError, ConnectionError, ValueError):
+            return
+        finally:
+            for command in self._commands.values():
+                _attempt(os.killpg, command.pid, signal.SIGKILL)
+            _end_children(())
+
+    def _receive(self) -> "tuple[Message, list[int]]":
+        header, descriptors, _, _ = socket.recv_fds(self._connection, _HEADER.size, _MAX_FDS)
+        # What arrives over a socket would be inherited by every command.
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        try:
+            (length,) = _HEADER.unpack(header + self._exactly(_HEADER.size - len(header)))
+            return json.loads(self._exactly(min(length, _MAX_MESSAGE))), descriptors
+        except BaseException:
+            _close(descriptors)
+            raise
+
+    def _exactly(self, length: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < length:
+            part = self._connection.recv(length - len(parts))
+            if not part:
+                raise EOFError
+            parts += part
+        return bytes(parts)
+
+    def _send(self, **message: object) -> None:
+        data = json.dumps(message).encode()
+        self._connection.sendall(_HEADER.pack(len(data)) + data)
+
+    def _act(self, message: "Message", descriptors: "list[int]") -> None:
+        try:
+            action = message["op"]
+            if action == "start":
+                self._start(message, descriptors)
+            elif action == "signal":
+                self._pass_on(message)
+            elif action == "release":
+                self._release(message["id"])
+            elif action == "limit":
+                for kind, soft, hard in message["limits"]:
+                    _limit(kind, soft, hard)
+            elif action == "fork":
+                self._fork(descriptors)
+        finally:
+            _close(descriptors)
+
+    def _start(self, message: "Message", descriptors: "list[int]") -> None:
+        identity = message["id"]
+        fds: dict[int, int] = {int(number): descriptors[index] for number, index in message["fds"].items()}
+        theirs = ours = (-1, -1)
+        if message.get("handshake"):
+            (ready, their_ready), (their_go, go) = os.pipe(), os.pipe()
+            theirs, ours = (their_ready, their_go), (ready, go)
+            fds.update(zip(message["handshake"], theirs))  # noqa: B905 - must run on Python 3.9
+        try:
+            pid = _spawn(message, fds, descriptors)
+        except (OSError, ValueError) as error:
+            _close((*theirs, *ours))
+            number = getattr(error, "errno", None) or errno.EINVAL
+            self._send(event="failed", id=identity, errno=number, what=getattr(error, "strerror", None) or str(error))
+            return
+        _close(theirs)
+        command = self._commands[identity] = _Command(
+            pid, message.get("contained", False), message.get("hold", False), *ours
+        )
+        if command.ready >= 0:
+            self._poll.register(command.ready, select.POLLIN)
+        self._send(event="started", id=identity, pid=pid)
+
+    def _let_go(self, descriptor: int) -> None:
+        """Somebody inside says that everything is set up: now, while the host lives, it may begin."""
+        self._poll.unregister(descriptor)
+        for identity, command in self._commands.items():
+            if command.ready == descriptor:
+                command.was_ready = bool(os.read(descriptor, 1))
+                os.close(descriptor)
+                command.ready = -1
+                if command.was_ready:
+                    self._send(event="ready", id=identity)
+                if not command.held:
+                    self._release(identity)
+                return
+
+    def _release(self, identity: int) -> None:
+        command = self._commands.get(identity)
+        if command is not None and command.go >= 0:
+            if command.was_ready:
+                # It may have died in the meantime, and nobody reads the pipe.
+                _attempt(os.write, command.go, b"\n")
+            command.close()
+
+    def _pass_on(self, message: "Message") -> None:
+        command = self._commands.get(message["id"])
+        if command is None:
+            return
+        number = message["number"]
+        if command.contained and message.get("deep"):
+            # Below bwrap is the first process of the namespace, and below that the command.
+            for first in _children(command.pid):
+                for inner in _children(first):
+                    _attempt(os.kill, inner, number)
+        else:
+            _attempt(os.killpg, command.pid, number)
+            _attempt(os.kill, command.pid, number)
+
+    def _fork(self, descriptors: "list[int]") -> None:
+        try:
+            pid = os.fork()
+        except OSError:
+            # The other side sees its connection closed.
+            return
+        if pid:
+            self._forks.add(pid)
+            return
+        # The new process has commands of its own; the old one still has all of these.
+        self._connection.close()
+        for command in self._commands.values():
+            command.close()
+        serve(descriptors[0])
+
+    def _reap(self) -> None:
+        ended: dict[int, tuple[int, int]] = {}
+        while (pid := (found := _waited())[0]) > 0:
+            self._forks.discard(pid)
+            ended[pid] = found[1:]
+        alone = pid < 0
+        for identity, command in list(self._commands.items()) if ended else ():
+            if command.pid in ended:
+                self._ended(identity, command, *ended[command.pid], alone=alone)
+        if alone:
+            return
+        # A child that nobody started is what a killed bwrap had not yet tied to itself, or a killed fork of ours left.
+        if all(command.contained for command in self._commands.values()):
+            _end_children(self._own())
+
+    def _own(self) -> "set[int]":
+        return {*self._forks, *(command.pid for command in self._commands.values())}
+
+    def _ended(self, identity: int, command: _Command, status: int, cpu_ms: int, *, alone: bool) -> None:
+        del self._commands[identity]
+        if command.ready >= 0:
+            self._poll.unregister(command.ready)
+        command.close()
+        clean = True
+        # Who has no child at all has no orphan to look for.
+        if not command.contained and not alone:
+            _attempt(os.killpg, command.pid, signal.SIGKILL)
+            clean = _end_children(self._own())
+        self._send(
+            event="exited",
+            id=identity,
+            status=os.waitstatus_to_exitcode(status),
+            was_ready=command.was_ready,
+            cpu_ms=cpu_ms,
+            clean=clean,
+        )
+
+
+def _spawn(message: "Message", fds: "dict[int, int]", descriptors: "list[int]") -> int:
+    """Start the command without copying this process: posix_spawn is the quickest way there is."""
+    cwd = message["cwd"]
+    if isinstance(cwd, int):
+        os.fchdir(descriptors[cwd])
+    else:
+        os.chdir(cwd)
+    os.umask(message.get("umask", 0o077))
+    argv, env = message["argv"], message["env"]
+    terminal = message.get("terminal")
+    # Numbers may be taken by other descriptors, so all go through numbers that are free.
+    spare = max([*fds.values(), *fds, 2]) + 1
+    actions: list[Any] = [(os.POSIX_SPAWN_DUP2, source, spare + place) for place, source in enumerate(fds.values())]
+    actions += [(os.POSIX_SPAWN_DUP2, spare + place, number) for place, number in enumerate(fds)]
+    actions += [(os.POSIX_SPAWN_CLOSE, spare + place) for place in range(len(fds))]
+    if terminal is not None:
+        # The first terminal that the leader of a new session opens is the one that controls it.
+        actions.append((os.POSIX_SPAWN_OPEN, spare, f"/dev/fd/{terminal}", os.O_RDWR, 0))
+        actions.append((os.POSIX_SPAWN_CLOSE, spare))
+    defaults = _USUAL.difference(message.get("ignored", ()))
+    program = _found(argv[0], env)
+    with _As(message.get("user")):
+        return os.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigdef=defaults, setsigmask=())
+
+
+def _waited() -> "tuple[int, int, int]":
+    """A child that has ended, its status and its time; 0 when none has, -1 when there are no children."""
+    try:
+        pid, status, usage = os.wait4(-1, os.WNOHANG)
+    except ChildProcessError:
+        return -1, 0, 0
+    return pid, status, round((usage.ru_utime + usage.ru_stime) * 1000)
+
+
+class _As:
+    """Root is another user for a moment; what it starts then stays that user. Quicker than a program in between."""
+
+    def __init__(self, user: "int | None") -> None:
+        self._user = user
+
+    def __enter__(self) -> None:
+        if self._user is not None:
+            self._groups = os.getgroups()
+            os.setgroups([])
+            os.setresgid(self._user, self._user, 0)
+            os.setresuid(self._user, self._user, 0)
+
+    def __exit__(self, *_: object) -> None:
+        if self._user is not None:
+            os.setresuid(0, 0, 0)
+            os.setresgid(0, 0, 0)
+            os.setgroups(self._groups)
+
+
+def _found(name: str, env: "dict[str, str]") -> str:
+    if "/" in name:
+        return name
+    for directory in env.get("PATH", os.defpath).split(":"):
+        path = f"{directory}/{name}"
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path
+    raise FileNotFoundError(2, "there is no such program")
+
+
+def _limit(kind: int, soft: int, hard: int) -> None:
+    _, most = resource.getrlimit(kind)
+    if most != resource.RLIM_INFINITY:
+        soft, hard = min(soft, most), min(hard, most)
+    resource.setrlimit(kind, (soft, hard))
+
+
+def _attempt(action: "Callable[..., object]", *arguments: object) -> None:
+    """Do something to a process that may be gone by now; then there is nothing to do."""
+    try:
+        action(*arguments)
+    except (ProcessLookupError, PermissionError, BrokenPipeError, ChildProcessError):
+        return
+
+
+def _children(pid: int) -> "list[int]":
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+def _end_children(spared: "Iterable[int]") -> bool:
+    """Kill and reap every child but `spared`, and the children that these leave to us; false when some remain."""
+    deadline = time.monotonic() + _LEFTOVERS_MAY_TAKE
+    while found := [pid for pid in _children(os.getpid()) if pid not in spared]:
+        for pid in found:
+            _attempt(os.kill, pid, signal.SIGKILL)
+        for pid in found:
+            _attempt(os.waitpid, pid, os.WNOHANG)
+        if time.monotonic() > deadline:
+            return False
+    return True
+
+
+def _close(descriptors: "Iterable[int]") -> None:
+    for descriptor in descriptors:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _notice(number: int, frame: object) -> None:
+    """A child has ended. That the signal came is enough: it woke the loop."""
+    del number, frame
+
+
+def serve(descriptor: int) -> "NoReturn":
+    """Be a keeper for this connection until the other side closes it; then end the process."""
+    if os.getsid(0) != os.getpid():
+        os.setsid()
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _notice)
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        os.set_inheritable(descriptor, False)
+        keeper = Keeper(socket.socket(fileno=descriptor), reading)
+        keeper.greet()
+        keeper.serve()
+    finally:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

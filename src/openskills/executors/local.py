@@ -1,0 +1,70 @@
+"""Commands as plain child processes of this machine, with this user's rights. NOT a sandbox.
+
+What it does: a clean environment, limits for each process, the deadline, and an end for every descendant. What it does
+not do: keep a command from reading, writing or connecting to anything that this user can.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from openskills.executors.directory import Place
+from openskills.executors.processes.keeping import Kept, Launch
+from openskills.executors.processes.pool import KeeperPool
+from openskills.executors.processes.rlimits import rlimits
+from openskills.executors.spec import Command, Isolation
+
+SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+
+class LocalBackend:
+    """Runs commands with nothing between them and the machine."""
+
+    name = "local"
+    isolates = False
+    own_users = False
+
+    def __init__(self, *, python: Path | None = None) -> None:
+        self._pool = KeeperPool()
+        self._python = python or Path(sys.executable)
+
+    async def check(self) -> Isolation:
+        """It works wherever a process can be started."""
+        return Isolation.NONE
+
+    async def attach(self, place: Place) -> "LocalLauncher":
+        """What starts the commands of this workspace."""
+        (place.tree.parent / "home").mkdir(mode=0o700, exist_ok=True)
+        return LocalLauncher(place, self._pool, self._python)
+
+    async def close(self) -> None:
+        """End everything."""
+        await self._pool.close()
+
+
+class LocalLauncher:
+    """Starts the commands of one workspace."""
+
+    visible_pids = True
+
+    def __init__(self, place: Place, pool: KeeperPool, python: Path) -> None:
+        self._tree = place.tree
+        self._pool = pool
+        self.root = str(place.tree)
+        # Beside the workspace: caches and settings of programs are no work of a skill.
+        self.home = str(place.tree.parent / "home")
+        self.path = (str(python.parent), *SYSTEM_PATH)
+
+    async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> Kept:
+        """Start a command with this environment and these descriptors."""
+        launch = Launch(
+            command.argv,
+            env,
+            str(self._tree / command.cwd),
+            dict(enumerate(stdio)),
+            terminal=0 if command.terminal else None,
+        )
+        return await self._pool.start(launch, rlimits(command.limits))
+
+    async def close(self) -> None:
+        """Nothing is held for a workspace."""

@@ -1,0 +1,1 @@
+"""The one way out of a sandbox: a proxy that checks where it leads."""

@@ -1,0 +1,1 @@
+"""Commands that run: started, captured, talked to, ended."""

@@ -1,0 +1,73 @@
+"""Keepers that run one command at a time, so that what a command leaves behind can be told from another's."""
+
+import asyncio
+from collections import defaultdict
+
+from openskills.executors.processes.keeping import Exit, Keeper, Kept, Launch
+from openskills.executors.processes.rlimits import Rlimits
+
+_IDLE = 4
+
+
+class KeeperPool:
+    """Hands each command a keeper of its own, with its limits, and keeps a few for the next ones."""
+
+    def __init__(self) -> None:
+        self._first: Keeper | None = None
+        self._idle: dict[Rlimits, list[Keeper]] = defaultdict(list)
+        self._returning: set[asyncio.Task[None]] = set()
+        self._beginning = asyncio.Lock()
+
+    async def start(self, launch: Launch, limits: Rlimits = ()) -> Kept:
+        """Start a command, held to `limits` with all its descendants, which end with it."""
+        keeper = self._from_idle(limits) or await self._new(limits)
+        try:
+            kept = await keeper.start(launch)
+        except BaseException:
+            await keeper.close()
+            raise
+        task = asyncio.get_running_loop().create_task(self._take_back(keeper, limits, kept))
+        self._returning.add(task)
+        task.add_done_callback(self._returning.discard)
+        return kept
+
+    async def close(self) -> None:
+        """End all of them, with all their commands."""
+        keepers = [keeper for idle in self._idle.values() for keeper in idle]
+        self._idle.clear()
+        if self._first is not None:
+            keepers.append(self._first)
+            self._first = None
+        for keeper in keepers:
+            await keeper.close()
+        for task in list(self._returning):
+            task.cancel()
+
+    def _from_idle(self, limits: Rlimits) -> Keeper | None:
+        idle = self._idle.get(limits)
+        while idle:
+            keeper = idle.pop()
+            if keeper.usable:
+                return keeper
+        return None
+
+    async def _new(self, limits: Rlimits) -> Keeper:
+        # One program, started once, forks the others: that takes a millisecond and not ten.
+        async with self._beginning:
+            if self._first is None or not self._first.usable:
+                if self._first is not None:
+                    await self._first.close()
+                self._first = await Keeper.begin()
+        keeper = await self._first.fork()
+        keeper.limit(limits)
+        return keeper
+
+    async def _take_back(self, keeper: Keeper, limits: Rlimits, kept: Kept) -> None:
+        end: Exit | None = None
+        try:
+            end = await kept.exited()
+        finally:
+            if end is not None and end.clean and keeper.usable and len(self._idle[limits]) < _IDLE:
+                self._idle[limits].append(keeper)
+            else:
+                await keeper.close()

@@ -1,0 +1,1 @@
+"""Who has which workspace, what was run, and what may be held."""

@@ -1,0 +1,90 @@
+"""At most once: a request that comes again gets the answer of the first time, and nothing is run."""
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, replace
+from typing import Any, cast
+
+from openskills.artifacts.threads import to_the_end
+from openskills.errors import ExecutorUnavailable, InvalidArgument, SkillError
+from openskills.executors.records.journal import Earlier, Journal, State
+from openskills.executors.requests import RunRequest, RunResult, interrupted
+from openskills.executors.spec import Isolation
+from openskills.executors.stored import result_from, stored
+
+_INTERRUPTED = "the host ended while it ran; what it did until then is done, and it is not run again"
+
+
+class Replay:
+    """The requests of one session, in a journal that survives this process."""
+
+    def __init__(self, journal: Journal, isolation: Isolation) -> None:
+        self._journal = journal
+        self._isolation = isolation
+        self._running: dict[str, tuple[str, asyncio.Task[RunResult]]] = {}
+
+    async def once(self, request: RunRequest, run: Callable[[], Awaitable[RunResult]]) -> RunResult:
+        """Run a request unless it began before; then wait for the one that runs, or give the answer that it got.
+
+        When this returns the answer is durable. One that was running when the host died is `interrupted`. Raises
+        `InvalidArgument` when its id was used for another request.
+        """
+        id_, wanted = str(request.request_id), fingerprint(request)
+        running = self._running.get(id_)
+        if running is not None:
+            return await self._same(id_, wanted, *running)
+        task = asyncio.ensure_future(self._first(id_, wanted, run))
+        self._running[id_] = (wanted, task)
+        try:
+            return await task
+        finally:
+            del self._running[id_]
+
+    def close(self) -> None:
+        """Let another process have the journal."""
+        self._journal.close()
+
+    async def _same(self, id_: str, wanted: str, known: str, running: asyncio.Task[RunResult]) -> RunResult:
+        if wanted != known:
+            raise InvalidArgument("request_id", f"{id_!r} is the id of another request, which is running")
+        await asyncio.wait([running])
+        if running.cancelled():
+            raise ExecutorUnavailable(f"the request {id_} was cancelled while it ran; use a new request id")
+        return replace(running.result(), replayed=True)
+
+    async def _first(self, id_: str, wanted: str, run: Callable[[], Awaitable[RunResult]]) -> RunResult:
+        begun = await to_the_end(lambda: self._journal.begin(id_, wanted, durable=True))
+        if isinstance(begun, Earlier):
+            return self._answer(begun, id_)
+        try:
+            result = await run()
+        except SkillError as error:
+            await self._finish(id_, {"error": error.reason, "message": error.message})
+            raise
+        except asyncio.CancelledError:
+            await self._finish(id_, {"error": "CANCELLED", "message": "it was cancelled while it ran"})
+            raise
+        await self._finish(id_, stored(result))
+        return result
+
+    async def _finish(self, id_: str, record: Mapping[str, object]) -> None:
+        await to_the_end(lambda: self._journal.finish(id_, record, durable=True))
+
+    def _answer(self, earlier: Earlier, id_: str) -> RunResult:
+        if earlier.state is State.INTERRUPTED:
+            return interrupted(self._isolation, id_, _INTERRUPTED)
+        if earlier.state is State.RUNNING:
+            raise ExecutorUnavailable(f"the request {id_} is running at this moment; ask again")
+        record = earlier.record
+        if "error" in record:
+            raise ExecutorUnavailable(f"the request {id_} failed before: {record['message']}; use a new request id")
+        return replace(result_from(cast("Mapping[str, Any]", record)), replayed=True)
+
+
+def fingerprint(request: RunRequest) -> str:
+    """What makes two requests the same: everything but their id."""
+    fields = {name: repr(value) for name, value in asdict(replace(request, request_id=None)).items()}
+    whole = repr((fields, hashlib.sha256(request.stdin).hexdigest()))
+    return base64.b64encode(hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()).decode()

@@ -1,0 +1,1 @@
+"""Which commands may run, with which variables."""

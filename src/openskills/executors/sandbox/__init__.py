@@ -1,0 +1,1 @@
+"""Commands in a sandbox made by bubblewrap, or under Landlock."""

@@ -1,0 +1,340 @@
+"""Commands in a sandbox of their own, made by bubblewrap: see `bubblewrap.py` for what they see and `seccomp.py` for
+what they may ask of the kernel.
+
+Each command gets a new one; what they share is the workspace. When it cannot be had, nothing is run.
+"""
+
+import asyncio
+import os
+import platform
+import resource
+import signal
+import sys
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+
+from openskills.child import begin
+from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.executors.directory import Place
+from openskills.executors.layout import SKILLS, VENV
+from openskills.executors.network.connected import connect
+from openskills.executors.network.netns import PORT
+from openskills.executors.network.proxy import FilteringProxy
+from openskills.executors.processes.keeping import PROGRAM, Keeper, Kept, Launch
+from openskills.executors.processes.leftovers import end_leftovers, new_marker, of_the_dead
+from openskills.executors.sandbox.bubblewrap import (
+    FILTER,
+    FIRST_FILE,
+    GO,
+    HOME,
+    OPTIONS,
+    READY,
+    ROOT,
+    SKILLS_TREE,
+    TREE,
+    USER,
+    VENV_TREE,
+    Held,
+    command_line,
+    command_options,
+    encoded,
+    system_options,
+)
+from openskills.executors.sandbox.reach import let_pass, reaching
+from openskills.executors.sandbox.remedies import advice
+from openskills.executors.sandbox.seccomp import program
+from openskills.executors.sandbox.selftest import Expected, check_isolation, trial_place, writable
+from openskills.executors.sandbox.visible import SYSTEM_PATH, visible_system
+from openskills.executors.spec import Command, Isolation, Limits
+
+INSTALL = "install it (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap)"
+
+EXPECTED: Expected = {
+    "uid": (str(USER),),
+    "capabilities": ("none",),
+    "new privileges": ("1",),
+    "system call filter": ("2",),
+    "strange variables": ("",),
+    "open descriptors": ("",),
+    "readable secrets": ("",),
+    "kernel settings": ("closed",),
+    "loopback of the host": ("ECONNREFUSED",),
+    "unix sockets": ("EPERM",),
+    "sockets of the hypervisor": ("EPERM",),
+    "user namespaces": ("EPERM",),
+    "writable places": (writable(ROOT),),
+    "places to keep closed": ("",),
+    "processes": ("few",),
+    "shared memory": ("small",),
+}
+"""What the probes of the self-test find in a sandbox that is one."""
+
+_KEYS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
+_DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OURS_INSIDE = 1
+"""The first process of a sandbox, which counts, too."""
+
+
+class SandboxBackend:
+    """Runs every command in a new sandbox. It belongs to the event loop that uses it first.
+
+    `read_only` are directories of this machine that commands may see, besides the system and this interpreter;
+    `path` says where in them programs lie. `bwrap` and `rules` (the system call filter) are for those who have better
+    ones: both must stand the self-test.
+    """
+
+    name = "sandbox"
+    isolates = True
+    own_users = True
+
+    def __init__(
+        self,
+        *,
+        search_path: str = os.defpath,
+        read_only: Sequence[Path] = (),
+        path: Sequence[str] = (),
+        bwrap: Path | None = None,
+        rules: bytes | None = None,
+    ) -> None:
+        self._search_path = search_path
+        self._bwrap = bwrap
+        self._rules = rules
+        self._read_only = (Path(sys.base_prefix), *read_only)
+        self._keepers: dict[Path | None, Marked] = {}
+        self._beginning = asyncio.Lock()
+        self._checking = asyncio.Lock()
+        self._stand: _Stand | None = None
+        self._passed = False
+        self.path = (*path, f"{sys.base_prefix}/bin", *SYSTEM_PATH)
+
+    async def check(self) -> Isolation:
+        """Run the self-test unless it has passed already; raises `ExecutorUnavailable` with what failed and the fix."""
+        async with self._checking:
+            if not self._passed:
+                with trial_place() as place:
+                    await self._try(place)
+                self._passed = True
+        return Isolation.BUBBLEWRAP
+
+    async def attach(self, place: Place) -> "SandboxLauncher":
+        """What starts the commands of this workspace."""
+        stand = self._stand = self._stand or self._prepared()
+        if os.geteuid() == 0:
+            if not place.uid:
+                raise ExecutorUnavailable("a sandbox is never entered as root; give the workspace a user of its own")
+            let_pass(place.tree, place.uid)
+        return SandboxLauncher(self, stand, place)
+
+    async def keeper(self, place: Place) -> "Marked":
+        """The process that starts commands for this workspace; a new one when somebody ended the last."""
+        # Only root starts them as other users, who may not get to the workspaces.
+        workspaces = place.tree.parents[1] if os.geteuid() == 0 else None
+        async with self._beginning:
+            found = self._keepers.get(workspaces)
+            if found is None or not found.keeper.usable:
+                await self._clean_up_after(found)
+                found = self._keepers[workspaces] = Marked(self._begun(workspaces), new_marker())
+            return found
+
+    async def close(self) -> None:
+        """End everything."""
+        keepers = list(self._keepers.values())
+        self._keepers.clear()
+        for found in keepers:
+            await found.keeper.close()
+
+    async def _try(self, place: Place) -> None:
+        launcher = await self.attach(place)
+        try:
+            await check_isolation(launcher, place, EXPECTED, advice, "bubblewrap")
+        finally:
+            await launcher.close()
+            found = self._keepers.pop(place.tree.parents[1], None)
+            if found is not None:
+                await found.keeper.close()
+
+    async def _clean_up_after(self, found: "Marked | None") -> None:
+        if found is not None:
+            await found.keeper.close()
+        gone = found.marker if found else None
+        await asyncio.to_thread(end_leftovers, lambda marker: marker == gone or of_the_dead(marker))
+
+    def _begun(self, workspaces: Path | None) -> Keeper:
+        argv = [sys.executable, "-I", "-S", str(PROGRAM)]
+        if workspaces is not None:
+            ours = [workspaces, PROGRAM.parent, Path(sys.prefix), *([self._bwrap.parent] if self._bwrap else [])]
+            argv = reaching([*ours, *self._read_only], argv)
+        helper = begin(argv, {})
+        return Keeper(helper.connection, helper)
+
+    def _prepared(self) -> "_Stand":
+        if sys.platform != "linux":
+            raise ExecutorUnavailable("bubblewrap needs Linux; use the executor `container`, or allow `local`")
+        bwrap = str(self._bwrap) if self._bwrap else self._found("bwrap", f"bubblewrap is missing; {INSTALL}")
+        setpriv = self._found("setpriv", "setpriv is missing; install util-linux")
+        rules = program(platform.machine()) if self._rules is None else self._rules
+        return _Stand(bwrap, setpriv, rules, self._read_only)
+
+    def _found(self, name: str, missing: str) -> str:
+        # What lies in the current directory is not the system's.
+        places = [place for place in self._search_path.split(":") if os.path.isabs(place)]
+        found = which(name, path=":".join([*places, *SYSTEM_PATH]))
+        if found is None:
+            raise ExecutorUnavailable(missing)
+        return os.path.abspath(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A keeper, and what marks the processes that it starts."""
+
+    keeper: Keeper
+    marker: str
+
+
+class _Stand:
+    """What is the same for all commands of a backend."""
+
+    def __init__(self, bwrap: str, setpriv: str, rules: bytes, read_only: Sequence[Path]) -> None:
+        system = visible_system(read_only)
+        self.bwrap = bwrap
+        self.setpriv = setpriv
+        self.options = encoded(system_options(system))
+        self._files: list[tuple[int, str | bytes]] = [(FILTER, rules)]
+        self._files += [(number, source) for number, (_, source) in enumerate(system.files, FIRST_FILE)]
+
+    def opened(self, descriptors: ExitStack) -> Iterator[tuple[int, int]]:
+        """Each file that is given to `bwrap`, from its beginning."""
+        for number, source in self._files:
+            yield number, _held(descriptors, _memory(source) if isinstance(source, bytes) else _reading(source))
+
+
+class SandboxLauncher:
+    """Starts the commands of one workspace."""
+
+    root = ROOT
+    home = HOME
+    visible_pids = True
+
+    def __init__(self, backend: SandboxBackend, stand: _Stand, place: Place) -> None:
+        self._backend = backend
+        self._stand = stand
+        self._place = place
+        self._uid = place.uid if os.geteuid() == 0 else None
+        # Opened once: whatever the path leads to later, this is the directory that commands get.
+        self._tree = os.open(place.tree, _DIRECTORY)
+        self._closing: set[asyncio.Task[None]] = set()
+        self.path = backend.path
+
+    async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> Kept:
+        """Start a command with this environment and these descriptors."""
+        proxy = FilteringProxy(command.network) if command.network else None
+        if proxy is not None:
+            env = {**env, **proxy.environment(PORT)}
+        terminal = command.terminal is not None
+        found = await self._backend.keeper(self._place)
+        argv = command_line(
+            bwrap=self._stand.bwrap,
+            setpriv=self._stand.setpriv,
+            # A terminal is opened before the command begins, which only root may do.
+            uid=self._uid if terminal else None,
+            marker=found.marker,
+            held=held(command.limits),
+            argv=command.argv,
+            terminal=terminal,
+        )
+        with self._descriptors(command, env) as descriptors:
+            launch = Launch(
+                argv,
+                {},
+                "/",
+                {**dict(enumerate(stdio)), **descriptors},
+                terminal=0 if terminal else None,
+                # Keys are for the command: what contains it must not die of Ctrl-C.
+                ignored=_KEYS if terminal else (),
+                handshake=(READY, GO),
+                hold=proxy is not None,
+                contained=True,
+                user=None if terminal else self._uid,
+            )
+            try:
+                kept = await found.keeper.start(launch)
+            except InvalidArgument as error:
+                # What cannot be started is bwrap; the command comes later.
+                raise ExecutorUnavailable(f"{self._stand.bwrap}: {error.message}; nothing is run") from error
+        if proxy is not None:
+            task = await connect(kept, proxy, self._uid)
+            # A task that nobody refers to may be collected while it runs.
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+        return kept
+
+    async def close(self) -> None:
+        """Give back the workspace's descriptor, and see the proxies end."""
+        if self._closing:
+            await asyncio.wait(self._closing)
+        if self._tree >= 0:
+            os.close(self._tree)
+            self._tree = -1
+
+    @contextmanager
+    def _descriptors(self, command: Command, env: Mapping[str, str]) -> Generator[dict[int, int]]:
+        with ExitStack() as held_open:
+            found = {TREE: self._tree, SKILLS_TREE: _held(held_open, _directory(SKILLS, self._tree))}
+            venv_of = command.skill
+            if venv_of is not None:
+                skill = _held(held_open, _directory(venv_of, found[SKILLS_TREE]))
+                found[VENV_TREE] = _held(held_open, _directory(VENV, skill))
+            options = command_options(env=env, cwd=command.cwd, venv_of=venv_of, terminal=command.terminal is not None)
+            # Through a file in memory: what stands on a command line can be read by every user of the machine.
+            found[OPTIONS] = _held(held_open, _memory(self._stand.options + encoded(options)))
+            found.update(self._stand.opened(held_open))
+            yield found
+
+
+def held(limits: Limits) -> Held:
+    """The limits that are set inside, none above what this process is held to itself."""
+    return Held(
+        processes=_at_most(resource.RLIMIT_NPROC, limits.processes, 1, _OURS_INSIDE),
+        open_files=_at_most(resource.RLIMIT_NOFILE, limits.open_files),
+        file_kib=_at_most(resource.RLIMIT_FSIZE, limits.file_bytes, 1024),
+        memory_kib=_at_most(resource.RLIMIT_DATA, limits.memory_bytes, 1024),
+        cpu_seconds=_at_most(resource.RLIMIT_CPU, limits.cpu_seconds),
+    )
+
+
+def _at_most(kind: int, wanted: int | None, unit: int = 1, more: int = 0) -> int | None:
+    if wanted is None:
+        return None
+    _, most = resource.getrlimit(kind)
+    value = wanted + more
+    return (value if most == resource.RLIM_INFINITY else min(value, most)) // unit
+
+
+def _directory(name: str, parent: int) -> int:
+    return os.open(name, _DIRECTORY, dir_fd=parent)
+
+
+def _reading(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _memory(data: bytes) -> int:
+    descriptor = os.memfd_create("openskills", os.MFD_CLOEXEC)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _held(descriptors: ExitStack, descriptor: int) -> int:
+    descriptors.callback(os.close, descriptor)
+    return descriptor

@@ -1,0 +1,143 @@
+"""The profile of the sandbox, as arguments of `bwrap`. Pure.
+
+What a command sees is an allow-list: parts of the system, read-only; its workspace; small file systems in memory that
+end with it. It has no capability, no other user, no network but its own loopback, and sees no process but its own.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from openskills.errors import InvalidArgument
+from openskills.executors.layout import SKILLS, VENV
+from openskills.executors.processes.leftovers import VARIABLE
+from openskills.executors.spec import MIB
+
+ROOT = "/workspace"
+HOME = "/home/u"
+USER = 1000
+
+READY, GO, OPTIONS, FILTER, TREE, SKILLS_TREE, VENV_TREE, FIRST_FILE = range(3, 11)
+"""Numbers of the descriptors that `bwrap` is started with."""
+
+_SHM, _TMP, _HOME = 64 * MIB, 256 * MIB, 64 * MIB
+_SIGNALS = "INT,QUIT,TSTP"
+# Only then does the first process of the sandbox die with the one outside: bwrap sets the filter right after that.
+_WAIT_FOR_THE_FIRST = (
+    "until read -rd '' status < /proc/1/status; [[ $status == *$'Seccomp:\\t2'* ]]; do :; done && unset status"
+)
+# A descriptor of a directory outside would be a way out, whoever forgot it.
+_CLOSE_THE_REST = f"for fd in /proc/self/fd/*; do fd=${{fd##*/}}; (( fd <= {GO} )) || exec {{fd}}>&-; done"
+_ULIMITS = {"processes": "-u", "open_files": "-n", "file_kib": "-f", "memory_kib": "-d", "cpu_seconds": "-t"}
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """What of this machine is shown: directories and files as they are, links, and files with a content of our own.
+
+    A source of `files` is a path of the machine, or the content. `hidden` are files of `/proc` that tell about others.
+    """
+
+    binds: tuple[str, ...]
+    links: tuple[tuple[str, str], ...]
+    files: tuple[tuple[str, str | bytes], ...]
+    hidden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The limits that are set inside, so that they count for one sandbox and not for its user; None is no limit."""
+
+    processes: int | None = None
+    open_files: int | None = None
+    file_kib: int | None = None
+    memory_kib: int | None = None
+    cpu_seconds: int | None = None
+
+
+def system_options(system: System) -> list[str]:
+    """The part of the options that is the same for every command."""
+    options = [
+        *("--unshare-all", "--unshare-user", "--disable-userns", "--uid", str(USER), "--gid", str(USER)),
+        *("--die-with-parent", "--cap-drop", "ALL", "--hostname", "sandbox", "--clearenv"),
+    ]
+    for path in system.binds:
+        options += ["--ro-bind", path, path]
+    for target, path in system.links:
+        options += ["--symlink", target, path]
+    for number, (path, _) in enumerate(system.files, FIRST_FILE):
+        options += ["--perms", "0444", "--file", str(number), path]
+    return [
+        *options,
+        # The kernel asks who writes to a setting, not with which capabilities: root outside would be root inside.
+        *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
+        *(word for path in system.hidden for word in ("--ro-bind", "/dev/null", path)),
+        *("--dev", "/dev", "--size", str(_SHM), "--perms", "1777", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
+        *("--size", str(_TMP), "--perms", "1777", "--tmpfs", "/tmp", "--size", str(_HOME), "--tmpfs", HOME),  # noqa: S108
+    ]
+
+
+def command_options(*, env: Mapping[str, str], cwd: str, venv_of: str | None, terminal: bool) -> list[str]:
+    """The part of the options that belongs to one command; `venv_of` names the skill whose `.venv` it may write to."""
+    options = ["--bind-fd", str(TREE), ROOT, "--ro-bind-fd", str(SKILLS_TREE), f"{ROOT}/{SKILLS}"]
+    if venv_of is not None:
+        options += ["--bind-fd", str(VENV_TREE), f"{ROOT}/{SKILLS}/{venv_of}/{VENV}"]
+    options += ["--remount-ro", "/", "--chdir", os.path.normpath(f"{ROOT}/{cwd}"), "--seccomp", str(FILTER)]
+    if not terminal:
+        # On a terminal this would take away job control. There the filter is what keeps it from typing for the user.
+        options.append("--new-session")
+    for name, value in env.items():
+        options += ["--setenv", name, value]
+    return options
+
+
+def encoded(options: Sequence[str]) -> bytes:
+    """Options as `bwrap --args` reads them; raises `InvalidArgument` for what would become two."""
+    return b"".join(word + b"\0" for word in words(options))
+
+
+def words(texts: Sequence[str]) -> list[bytes]:
+    """Texts as the kernel takes them; raises `InvalidArgument` for what it cannot take."""
+    try:
+        found = [os.fsencode(text) for text in texts]
+    except UnicodeEncodeError:
+        raise InvalidArgument("command", "contains half a character (a lone surrogate)") from None
+    if any(b"\0" in word for word in found):
+        raise InvalidArgument("command", "contains a NUL byte")
+    return found
+
+
+def command_line(
+    *, bwrap: str, setpriv: str, uid: int | None, marker: str, held: Held, argv: Sequence[str], terminal: bool
+) -> list[str]:
+    """What is started. Nothing secret is in it: every user of the machine can read it.
+
+    `uid` is the user to become first, for a host that is root.
+    """
+    words(argv)
+    # No --pdeathsig here: bwrap binds itself to the keeper when it has something to contain. Killed before that, it
+    # would leave a child that waits for it for ever; alive, it gets to the point where nobody gives the word, and ends.
+    user = ("--reuid", str(uid), "--regid", str(uid), "--clear-groups", "--")
+    return [
+        *(() if uid is None else (setpriv, *user)),
+        *(bwrap, "--args", str(OPTIONS), "--setenv", VARIABLE, marker, "--"),
+        # Without -p it would source what BASH_ENV names before any limit is set.
+        *("/bin/bash", "--norc", "--noprofile", "-pc", _beginning(held), "bash"),
+        *(_on_terminal(argv) if terminal else argv),
+    ]
+
+
+def _beginning(held: Held) -> str:
+    """The first thing inside: set the limits, say so, wait for the word, become the command."""
+    limits = "".join(f" {_ULIMITS[name]} {getattr(held, name)}" for name in _ULIMITS if getattr(held, name) is not None)
+    return (
+        f"ulimit -c 0{limits} && {_CLOSE_THE_REST} && {_WAIT_FOR_THE_FIRST} && "
+        f'echo >&{READY} && exec {READY}>&- && read -r _ <&{GO} || exit 125; exec {GO}<&-; exec -- "$@"'
+    )
+
+
+def _on_terminal(argv: Sequence[str]) -> list[str]:
+    # bwrap ignores the keys of the terminal, and what it starts would, too.
+    reset = ["/usr/bin/env", f"--default-signal={_SIGNALS}", "--"]
+    # A program whose name has a "=" in it is a variable to env.
+    return [*reset, *(("/bin/bash", "-pc", 'exec -- "$@"', "bash") if "=" in argv[0] else ()), *argv]

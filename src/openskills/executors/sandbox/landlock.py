@@ -1,0 +1,171 @@
+"""Commands held back by Landlock, a system call filter and limits, for machines where bubblewrap cannot be had.
+
+Weaker than the sandbox, and never chosen by itself. A command sees real paths and the names of other processes, and it
+shares the kernel's tables with everybody. It reads the system and its workspace, writes to `work/ runs/ out/` and to
+its skill's `.venv/`, and has no socket at all; there is no `/tmp` and no `/dev/shm` for it. What Landlock does not
+know: a host that is not root lets it change modes and times of that user's own files. A root host gives it a user.
+"""
+
+import base64
+import json
+import os
+import platform
+import resource
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from openskills.errors import ExecutorUnavailable
+from openskills.executors.directory import Place
+from openskills.executors.layout import OUT, RUNS, SKILLS, VENV, WORK
+from openskills.executors.processes.keeping import Kept, Launch
+from openskills.executors.processes.pool import KeeperPool
+from openskills.executors.processes.rlimits import rlimits
+from openskills.executors.sandbox.bubblewrap import words
+from openskills.executors.sandbox.reach import let_pass, reaching
+from openskills.executors.sandbox.seccomp import program
+from openskills.executors.sandbox.selftest import Expected, check_isolation, trial_place, writable
+from openskills.executors.sandbox.visible import SYSTEM_PATH, visible_system
+from openskills.executors.spec import Command, Isolation
+
+PROGRAM = Path(__file__).parents[1] / "inside" / "landlock_enter.py"
+ADVICE = (
+    "Landlock is in Linux 6.2 and newer, when `lsm=` at boot names it; signals are held back from 6.12 on. "
+    "Use the executor `sandbox` or `container`."
+)
+_READABLE = ("/proc", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts", "/etc/localtime")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+_READY, _GO = 3, 4
+_TMP = "tmp"
+
+
+class LandlockBackend:
+    """Runs commands that have given up almost everything. `read_only` and `path` are as for the sandbox."""
+
+    name = "landlock"
+    # Modes of a file are not among what Landlock guards, and a hard link has the modes of the original.
+    isolates = False
+    own_users = True
+
+    def __init__(self, *, read_only: Sequence[Path] = (), path: Sequence[str] = (), rules: bytes | None = None) -> None:
+        self._pool = KeeperPool()
+        self._read_only = (Path(sys.base_prefix), *read_only)
+        self._rules = rules
+        self._passed = False
+        self.path = (*path, f"{sys.base_prefix}/bin", *SYSTEM_PATH)
+
+    async def check(self) -> Isolation:
+        """Run the self-test unless it has passed already; raises `ExecutorUnavailable` with what failed and the fix."""
+        if not self._passed:
+            with trial_place() as place:
+                launcher = await self.attach(place)
+                expected = expected_of(launcher.root, place.uid)
+                await check_isolation(launcher, place, expected, lambda _: ADVICE, "Landlock")
+            self._passed = True
+        return Isolation.LANDLOCK
+
+    async def attach(self, place: Place) -> "LandlockLauncher":
+        """What starts the commands of this workspace."""
+        if sys.platform != "linux":
+            raise ExecutorUnavailable(f"Landlock needs Linux. {ADVICE}")
+        if os.geteuid() == 0:
+            if not place.uid:
+                raise ExecutorUnavailable("nothing is run as root; give the workspace a user of its own")
+            let_pass(place.tree, place.uid)
+        rules = program(platform.machine(), namespaces=False) if self._rules is None else self._rules
+        return LandlockLauncher(place, self._pool, self._read_only, self.path, rules)
+
+    async def close(self) -> None:
+        """End everything."""
+        await self._pool.close()
+
+
+class LandlockLauncher:
+    """Starts the commands of one workspace."""
+
+    visible_pids = True
+
+    def __init__(
+        self, place: Place, pool: KeeperPool, read_only: Sequence[Path], path: Sequence[str], rules: bytes
+    ) -> None:
+        system = visible_system(read_only)
+        self._tree = Path(os.path.realpath(place.tree))
+        self._uid = place.uid if os.geteuid() == 0 else None
+        self._pool = pool
+        self._rules = base64.b64encode(rules).decode("ascii")
+        self._read_only = read_only
+        files = (source for _, source in system.files if isinstance(source, str))
+        self._readable = [*system.binds, *files, *_READABLE, str(self._tree)]
+        self.root = str(self._tree)
+        self.home = f"{self.root}/{WORK}"
+        self.path = path
+
+    async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> Kept:
+        """Start a command with this environment and these descriptors."""
+        if command.network:
+            raise ExecutorUnavailable("there is no network under Landlock; use the executor `sandbox` or `container`")
+        words(command.argv)
+        argv = [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(self._about(command)), *command.argv]
+        if self._uid is not None:
+            needed = [self._tree, PROGRAM.parent, Path(sys.prefix), *self._read_only]
+            argv = reaching(needed, argv)
+        launch = Launch(
+            argv,
+            {**env, "TMPDIR": self._temporary(command)},
+            "/",
+            dict(enumerate(stdio)),
+            terminal=0 if command.terminal else None,
+            handshake=(_READY, _GO),
+        )
+        return await self._pool.start(launch)
+
+    async def close(self) -> None:
+        """Nothing is held for a workspace."""
+
+    def _about(self, command: Command) -> dict[str, object]:
+        places = [f"{self.root}/{name}" for name in (WORK, RUNS, OUT)]
+        if command.skill is not None:
+            places.append(f"{self.root}/{SKILLS}/{command.skill}/{VENV}")
+        limits = [*rlimits(command.limits)]
+        if self._uid is not None and command.limits.processes is not None:
+            # Counted for the user: only a user that nobody else is can be held to it.
+            limits.append((resource.RLIMIT_NPROC, command.limits.processes, command.limits.processes))
+        return {
+            "uid": self._uid,
+            "limits": limits,
+            "read": self._readable,
+            "write": places,
+            "devices": _DEVICES,
+            "filter": self._rules,
+            "cwd": os.path.normpath(f"{self.root}/{command.cwd}"),
+            "handshake": (_READY, _GO),
+        }
+
+    def _temporary(self, command: Command) -> str:
+        path = self._tree / command.run_dir / _TMP
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._uid is not None:
+            os.chown(path, self._uid, self._uid, follow_symlinks=False)
+        return str(path)
+
+
+def expected_of(root: str, uid: int | None) -> Expected:
+    """What the probes of the self-test find under Landlock."""
+    return {
+        "uid": (str(os.getuid() if uid is None else uid),),
+        "capabilities": ("none",),
+        "new privileges": ("1",),
+        "system call filter": ("2",),
+        "strange variables": ("",),
+        "open descriptors": ("",),
+        "readable secrets": ("",),
+        "kernel settings": ("closed",),
+        "signals to the host": ("EPERM",),
+        "loopback of the host": ("EPERM",),
+        "datagrams": ("EPERM",),
+        "unix sockets": ("EPERM",),
+        "sockets of the hypervisor": ("EPERM",),
+        "user namespaces": ("EPERM",),
+        "writable places": (writable(root),),
+        "places to keep closed": ("",),
+    }

@@ -1,0 +1,1 @@
+"""What goes into a workspace and what comes out of it."""

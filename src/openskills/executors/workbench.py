@@ -1,0 +1,317 @@
+"""One session's workspace with everything around it that a skill's command needs.
+
+A command passes, in this order: the policy, the checks of its variables, the approval hook, the journal (at most once),
+the audit log, staging, the executor, collecting, the artifact store, the journal again.
+"""
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from openskills.artifacts.store import Artifact, ArtifactStore, Scope
+from openskills.artifacts.threads import to_the_end
+from openskills.errors import InvalidArgument, SkillError
+from openskills.executors.layout import RUNS, working_directory
+from openskills.executors.protocol import Executor, Process, Workspace
+from openskills.executors.records import audit
+from openskills.executors.records.audit import AuditLog, Who
+from openskills.executors.records.journal import Journal
+from openskills.executors.replay import Replay
+from openskills.executors.requests import RunRequest, RunResult
+from openskills.executors.rules.approval import ApprovalRequest, Approve, approved
+from openskills.executors.rules.editor import editor
+from openskills.executors.rules.environment import checked_env, resolve_secrets
+from openskills.executors.rules.policy import CommandPolicy, Surroundings
+from openskills.executors.rules.resolving import resolved
+from openskills.executors.spec import Command, Ended, Ending, Snapshot
+from openskills.executors.staging.collecting import Collected, collect, keep
+from openskills.executors.staging.input_staging import Pins, StagedInput, stage_inputs
+from openskills.executors.staging.installing import SetUpResult
+from openskills.executors.staging.packages import Packages
+from openskills.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a workbench allows.
+
+    `values` has the secrets that requests may name; nothing else is ever injected. `index_arguments` say where packages
+    come from, as pip and uv understand them.
+    """
+
+    policy: CommandPolicy = field(default_factory=CommandPolicy)
+    approve: Approve | None = None
+    host_roots: Sequence[Path] = ()
+    values: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    network: Sequence[str] = ()
+    index_arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A command that runs, and what has to be known about it to make a result of its end."""
+
+    process: Process
+    run: audit.Run
+    mark: int
+    request: RunRequest
+    staged: tuple[StagedInput, ...]
+
+
+class Workbench:
+    """Runs the commands of one session. Commands may run at the same time; staging never does."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        executor: Executor,
+        scope: Scope,
+        *,
+        key: str,
+        agent: str = "",
+        artifacts: ArtifactStore | None = None,
+        rules: Rules | None = None,
+        log: AuditLog | None = None,
+        replay: Replay | None = None,
+    ) -> None:
+        self.key = key
+        self._workspace = workspace
+        self._executor = executor
+        self._scope = scope
+        self._who = Who(scope.app, scope.user, scope.session, agent)
+        self._artifacts = artifacts
+        self._rules = rules or Rules()
+        self._log = log
+        self._replay = replay
+        self._warm: dict[str, tuple[str, ...] | None] = {}
+        self._pins: Pins = {}
+        self._packages = Packages(workspace, index_arguments=self._rules.index_arguments)
+        self._snapshots: dict[str, Snapshot] = {}
+        self._staging = asyncio.Lock()
+
+    @property
+    def workspace(self) -> Workspace:
+        """Where the commands run."""
+        return self._workspace
+
+    async def stage(self, name: str, directory: Path, *, warm: tuple[str, ...] | None = None) -> Snapshot:
+        """Take a skill as it is now. Commands use what was staged last, whatever happens to the folder.
+
+        `warm` are the modules that its Python commands may find loaded, unless a request says otherwise.
+        """
+        async with self._staging:
+            self._warm[name] = warm
+            snapshot = await self._executor.snapshot(name, directory)
+            await self._workspace.stage(snapshot)
+            self._snapshots[name] = snapshot
+            return snapshot
+
+    async def install(self, skill: str, *, script: str | None = None, network: Sequence[str] = ()) -> SetUpResult:
+        """Install what a staged skill declares (`requirements.txt`, `[project]`), or a script's own block (PEP 723).
+
+        Packages come from the hosts of `network`, which nothing but this installation gets. Instant when it is done.
+        Raises `InvalidSkill` with the last lines when an installation fails.
+        """
+        return await self._packages.install(skill, script=script, network=network)
+
+    async def run(self, request: RunRequest) -> RunResult:
+        """Run a command to its end. A cancelled run is ended with everything that it started.
+
+        Raises what keeps it from being run: `CommandDenied`, `InvalidArgument`, `ForbiddenPath`, `LimitExceeded`,
+        `ExecutorUnavailable`.
+        """
+        if self._replay is None or request.request_id is None:
+            return await self._run(request)
+        return await self._replay.once(request, lambda: self._run(request))
+
+    async def start(self, request: RunRequest) -> Started:
+        """Start a command that is to be talked to; `finish` makes a result of it."""
+        command, snapshot = await self._prepared(request)
+        run = audit.Run(
+            secrets.token_hex(8),
+            self._who,
+            command,
+            self._workspace.isolation,
+            snapshot.digest if snapshot else "",
+            request.request_id or "",
+        )
+        try:
+            await approved(self._rules.approve, _approval(command, self._who))
+            return await self._begun(request, run)
+        except SkillError as error:
+            self._note(audit.failed(run, error.message))
+            raise
+
+    async def finish(self, started: Started) -> RunResult:
+        """Wait for the end of a command, collect what it made, and keep what was asked for."""
+        ended = await started.process.wait()
+        collected, kept = await self._outputs(started, ended)
+        self._note(audit.ended(started.run, ended, [artifact.ref for artifact in kept]))
+        snapshot = self._snapshots.get(started.request.skill or "")
+        return RunResult(
+            ended,
+            self._workspace.isolation,
+            started.run.id,
+            digest=started.run.digest,
+            output_files=tuple(collected.files),
+            artifact_files=tuple(kept),
+            staged_inputs=started.staged,
+            warnings=(
+                *(snapshot.warnings if snapshot else ()),
+                *(warning for staged in started.staged for warning in staged.warnings),
+                *collected.warnings,
+                *ended.notes,
+            ),
+        )
+
+    async def close(self) -> None:
+        """End what runs in the workspace and let others have it; its files stay."""
+        await self._workspace.close()
+        if self._replay is not None:
+            self._replay.close()
+
+    async def _run(self, request: RunRequest) -> RunResult:
+        started = await self.start(request)
+        try:
+            return await self.finish(started)
+        except asyncio.CancelledError:
+            await asyncio.shield(started.process.kill())
+            raise
+
+    async def _begun(self, request: RunRequest, run: audit.Run) -> Started:
+        command = run.command
+        async with self._staging:
+            staged = await stage_inputs(
+                self._workspace,
+                request.inputs,
+                scope=self._scope,
+                artifacts=self._artifacts,
+                host_roots=self._rules.host_roots,
+                pins=self._pins,
+                run_dir=command.run_dir,
+            )
+            if request.editor_text is not None:
+                command = await self._with_editor(command, request.editor_text)
+        self._note(audit.began(run))
+        mark = await self._workspace.mark() if request.outputs is not None else 0
+        process = await self._workspace.start(command)
+        return Started(process, run, mark, request, tuple(staged))
+
+    async def _prepared(self, request: RunRequest) -> tuple[Command, Snapshot | None]:
+        snapshot = None
+        if request.skill is not None:
+            snapshot = self._snapshots.get(request.skill)
+            if snapshot is None:
+                raise InvalidArgument("skill", f"{request.skill!r} is not staged; stage it first")
+        run_dir = f"{RUNS}/run_{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}_{secrets.token_hex(4)}"
+        values = {name: value for name, value in self._rules.values.items() if name in request.secrets}
+        command = Command(
+            ("true",),
+            skill=request.skill,
+            cwd=working_directory(request.cwd, skill=request.skill, run_dir=run_dir),
+            run_dir=run_dir,
+            env=checked_env(request.env),
+            secrets=resolve_secrets(request.secrets, values),
+            stdin=request.stdin,
+            input_open=request.input_open,
+            readable=request.readable,
+            terminal=request.terminal,
+            limits=request.limits,
+            network=self._allowed(request.network),
+            warm=request.warm if request.warm is not None else self._warm.get(request.skill or ""),
+        )
+        argv = await self._judged(request.command, command)
+        if snapshot is None or self._rules.policy.restricts:
+            return replace(command, argv=argv), snapshot
+        own = await self._packages.rewritten(snapshot.name, snapshot.digest, request.command, command.cwd)
+        if own is None:
+            return replace(command, argv=argv), snapshot
+        return replace(command, argv=own.argv, env={**own.env, **command.env}), snapshot
+
+    async def _judged(self, wanted: str | tuple[str, ...], command: Command) -> tuple[str, ...]:
+        policy = self._rules.policy
+        program = await resolved(self._workspace, wanted, command) if policy.restricts else None
+        return policy.argv(wanted, Surroundings(self._workspace.root, lambda _: program, command.skill))
+
+    def _allowed(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        for host in hosts:
+            if host not in self._rules.network:
+                raise InvalidArgument("network", f"{host!r} is not among the hosts that may be reached here")
+        return hosts
+
+    async def _with_editor(self, command: Command, text: str) -> Command:
+        files = editor(text, root=self._workspace.root, run_dir=command.run_dir, env=command.env)
+        await self._workspace.write(files.text_path, files.text)
+        await self._workspace.write(files.script_path, files.script, executable=True)
+        return replace(command, env={**command.env, **files.env})
+
+    async def _outputs(self, started: Started, ended: Ended) -> tuple[Collected, Sequence[Artifact]]:
+        spec = started.request.outputs
+        if spec is None:
+            return Collected((), ()), ()
+        run_dir = started.run.command.run_dir
+        collected = await collect(self._workspace, spec, since=started.mark, run_dir=run_dir)
+        if ended.exit_code != 0 or ended.ending is not Ending.EXITED:
+            collected = _without_empty(collected)
+        if not spec.save or not collected.files:
+            return collected, ()
+        if self._artifacts is None:
+            note = "artifacts were not saved: there is no artifact store"
+            return replace(collected, warnings=(*collected.warnings, note)), ()
+        kept = await keep(self._workspace, collected.files, self._artifacts, self._scope, prefix=spec.name_template)
+        return replace(collected, warnings=(*collected.warnings, *kept.warnings)), kept.artifacts
+
+    def _note(self, record: Mapping[str, object]) -> None:
+        if self._log is not None:
+            self._log.write(record)
+
+
+def _approval(command: Command, who: Who) -> ApprovalRequest:
+    return ApprovalRequest(
+        command.argv,
+        command.cwd,
+        skill=command.skill,
+        env=tuple(sorted(command.env)),
+        network=command.network,
+        who="/".join(part for part in (who.app, who.user, who.session, who.agent) if part),
+    )
+
+
+def _without_empty(collected: Collected) -> Collected:
+    """A failed command leaves empty files where its output was redirected to: those mean nothing."""
+    files = tuple(file for file in collected.files if file.size)
+    left_out = len(collected.files) - len(files)
+    if not left_out:
+        return collected
+    note = f"{left_out} empty output files of a failed command were left out"
+    return replace(collected, files=files, warnings=(*collected.warnings, note))
+
+
+async def open_workbench(
+    executor: Executor,
+    settings: Settings,
+    scope: Scope,
+    *,
+    agent: str = "",
+    artifacts: ArtifactStore | None = None,
+    rules: Rules | None = None,
+) -> Workbench:
+    """The workbench of a session: its workspace, its journal, and the audit log of this machine."""
+    key = json.dumps([scope.app, scope.user, scope.session])
+    workspace = await executor.open(key)
+    journal = await to_the_end(lambda: Journal(settings.state_dir / "workspaces" / workspace.id / "journal"))
+    return Workbench(
+        workspace,
+        executor,
+        scope,
+        key=key,
+        agent=agent,
+        artifacts=artifacts,
+        rules=rules,
+        log=AuditLog(settings.state_dir / "audit.jsonl"),
+        replay=Replay(journal, workspace.isolation),
+    )

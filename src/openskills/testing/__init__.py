@@ -1,0 +1,20 @@
+"""Checks that ship with OpenSkill: what every implementation of a protocol promises; and fakes to test with.
+
+Use them in the tests of your own: `run(check_artifact_store(MyStore))`, `run(check_executor(MyExecutor))`.
+"""
+
+from openskills.testing.artifact_store import check_artifact_store
+from openskills.testing.executor import GROUPS, WITHOUT_COMMANDS, check_executor
+from openskills.testing.fake import FakeExecutor
+from openskills.testing.fake_process import FakeRun
+from openskills.testing.promises import PNG
+
+__all__ = [
+    "GROUPS",
+    "PNG",
+    "WITHOUT_COMMANDS",
+    "FakeExecutor",
+    "FakeRun",
+    "check_artifact_store",
+    "check_executor",
+]

@@ -1,0 +1,96 @@
+"""What every executor promises, and a check of it: `run(check_executor(lambda: MyExecutor(...)))`."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import uuid4
+
+from openskills.errors import InvalidArgument
+from openskills.executors.protocol import Executor
+from openskills.executors.spec import Isolation
+from openskills.testing.executor_endings import ENDINGS
+from openskills.testing.executor_environment import ENVIRONMENT
+from openskills.testing.executor_files import FILES
+from openskills.testing.executor_interactive import INTERACTIVE
+from openskills.testing.executor_isolation import ISOLATION
+from openskills.testing.executor_limits import LIMITS
+from openskills.testing.executor_links import LINKS
+from openskills.testing.executor_paths import PATHS
+from openskills.testing.executor_processes import PROCESSES
+from openskills.testing.executor_skills import SKILLS
+from openskills.testing.executor_staging import STAGING
+from openskills.testing.executor_streams import STREAMS
+from openskills.testing.executor_terminal import TERMINAL
+from openskills.testing.executor_workspaces import WORKSPACES
+from openskills.testing.promises import kept
+from openskills.testing.trial import Promise, Trial
+
+WITHOUT_COMMANDS = ("files", "paths", "staging", "workspaces")
+"""The groups of promises that start no command."""
+
+_GROUPS: Mapping[str, Sequence[Promise]] = {
+    "files": FILES,
+    "paths": PATHS,
+    "staging": STAGING,
+    "workspaces": WORKSPACES,
+    "environment": ENVIRONMENT,
+    "endings": ENDINGS,
+    "processes": PROCESSES,
+    "streams": STREAMS,
+    "interactive": INTERACTIVE,
+    "terminal": TERMINAL,
+    "links": LINKS,
+    "skills": SKILLS,
+    "limits": LIMITS,
+    "isolation": ISOLATION,
+}
+GROUPS = tuple(_GROUPS)
+"""All groups of promises. Those about isolation are checked where there is some."""
+
+
+async def check_executor(
+    make: Callable[[], Executor], *, groups: Iterable[str] = GROUPS, patience: float = 60.0
+) -> None:
+    """Raise `AssertionError`, with the promise that was broken, when an executor does not do what `Executor` says.
+
+    `make` is called once per group of promises, and for some promises once more; every executor is closed. They may
+    share their files: only keys that nobody else has are used, and removed. Their commands need `sh` and `python3`.
+    `patience` is how many seconds one promise may take to be checked. Raises `ExecutorUnavailable` when the executor
+    says that it does not work here. What it costs, what happens when a process dies, and hostile commands are for its
+    own tests.
+    """
+    for group in groups:
+        if group not in _GROUPS:
+            raise InvalidArgument("groups", f"there is none named {group!r}; they are {', '.join(GROUPS)}")
+        await check_promises(make, _GROUPS[group], patience=patience)
+
+
+async def check_promises(make: Callable[[], Executor], promises: Sequence[Promise], *, patience: float) -> None:
+    """Check these promises, one after the other, with one executor."""
+    executor = make()
+    try:
+        isolation = await executor.check()
+        if promises is not ISOLATION or isolation is not Isolation.NONE:
+            for promise in promises:
+                await kept(promise, _tried(promise, executor, isolation, make, patience))
+    finally:
+        await executor.close()
+
+
+async def _tried(
+    promise: Promise, executor: Executor, isolation: Isolation, make: Callable[[], Executor], patience: float
+) -> None:
+    key = f"check-{uuid4()}"
+    with TemporaryDirectory(prefix="openskills-check-") as directory:
+        timer = asyncio.timeout(patience)
+        try:
+            async with timer:
+                workspace = await executor.open(key)
+                await promise(Trial(executor, workspace, key, isolation, Path(directory), make))
+        except TimeoutError:
+            if timer.expired():
+                raise AssertionError(f"it was not kept within {patience:g} seconds") from None
+            raise
+        finally:
+            await executor.remove(key)

@@ -1,0 +1,214 @@
+"""`run`: a command of a skill, from the shell."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Command, Ran
+from tests.conftest import RequireProgram
+from tests.skill_writer import WriteSkill
+
+FIELDS = {
+    *("stdout", "stderr", "exit_code", "timed_out", "duration_ms", "isolation", "output_files", "artifact_files"),
+    *("warnings", "ending", "detail", "run_id", "skill_digest", "staged_inputs", "replayed"),
+}
+
+
+@pytest.fixture
+def demo(openskills: Command, write_skill: WriteSkill, require_program: RequireProgram) -> Path:
+    """A skill with a script, on a machine with bubblewrap."""
+    del openskills  # makes the directory in which the skill is written
+    require_program("bwrap")
+    folder = write_skill("demo")
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "hello.py").write_text("import sys; print('hello', *sys.argv[1:])\n")
+    return folder
+
+
+def run(openskills: Command, *arguments: str) -> Ran:
+    return openskills("run", "demo", "--skills", "skills", *arguments)
+
+
+@pytest.mark.usefixtures("demo")
+def test_output_goes_to_stdout_and_the_summary_to_stderr(openskills: Command) -> None:
+    ran = run(openskills, "--", "python3", "scripts/hello.py", "big  world")
+    assert (ran.code, ran.out) == (0, "hello big  world\n")
+    assert ran.err.startswith("done: exit code 0 after ")
+    assert ran.err.endswith("; isolation: bubblewrap\n")
+
+
+@pytest.mark.usefixtures("demo")
+def test_one_word_is_given_to_bash_and_the_exit_status_is_the_commands(openskills: Command) -> None:
+    ran = run(openskills, "--", "echo out; echo err >&2; exit 7")
+    assert (ran.code, ran.out) == (7, "out\n")
+    assert ran.err.splitlines()[0] == "err"
+    assert "failed: exit code 7" in ran.err
+
+
+@pytest.mark.usefixtures("demo")
+def test_json_is_one_object_with_the_documented_fields(openskills: Command) -> None:
+    ran = run(
+        openskills,
+        "--json",
+        "--output",
+        "out/**",
+        "--",
+        "echo hi; printf '\\x89PNG\\0' > out/p.png; echo t > out/t.txt",
+    )
+    answer = ran.json
+    assert set(answer) == FIELDS
+    assert (ran.code, answer["stdout"], answer["isolation"], ran.err) == (0, "hi\n", "bubblewrap", "")
+    png, text = answer["output_files"]
+    assert (png["name"], png["size_bytes"], "content" in png) == ("out/p.png", 5, False)
+    assert (text["content"], text["ref"]) == ("t\n", "workspace://out/t.txt")
+    assert [one["ref"] for one in answer["artifact_files"]] == ["artifact://out/p.png@0", "artifact://out/t.txt@0"]
+
+
+@pytest.mark.usefixtures("demo")
+def test_files_go_in_and_come_out(openskills: Command) -> None:
+    (openskills.cwd / "data.csv").write_text("1\n2\n")
+    ran = run(
+        openskills,
+        *("--input", "data.csv", "--input", "data.csv=work/again", "--output", "out/*", "--to", "results"),
+        *("--", "cat inputs/data.csv work/again | wc -l > out/lines"),
+    )
+    assert ran.code == 0
+    assert (openskills.cwd / "results" / "out" / "lines").read_text().strip() == "4"
+    assert "artifact://out/lines@0" in ran.err
+
+
+@pytest.mark.usefixtures("demo")
+def test_a_deadline_ends_the_command(openskills: Command) -> None:
+    ran = run(openskills, "--timeout", "0.5", "--", "echo begun; sleep 300")
+    assert (ran.code, ran.out) == (143, "begun\n")
+    assert "did not end within 0.5 seconds" in ran.err
+
+
+@pytest.mark.usefixtures("demo")
+def test_variables_and_secrets_arrive_and_nothing_else_does(openskills: Command) -> None:
+    ran = run(
+        Command(openskills.home, openskills.cwd, {"TOKEN": "sk-1", "UNASKED": "sk-2"}),
+        *("--env", "A=b=c", "--secret", "TOKEN", "--", "echo $A $TOKEN $UNASKED"),
+    )
+    assert ran.out == "b=c sk-1\n"
+    for path in openskills.home.rglob("*.jsonl"):
+        assert "sk-1" not in path.read_text()
+
+
+@pytest.mark.usefixtures("demo")
+def test_what_is_piped_in_is_given_on_request(openskills: Command) -> None:
+    done = subprocess.run(
+        openskills.line(["run", "demo", "--skills", "skills", "--stdin", "--", "cat"]),
+        cwd=openskills.cwd,
+        env=openskills.variables({}),
+        input=b"\x00\xffbytes",
+        capture_output=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, b"\x00\xffbytes")
+
+
+@pytest.mark.usefixtures("demo")
+def test_a_workspace_is_gone_afterwards_unless_a_session_keeps_it(openskills: Command) -> None:
+    run(openskills, "--", "echo x > work/note")
+    assert openskills("workspaces", "list", "--json").json == {"workspaces": []}
+    run(openskills, "--session", "mine", "--", "echo kept > work/note")
+    assert run(openskills, "--session", "mine", "--", "cat work/note").out == "kept\n"
+    (kept,) = openskills("workspaces", "list", "--json").json["workspaces"]
+    assert kept["executor"] == "sandbox"
+
+
+@pytest.mark.usefixtures("demo")
+def test_local_says_that_it_is_no_sandbox(openskills: Command) -> None:
+    ran = run(openskills, "--executor", "local", "--", "true")
+    assert (ran.code, "not isolated" in ran.err, "isolation: none" in ran.err) == (0, True, True)
+
+
+@pytest.mark.usefixtures("demo")
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--"], 2, "COMMAND: is missing"),
+        (["--timeout", "-1", "--", "true"], 2, "--timeout"),
+        (["--env", "PATH=x", "--", "true"], 2, "PATH belongs to the runtime"),
+        (["--env", "x", "--", "true"], 2, "--env: 'x' is no assignment"),
+        (["--secret", "NOT_SET", "--", "true"], 2, "NOT_SET has no value"),
+        (["--executor", "sandbx", "--", "true"], 2, "did you mean sandbox"),
+        (["--input", "nowhere.csv", "--", "true"], 2, "'nowhere.csv' does not exist"),
+        (["--input", "host:///etc/passwd", "--", "true"], 1, "OPENSKILL_HOST_ROOTS"),
+        (["--input", "skills=../../x", "--", "true"], 1, "climbs out"),
+        (["--output", "/etc/*", "--", "true"], 1, "absolute"),
+        (["--cwd", "..", "--", "true"], 1, "climbs out"),
+        (["--cwd", "nowhere", "--", "true"], 2, "cwd"),
+    ],
+)
+def test_bad_usage_is_named_and_nothing_is_run(openskills: Command, arguments: list[str], code: int, said: str) -> None:
+    ran = run(openskills, *arguments)
+    assert (ran.code, ran.out) == (code, ""), ran.err
+    assert said in ran.err
+
+
+def test_an_unknown_skill_is_named(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("demo")
+    ran = openskills("run", "demmo", "--skills", "skills", "--", "true")
+    assert (ran.code, "did you mean 'demo'?" in ran.err) == (1, True)
+
+
+@pytest.mark.usefixtures("demo")
+def test_a_skill_may_be_named_by_its_folder(openskills: Command) -> None:
+    assert openskills("run", "skills/demo", "--", "echo $SKILL_NAME").out == "demo\n"
+
+
+@pytest.mark.usefixtures("demo")
+def test_without_bubblewrap_nothing_is_run_and_the_fix_is_said(openskills: Command, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    fake = tmp_path / "bin" / "bwrap"
+    fake.write_text("#!/bin/sh\necho no namespaces here >&2\nexit 1\n")
+    fake.chmod(0o755)
+    openskills.environment["PATH"] = f"{tmp_path}/bin:{os.defpath}"
+    ran = run(openskills, "--", "echo", "ran")
+    assert (ran.code, ran.out) == (1, "")
+    assert "OPENSKILL_ALLOW_LOCAL=1" in ran.err
+    allowed = Command(openskills.home, openskills.cwd, {**openskills.environment, "OPENSKILL_ALLOW_LOCAL": "1"})
+    assert run(allowed, "--", "echo", "ran").out == "ran\n"
+
+
+@pytest.mark.usefixtures("demo")
+def test_a_policy_of_the_environment_holds(openskills: Command) -> None:
+    openskills.environment["OPENSKILL_ALLOWED_COMMANDS"] = "ls"
+    assert run(openskills, "--", "ls scripts").out == "hello.py\n"
+    ran = run(openskills, "--", "ls; id")
+    assert (ran.code, ran.out) == (1, "")
+
+
+@pytest.mark.usefixtures("demo")
+def test_an_interrupt_ends_the_command_with_everything_it_started(openskills: Command) -> None:
+    process = subprocess.Popen(
+        openskills.line(
+            ["run", "demo", "--skills", "skills", "--executor", "local", "--", "echo $$; sleep 300 & wait"]
+        ),
+        cwd=openskills.cwd,
+        env=openskills.variables({}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdout
+    shell = int(process.stdout.readline())
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    process.stdout.close()
+    deadline = time.monotonic() + 20
+    while os.path.exists(f"/proc/{shell}") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not os.path.exists(f"/proc/{shell}")
+
+
+@pytest.mark.usefixtures("demo")
+def test_what_a_command_writes_cannot_command_the_terminal(openskills: Command) -> None:
+    ran = openskills.on_terminal("run", "demo", "--skills", "skills", "--", "printf 'a\\033]52;c;aGk=\\007b\\tc\\n'")
+    assert "\x1b]52" not in ran.out
+    assert "a\\x1b]52;c;aGk=\\x07b" in ran.out

@@ -1,0 +1,66 @@
+"""Workspaces for tests of backends, and commands in them, without an executor around."""
+
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from openskills.executors.directory import Backend, Launcher, Place
+from openskills.executors.processes.process import HostProcess
+from openskills.executors.rules.environment import command_environment
+from openskills.executors.spec import Command, Ended, Limits
+
+UID = 65002
+"""No user of any machine; the commands of tests run as it when the tests are run by root."""
+SKILL = "demo"
+QUICK = Limits(timeout=30.0)
+
+
+def new_place(directory: Path, name: str = "one") -> Place:
+    """A workspace as an executor would make it, with a skill of one script."""
+    place = Place(name, directory / "workspaces" / name / "tree", UID if os.geteuid() == 0 else None)
+    skill = place.tree / "skills" / SKILL
+    for path in (skill / ".venv", place.tree / "work", place.tree / "runs" / "run", place.tree / "out"):
+        path.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("original")
+    for path in (place.tree, place.tree / "work", *place.tree.glob("runs/**"), place.tree / "out", skill / ".venv"):
+        path.chmod(0o700)
+        if place.uid is not None:
+            os.chown(path, place.uid, place.uid)
+    return place
+
+
+@dataclass(frozen=True)
+class Box:
+    """One workspace and what starts commands in it."""
+
+    place: Place
+    launcher: Launcher
+
+    async def start(self, command: Command, extra: Mapping[str, str] | None = None) -> HostProcess:
+        """Start a command as an executor would."""
+        launcher = self.launcher
+        env = command_environment(launcher.root, command, path=launcher.path, home=launcher.home, extra=extra)
+        return await HostProcess.begin(command, lambda stdio: launcher.launch(command, env, stdio))
+
+    async def run(self, *argv: str, limits: Limits = QUICK, skill: str | None = None, cwd: str = ".") -> Ended:
+        """Run a command to its end."""
+        return await (await self.start(Command(argv, limits=limits, skill=skill, cwd=cwd))).wait()
+
+    async def shell(self, text: str, **options: object) -> Ended:
+        """Run a line of shell to its end."""
+        command = replace(Command(("bash", "-c", text), limits=QUICK), **options)
+        return await (await self.start(command)).wait()
+
+
+@asynccontextmanager
+async def box(backend: Backend, directory: Path) -> AsyncGenerator[Box]:
+    """A new workspace of a backend; both end with the block."""
+    place = new_place(directory)
+    launcher = await backend.attach(place)
+    try:
+        yield Box(place, launcher)
+    finally:
+        await launcher.close()
+        await backend.close()

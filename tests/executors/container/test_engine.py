@@ -1,0 +1,130 @@
+import io
+import subprocess
+import sys
+import tarfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import docker
+import pytest
+
+from openskills.errors import ExecutorUnavailable
+from openskills.executors.container.engine import Engine
+from openskills.executors.container.spec import DEFAULT_PATH
+from tests.container_engine import TestEngine
+
+WITHOUT = """
+import sys
+sys.modules["docker"] = None
+from openskills.errors import MissingExtra
+from openskills.executors.container.engine import Engine
+try:
+    Engine(None)
+except MissingExtra as error:
+    print(error)
+"""
+
+
+@contextmanager
+def connected(engine: TestEngine) -> Generator[Engine]:
+    found = Engine(engine.address)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+@contextmanager
+def image(engine: TestEngine, name: str, *changes: str) -> Generator[str]:
+    """An image with nothing in it."""
+    empty = io.BytesIO()
+    with tarfile.open(fileobj=empty, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("nothing"))
+    api = cast("Any", docker.APIClient(base_url=engine.address))
+    try:
+        api.import_image_from_data(empty.getvalue(), repository=name, tag="1", changes=list(changes) or None)
+        yield f"{name}:1"
+        api.remove_image(f"{name}:1", force=True)
+    finally:
+        api.close()
+
+
+def test_an_engine_that_does_not_answer_is_named_with_what_to_do(tmp_path: Path) -> None:
+    address = f"unix://{tmp_path}/nobody.sock"
+    with pytest.raises(ExecutorUnavailable) as caught:
+        Engine(address)
+    for words in (address, "start the engine", "DOCKER_HOST"):
+        assert words in caught.value.message
+
+
+@pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:1"])
+def test_an_address_that_leads_nowhere_is_named(address: str) -> None:
+    with pytest.raises(ExecutorUnavailable, match="does not answer"):
+        Engine(address)
+
+
+def test_without_the_package_the_extra_is_named() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
+    assert "pip install 'openskills[docker]'" in done.stdout
+
+
+def test_an_engine_that_can_limit_passes(container_engine: TestEngine) -> None:
+    with connected(container_engine) as engine:
+        engine.check()
+
+
+def test_a_missing_image_says_how_to_get_it(container_engine: TestEngine) -> None:
+    with (
+        connected(container_engine) as engine,
+        pytest.raises(ExecutorUnavailable, match="docker pull no-such-image:1") as caught,
+    ):
+        engine.image("no-such-image:1")
+    assert "python3 (3.9 or newer) and bash" in caught.value.message
+
+
+def test_an_image_says_where_its_programs_are_and_what_it_wants_to_write_to(container_engine: TestEngine) -> None:
+    with (
+        image(container_engine, "with-volumes", "ENV PATH=/opt/bin", "VOLUME /data") as name,
+        connected(container_engine) as engine,
+    ):
+        found = engine.image(name)
+        assert (found.path, found.volumes) == ("/opt/bin", ("/data",))
+        assert engine.image(container_engine.image).path == DEFAULT_PATH
+
+
+def test_an_image_without_python_is_named_as_such(container_engine: TestEngine) -> None:
+    with image(container_engine, "without-python") as name, connected(container_engine) as engine:
+        container = engine.create({"Image": name, "Entrypoint": ["python3"]})
+        try:
+            with pytest.raises(ExecutorUnavailable, match="has no python3"):
+                engine.start(container)
+            assert not engine.running(container)
+        finally:
+            engine.remove(container)
+
+
+def test_a_container_with_another_runtime_than_the_one_that_was_asked_for_is_noticed(
+    container_engine: TestEngine,
+) -> None:
+    with connected(container_engine) as engine:
+        host = {"Runtime": "runc"}
+        container = engine.create({"Image": container_engine.image, "Entrypoint": ["true"], "HostConfig": host})
+        try:
+            engine.check_runtime(container, "runc")
+            with pytest.raises(ExecutorUnavailable, match="uses the runtime runc, not runsc"):
+                engine.check_runtime(container, "runsc")
+        finally:
+            engine.remove(container)
+
+
+def test_removing_what_is_gone_is_no_error(container_engine: TestEngine) -> None:
+    with connected(container_engine) as engine:
+        container = engine.create(
+            {"Image": container_engine.image, "Entrypoint": ["true"], "Labels": {"openskills.t": "1"}}
+        )
+        assert container in [found for found, _ in engine.labelled("openskills.t")]
+        engine.remove(container)
+        engine.remove(container)
+        assert not engine.running(container)

@@ -1,0 +1,105 @@
+"""Sessions in real containers, for tests."""
+
+import os
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from openskills.executors.container.backend import ContainerBackend, ContainerLauncher
+from openskills.executors.container.engine import Engine
+from openskills.executors.container.spec import WORKSPACE_LABEL, ContainerOptions
+from openskills.executors.directory import Place
+from openskills.executors.layout import SKILLS, TOP, VENV
+from openskills.executors.processes.process import HostProcess
+from openskills.executors.rules.environment import command_environment
+from openskills.executors.spec import Command, Ended
+from tests.container_engine import TestEngine
+
+UID = 61234
+PATIENCE = 20.0
+
+
+class ContainerSession:
+    """One workspace, whose commands run in its container."""
+
+    def __init__(self, place: Place, launcher: ContainerLauncher, engine: str) -> None:
+        self.place = place
+        self.launcher = launcher
+        self._engine = engine
+
+    async def start(self, command: Command) -> HostProcess:
+        """Start a command as a workspace would."""
+        env = command_environment(self.launcher.root, command, path=self.launcher.path, home=self.launcher.home)
+        return await HostProcess.begin(command, lambda stdio: self.launcher.launch(command, env, stdio))
+
+    async def run(self, command: Command) -> Ended:
+        """Start it and wait for its end."""
+        return await (await self.start(command)).wait()
+
+    def containers(self) -> list[str]:
+        """The ids of the containers of this workspace, in whatever state they are."""
+        return containers_of(self._engine, self.place.id)
+
+
+@asynccontextmanager
+async def session(
+    engine: TestEngine, directory: Path, options: ContainerOptions | None = None, *, id_: str | None = None
+) -> AsyncGenerator[ContainerSession]:
+    """A workspace below a directory, whose containers are gone after the block."""
+    options = replace(options or ContainerOptions(), engine=engine.address, image=engine.image)
+    backend = ContainerBackend(options)
+    uid = UID if os.geteuid() == 0 else None
+    place = Place(id_ or f"{directory.name}-{os.getpid()}", made_tree(directory, uid), uid)
+    try:
+        yield ContainerSession(place, await backend.attach(place), engine.address)
+    finally:
+        await backend.close()
+
+
+def python(text: str) -> tuple[str, ...]:
+    """The argv of a few lines of Python, for the interpreter of the image."""
+    return ("python3", "-I", "-c", text)
+
+
+def made_tree(directory: Path, uid: int | None) -> Path:
+    """The directories of a workspace, which belong to this user."""
+    tree = directory / "workspace" / "tree"
+    tree.mkdir(mode=0o700, parents=True)
+    for place in (tree, *(tree / name for name in TOP)):
+        place.mkdir(mode=0o700, exist_ok=True)
+        if uid is not None and place.name != SKILLS:
+            os.chown(place, uid, uid)
+    (tree / SKILLS).chmod(0o755)
+    return tree
+
+
+def staged(place: Place, name: str, text: str = "data\n") -> None:
+    """Put a skill into the workspace as staging does: read-only, with a `.venv` for its commands."""
+    skill = place.tree / SKILLS / name
+    (skill / VENV).mkdir(parents=True)
+    if place.uid is not None:
+        os.chown(skill / VENV, place.uid, place.uid)
+    (skill / "data.txt").write_text(text)
+    (skill / "data.txt").chmod(0o444)
+    skill.chmod(0o555)
+
+
+def containers_of(address: str, workspace: str) -> list[str]:
+    """The ids of the containers of a workspace, in whatever state they are."""
+    engine = Engine(address)
+    try:
+        return [found for found, _ in engine.labelled(f"{WORKSPACE_LABEL}={workspace}")]
+    finally:
+        engine.close()
+
+
+def vanish(address: str, workspace: str) -> bool:
+    """Wait until a workspace has no container any more; false when it keeps one."""
+    deadline = time.monotonic() + PATIENCE
+    while containers_of(address, workspace):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True

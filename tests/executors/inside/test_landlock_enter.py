@@ -1,0 +1,71 @@
+import base64
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openskills.executors.inside.landlock_enter import LEAST_VERSION, rights, version
+from openskills.executors.sandbox.landlock import PROGRAM
+from openskills.executors.sandbox.seccomp import program
+
+pytestmark = pytest.mark.skipif(version() < LEAST_VERSION, reason="this kernel has no Landlock, or an older one")
+
+
+def entered(tmp_path: Path, *argv: str, word: bytes = b"\n", **changed: object) -> subprocess.CompletedProcess[str]:
+    """What a command does after everything was given up; the word is given beforehand."""
+    ready_here, ready = os.pipe()
+    go, go_here = os.pipe()
+    os.write(go_here, word)
+    os.close(go_here)
+    about = {
+        "uid": None,
+        "limits": [],
+        "read": ["/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/proc", str(tmp_path), sys.base_prefix],
+        "write": [str(tmp_path / "open")],
+        "devices": ["/dev/null"],
+        "filter": base64.b64encode(program(platform.machine(), namespaces=False)).decode(),
+        "cwd": str(tmp_path),
+        "handshake": (ready, go),
+        **changed,
+    }
+    (tmp_path / "open").mkdir(exist_ok=True)
+    command = [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(about), *argv]
+    try:
+        return subprocess.run(command, pass_fds=(ready, go), capture_output=True, text=True)
+    finally:
+        for descriptor in (ready_here, ready, go):
+            os.close(descriptor)
+
+
+def test_only_what_is_granted_can_be_written(tmp_path: Path) -> None:
+    done = entered(tmp_path, "/bin/bash", "-c", "echo x > open/x; echo x > closed; cat open/x; echo x > /dev/null")
+    assert (done.returncode, done.stdout) == (0, "x\n")
+    assert "closed: Permission denied" in done.stderr
+    assert not (tmp_path / "closed").exists()
+
+
+def test_without_the_word_nothing_is_run(tmp_path: Path) -> None:
+    done = entered(tmp_path, "/bin/bash", "-c", "echo ran", word=b"")
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "nobody is there" in done.stderr
+
+
+@pytest.mark.parametrize("changed", [{"filter": ""}, {"filter": "////////"}, {"cwd": "/no/such/place"}])
+def test_when_something_cannot_be_set_up_nothing_is_run(tmp_path: Path, changed: dict[str, Any]) -> None:
+    done = entered(tmp_path, "/bin/bash", "-c", "echo ran", **changed)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert done.stderr
+
+
+def test_a_path_that_is_missing_grants_nothing(tmp_path: Path) -> None:
+    done = entered(tmp_path, "/bin/bash", "-c", "echo x > open/x || echo refused", write=["/no/such/place"])
+    assert done.stdout == "refused\n"
+
+
+def test_no_right_is_forgotten_in_any_version() -> None:
+    assert [rights(abi).bit_length() for abi in (1, 2, 3, 4, 5, 6, 7)] == [13, 14, 15, 15, 16, 16, 16]

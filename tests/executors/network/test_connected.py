@@ -1,0 +1,52 @@
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from openskills.errors import ExecutorUnavailable
+from openskills.executors.network.connected import connect
+from openskills.executors.network.proxy import FilteringProxy
+from openskills.executors.processes.keeping import Launch
+from openskills.executors.processes.pool import KeeperPool
+from openskills.executors.sandbox.backend import SandboxBackend
+from openskills.executors.spec import Command
+from tests.conftest import RequireProgram
+from tests.executors.boxes import QUICK, box
+
+
+def test_a_command_that_cannot_be_connected_is_never_run(tmp_path: Path) -> None:
+    async def main() -> None:
+        pool = KeeperPool()
+        script = 'echo >&3; read -r _ <&4 || exit 125; echo ran > "$0"'
+        with open(os.devnull, "r+b") as null:
+            fds = dict.fromkeys(range(3), null.fileno())
+            argv = ("bash", "-c", script, str(tmp_path / "ran"))
+            # It has no network namespace of its own, so there is no inside to put a proxy in.
+            kept = await pool.start(Launch(argv, {"PATH": "/usr/bin:/bin"}, "/", fds, handshake=(3, 4), hold=True))
+        with pytest.raises(ExecutorUnavailable, match="network proxy"):
+            await connect(kept, FilteringProxy(["example.org"]), None)
+        assert (await kept.exited()).status == -9
+        await pool.close()
+
+    asyncio.run(main())
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_variables_of_the_proxy_are_there_and_it_ends_with_its_command(
+    tmp_path: Path, require_program: RequireProgram
+) -> None:
+    require_program("bwrap")
+
+    async def main() -> None:
+        async with box(SandboxBackend(), tmp_path) as one:
+            command = Command(("bash", "-c", "echo $HTTPS_PROXY; grep -q :0C38 /proc/net/tcp"), limits=QUICK)
+            bare = await (await one.start(command)).wait()
+            assert (bare.stdout.text(), bare.exit_code) == ("\n", 1)
+            allowed = Command(command.argv, network=("example.org",), limits=QUICK)
+            ended = await (await one.start(allowed)).wait()
+            assert (ended.stdout.text(), ended.exit_code) == ("http://127.0.0.1:3128\n", 0)
+            await one.launcher.close()
+            assert not [task for task in asyncio.all_tasks() if "_close_after" in repr(task)]
+
+    asyncio.run(main())

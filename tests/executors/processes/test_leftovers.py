@@ -1,0 +1,35 @@
+import os
+import signal
+import subprocess
+
+from openskills.executors.processes.leftovers import VARIABLE, end_leftovers, new_marker, of_the_dead
+
+
+def marked(marker: str) -> "subprocess.Popen[bytes]":
+    """A process that waits, with a marker on its command line as bwrap has it."""
+    return subprocess.Popen(["bash", "-c", "read", "x", "--setenv", VARIABLE, marker, "--"], stdin=subprocess.PIPE)
+
+
+def test_only_processes_with_that_marker_are_ended() -> None:
+    ours, others = new_marker(), new_marker()
+    with marked(ours) as one, marked(others) as other:
+        assert end_leftovers(lambda marker: marker == ours) == 1
+        assert one.wait() == -signal.SIGKILL
+        assert other.poll() is None
+        other.communicate(b"\n")
+
+
+def test_what_a_dead_process_started_is_told_from_what_a_living_one_did() -> None:
+    assert not of_the_dead(new_marker())
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    assert of_the_dead(f"{ended.pid}.1.aa")
+    # The number is alive, but it is another process that has it.
+    assert of_the_dead(f"{os.getpid()}.1.aa")
+
+
+def test_what_looks_like_a_marker_and_is_none_is_left_alone() -> None:
+    with marked("no marker") as one:
+        assert end_leftovers(lambda marker: marker == "no marker") == 0
+        one.communicate(b"\n")
+    assert one.returncode == 0

@@ -1,0 +1,292 @@
+import asyncio
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from openskills.errors import InvalidArgument
+from openskills.executors.spec import Command, Ending, Limits, Terminal
+from openskills.sync import run
+from tests.executors.running import alive, eventually, open_descriptors, read_until, shell, starter
+
+
+def test_a_command_gives_its_output_and_its_exit_code(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            ended = await commands.run(Command(shell("echo out; echo err >&2; exit 3")))
+            assert (ended.exit_code, ended.ending) == (3, Ending.EXITED)
+            assert (ended.stdout.text(), ended.stderr.text()) == ("out\n", "err\n")
+
+    run(scenario())
+
+
+def test_a_signal_that_ends_a_command_is_said_as_a_shell_would(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            ended = await commands.run(Command(shell("kill -SEGV $$")))
+            assert (ended.exit_code, ended.ending) == (139, Ending.EXITED)
+
+    run(scenario())
+
+
+def test_large_input_goes_through_and_both_outputs_are_drained(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            data = os.urandom(3_000_000)
+            ended = await commands.run(
+                Command(("tee", "/dev/stderr"), stdin=data, limits=Limits(output_bytes=8_000_000))
+            )
+            assert ended.stdout.bytes() == data
+            assert ended.stderr.bytes() == data
+
+    run(scenario())
+
+
+def test_input_that_nobody_reads_delays_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            ended = await commands.run(Command(("true",), stdin=bytes(5_000_000)))
+            assert ended.exit_code == 0
+
+    run(scenario())
+
+
+def test_a_flood_is_cut_in_the_middle_and_counted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            ended = await commands.run(Command(shell("seq 1 500000; echo last"), limits=Limits(output_bytes=1000)))
+            assert ended.stdout.head.startswith(b"1\n2\n")
+            assert ended.stdout.tail.endswith(b"500000\nlast\n")
+            assert ended.stdout.total == sum(len(f"{n}\n") for n in range(1, 500_001)) + 5
+            assert len(ended.stdout.head) + len(ended.stdout.tail) == 1000
+
+    run(scenario())
+
+
+def test_a_deadline_ends_a_command_that_ignores_sigterm_with_everything_it_started(tmp_path: Path) -> None:
+    script = "trap '' TERM; (setsid bash -c 'trap \"\" TERM; echo $$ >one; sleep 60' &); sleep 60 & echo $! >two; wait"
+
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            ended = await commands.run(Command(shell(script), limits=Limits(timeout=1.0, grace=0.1)))
+            assert (ended.exit_code, ended.ending) == (137, Ending.TIMED_OUT)
+            assert "1 seconds" in ended.detail
+            for name in ("one", "two"):
+                assert not alive(int((tmp_path / name).read_text()))
+
+    run(scenario())
+
+
+def test_a_command_may_end_itself_within_the_grace(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            script = "trap 'echo cleaned; exit 5' TERM; echo up; while :; do sleep 0.05; done"
+            ended = await commands.run(Command(shell(script), limits=Limits(timeout=0.5, grace=10)))
+            assert (ended.exit_code, ended.ending) == (5, Ending.TIMED_OUT)
+            assert ended.stdout.text() == "up\ncleaned\n"
+
+    run(scenario())
+
+
+def test_a_command_that_stops_itself_is_ended_at_its_deadline(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            ended = await commands.run(Command(shell("kill -STOP $$"), limits=Limits(timeout=0.3, grace=0)))
+            assert ended.ending is Ending.TIMED_OUT
+
+    run(scenario())
+
+
+def test_a_grandchild_that_holds_the_pipes_does_not_delay_the_result(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            ended = await commands.run(
+                Command(shell("(setsid sleep 300 &) ; sleep 300 & echo done"), limits=Limits(timeout=60))
+            )
+            assert (ended.exit_code, ended.ending) == (0, Ending.EXITED)
+            assert ended.stdout.text() == "done\n"
+
+    run(scenario())
+
+
+def test_killing_ends_the_tree_and_may_be_said_twice(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            process = await commands.start(Command(shell("sleep 300 & echo $!; wait"), readable=True))
+            child = int(await read_until(process, b"\n"))
+            await asyncio.gather(process.kill(), process.kill())
+            ended = await process.wait()
+            assert ended.ending is Ending.KILLED
+            assert not alive(child)
+
+    run(scenario())
+
+
+def test_a_cancelled_wait_leaves_the_command_running(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            process = await commands.start(Command(shell("read line; echo got $line"), input_open=True))
+            waiting = asyncio.ensure_future(process.wait())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            assert await process.write(b"it\n") == 3
+            assert (await process.wait()).stdout.text() == "got it\n"
+
+    run(scenario())
+
+
+def test_what_does_not_exist_is_said_before_anything_runs(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            with pytest.raises(InvalidArgument, match="no such program"):
+                await commands.start(Command(("no-such-program",)))
+        async with starter(tmp_path / "nowhere") as commands:
+            with pytest.raises(InvalidArgument, match="No such file"):
+                await commands.start(Command(("true",)))
+
+    run(scenario())
+
+
+def test_a_command_has_only_its_three_descriptors(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            ended = await commands.run(Command(("ls", "/proc/self/fd")))
+            # The fourth is the directory that ls reads.
+            assert ended.stdout.text().split() == ["0", "1", "2", "3"]
+
+    run(scenario())
+
+
+def test_signals_of_a_command_are_as_a_shell_would_leave_them(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            ended = await commands.run(Command(("grep", "-E", "Sig(Ign|Blk)", "/proc/self/status")))
+            # The C library keeps two numbers above 31 for itself.
+            masks = [int(mask, 16) & 0x7FFFFFFF for mask in re.findall(r"\t(\w+)", ended.stdout.text())]
+            assert masks == [0, 0]
+
+    run(scenario())
+
+
+def test_limits_hold_for_every_descendant(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            limits = Limits(open_files=33, file_bytes=4096, memory_bytes=300_000_000)
+            ended = await commands.run(
+                Command(shell("bash -c 'ulimit -Hn; ulimit -Hf; ulimit -Hd; ulimit -Hc'"), limits=limits)
+            )
+            assert ended.stdout.text().split() == ["33", "4", str(300_000_000 // 1024), "0"]
+            again = await commands.run(Command(shell("ulimit -Hn")))
+            assert again.stdout.text().strip() == "1024"
+
+    run(scenario())
+
+
+def test_reading_by_offset_sees_every_byte_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            process = await commands.start(Command(shell("read a; echo 1$a; read b; echo 2$b"), input_open=True))
+            await process.write(b"x\n")
+            first = await read_until(process, b"\n")
+            assert first == b"1x\n"
+            await process.write(b"y\n")
+            await process.wait()
+            assert (await process.read(len(first))).data == b"2y\n"
+            with pytest.raises(InvalidArgument, match="ended"):
+                await process.write(b"late\n")
+
+    run(scenario())
+
+
+def test_a_process_that_does_not_read_takes_less_than_it_is_offered(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            process = await commands.start(Command(("sleep", "300"), input_open=True))
+            taken = await process.write(bytes(1_000_000))
+            assert 0 < taken < 1_000_000
+            assert await process.write(b"more") == 0
+            await process.kill()
+
+    run(scenario())
+
+
+def test_closing_the_input_lets_a_command_see_its_end(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            process = await commands.start(Command(("cat",), stdin=b"first ", input_open=True))
+            await process.write(b"second")
+            await process.close_input()
+            assert (await process.wait()).stdout.text() == "first second"
+
+    run(scenario())
+
+
+def test_ctrl_c_on_a_terminal_stops_the_job_and_not_the_session(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            process = await commands.start(Command(("bash", "--norc", "-i"), terminal=Terminal(30, 100)))
+            await process.write(b"bash -c 'stty size; echo began; exec sleep 300'\n")
+            assert b"30 100" in await read_until(process, b"began\r\n")
+            await process.resize(40, 120)
+            await process.write(b"\x03")
+            await process.write(b"stty size; exit 7\n")
+            ended = await process.wait()
+            assert ended.exit_code == 7
+            assert b"40 120" in ended.stdout.bytes()
+
+    run(scenario())
+
+
+def test_a_size_that_is_none_is_refused_and_pipes_have_none(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            with pytest.raises(InvalidArgument, match="terminal"):
+                await commands.start(Command(("true",), terminal=Terminal(0, 80)))
+            process = await commands.start(Command(("true",)))
+            with pytest.raises(InvalidArgument, match="no terminal"):
+                await process.resize(24, 80)
+            await process.wait()
+
+    run(scenario())
+
+
+def test_many_commands_leave_no_descriptor_behind(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            await commands.run(Command(("true",)))
+            before = open_descriptors()
+            for _ in range(20):
+                await commands.run(Command(("cat",), stdin=b"x"))
+                terminal = await commands.start(Command(("true",), terminal=Terminal()))
+                await terminal.wait()
+            assert open_descriptors() == before
+
+    run(scenario())
+
+
+def test_a_command_whose_keeper_is_killed_is_reported_as_interrupted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            process = await commands.start(Command(shell("echo $PPID; sleep 300"), readable=True))
+            keeper = int(await read_until(process, b"\n"))
+            os.kill(keeper, 9)
+            ended = await process.wait()
+            assert ended.ending is Ending.INTERRUPTED
+            assert (await commands.run(Command(("echo", "again")))).stdout.text() == "again\n"
+            assert await eventually(lambda: not alive(keeper))
+
+    run(scenario())
+
+
+def test_a_command_that_stops_its_keeper_is_ended_all_the_same(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            script = "echo $$; sleep 0.3; kill -STOP $PPID; trap '' TERM; sleep 300"
+            ended = await commands.run(Command(shell(script), limits=Limits(timeout=1.5, grace=0)))
+            assert ended.ending is Ending.TIMED_OUT
+            pid = int(ended.stdout.text())
+            assert await eventually(lambda: not alive(pid))
+
+    run(scenario())

@@ -1,0 +1,20 @@
+import resource
+
+from openskills.executors.processes.rlimits import rlimits
+from openskills.executors.spec import Limits
+
+
+def test_every_limit_becomes_one_of_the_kernels() -> None:
+    limits = Limits(open_files=9, file_bytes=8, memory_bytes=7, cpu_seconds=6)
+    assert set(rlimits(limits)) == {
+        (resource.RLIMIT_CORE, 0, 0),
+        (resource.RLIMIT_NOFILE, 9, 9),
+        (resource.RLIMIT_FSIZE, 8, 8),
+        (resource.RLIMIT_DATA, 7, 7),
+        (resource.RLIMIT_CPU, 6, 6),
+    }
+
+
+def test_no_limit_leaves_only_that_nothing_dumps_core() -> None:
+    limits = Limits(open_files=None, file_bytes=None, memory_bytes=None, cpu_seconds=None)
+    assert rlimits(limits) == ((resource.RLIMIT_CORE, 0, 0),)

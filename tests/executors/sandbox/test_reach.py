@@ -1,0 +1,45 @@
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from openskills.executors.sandbox.reach import covered, let_pass, reaching
+from tests.executors.boxes import UID
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts commands as somebody else")
+
+
+def as_somebody(*argv: str) -> list[str]:
+    return ["/usr/bin/setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups", "--", *argv]
+
+
+def test_only_the_topmost_closed_directory_is_covered() -> None:
+    closed = {Path("/mine"), Path("/mine/deep/closed")}
+    found = covered([Path("/mine/deep/closed/x"), Path("/mine/y"), Path("/usr/z")], lambda path: path not in closed)
+    assert found == [Path("/mine")]
+
+
+@as_root
+def test_another_user_gets_to_a_directory_below_a_closed_one_and_to_nothing_beside_it(tmp_path: Path) -> None:
+    shown, hidden = tmp_path / "shown", tmp_path / "hidden"
+    for directory in (shown, hidden):
+        directory.mkdir(mode=0o755)
+        (directory / "file").write_text(directory.name)
+    tmp_path.chmod(0o700)
+    script = f"cat {shown}/file; ls {tmp_path} || cat {hidden}/file"
+    done = subprocess.run(reaching([shown], as_somebody("/bin/bash", "-c", script)), capture_output=True, text=True)
+    assert done.stdout == "shown"
+    assert done.returncode != 0
+    assert subprocess.run(as_somebody("/bin/cat", f"{shown}/file"), capture_output=True).returncode != 0
+
+
+@as_root
+def test_only_the_user_of_a_workspace_may_pass_to_it(tmp_path: Path) -> None:
+    tree = tmp_path / "workspaces" / "one" / "tree"
+    tree.mkdir(parents=True)
+    tree.parent.chmod(0o700)
+    let_pass(tree, UID)
+    found = tree.parent.stat()
+    assert (found.st_gid, found.st_mode & 0o777) == (UID, 0o710)
+    assert tree.parents[1].stat().st_mode & 0o001

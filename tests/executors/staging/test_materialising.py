@@ -1,0 +1,229 @@
+"""A snapshot in a workspace."""
+
+import os
+import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from openskills.errors import ForbiddenPath, InvalidArgument
+from openskills.executors.files.tree import lay_out
+from openskills.executors.spec import Snapshot
+from openskills.executors.staging.materialising import discard_replaced, is_staged, materialise
+from openskills.executors.staging.snapshots import SnapshotStore
+from tests.executors.skill_folder import skill_folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return skill_folder(tmp_path)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SnapshotStore:
+    return SnapshotStore(tmp_path / "snapshots")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "workspace").mkdir()
+    lay_out(tmp_path / "workspace/tree")
+    return tmp_path / "workspace/tree"
+
+
+@pytest.fixture
+def snapshot(store: SnapshotStore, folder: Path) -> Snapshot:
+    return store.take("pdf", folder)
+
+
+def changed(store: SnapshotStore, folder: Path, text: str = "changed") -> Snapshot:
+    (folder / "SKILL.md").write_text(text)
+    return store.take("pdf", folder)
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_a_staged_skill_is_read_only_and_has_its_places(
+    store: SnapshotStore, snapshot: Snapshot, tree: Path, share: bool
+) -> None:
+    materialise(store, snapshot, tree, share=share)
+    skill = tree / "skills/pdf"
+    assert sorted(os.listdir(skill)) == [".venv", "SKILL.md", "inputs", "out", "scripts", "work"]
+    modes = {
+        name: stat.S_IMODE((skill / name).lstat().st_mode) for name in (".", "SKILL.md", "scripts", "scripts/0.py")
+    }
+    assert modes == {".": 0o555, "SKILL.md": 0o444, "scripts": 0o555, "scripts/0.py": 0o555}
+    assert stat.S_IMODE((skill / ".venv").stat().st_mode) == 0o700
+    (tree / "out/x").write_text("out")
+    (tree / "work/inputs/y").write_text("in")
+    assert (skill / "out/x").read_text() == "out"
+    assert (skill / "inputs/y").read_text() == (skill / "work/inputs/y").read_text() == "in"
+    assert is_staged(tree, snapshot)
+
+
+def test_shared_files_are_those_of_the_store_and_copied_ones_are_not(
+    store: SnapshotStore, snapshot: Snapshot, tree: Path, tmp_path: Path
+) -> None:
+    kept = store.path(snapshot.digest) / "SKILL.md"
+    materialise(store, snapshot, tree, share=True)
+    assert (tree / "skills/pdf/SKILL.md").samefile(kept)
+    (tmp_path / "other").mkdir()
+    lay_out(tmp_path / "other/tree")
+    materialise(store, snapshot, tmp_path / "other/tree", share=False)
+    copy = tmp_path / "other/tree/skills/pdf/SKILL.md"
+    copy.chmod(0o600)
+    copy.write_text("a script can do that when it is not isolated")
+    assert kept.read_text() != copy.read_text()
+
+
+def test_nothing_is_done_when_it_is_staged_already(store: SnapshotStore, snapshot: Snapshot, tree: Path) -> None:
+    materialise(store, snapshot, tree, share=True)
+    before = (tree / "skills/pdf").stat()
+    materialise(store, snapshot, tree, share=True)
+    assert (tree / "skills/pdf").stat().st_ino == before.st_ino
+    assert os.listdir(tree / "skills") == ["pdf"]
+
+
+def test_a_newer_snapshot_takes_the_place_and_the_venv_stays(
+    store: SnapshotStore, snapshot: Snapshot, folder: Path, tree: Path
+) -> None:
+    materialise(store, snapshot, tree, share=True)
+    (tree / "skills/pdf/.venv/installed").write_text("kept")
+    inode = (tree / "skills/pdf/.venv").stat().st_ino
+    newer = changed(store, folder)
+    assert not is_staged(tree, newer)
+    materialise(store, newer, tree, share=True)
+    assert (tree / "skills/pdf/SKILL.md").read_text() == "changed"
+    assert (tree / "skills/pdf/.venv/installed").read_text() == "kept"
+    assert (tree / "skills/pdf/.venv").stat().st_ino == inode
+    assert not is_staged(tree, snapshot)
+
+
+def test_who_runs_in_the_old_one_keeps_it_until_it_is_discarded(
+    store: SnapshotStore, snapshot: Snapshot, folder: Path, tree: Path
+) -> None:
+    materialise(store, snapshot, tree, share=True)
+    inside = os.open(tree / "skills/pdf", os.O_RDONLY)
+    materialise(store, changed(store, folder), tree, share=True)
+    assert "scripts" in os.listdir(inside)
+    os.close(os.open("SKILL.md", os.O_RDONLY, dir_fd=inside))
+    discard_replaced(tree)
+    assert os.listdir(inside) == []
+    os.close(inside)
+    assert os.listdir(tree / "skills") == ["pdf"]
+
+
+def test_a_link_in_the_place_of_the_venv_is_not_kept(
+    store: SnapshotStore, snapshot: Snapshot, folder: Path, tree: Path
+) -> None:
+    materialise(store, snapshot, tree, share=False)
+    (tree / "skills/pdf").chmod(0o755)
+    (tree / "skills/pdf/.venv").rmdir()
+    (tree / "skills/pdf/.venv").symlink_to("/etc")
+    materialise(store, changed(store, folder), tree, share=False)
+    assert not (tree / "skills/pdf/.venv").is_symlink()
+
+
+@pytest.mark.parametrize("kind", ["link", "file", "directory"])
+def test_whatever_lies_in_the_place_is_replaced(
+    store: SnapshotStore, snapshot: Snapshot, tree: Path, tmp_path: Path, kind: str
+) -> None:
+    place = tree / "skills/pdf"
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/kept").touch()
+    if kind == "link":
+        place.symlink_to(tmp_path / "outside")
+    elif kind == "file":
+        place.touch()
+    else:
+        place.mkdir()
+        (place / "planted").touch()
+    materialise(store, snapshot, tree, share=True)
+    assert (place / "SKILL.md").is_file()
+    assert not (place / "planted").exists()
+    assert os.listdir(tmp_path / "outside") == ["kept"]
+
+
+def test_a_directory_that_a_script_put_in_the_place_is_noticed(
+    store: SnapshotStore, snapshot: Snapshot, tree: Path
+) -> None:
+    materialise(store, snapshot, tree, share=True)
+    (tree / "skills/pdf").rename(tree / "skills/kept")
+    (tree / "skills/pdf").mkdir()
+    (tree / "skills/pdf/SKILL.md").write_text("planted")
+    assert not is_staged(tree, snapshot)
+    materialise(store, snapshot, tree, share=True)
+    assert (tree / "skills/pdf/SKILL.md").read_text() != "planted"
+
+
+def test_skills_that_became_a_link_are_not_written_through(
+    store: SnapshotStore, snapshot: Snapshot, tree: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tree / "skills").rmdir()
+    (tree / "skills").symlink_to(tmp_path / "outside")
+    with pytest.raises(ForbiddenPath):
+        materialise(store, snapshot, tree, share=True)
+    assert os.listdir(tmp_path / "outside") == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_only_the_venv_belongs_to_the_user_of_the_commands(
+    store: SnapshotStore, snapshot: Snapshot, tree: Path
+) -> None:
+    materialise(store, snapshot, tree, share=True, owner=(61234, 61234))
+    assert (tree / "skills/pdf/.venv").stat().st_uid == 61234
+    assert {path.lstat().st_uid for path in (tree / "skills").rglob("*") if path.name != ".venv"} == {0}
+
+
+def test_a_snapshot_that_is_not_in_the_store_is_said_and_changes_nothing(
+    store: SnapshotStore, snapshot: Snapshot, tree: Path
+) -> None:
+    materialise(store, snapshot, tree, share=True)
+    with pytest.raises(InvalidArgument, match="take it again"):
+        materialise(store, replace(snapshot, digest="0" * 64), tree, share=True)
+    assert os.listdir(tree / "skills") == ["pdf"]
+    assert is_staged(tree, snapshot)
+
+
+@pytest.mark.parametrize("name", ["../../x", "..", ".", "a/b", "", ".venv"])
+def test_a_name_is_never_a_path(store: SnapshotStore, snapshot: Snapshot, tree: Path, name: str) -> None:
+    with pytest.raises(InvalidArgument):
+        materialise(store, replace(snapshot, name=name), tree, share=True)
+    assert os.listdir(tree / "skills") == []
+
+
+def test_the_name_always_leads_to_a_whole_skill(
+    store: SnapshotStore, snapshot: Snapshot, folder: Path, tree: Path
+) -> None:
+    other = changed(store, folder)
+    materialise(store, snapshot, tree, share=True)
+    stop, missing = threading.Event(), list[str]()
+
+    def look() -> None:
+        while not stop.is_set():
+            missing.extend(
+                name for name in ("SKILL.md", "scripts/2.py", "out") if not (tree / "skills/pdf" / name).exists()
+            )
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for number in range(60):
+            materialise(store, (other, snapshot)[number % 2], tree, share=True)
+    finally:
+        stop.set()
+        looking.join()
+    assert missing == []
+
+
+def test_two_stagers_at_once_lose_no_venv(store: SnapshotStore, snapshot: Snapshot, folder: Path, tree: Path) -> None:
+    materialise(store, snapshot, tree, share=True)
+    (tree / "skills/pdf/.venv/installed").touch()
+    snapshots = [changed(store, folder, str(number)) for number in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        staging = [pool.submit(materialise, store, one, tree, share=True) for one in snapshots * 4]
+    assert all(one.result() is None for one in staging)
+    assert (tree / "skills/pdf/.venv/installed").exists()

@@ -1,0 +1,84 @@
+"""Every executor keeps what `Executor` promises, for root and for a user without any rights."""
+
+import os
+import subprocess
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from openskills.executors.container.backend import ContainerBackend
+from openskills.executors.container.spec import ContainerOptions
+from openskills.executors.directory import Backend, DirectoryExecutor
+from openskills.executors.local import LocalBackend
+from openskills.executors.protocol import Executor
+from openskills.executors.sandbox.backend import SandboxBackend
+from openskills.executors.sandbox.landlock import LandlockBackend
+from openskills.sync import run
+from openskills.testing import GROUPS, check_executor
+from tests.conftest import RequireProgram
+from tests.container_engine import TestEngine
+from tests.hostile.harness import User, nobody
+
+BACKENDS: dict[str, Callable[[], Backend]] = {
+    "local": LocalBackend,
+    "sandbox": SandboxBackend,
+    "landlock": LandlockBackend,
+}
+PATIENCE = 300
+_PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from openskills.executors.choose import executor
+from openskills.settings import Settings
+from openskills.testing import check_executor
+settings = Settings.from_env({"OPENSKILL_STATE_DIR": sys.argv[2], "PATH": "/usr/bin:/bin"})
+asyncio.run(check_executor(lambda: executor(sys.argv[1], settings), groups=sys.argv[3:]))
+"""
+
+
+def executors_in(directory: Path, backend: Callable[[], Backend]) -> Callable[[], Executor]:
+    # The user of a sandbox has to get there.
+    directory.chmod(0o755)
+    return lambda: DirectoryExecutor(backend(), directory / "state")
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("name", BACKENDS)
+def test_an_executor_of_this_machine_keeps_its_promises(
+    name: str, group: str, tmp_path: Path, require_program: RequireProgram
+) -> None:
+    if name == "sandbox":
+        require_program("bwrap")
+    run(check_executor(executors_in(tmp_path, BACKENDS[name]), groups=[group]))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_containers_keep_their_promises(group: str, tmp_path: Path, container_engine: TestEngine) -> None:
+    options = ContainerOptions(container_engine.image, container_engine.address)
+    run(check_executor(executors_in(tmp_path, lambda: ContainerBackend(options)), groups=[group]))
+
+
+@pytest.fixture(scope="module")
+def somebody() -> Generator[User]:
+    """A user without any rights."""
+    if os.geteuid() != 0:
+        pytest.skip("the tests above were run by one")
+    with nobody() as user:
+        yield user
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_who_is_not_root_has_the_same_promises(name: str, somebody: User, require_program: RequireProgram) -> None:
+    if name == "sandbox":
+        require_program("bwrap")
+    checking = subprocess.run(
+        [*somebody.prefix, somebody.python, "-c", _PROGRAM, name, somebody.place(), *GROUPS],
+        cwd=somebody.project,
+        env=somebody.environment({}),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert checking.returncode == 0, checking.stderr[-3000:]

@@ -1,0 +1,97 @@
+"""The files of a workspace behind the `Workspace` protocol, without anything that runs commands."""
+
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from openskills.artifacts.store import Content
+from openskills.artifacts.threads import to_the_end
+from openskills.errors import ExecutorUnavailable
+from openskills.executors.files.tree import Tree, lay_out
+from openskills.executors.protocol import FileReading, Process
+from openskills.executors.spec import Command, FileInfo, Isolation, Listing, Snapshot, Usage
+from openskills.executors.staging.materialising import materialise
+from openskills.executors.staging.snapshots import SnapshotStore
+
+_CHUNK = 1024 * 1024
+
+
+class TreeWorkspace:
+    """Implements `Workspace` for tests of what is written above it. `start` always refuses."""
+
+    id = "test"
+    isolation = Isolation.NONE
+
+    def __init__(self, directory: Path) -> None:
+        self.tree = directory / "tree"
+        directory.mkdir(exist_ok=True)
+        lay_out(self.tree)
+        self.root = str(self.tree)
+        self.store = SnapshotStore(directory / "snapshots")
+        self.files = Tree(self.tree)
+
+    async def stage(self, snapshot: Snapshot) -> None:
+        """See `Workspace`."""
+        await to_the_end(lambda: materialise(self.store, snapshot, self.tree, share=True))
+
+    async def write(self, path: str, data: Content, *, executable: bool = False) -> FileInfo:
+        """See `Workspace`."""
+        if isinstance(data, bytes):
+            return await to_the_end(lambda: self.files.write(path, [data], executable=executable))
+        with self.files.arriving(path, executable=executable) as arrival:
+            async for chunk in data:
+                await to_the_end(lambda chunk=chunk: arrival.write(chunk))
+            return await to_the_end(arrival.commit)
+
+    async def link(self, path: str, target: str) -> None:
+        """See `Workspace`."""
+        self.files.link(path, target)
+
+    async def make_directory(self, path: str) -> None:
+        """See `Workspace`."""
+        self.files.make_directory(path)
+
+    async def remove(self, path: str) -> bool:
+        """See `Workspace`."""
+        return await to_the_end(lambda: self.files.remove(path))
+
+    @asynccontextmanager
+    async def open(self, path: str) -> AsyncGenerator[FileReading]:
+        """See `Workspace`."""
+        descriptor, info = self.files.open(path)
+        try:
+            yield FileReading(info, _chunks(descriptor, info.size))
+        finally:
+            os.close(descriptor)
+
+    async def mark(self) -> int:
+        """See `Workspace`."""
+        return self.files.mark()
+
+    async def list(self, globs: Sequence[str], *, since: int | None = None, limit: int = 10_000) -> Listing:
+        """See `Workspace`."""
+        return await to_the_end(lambda: self.files.list(globs, since=since, limit=limit))
+
+    async def start(self, command: Command) -> Process:
+        """See `Workspace`."""
+        raise ExecutorUnavailable(f"{command.argv} cannot run: there are only files here")
+
+    async def usage(self) -> Usage:
+        """See `Workspace`."""
+        return await to_the_end(self.files.usage)
+
+    async def close(self) -> None:
+        """See `Workspace`."""
+        self.files.close()
+
+
+async def _chunks(descriptor: int, size: int) -> AsyncIterator[bytes]:
+    left = size
+    while left > 0:
+        wanted = min(left, _CHUNK)
+        data = await to_the_end(lambda wanted=wanted: os.read(descriptor, wanted))
+        if not data:
+            return
+        left -= len(data)
+        yield data

@@ -1,0 +1,80 @@
+"""A workspace for tests with warm interpreters, and the same commands cold."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from openskills.executors.directory import Backend, Launcher
+from openskills.executors.local import LocalBackend
+from openskills.executors.processes.keeping import Kept
+from openskills.executors.processes.process import HostProcess
+from openskills.executors.processes.warm import Started, WarmInterpreters, Warmth
+from openskills.executors.rules.environment import command_environment
+from openskills.executors.spec import Command, Ended
+from tests.executors.boxes import box
+
+PRELOAD = ("json", "logging", "decimal", "random", "subprocess", "multiprocessing.pool", "threading", "asyncio")
+
+
+@dataclass
+class Bench:
+    """Starts commands in one workspace, warm or cold."""
+
+    tree: Path
+    launcher: Launcher
+    warm: WarmInterpreters
+    warmth: Warmth
+    started: Started | None = None
+
+    @property
+    def outcome(self) -> Started:
+        """How the last command that was to be warm was started."""
+        assert self.started is not None
+        return self.started
+
+    def write(self, name: str, text: str | bytes) -> str:
+        """A file in `work`; returns its path in the workspace."""
+        path = self.tree / "work" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return f"work/{name}"
+
+    async def start(self, command: Command, *, warm: bool = True) -> HostProcess:
+        """Start a command."""
+        env = command_environment(self.launcher.root, command, path=self.launcher.path, home=self.launcher.home)
+
+        async def launch(stdio: tuple[int, int, int]) -> Kept:
+            if not warm:
+                return await self.launcher.launch(command, env, stdio)
+            self.started = await self.warm.launch(command, env, stdio, self.warmth)
+            return self.started.kept
+
+        return await HostProcess.begin(command, launch)
+
+    async def run(self, command: Command, *, warm: bool = True) -> Ended:
+        """Start a command and wait for its end."""
+        return await (await self.start(command, warm=warm)).wait()
+
+    async def script(self, text: str, *arguments: str, warm: bool = True) -> Ended:
+        """Run the text as a script."""
+        return await self.run(Command(("python", self.write("script.py", text), *arguments)), warm=warm)
+
+
+@asynccontextmanager
+async def bench(
+    directory: Path,
+    preload: Sequence[str] = PRELOAD,
+    *,
+    backend: Backend | None = None,
+    most: int = 2,
+    idle: float = 300.0,
+    patience: float = 60.0,
+) -> AsyncGenerator[Bench]:
+    """A workspace of the local executor, or of another; its servers end with the block."""
+    async with box(backend or LocalBackend(), directory) as one:
+        warm = WarmInterpreters(one.launcher, most=most, idle=idle, patience=patience)
+        try:
+            yield Bench(one.place.tree, one.launcher, warm, Warmth(tuple(preload)))
+        finally:
+            await warm.close()

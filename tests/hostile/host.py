@@ -1,0 +1,97 @@
+"""A host process: plants things around a workspace, runs the battery in it, and says what the probes got hold of.
+
+`python -m tests.hostile.host EXECUTOR DIRECTORY [terminal] [warm]` prints one JSON object. `bare` is no executor at
+all. It is a process of its own so that it can have an environment with secrets, and another user.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from openskills.executors.protocol import Workspace
+from openskills.executors.spec import MIB, Command, Ended, Limits, Terminal
+from tests.hostile import bare
+from tests.hostile.opening import opened
+from tests.hostile.planting import LIMITS, Place, planted, results_in
+from tests.hostile.probes.battery import PROBES
+from tests.hostile.promises import asked_of
+from tests.hostile.skill import COMMAND, write_battery
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BATTERY_LIMITS = Limits(
+    timeout=200,
+    memory_bytes=LIMITS["memory_bytes"],
+    total_memory_bytes=2048 * MIB,
+    processes=LIMITS["processes"],
+    open_files=LIMITS["open_files"],
+    file_bytes=LIMITS["file_bytes"],
+    output_bytes=4 * MIB,
+)
+
+
+def run_bare(directory: Path, *, terminal: bool) -> dict[str, object]:
+    """The battery in a plain child process, without the probes that would touch what is not ours."""
+    place = bare.make_place(directory, write_battery(directory))
+    harmless = [one.id for one in PROBES.values() if not one.unarmed and one.on_terminal == terminal]
+    with planted(place, directory, REPOSITORY) as things:
+        world = replace(things.world, only=harmless)
+        (place.tree / "work" / "world.json").write_text(world.dump(), "utf-8")
+        argv = [bare.python(), *COMMAND[1:]]
+        output = bare.run(argv, place, things, os.environ, terminal=terminal)
+        return {"results": results_in(output), "touched": things.touched(), "isolation": "nothing at all"}
+
+
+async def run_under(name: str, directory: Path, *, terminal: bool, warm: bool) -> dict[str, object]:
+    """The battery as a skill under an executor."""
+    state = directory / "state"
+    skill = write_battery(directory)
+    async with opened(name, directory) as chosen:
+        snapshot = await chosen.snapshot("battery", skill)
+        workspace, neighbour = await chosen.open("one"), await chosen.open("two")
+        for one in (workspace, neighbour):
+            await one.stage(snapshot)
+        with planted(_place(state, workspace, neighbour, snapshot.digest), directory, REPOSITORY) as things:
+            world = replace(things.world, only=asked_of(name, root=os.geteuid() == 0))
+            await workspace.write("work/world.json", world.dump().encode())
+            ended = await _run(workspace, terminal=terminal, warm=warm)
+            return {
+                "results": results_in(_output(ended)),
+                "touched": things.touched(),
+                "isolation": workspace.isolation.value,
+                "notes": ended.notes,
+            }
+
+
+def _place(state: Path, workspace: Workspace, neighbour: Workspace, digest: str) -> Place:
+    trees = [state / "workspaces" / one.id / "tree" for one in (workspace, neighbour)]
+    stored = next(path for path in (state / "snapshots").rglob("SKILL.md") if digest in str(path))
+    return Place(trees[0], trees[0].parent, trees[1], stored)
+
+
+async def _run(workspace: Workspace, *, terminal: bool, warm: bool) -> Ended:
+    size = Terminal(columns=4000) if terminal else None
+    loaded = ("json", "ctypes") if warm else None
+    command = Command(COMMAND, skill="battery", cwd=".", limits=BATTERY_LIMITS, terminal=size, warm=loaded)
+    return await (await workspace.start(command)).wait()
+
+
+def _output(ended: Ended) -> str:
+    text = ended.stdout.text()
+    return text if '"done"' in text else f"{ended.ending} {ended.detail}\n{ended.stderr.text()}\n{text}"
+
+
+def main(name: str, directory: str, *more: str) -> None:
+    """Run and report."""
+    terminal = "terminal" in more
+    if name == "bare":
+        report = run_bare(Path(directory), terminal=terminal)
+    else:
+        report = asyncio.run(run_under(name, Path(directory), terminal=terminal, warm="warm" in more))
+    sys.stdout.write(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
