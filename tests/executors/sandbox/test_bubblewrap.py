@@ -2,6 +2,7 @@ import pytest
 
 from openskills.errors import InvalidArgument
 from openskills.executors.sandbox.bubblewrap import (
+    DASH,
     OPTIONS,
     Held,
     System,
@@ -65,14 +66,31 @@ def test_root_becomes_somebody_else_before_anything_else() -> None:
     assert line("true")[:3] == ["/usr/bin/bwrap", "--args", str(OPTIONS)]
 
 
+def test_dash_says_the_same_limits_in_its_own_words() -> None:
+    words = command_line(
+        bwrap="bwrap",
+        setpriv="setpriv",
+        uid=None,
+        marker="m",
+        held=Held(processes=9, file_kib=8, open_files=7),
+        argv=("-x",),
+        terminal=False,
+        shell=DASH,
+    )
+    (script,) = [word for word in words if word.startswith("ulimit")]
+    assert script.startswith("ulimit -c 0 && ulimit -p 9 && ulimit -n 7 && ulimit -f 16 && ")
+    assert script.endswith('exec  "$@"')
+    assert words[-1] == "-x"
+
+
 def test_limits_are_set_by_the_first_program_inside() -> None:
     (script,) = [word for word in line("true", held=Held(processes=9, file_kib=8)) if word.startswith("ulimit")]
-    assert script.startswith("ulimit -c 0 -u 9 -f 8 && ")
+    assert script.startswith("ulimit -c 0 && ulimit -u 9 && ulimit -f 8 && ")
 
 
 def test_a_command_on_a_terminal_hears_its_keys_again() -> None:
     assert line("vi", terminal=True)[-3:] == ["--default-signal=INT,QUIT,TSTP", "--", "vi"]
-    assert line("vi")[-2:] == ["bash", "vi"]
+    assert line("vi")[-2:] == ["sh", "vi"]
 
 
 @pytest.mark.parametrize(("text", "problem"), [("a" + chr(0) + "b", "NUL"), (chr(0xD800), "half a character")])

@@ -11,19 +11,15 @@ Messages are JSON behind their length, in both directions; file descriptors trav
             terminal    number of a descriptor of the command that is its controlling terminal
             ignored     signals that the command begins with as ignored
             handshake   [ready, go]: numbers of two pipes in the command. It says on the first that it is set up, and
-                        waits on the second; nobody answers when the host has gone
-            hold        answer only when told to
+                        waits on the second; nobody answers when the host has gone, or before `release` with `hold`
             contained   the command ends its own descendants (bwrap); otherwise they are ended with it
     signal  id, number, deep: to the command inside a container of its own, not to what contains it
     release id: let a command begin that was held
     limit   limits, [[resource, soft, hard]]: of this program, and so of all commands that it starts from now on
     fork    with a descriptor: serve that one, too, from a new process
 
-    serving pid            once, at the beginning
-    started id, pid        ready  id       failed  id, errno, what
+    serving pid     started id, pid     ready id     failed id, errno, what
     exited  id, status, was_ready, cpu_ms, clean (false: it left processes that would not die)
-
-Commands that are not contained share their orphans; who wants to tell them apart runs one at a time.
 """
 
 import errno
@@ -36,6 +32,7 @@ import socket
 import struct
 import sys
 import time
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,11 +47,10 @@ _MAX_FDS = 64
 _MAX_MESSAGE = 64 * 1024 * 1024
 _PR_SET_CHILD_SUBREAPER = 36
 _LEFTOVERS_MAY_TAKE = 1.0
-# Python ignores the first two, this program the others; a command begins without either.
-_USUAL = frozenset(
-    (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
-)
 _IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
+# Python ignores the first two, this program the others; a command begins without either.
+_USUAL = frozenset((signal.SIGPIPE, signal.SIGXFSZ, *_IGNORED))
+_SEALED_WITHIN = 1.0
 
 
 class _Command:
@@ -85,13 +81,10 @@ class Keeper:
         self._poll.register(connection, select.POLLIN)
         self._poll.register(wakeups, select.POLLIN)
 
-    def greet(self) -> None:
-        """Say who we are."""
-        self._send(event="serving", id=0, pid=os.getpid())
-
     def serve(self) -> None:
-        """Work until the host has gone."""
+        """Say who we are, and work until the host has gone."""
         try:
+            self._send(event="serving", id=0, pid=os.getpid())
             while True:
                 for descriptor, _ in self._poll.poll():
                     if descriptor == self._wakeups:
@@ -191,6 +184,8 @@ class Keeper:
         command = self._commands.get(identity)
         if command is not None and command.go >= 0:
             if command.was_ready:
+                if command.contained:
+                    _await_seal(command.pid)
                 # It may have died in the meantime, and nobody reads the pipe.
                 _attempt(os.write, command.go, b"\n")
             command.close()
@@ -252,14 +247,8 @@ class Keeper:
         if not command.contained and not alone:
             _attempt(os.killpg, command.pid, signal.SIGKILL)
             clean = _end_children(self._own())
-        self._send(
-            event="exited",
-            id=identity,
-            status=os.waitstatus_to_exitcode(status),
-            was_ready=command.was_ready,
-            cpu_ms=cpu_ms,
-            clean=clean,
-        )
+        code = os.waitstatus_to_exitcode(status)
+        self._send(event="exited", id=identity, status=code, was_ready=command.was_ready, cpu_ms=cpu_ms, clean=clean)
 
 
 def _spawn(message: "Message", fds: "dict[int, int]", descriptors: "list[int]") -> int:
@@ -335,18 +324,29 @@ def _limit(kind: int, soft: int, hard: int) -> None:
 
 def _attempt(action: "Callable[..., object]", *arguments: object) -> None:
     """Do something to a process that may be gone by now; then there is nothing to do."""
-    try:
+    with suppress(ProcessLookupError, PermissionError, BrokenPipeError, ChildProcessError):
         action(*arguments)
-    except (ProcessLookupError, PermissionError, BrokenPipeError, ChildProcessError):
-        return
 
 
 def _children(pid: int) -> "list[int]":
+    return [int(word) for word in _read(f"/proc/{pid}/task/{pid}/children").split()]
+
+
+def _read(path: str) -> str:
+    """A file of /proc; nothing when the process has gone."""
     try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            return [int(word) for word in file.read().split()]
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
     except OSError:
-        return []
+        return ""
+
+
+def _await_seal(pid: int) -> None:
+    """Wait for the filter of a sandbox's first process, which bwrap sets right after it has tied it to the outside."""
+    deadline = time.monotonic() + _SEALED_WITHIN
+    for first in _children(pid):
+        while time.monotonic() < deadline and "Seccomp:\t2" not in _read(f"/proc/{first}/status"):
+            time.sleep(0.0005)
 
 
 def _end_children(spared: "Iterable[int]") -> bool:
@@ -389,9 +389,7 @@ def serve(descriptor: int) -> "NoReturn":
         signal.signal(number, signal.SIG_IGN)
     try:
         os.set_inheritable(descriptor, False)
-        keeper = Keeper(socket.socket(fileno=descriptor), reading)
-        keeper.greet()
-        keeper.serve()
+        Keeper(socket.socket(fileno=descriptor), reading).serve()
     finally:
         os._exit(0)
 

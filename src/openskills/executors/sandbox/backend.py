@@ -26,6 +26,8 @@ from openskills.executors.network.proxy import FilteringProxy
 from openskills.executors.processes.keeping import PROGRAM, Keeper, Kept, Launch
 from openskills.executors.processes.leftovers import end_leftovers, new_marker, of_the_dead
 from openskills.executors.sandbox.bubblewrap import (
+    BASH,
+    DASH,
     FILTER,
     FIRST_FILE,
     GO,
@@ -202,6 +204,7 @@ class _Stand:
         system = visible_system(read_only)
         self.bwrap = bwrap
         self.setpriv = setpriv
+        self.shell = DASH if os.path.exists(DASH) else BASH
         self.options = encoded(system_options(system))
         self._files: list[tuple[int, str | bytes]] = [(FILTER, rules)]
         self._files += [(number, source) for number, (_, source) in enumerate(system.files, FIRST_FILE)]
@@ -243,6 +246,7 @@ class SandboxLauncher:
             uid=self._uid if terminal else None,
             marker=found.marker,
             held=held(command.limits),
+            shell=self._stand.shell,
             argv=command.argv,
             terminal=terminal,
         )

@@ -25,8 +25,8 @@ _CONTENTS: tuple[tuple[str, str], ...] = (
     ("/etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"),
 )
 
-_HIDDEN = ("/proc/keys", "/proc/key-users")
-"""The names of keys of all users, which have no namespace."""
+_HIDDEN = ("/proc/keys",)
+"""The names of a user's keys, which have no namespace."""
 
 
 def visible_system(read_only: Sequence[Path]) -> System:
@@ -42,7 +42,9 @@ def visible_system(read_only: Sequence[Path]) -> System:
         _add(str(directory), binds, links)
     here = [(path, path) for path in _FILES if os.path.isfile(path)]
     contents = ((path, text.encode()) for path, text in _CONTENTS)
-    return System(tuple(binds), tuple(links), (*contents, *here), tuple(filter(os.path.exists, _HIDDEN)))
+    # A user that a root host has for one session only has no keys.
+    hidden = () if os.geteuid() == 0 else tuple(filter(os.path.exists, _HIDDEN))
+    return System(tuple(binds), tuple(links), (*contents, *here), hidden)
 
 
 def _show(path: str, binds: list[str], links: list[tuple[str, str]]) -> None:
