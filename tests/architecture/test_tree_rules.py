@@ -15,6 +15,8 @@ TESTED_IN = {
     # Both ends of a connection, and the pipes of a command: what they promise is promised by a process.
     "executors/inside/keeper.py": "executors/processes/test_keeping.py",
     "executors/processes/streams.py": "executors/processes/test_process.py",
+    "executors/backend.py": "executors/test_directory.py",
+    "executors/directory_workspace.py": "executors/test_directory.py",
     "executors/rules/resolving.py": "executors/test_workbench.py",
     "cli/running.py": "cli/test_run.py",
 }

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.store import Scope
-from openskills.executors.directory import Backend, DirectoryExecutor
+from openskills.executors.backend import Backend
+from openskills.executors.directory import DirectoryExecutor
 from openskills.executors.local import LocalBackend
 from openskills.executors.workbench import Rules, Workbench, open_workbench
 from openskills.settings import Settings

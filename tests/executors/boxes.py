@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from openskills.executors.directory import Backend, Launcher, Place
+from openskills.executors.backend import Backend, Launcher, Place
 from openskills.executors.processes.process import HostProcess
 from openskills.executors.rules.environment import command_environment
 from openskills.executors.spec import Command, Ended, Limits

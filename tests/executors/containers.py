@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from openskills.executors.backend import Place
 from openskills.executors.container.backend import ContainerBackend, ContainerLauncher
 from openskills.executors.container.engine import Engine
 from openskills.executors.container.spec import WORKSPACE_LABEL, ContainerOptions
-from openskills.executors.directory import Place
 from openskills.executors.layout import SKILLS, TOP, VENV
 from openskills.executors.processes.process import HostProcess
 from openskills.executors.rules.environment import command_environment

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from openskills.executors.backend import Backend
 from openskills.executors.container.backend import ContainerBackend
 from openskills.executors.container.spec import ContainerOptions
-from openskills.executors.directory import Backend, DirectoryExecutor
+from openskills.executors.directory import DirectoryExecutor
 from openskills.executors.local import LocalBackend
 from openskills.executors.protocol import Executor
 from openskills.executors.sandbox.backend import SandboxBackend

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import ExecutorUnavailable, LimitExceeded
-from openskills.executors.directory import Backend, DirectoryExecutor, DirectoryWorkspace, Place
+from openskills.executors.backend import Backend, Place
+from openskills.executors.directory import DirectoryExecutor
+from openskills.executors.directory_workspace import DirectoryWorkspace
 from openskills.executors.local import LocalBackend, LocalLauncher
 from openskills.executors.processes.keeping import Kept
 from openskills.executors.records.quota import Quota

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import InvalidArgument
-from openskills.executors.directory import DirectoryExecutor, DirectoryWorkspace, Place
+from openskills.executors.backend import Place
+from openskills.executors.directory import DirectoryExecutor
+from openskills.executors.directory_workspace import DirectoryWorkspace
 from openskills.executors.local import SYSTEM_PATH, LocalBackend
 from openskills.executors.spec import Command, Ended, Isolation
 from openskills.sync import run

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from openskills.executors.directory import Backend, Launcher
+from openskills.executors.backend import Backend, Launcher
 from openskills.executors.local import LocalBackend
 from openskills.executors.processes.keeping import Kept
 from openskills.executors.processes.process import HostProcess

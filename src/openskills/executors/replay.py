@@ -5,6 +5,7 @@ import base64
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, cast
 
 from openskills.artifacts.threads import to_the_end
@@ -18,10 +19,11 @@ _INTERRUPTED = "the host ended while it ran; what it did until then is done, and
 
 
 class Replay:
-    """The requests of one session, in a journal that survives this process."""
+    """The requests of one session, in a journal that survives this process; opened when the first one comes."""
 
-    def __init__(self, journal: Journal, isolation: Isolation) -> None:
-        self._journal = journal
+    def __init__(self, directory: Path, isolation: Isolation) -> None:
+        self._directory = directory
+        self._opened: Journal | None = None
         self._isolation = isolation
         self._running: dict[str, tuple[str, asyncio.Task[RunResult]]] = {}
 
@@ -44,7 +46,9 @@ class Replay:
 
     def close(self) -> None:
         """Let another process have the journal."""
-        self._journal.close()
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
     async def _same(self, id_: str, wanted: str, known: str, running: asyncio.Task[RunResult]) -> RunResult:
         if wanted != known:
@@ -68,6 +72,12 @@ class Replay:
             raise
         await self._finish(id_, stored(result))
         return result
+
+    @property
+    def _journal(self) -> Journal:
+        if self._opened is None:
+            self._opened = Journal(self._directory)
+        return self._opened
 
     async def _finish(self, id_: str, record: Mapping[str, object]) -> None:
         await to_the_end(lambda: self._journal.finish(id_, record, durable=True))

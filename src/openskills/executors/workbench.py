@@ -13,13 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from openskills.artifacts.store import Artifact, ArtifactStore, Scope
-from openskills.artifacts.threads import to_the_end
 from openskills.errors import InvalidArgument, SkillError
 from openskills.executors.layout import RUNS, working_directory
 from openskills.executors.protocol import Executor, Process, Workspace
 from openskills.executors.records import audit
 from openskills.executors.records.audit import AuditLog, Who
-from openskills.executors.records.journal import Journal
 from openskills.executors.replay import Replay
 from openskills.executors.requests import RunRequest, RunResult
 from openskills.executors.rules.approval import ApprovalRequest, Approve, approved
@@ -303,7 +301,6 @@ async def open_workbench(
     """The workbench of a session: its workspace, its journal, and the audit log of this machine."""
     key = json.dumps([scope.app, scope.user, scope.session])
     workspace = await executor.open(key)
-    journal = await to_the_end(lambda: Journal(settings.state_dir / "workspaces" / workspace.id / "journal"))
     return Workbench(
         workspace,
         executor,
@@ -313,5 +310,5 @@ async def open_workbench(
         artifacts=artifacts,
         rules=rules,
         log=AuditLog(settings.state_dir / "audit.jsonl"),
-        replay=Replay(journal, workspace.isolation),
+        replay=Replay(settings.state_dir / "workspaces" / workspace.id / "journal", workspace.isolation),
     )

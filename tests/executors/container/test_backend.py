@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.executors.backend import Place
 from openskills.executors.container.backend import ContainerBackend
 from openskills.executors.container.spec import ContainerOptions
-from openskills.executors.directory import Place
 from openskills.executors.spec import Command, Ending, Isolation, Limits, Terminal
 from openskills.sync import run
 from tests.container_engine import TestEngine

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
-from openskills.executors.directory import Place
+from openskills.executors.backend import Place
 from openskills.executors.sandbox.backend import SandboxBackend
 from openskills.executors.spec import Command, Ending, Isolation, Limits, Terminal
 from tests.conftest import RequireProgram

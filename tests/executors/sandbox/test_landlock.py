@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import ExecutorUnavailable
-from openskills.executors.directory import Place
+from openskills.executors.backend import Place
 from openskills.executors.inside.landlock_enter import LEAST_VERSION, version
 from openskills.executors.sandbox.landlock import LandlockBackend
 from openskills.executors.spec import Command, Isolation, Limits, Terminal

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from openskills.errors import ExecutorUnavailable
-from openskills.executors.directory import Launcher
+from openskills.executors.backend import Launcher
 from openskills.executors.processes.keeping import Kept, Launch
 from openskills.executors.processes.pool import KeeperPool
 from openskills.executors.sandbox.selftest import Expected, check_isolation, trial_place

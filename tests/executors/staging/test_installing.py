@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import DeadlineExceeded, InvalidArgument, InvalidSkill
-from openskills.executors.directory import DirectoryExecutor, DirectoryWorkspace
+from openskills.executors.directory import DirectoryExecutor
+from openskills.executors.directory_workspace import DirectoryWorkspace
 from openskills.executors.local import LocalBackend
 from openskills.executors.spec import Command, Limits
 from openskills.executors.staging.dependencies import KEY, SetUp, Tools, plan, uv_environment, with_uv

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from openskills.artifacts.threads import to_the_end
 from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.executors.backend import Place
 from openskills.executors.container.engine import Engine
 from openskills.executors.container.life import LiveContainer
 from openskills.executors.container.link import PREFIX
 from openskills.executors.container.probe import self_test
 from openskills.executors.container.spec import HOME, ROOT, ContainerOptions, Image
 from openskills.executors.container.sweep import sweep
-from openskills.executors.directory import Place
 from openskills.executors.layout import SKILLS, VENV
 from openskills.executors.processes.keeping import Kept, Launch
 from openskills.executors.processes.rlimits import Rlimits, rlimits

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from openskills.errors import ExecutorUnavailable
+from openskills.executors.backend import Launcher, Place
 from openskills.executors.container.spec import ROOT
-from openskills.executors.directory import Launcher, Place
 from openskills.executors.processes.keeping import Kept
 from openskills.executors.processes.process import HostProcess
 from openskills.executors.sandbox.selftest import Expected, check_isolation, trial_place, writable

@@ -18,7 +18,7 @@ from shutil import which
 
 from openskills.child import begin
 from openskills.errors import ExecutorUnavailable, InvalidArgument
-from openskills.executors.directory import Place
+from openskills.executors.backend import Place
 from openskills.executors.layout import SKILLS, VENV
 from openskills.executors.network.connected import connect
 from openskills.executors.network.netns import PORT

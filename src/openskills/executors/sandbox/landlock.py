@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from openskills.errors import ExecutorUnavailable
-from openskills.executors.directory import Place
+from openskills.executors.backend import Place
 from openskills.executors.layout import OUT, RUNS, SKILLS, VENV, WORK
 from openskills.executors.processes.keeping import Kept, Launch
 from openskills.executors.processes.pool import KeeperPool

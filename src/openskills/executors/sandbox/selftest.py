@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
-from openskills.executors.directory import Launcher, Place
+from openskills.executors.backend import Launcher, Place
 from openskills.executors.layout import SKILLS, TOP, VENV
 from openskills.executors.processes.process import HostProcess
 from openskills.executors.rules.environment import command_environment

@@ -1,0 +1,218 @@
+"""One workspace in a directory of this machine: its files, its staged skills, its running commands."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from openskills.artifacts.store import Content
+from openskills.artifacts.threads import to_the_end
+from openskills.errors import ExecutorUnavailable
+from openskills.executors.backend import Launcher
+from openskills.executors.files.tree import Tree
+from openskills.executors.layout import SKILLS, VENV
+from openskills.executors.processes.keeping import Kept
+from openskills.executors.processes.process import HostProcess, Watch
+from openskills.executors.processes.starts import Starts
+from openskills.executors.processes.warm import WarmInterpreters, Warmth
+from openskills.executors.processes.watchdog import watch
+from openskills.executors.protocol import FileReading
+from openskills.executors.records.leases import Lease
+from openskills.executors.records.quota import Quota, check_free, free_bytes, measured
+from openskills.executors.rules.environment import command_environment
+from openskills.executors.spec import Command, FileInfo, Isolation, Listing, Snapshot, Usage
+from openskills.executors.staging.materialising import materialise
+from openskills.executors.staging.snapshots import SnapshotStore
+
+_CHUNK = 1024 * 1024
+_CLOSED = "the workspace is closed; open it again"
+_LOOK_AGAIN = 1.0
+
+
+class DirectoryWorkspace:
+    """One workspace; implements `Workspace`. It belongs to the event loop in which it was opened."""
+
+    def __init__(
+        self,
+        lease: Lease,
+        launcher: Launcher,
+        isolation: Isolation,
+        store: SnapshotStore,
+        *,
+        share: bool,
+        quota: Quota,
+    ) -> None:
+        self._lease = lease
+        self._launcher = launcher
+        self._store = store
+        self._share = share
+        self._quota = quota
+        self._owner = (lease.uid, lease.uid) if lease.uid is not None else None
+        self._tree = Tree(lease.tree, owner=self._owner)
+        self._staged: dict[str, str] = {}
+        self._warm = WarmInterpreters(launcher)
+        self._running: set[HostProcess] = set()
+        self._starts = Starts()
+        self._unused_run_dir: str | None = None
+        self._looked = 0.0
+        self._closed = False
+        self.isolation = isolation
+
+    @property
+    def id(self) -> str:
+        """Names it in its executor."""
+        return self._lease.id
+
+    @property
+    def root(self) -> str:
+        """The workspace as its commands see it."""
+        return self._launcher.root
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can be done with it."""
+        return self._closed
+
+    async def stage(self, snapshot: Snapshot) -> None:
+        """See `Workspace.stage`."""
+        if self._staged.get(snapshot.name) != snapshot.digest:
+            await to_the_end(
+                lambda: materialise(self._store, snapshot, self._lease.tree, share=self._share, owner=self._owner)
+            )
+            self._staged[snapshot.name] = snapshot.digest
+
+    async def write(self, path: str, data: Content, *, executable: bool = False) -> FileInfo:
+        """See `Workspace.write`."""
+        if isinstance(data, bytes):
+            return await to_the_end(lambda: self._tree.write(path, [data], executable=executable))
+        with self._tree.arriving(path, executable=executable) as arriving:
+            async for chunk in data:
+                await to_the_end(lambda chunk=chunk: arriving.write(chunk))
+            return await to_the_end(arriving.commit)
+
+    async def link(self, path: str, target: str) -> None:
+        """See `Workspace.link`."""
+        self._tree.link(path, target)
+
+    async def make_directory(self, path: str) -> None:
+        """See `Workspace.make_directory`."""
+        self._tree.make_directory(path)
+
+    async def remove(self, path: str) -> bool:
+        """See `Workspace.remove`."""
+        return await to_the_end(lambda: self._tree.remove(path))
+
+    @asynccontextmanager
+    async def open(self, path: str) -> AsyncGenerator[FileReading]:
+        """See `Workspace.open`."""
+        descriptor, info = self._tree.open(path)
+        try:
+            yield FileReading(info, _chunks(descriptor, info.size))
+        finally:
+            os.close(descriptor)
+
+    async def mark(self) -> int:
+        """See `Workspace.mark`."""
+        return self._tree.mark()
+
+    async def list(self, globs: Sequence[str], *, since: int | None = None, limit: int = 10_000) -> Listing:
+        """See `Workspace.list`."""
+        return await to_the_end(lambda: self._tree.list(globs, since=since, limit=limit))
+
+    async def start(self, command: Command) -> HostProcess:
+        """See `Workspace.start`."""
+        if self._closed:
+            raise ExecutorUnavailable(_CLOSED)
+        self._look_at_the_disk()
+        self._make_run_dir(command.run_dir)
+        if command.cwd != command.run_dir:
+            self._tree.check_directory(command.cwd)
+        launcher = self._launcher
+        env = command_environment(
+            launcher.root, command, path=launcher.path, home=launcher.home, venv=self._has_venv(command.skill)
+        )
+        with self._starts:
+            process = await HostProcess.begin(
+                command, lambda stdio: self._launch(command, env, stdio), self._watch(command)
+            )
+            if self._closed:
+                # Closed meanwhile, which waits for us: nobody else knows of this one.
+                await process.kill()
+                raise ExecutorUnavailable(_CLOSED)
+        self._running.add(process)
+        process.when_ended(lambda ended: self._forget(ended, command.run_dir))
+        return process
+
+    async def usage(self) -> Usage:
+        """See `Workspace.usage`."""
+        return await to_the_end(lambda: measured(self._lease.tree))
+
+    async def close(self) -> None:
+        """See `Workspace.close`."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._starts.over()
+        await asyncio.gather(*(process.kill() for process in list(self._running)))
+        await self._warm.close()
+        await self._launcher.close()
+        self._tree.close()
+        self._lease.release()
+
+    async def _launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> Kept:
+        if command.warm is None:
+            return await self._launcher.launch(command, env, stdio)
+        warmth = Warmth(command.warm, self._staged.get(command.skill or "", ""))
+        started = await self._warm.launch(command, env, stdio, warmth)
+        if started.reason:
+            started.kept.notes.append(f"started cold: {started.reason}")
+        return started.kept
+
+    def _has_venv(self, skill: str | None) -> bool:
+        return skill is not None and os.path.exists(self._lease.tree / SKILLS / skill / VENV / "bin")
+
+    def _forget(self, process: HostProcess, run_dir: str) -> None:
+        self._running.discard(process)
+        # A directory for every run that ever was would be all that an old workspace consists of.
+        if not self._closed and self._tree.is_empty(run_dir):
+            unused, self._unused_run_dir = self._unused_run_dir, run_dir
+            if unused is not None and unused != run_dir:
+                self._tree.remove(unused)
+
+    def _look_at_the_disk(self) -> None:
+        """Once in a second is often enough: what fills it in between is ended by the watchdog."""
+        now = time.monotonic()
+        if now - self._looked > _LOOK_AGAIN:
+            check_free(self._lease.tree, self._quota)
+            self._lease.touch()
+            self._looked = now
+
+    def _make_run_dir(self, run_dir: str) -> None:
+        """Give the run its directory: one that an earlier run has not used, under a new name, costs a tenth."""
+        unused, self._unused_run_dir = self._unused_run_dir, None
+        parent, _, name = run_dir.rpartition("/")
+        if unused is None or not unused.startswith(f"{parent}/") or not self._tree.rename_directory(unused, name):
+            self._tree.make_directory(run_dir)
+
+    def _watch(self, command: Command) -> Watch:
+        tree = self._lease.tree
+        # A warm command's pid is that of its server's process table.
+        known = self._launcher.visible_pids and command.warm is None
+        return lambda kept: watch(
+            kept.pid if known else None,
+            command.limits,
+            lambda: measured(tree),
+            self._quota,
+            free=lambda: free_bytes(tree),
+        )
+
+
+async def _chunks(descriptor: int, size: int) -> AsyncIterator[bytes]:
+    left = size
+    while left > 0:
+        data = await to_the_end(lambda: os.read(descriptor, min(left, _CHUNK)))  # noqa: B023 - awaited at once
+        if not data:
+            return
+        left -= len(data)
+        yield data
