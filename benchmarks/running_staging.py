@@ -48,7 +48,7 @@ async def measure(at: Surroundings) -> Part:
         "A new workspace",
         _ABOUT,
         [
-            _target(f"new workspace, {FILES} files staged, `true` run, local", f"local, {RUN}", PEER_RUN, medians),
+            _target(f"new workspace, {FILES} files staged, local", f"local, {STAGE}", PEER_STAGE, medians),
             _target(f"new workspace, {FILES} files staged, sandbox", f"sandbox, {STAGE}", PEER_STAGE, medians),
         ],
         series_table(found),

@@ -8,8 +8,10 @@ from pathlib import Path
 from openskills.artifacts.store import Content
 from openskills.artifacts.threads import to_the_end
 from openskills.errors import ExecutorUnavailable
-from openskills.executors.files.tree import Tree, lay_out
+from openskills.executors.files.tree import Tree
 from openskills.executors.protocol import FileReading, Process
+from openskills.executors.records.quota import measured
+from openskills.executors.records.skeleton import make_skeleton
 from openskills.executors.spec import Command, FileInfo, Isolation, Listing, Snapshot, Usage
 from openskills.executors.staging.materialising import materialise
 from openskills.executors.staging.snapshots import SnapshotStore
@@ -26,7 +28,7 @@ class TreeWorkspace:
     def __init__(self, directory: Path) -> None:
         self.tree = directory / "tree"
         directory.mkdir(exist_ok=True)
-        lay_out(self.tree)
+        make_skeleton(self.tree, None)
         self.root = str(self.tree)
         self.store = SnapshotStore(directory / "snapshots")
         self.files = Tree(self.tree)
@@ -79,7 +81,7 @@ class TreeWorkspace:
 
     async def usage(self) -> Usage:
         """See `Workspace`."""
-        return await to_the_end(self.files.usage)
+        return await to_the_end(lambda: measured(self.tree))
 
     async def close(self) -> None:
         """See `Workspace`."""

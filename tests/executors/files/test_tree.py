@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import ForbiddenPath, InvalidArgument, SkillError
-from openskills.executors.files.tree import Tree, lay_out
+from openskills.executors.files.tree import Tree
+from openskills.executors.records.skeleton import make_skeleton
 from tests.executors.hostile_files import swapping
 
 ESCAPES = ["../../etc/cron.d/x", "/etc/passwd", "a/../../b", "a//../..//b", "./..", "out/..", "out/../../x"]
@@ -18,7 +19,7 @@ NO_PATHS = ["", "out/a\0b", "out/" + "x" * 300, "out/" + "a/" * 2500 + "a"]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    lay_out(tmp_path / "tree")
+    make_skeleton(tmp_path / "tree", None)
     return tmp_path / "tree"
 
 
@@ -36,15 +37,6 @@ def read(tree: Tree, path: str) -> bytes:
         return os.read(descriptor, info.size + 1)
     finally:
         os.close(descriptor)
-
-
-def test_a_workspace_has_its_four_directories_and_keeps_what_is_in_them(root: Path) -> None:
-    (root / "out/kept").touch()
-    lay_out(root)
-    assert sorted(os.listdir(root)) == ["out", "runs", "skills", "work"]
-    assert (root / "out/kept").exists()
-    assert (root / "work/inputs").is_dir()
-    assert {stat.S_IMODE((root / name).stat().st_mode) for name in ("", "out", "work", "runs")} == {0o700}
 
 
 def test_what_is_written_can_be_read(tree: Tree, root: Path) -> None:
@@ -68,8 +60,8 @@ def test_modes_do_not_depend_on_the_umask(tree: Tree, root: Path, umask: int) ->
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_what_the_host_makes_belongs_to_the_user_of_the_commands(tmp_path: Path) -> None:
-    root, owner = tmp_path / "tree", (61234, 61235)
-    lay_out(root, owner=owner)
+    root, owner = tmp_path / "tree", (61234, 61234)
+    make_skeleton(root, 61234)
     tree = Tree(root, owner=owner)
     tree.write("out/a/b/file", [b""])
     tree.link("out/a/link", "out/a/b")
@@ -284,15 +276,6 @@ def test_after_the_clock_was_set_back_rather_too_much_is_listed(tree: Tree) -> N
     tree.write("out/x", [b"1"])
     tomorrow = tree.mark() + 86_400 * 10**9
     assert tree.list(["out/**"], since=tomorrow).files
-
-
-def test_usage_is_without_skills(tree: Tree, root: Path) -> None:
-    empty = tree.usage()
-    (root / "skills/big").write_bytes(b"x" * 100_000)
-    assert tree.usage() == empty
-    tree.write("out/x", [b"x" * 100_000])
-    assert tree.usage().bytes >= empty.bytes + 100_000
-    assert tree.usage().files == empty.files + 1
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import ForbiddenPath, InvalidArgument
-from openskills.executors.files.tree import lay_out
+from openskills.executors.records.skeleton import make_skeleton
 from openskills.executors.spec import Snapshot
 from openskills.executors.staging.materialising import discard_replaced, is_staged, materialise
 from openskills.executors.staging.snapshots import SnapshotStore
@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> SnapshotStore:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     (tmp_path / "workspace").mkdir()
-    lay_out(tmp_path / "workspace/tree")
+    make_skeleton(tmp_path / "workspace/tree", None)
     return tmp_path / "workspace/tree"
 
 
@@ -70,7 +70,7 @@ def test_shared_files_are_those_of_the_store_and_copied_ones_are_not(
     materialise(store, snapshot, tree, share=True)
     assert (tree / "skills/pdf/SKILL.md").samefile(kept)
     (tmp_path / "other").mkdir()
-    lay_out(tmp_path / "other/tree")
+    make_skeleton(tmp_path / "other/tree", None)
     materialise(store, snapshot, tmp_path / "other/tree", share=False)
     copy = tmp_path / "other/tree/skills/pdf/SKILL.md"
     copy.chmod(0o600)

@@ -20,32 +20,11 @@ from openskills.executors.files.marks import Marker
 from openskills.executors.files.openat2 import PATH_ONLY, open_beneath, opened
 from openskills.executors.files.places import WRITABLE, place, writable_place
 from openskills.executors.files.removal import remove_entry
-from openskills.executors.files.weighing import weigh
-from openskills.executors.layout import INPUTS, OUT, RUNS, SKILLS
-from openskills.executors.spec import FileInfo, Listing, Usage
+from openskills.executors.spec import FileInfo, Listing
 from openskills.files import ARRIVING
 
 MARKER = "marker"
 """The name of the file, beside the tree, that marks are made with."""
-
-
-def lay_out(root: Path, *, owner: tuple[int, int] | None = None) -> None:
-    """Make the directories of a workspace, or what is missing of them. `owner` is the user of its commands, if not us.
-
-    `skills/` stays ours; the others are for their owner only. What is there already is left as it is.
-    """
-    if not root.exists():
-        root.mkdir(mode=0o700)
-        if owner is not None:
-            os.chown(root, *owner)
-    with opened(_open_root(root)) as descriptor:
-        present = set(os.listdir(descriptor))
-        if SKILLS not in present:
-            os.mkdir(SKILLS, dir_fd=descriptor)
-            os.chmod(SKILLS, 0o755, dir_fd=descriptor)  # noqa: S103 - inside a directory that is its owner's only
-        for name in (OUT, RUNS, INPUTS):
-            if name.split("/")[0] not in present:
-                os.close(Directories(descriptor, owner).made(name))
 
 
 class Tree:
@@ -164,10 +143,6 @@ class Tree:
         # Rather too much than too little when the clock was set back after the mark was made.
         after = since if since is not None and self._marker.holds(since) else None
         return listing(self._root, compiled(globs), since=after, limit=limit)
-
-    def usage(self, *, at_most: int | None = None) -> Usage:
-        """See `Workspace.usage`. Stops counting when there are more than `at_most` entries."""
-        return weigh(self._root, without=frozenset({SKILLS}), at_most=at_most)
 
 
 def _open_root(root: Path) -> int:
