@@ -82,6 +82,22 @@ def test_files_go_in_and_come_out(openskills: Command) -> None:
 
 
 @pytest.mark.usefixtures("demo")
+def test_an_input_keeps_the_name_that_the_person_gave(openskills: Command) -> None:
+    (openskills.cwd / "a=b.txt").write_text("odd")
+    (openskills.cwd / "real.txt").write_text("real")
+    (openskills.cwd / "link.txt").symlink_to("real.txt")
+    ran = run(openskills, "--input", "a=b.txt", "--input", "link.txt", "--", "cat inputs/a=b.txt inputs/link.txt")
+    assert ran.out == "oddreal", ran.err
+
+
+@pytest.mark.usefixtures("demo")
+def test_a_workspace_is_gone_after_a_failure_too_and_json_says_what_failed(openskills: Command) -> None:
+    ran = run(openskills, "--json", "--cwd", "nowhere", "--", "true")
+    assert (ran.code, ran.json["error"]["reason"]) == (2, "INVALID_ARGUMENT")
+    assert openskills("workspaces", "list", "--json").json == {"workspaces": []}
+
+
+@pytest.mark.usefixtures("demo")
 def test_a_deadline_ends_the_command(openskills: Command) -> None:
     ran = run(openskills, "--timeout", "0.5", "--", "echo begun; sleep 300")
     assert (ran.code, ran.out) == (143, "begun\n")

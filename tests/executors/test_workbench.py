@@ -7,16 +7,19 @@ from pathlib import Path
 import pytest
 
 from openskills.artifacts.store import read
-from openskills.errors import CommandDenied, ForbiddenPath, InvalidArgument
+from openskills.errors import CommandDenied, ExecutorUnavailable, ForbiddenPath, InvalidArgument, LimitExceeded
+from openskills.executors.directory import DirectoryExecutor
+from openskills.executors.local import LocalBackend
+from openskills.executors.records.quota import Quota
 from openskills.executors.requests import RunRequest
 from openskills.executors.rules.approval import ApprovalRequest
 from openskills.executors.rules.policy import CommandPolicy
 from openskills.executors.spec import Ending, Isolation, Limits
 from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.outputs import OutputSpec
-from openskills.executors.workbench import Rules
+from openskills.executors.workbench import Rules, open_workbench
 from openskills.sync import run
-from tests.executors.benches import SCOPE, audit_lines, demo, store, workbench
+from tests.executors.benches import SCOPE, audit_lines, demo, settings, store, workbench
 from tests.executors.running import alive, eventually
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
@@ -341,5 +344,90 @@ def test_a_host_that_the_workbench_does_not_allow_is_refused(tmp_path: Path) -> 
         async with workbench(tmp_path, Rules(network=["example.org"])) as bench:
             with pytest.raises(InvalidArgument, match="network"):
                 await bench.run(RunRequest("true", network=("evil.example",)))
+
+    run(scenario())
+
+
+def test_what_is_refused_leaves_a_line_in_the_audit_log(tmp_path: Path) -> None:
+    async def broken(request: ApprovalRequest) -> bool | str:
+        raise RuntimeError(request.skill)
+
+    async def scenario() -> None:
+        async with workbench(tmp_path, Rules(policy=CommandPolicy.of(["ls"]))) as bench:
+            for refused in (RunRequest("cat SKILL.md", skill="demo"), RunRequest("ls", env={"LD_PRELOAD": "x"})):
+                with pytest.raises((CommandDenied, InvalidArgument)):
+                    await bench.run(refused)
+        async with workbench(tmp_path, Rules(approve=broken)) as bench:
+            with pytest.raises(RuntimeError):
+                await bench.run(RunRequest("ls", skill="demo"))
+
+    run(scenario())
+    assert [line["event"] for line in audit_lines(tmp_path)] == ["fail", "fail", "fail"]
+
+
+def test_a_cancelled_run_has_its_end_in_the_audit_log(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with workbench(tmp_path) as bench:
+            running = asyncio.ensure_future(bench.run(RunRequest("sleep 300", skill="demo")))
+            while not (tmp_path / "state" / "audit.jsonl").exists():
+                await asyncio.sleep(0.01)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    run(scenario())
+    assert [line["event"] for line in audit_lines(tmp_path)][-1] in ("end", "fail")
+
+
+def test_a_request_that_failed_in_any_way_is_answered_and_never_stays_running(tmp_path: Path) -> None:
+    async def broken(request: ApprovalRequest) -> bool | str:
+        raise RuntimeError(request.skill)
+
+    async def scenario() -> None:
+        async with workbench(tmp_path, Rules(approve=broken)) as bench:
+            with pytest.raises(RuntimeError):
+                await bench.run(RunRequest("true", request_id="a"))
+            with pytest.raises(ExecutorUnavailable, match="not run again"):
+                await bench.run(RunRequest("true", request_id="a"))
+        async with workbench(tmp_path, Rules(policy=CommandPolicy.of(["ls"]))) as bench:
+            for _ in range(2):
+                with pytest.raises(CommandDenied):
+                    await bench.run(RunRequest("id", request_id="b"))
+
+    run(scenario())
+
+
+def test_a_request_id_is_refused_where_nobody_sees_to_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with workbench(tmp_path) as bench:
+            with pytest.raises(InvalidArgument, match="request_id"):
+                await bench.start(RunRequest("true", request_id="a"))
+
+    run(scenario())
+
+
+def test_a_workspace_over_its_quota_starts_nothing_until_there_is_room(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with DirectoryExecutor(LocalBackend(), tmp_path / "s", quota=Quota(max_bytes=1_000_000)) as executor:
+            bench = await open_workbench(executor, settings(tmp_path), SCOPE)
+            await bench.workspace.write("work/large", bytes(3_000_000))
+            with pytest.raises(LimitExceeded, match="OPENSKILL_WORKSPACE_BYTES"):
+                await bench.run(RunRequest("true"))
+            await bench.workspace.remove("work/large")
+            assert (await bench.run(RunRequest("true"))).exit_code == 0
+            await bench.close()
+
+    run(scenario())
+
+
+def test_memory_of_all_processes_is_watched_for_warm_commands_too(tmp_path: Path) -> None:
+    script = "x = bytearray(80_000_000); import time; time.sleep(60)"
+
+    async def scenario() -> None:
+        async with workbench(tmp_path) as bench:
+            limits = Limits(total_memory_bytes=150_000_000, timeout=30)
+            command = f'for i in 1 2 3; do python3 -c "{script}" & done; wait'
+            for warm in (None, ("json",)):
+                result = await bench.run(RunRequest(command, skill="demo", limits=limits, warm=warm))
+                assert result.ended.ending is Ending.LIMIT, result.ended
 
     run(scenario())

@@ -13,7 +13,7 @@ from openskills.cli.consent import everything_in
 from openskills.cli.listing import Json, Trust
 from openskills.cli.output import plain, say_json, warn
 from openskills.cli.skills import open_catalog, settings_of
-from openskills.errors import InvalidArgument, InvalidSkill
+from openskills.errors import InvalidArgument, InvalidSkill, SkillError
 
 if TYPE_CHECKING:
     from openskills.catalog.skill import Skill
@@ -100,7 +100,12 @@ def run(
     request = _request(found, command, timeout, cwd, outputs, env or [], wishes)
     if stdin:
         request = replace(request, stdin=sys.stdin.buffer.read())
-    result = run_once(found, request, wishes, settings)
+    try:
+        result = run_once(found, request, wishes, settings)
+    except SkillError as error:
+        if as_json:
+            say_json({"error": {"code": error.code, "reason": error.reason, "message": error.message}})
+        raise
     if as_json:
         from openskills.executors.stored import shown
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from openskills.cli.output import plain, warn
 from openskills.cli.progress import Waiting
 from openskills.errors import InvalidArgument
 from openskills.executors.choose import executor
-from openskills.executors.protocol import Process, Workspace
+from openskills.executors.protocol import Executor, Process, Workspace
 from openskills.executors.requests import RunRequest, RunResult
 from openskills.executors.rules.policy import CommandPolicy
 from openskills.executors.spec import Isolation, Stream
@@ -52,6 +53,8 @@ def run_once(skill: Skill, request: RunRequest, wishes: Wishes, settings: Settin
         values=wishes.secrets,
         network=wishes.network,
     )
+    # Asked to end, it ends as with Ctrl-C: the command first, then its workspace.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     return run(_run(skill, replace(request, inputs=specs), wishes, settings, rules))
 
 
@@ -59,6 +62,7 @@ async def _run(skill: Skill, request: RunRequest, wishes: Wishes, settings: Sett
     place = executor(wishes.executor, settings)
     scope = Scope("cli", f"user-{os.getuid()}", wishes.session)
     artifacts = FileArtifactStore(settings.state_dir / "artifacts")
+    bench: Workbench | None = None
     try:
         bench = await open_workbench(place, settings, scope, artifacts=artifacts, rules=rules)
         if bench.workspace.isolation is Isolation.NONE:
@@ -69,12 +73,17 @@ async def _run(skill: Skill, request: RunRequest, wishes: Wishes, settings: Sett
         result = await (_live(bench, request) if wishes.live else bench.run(request))
         if wishes.save_to is not None:
             await _copy(bench.workspace, result, wishes.save_to)
-        await bench.close()
-        if not wishes.keep:
-            await place.remove(bench.key)
     finally:
-        await place.close()
+        await asyncio.shield(_tidy(place, bench, keep=wishes.keep))
     return result
+
+
+async def _tidy(place: Executor, bench: Workbench | None, *, keep: bool) -> None:
+    if bench is not None:
+        await bench.close()
+        if not keep:
+            await place.remove(bench.key)
+    await place.close()
 
 
 async def _install(bench: Workbench, skill: Skill, request: RunRequest, hosts: tuple[str, ...]) -> None:
@@ -136,11 +145,14 @@ def _inputs(items: tuple[str, ...]) -> tuple[tuple[InputSpec, ...], list[Path]]:
     specs: list[InputSpec] = []
     roots: list[Path] = []
     for item in items:
-        source, _, to = item.partition("=")
+        # A file's own name may have the sign in it.
+        source, _, to = (item, "", "") if os.path.lexists(item) else item.partition("=")
         if not source.startswith(_SCHEMES):
             path = Path(source).expanduser().absolute()
             if not path.exists():
                 raise InvalidArgument("--input", f"{source!r} does not exist")
+            # The name that the person knows, the place where the file really is.
+            to = to or f"inputs/{path.name}"
             path = path.resolve()
             roots.append(path.parent)
             source = f"host://{path}"

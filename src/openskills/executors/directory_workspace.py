@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from openskills.artifacts.store import Content
 from openskills.artifacts.threads import to_the_end
-from openskills.errors import ExecutorUnavailable
+from openskills.errors import ExecutorUnavailable, LimitExceeded
 from openskills.executors.backend import Launcher
 from openskills.executors.files.tree import Tree
 from openskills.executors.layout import SKILLS, VENV
@@ -20,14 +20,15 @@ from openskills.executors.processes.watchdog import watch
 from openskills.executors.protocol import FileReading
 from openskills.executors.records.leases import Lease
 from openskills.executors.records.quota import Quota, check_free, free_bytes, measured
-from openskills.executors.rules.environment import command_environment
+from openskills.executors.rules.environment import checked_env, command_environment
 from openskills.executors.spec import Command, FileInfo, Isolation, Listing, Snapshot, Usage
 from openskills.executors.staging.materialising import materialise
 from openskills.executors.staging.snapshots import SnapshotStore
 
 _CHUNK = 1024 * 1024
 _CLOSED = "the workspace is closed; open it again"
-_LOOK_AGAIN = 1.0
+_LOOK_AGAIN, _SHARE = 1.0, 20
+_LARGE = 1024 * 1024
 
 
 class DirectoryWorkspace:
@@ -55,7 +56,7 @@ class DirectoryWorkspace:
         self._running: set[HostProcess] = set()
         self._starts = Starts()
         self._unused_run_dir: str | None = None
-        self._looked = 0.0
+        self._look_again = 0.0
         self._closed = False
         self.isolation = isolation
 
@@ -76,6 +77,7 @@ class DirectoryWorkspace:
 
     async def stage(self, snapshot: Snapshot) -> None:
         """See `Workspace.stage`."""
+        self._check_open()
         if self._staged.get(snapshot.name) != snapshot.digest:
             await to_the_end(
                 lambda: materialise(self._store, snapshot, self._lease.tree, share=self._share, owner=self._owner)
@@ -84,28 +86,32 @@ class DirectoryWorkspace:
 
     async def write(self, path: str, data: Content, *, executable: bool = False) -> FileInfo:
         """See `Workspace.write`."""
-        if isinstance(data, bytes):
-            return await to_the_end(lambda: self._tree.write(path, [data], executable=executable))
-        with self._tree.arriving(path, executable=executable) as arriving:
-            async for chunk in data:
-                await to_the_end(lambda chunk=chunk: arriving.write(chunk))
-            return await to_the_end(arriving.commit)
+        self._check_open()
+        info = await self._written(path, data, executable=executable)
+        if info.size > _LARGE:
+            self._look_again = 0.0
+        return info
 
     async def link(self, path: str, target: str) -> None:
         """See `Workspace.link`."""
+        self._check_open()
         self._tree.link(path, target)
 
     async def make_directory(self, path: str) -> None:
         """See `Workspace.make_directory`."""
+        self._check_open()
         self._tree.make_directory(path)
 
     async def remove(self, path: str) -> bool:
         """See `Workspace.remove`."""
+        self._check_open()
+        self._look_again = 0.0
         return await to_the_end(lambda: self._tree.remove(path))
 
     @asynccontextmanager
     async def open(self, path: str) -> AsyncGenerator[FileReading]:
         """See `Workspace.open`."""
+        self._check_open()
         descriptor, info = self._tree.open(path)
         try:
             yield FileReading(info, _chunks(descriptor, info.size))
@@ -114,17 +120,20 @@ class DirectoryWorkspace:
 
     async def mark(self) -> int:
         """See `Workspace.mark`."""
+        self._check_open()
         return self._tree.mark()
 
     async def list(self, globs: Sequence[str], *, since: int | None = None, limit: int = 10_000) -> Listing:
         """See `Workspace.list`."""
+        self._check_open()
         return await to_the_end(lambda: self._tree.list(globs, since=since, limit=limit))
 
     async def start(self, command: Command) -> HostProcess:
         """See `Workspace.start`."""
-        if self._closed:
-            raise ExecutorUnavailable(_CLOSED)
-        self._look_at_the_disk()
+        self._check_open()
+        # Programs of ours that begin as root may have to carry it.
+        checked_env({**command.env, **command.secrets})
+        await self._look_at_the_disk()
         self._make_run_dir(command.run_dir)
         if command.cwd != command.run_dir:
             self._tree.check_directory(command.cwd)
@@ -157,8 +166,18 @@ class DirectoryWorkspace:
         await asyncio.gather(*(process.kill() for process in list(self._running)))
         await self._warm.close()
         await self._launcher.close()
+        if self._unused_run_dir is not None:
+            self._tree.remove(self._unused_run_dir)
         self._tree.close()
         self._lease.release()
+
+    async def _written(self, path: str, data: Content, *, executable: bool) -> FileInfo:
+        if isinstance(data, bytes):
+            return await to_the_end(lambda: self._tree.write(path, [data], executable=executable))
+        with self._tree.arriving(path, executable=executable) as arriving:
+            async for chunk in data:
+                await to_the_end(lambda chunk=chunk: arriving.write(chunk))
+            return await to_the_end(arriving.commit)
 
     async def _launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> Kept:
         if command.warm is None:
@@ -170,7 +189,7 @@ class DirectoryWorkspace:
         return started.kept
 
     def _has_venv(self, skill: str | None) -> bool:
-        return skill is not None and os.path.exists(self._lease.tree / SKILLS / skill / VENV / "bin")
+        return skill is not None and self._tree.has_directory(f"{SKILLS}/{skill}/{VENV}/bin")
 
     def _forget(self, process: HostProcess, run_dir: str) -> None:
         self._running.discard(process)
@@ -180,13 +199,25 @@ class DirectoryWorkspace:
             if unused is not None and unused != run_dir:
                 self._tree.remove(unused)
 
-    def _look_at_the_disk(self) -> None:
-        """Once in a second is often enough: what fills it in between is ended by the watchdog."""
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ExecutorUnavailable(_CLOSED)
+
+    async def _look_at_the_disk(self) -> None:
+        """Raise `LimitExceeded` when the disk or the workspace is full.
+
+        Once in a second is often enough, and less often when it takes long: in between the watchdog ends commands.
+        """
+        begun = time.monotonic()
+        if begun < self._look_again:
+            return
+        check_free(self._lease.tree, self._quota)
+        self._lease.touch()
+        said = self._quota.passed(await to_the_end(lambda: measured(self._lease.tree)))
+        if said:
+            raise LimitExceeded(f"{said}; remove some, or raise OPENSKILL_WORKSPACE_BYTES or OPENSKILL_WORKSPACE_FILES")
         now = time.monotonic()
-        if now - self._looked > _LOOK_AGAIN:
-            check_free(self._lease.tree, self._quota)
-            self._lease.touch()
-            self._looked = now
+        self._look_again = now + max(_LOOK_AGAIN, (now - begun) * _SHARE)
 
     def _make_run_dir(self, run_dir: str) -> None:
         """Give the run its directory: one that an earlier run has not used, under a new name, costs a tenth."""
@@ -197,8 +228,8 @@ class DirectoryWorkspace:
 
     def _watch(self, command: Command) -> Watch:
         tree = self._lease.tree
-        # A warm command's pid is that of its server's process table.
-        known = self._launcher.visible_pids and command.warm is None
+        known = self._launcher.visible_pids
+        # Of a warm command the pid is that of its server, or of what contains it: all that runs there is counted.
         return lambda kept: watch(
             kept.pid if known else None,
             command.limits,

@@ -4,13 +4,21 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, replace
+from contextlib import suppress
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, cast
 
 from openskills.artifacts.threads import to_the_end
-from openskills.errors import ExecutorUnavailable, InvalidArgument, SkillError
-from openskills.executors.records.journal import Earlier, Journal, State
+from openskills.errors import (
+    CommandDenied,
+    ExecutorUnavailable,
+    ForbiddenPath,
+    InvalidArgument,
+    LimitExceeded,
+    SkillError,
+)
+from openskills.executors.records.journal import Begun, Earlier, Journal, State
 from openskills.executors.requests import RunRequest, RunResult, interrupted
 from openskills.executors.spec import Isolation
 from openskills.executors.stored import result_from, stored
@@ -59,19 +67,28 @@ class Replay:
         return replace(running.result(), replayed=True)
 
     async def _first(self, id_: str, wanted: str, run: Callable[[], Awaitable[RunResult]]) -> RunResult:
-        begun = await to_the_end(lambda: self._journal.begin(id_, wanted, durable=True))
-        if isinstance(begun, Earlier):
-            return self._answer(begun, id_)
+        begun: Begun | Earlier | None = None
         try:
+            begun = await to_the_end(lambda: self._journal.begin(id_, wanted, durable=True))
+            if isinstance(begun, Earlier):
+                return self._answer(begun, id_)
             result = await run()
+            await self._finish(id_, stored(result))
         except SkillError as error:
-            await self._finish(id_, {"error": error.reason, "message": error.message})
+            if isinstance(begun, Begun):
+                await self._give_up(id_, error.reason, error.message)
             raise
-        except asyncio.CancelledError:
-            await self._finish(id_, {"error": "CANCELLED", "message": "it was cancelled while it ran"})
+        except BaseException as error:
+            # Cancelled, perhaps while it was being written down that it began.
+            if not isinstance(begun, Earlier):
+                await self._give_up(id_, "CANCELLED", f"it was broken off ({type(error).__name__})")
             raise
-        await self._finish(id_, stored(result))
         return result
+
+    async def _give_up(self, id_: str, reason: str, message: str) -> None:
+        # It may never have begun, or its answer may be there already.
+        with suppress(InvalidArgument):
+            await asyncio.shield(self._finish(id_, {"error": reason, "message": message}))
 
     @property
     def _journal(self) -> Journal:
@@ -89,12 +106,30 @@ class Replay:
             raise ExecutorUnavailable(f"the request {id_} is running at this moment; ask again")
         record = earlier.record
         if "error" in record:
-            raise ExecutorUnavailable(f"the request {id_} failed before: {record['message']}; use a new request id")
+            raise _same_error(str(record["error"]), f"{record['message']} (request {id_}, which is not run again)")
         return replace(result_from(cast("Mapping[str, Any]", record)), replayed=True)
+
+
+def _same_error(reason: str, message: str) -> SkillError:
+    """An error of the same kind as the first time, as far as a message makes one."""
+    kinds = {
+        CommandDenied.reason: CommandDenied,
+        ForbiddenPath.reason: ForbiddenPath,
+        LimitExceeded.reason: LimitExceeded,
+    }
+    if reason == InvalidArgument.reason:
+        field, _, what = message.partition(": ")
+        return InvalidArgument(field, what)
+    return kinds.get(reason, ExecutorUnavailable)(message)
 
 
 def fingerprint(request: RunRequest) -> str:
     """What makes two requests the same: everything but their id."""
-    fields = {name: repr(value) for name, value in asdict(replace(request, request_id=None)).items()}
-    whole = repr((fields, hashlib.sha256(request.stdin).hexdigest()))
+    values = {field.name: getattr(request, field.name) for field in fields(request)}
+    values |= {
+        "request_id": None,
+        "env": sorted(request.env.items()),
+        "stdin": hashlib.sha256(request.stdin).hexdigest(),
+    }
+    whole = repr(sorted(values.items()))
     return base64.b64encode(hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()).decode()

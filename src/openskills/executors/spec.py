@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from openskills.errors import InvalidArgument
+
 MIB = 1024 * 1024
 GIB = 1024 * MIB
 
@@ -15,6 +17,15 @@ class Isolation(StrEnum):
     LANDLOCK = "landlock"
     CONTAINER = "container"
     NONE = "none"
+
+
+_LEAST = {"timeout": 0.001, "grace": 0, "memory_bytes": 16 * MIB, "total_memory_bytes": 16 * MIB, "processes": 1} | {
+    "open_files": 16,
+    "file_bytes": 0,
+    "cpu_seconds": 1,
+    "output_bytes": 0,
+}
+_MOST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +45,16 @@ class Limits:
     file_bytes: int | None = GIB
     cpu_seconds: int | None = None
     output_bytes: int = MIB
+
+    def __post_init__(self) -> None:
+        """Raises `InvalidArgument` with the field for what no command could be run under."""
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            # NaN is neither less nor more than anything.
+            if value is not None and not (isinstance(value, int | float) and least <= value < _MOST):
+                raise InvalidArgument(
+                    f"limits.{name}", f"{value!r} is no limit; use a number from {least:g} on, or None"
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,16 @@
 """Results as JSON: what a journal keeps, and what a program reads. Pure."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from openskills.artifacts.store import Artifact
 from openskills.executors.requests import RunResult
 from openskills.executors.spec import Captured, Ended, Ending, Isolation
+from openskills.executors.staging.input_staging import StagedInput
+from openskills.executors.staging.inputs import Mode
 from openskills.executors.staging.outputs import OutputFile
 
 INLINE_BYTES = 256 * 1024
@@ -36,6 +39,7 @@ def stored(result: RunResult) -> dict[str, Any]:
         "digest": result.digest,
         "output_files": files,
         "artifact_files": [_artifact(artifact) for artifact in result.artifact_files],
+        "staged_inputs": [asdict(staged) for staged in result.staged_inputs],
         "warnings": list(result.warnings),
     }
 
@@ -58,7 +62,8 @@ def result_from(record: Mapping[str, Any]) -> RunResult:
         digest=record["digest"],
         output_files=tuple(map(_output_file, record["output_files"])),
         artifact_files=tuple(map(_artifact_from, record["artifact_files"])),
-        warnings=tuple(record["warnings"]),
+        staged_inputs=tuple(map(_staged, record["staged_inputs"])),
+        warnings=(*record["warnings"], *_left_out(record["output_files"])),
     )
 
 
@@ -81,6 +86,16 @@ def shown(result: RunResult) -> dict[str, Any]:
         "warnings": list(result.warnings),
         "replayed": result.replayed,
     }
+
+
+def _staged(record: Mapping[str, Any]) -> StagedInput:
+    warnings = tuple(record["warnings"])
+    return StagedInput(record["source"], record["to"], Mode(record["mode"]), record["files"], record["size"], warnings)
+
+
+def _left_out(files: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    count = sum(file["data"] is None for file in files)
+    return (f"the content of {count} files is not kept with this answer; read them by their ref",) if count else ()
 
 
 def _shown_file(file: OutputFile) -> dict[str, Any]:

@@ -8,7 +8,8 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from openskills.executors.records.audit import AuditLog, Who
 from openskills.executors.replay import Replay
 from openskills.executors.requests import RunRequest, RunResult
 from openskills.executors.rules.approval import ApprovalRequest, Approve, approved
+from openskills.executors.rules.editor import DIRECTORY as EDITOR_DIR
 from openskills.executors.rules.editor import editor
 from openskills.executors.rules.environment import checked_env, resolve_secrets
 from openskills.executors.rules.policy import CommandPolicy, Surroundings
@@ -58,6 +60,13 @@ class Started:
     mark: int
     request: RunRequest
     staged: tuple[StagedInput, ...]
+
+
+@dataclass(slots=True)
+class _Noted:
+    """The latest that is known about a run that has not begun."""
+
+    run: audit.Run
 
 
 class Workbench:
@@ -114,7 +123,16 @@ class Workbench:
         Packages come from the hosts of `network`, which nothing but this installation gets. Instant when it is done.
         Raises `InvalidSkill` with the last lines when an installation fails.
         """
-        return await self._packages.install(skill, script=script, network=network)
+        command = Command(("install", skill, *([script] if script else [])), skill=skill, network=tuple(network))
+        run = audit.Run(secrets.token_hex(8), self._who, command, self._workspace.isolation)
+        with self._noted_when_it_fails(run):
+            await approved(self._rules.approve, _approval(command, self._who))
+            self._note(audit.began(run))
+            result = await self._packages.install(skill, script=script, network=network)
+            self._note(
+                {**audit.began(run), "event": "end", "detail": "installed" if result.changed else "nothing to do"}
+            )
+            return result
 
     async def run(self, request: RunRequest) -> RunResult:
         """Run a command to its end. A cancelled run is ended with everything that it started.
@@ -127,28 +145,24 @@ class Workbench:
         return await self._replay.once(request, lambda: self._run(request))
 
     async def start(self, request: RunRequest) -> Started:
-        """Start a command that is to be talked to; `finish` makes a result of it."""
-        command, snapshot = await self._prepared(request)
-        run = audit.Run(
-            secrets.token_hex(8),
-            self._who,
-            command,
-            self._workspace.isolation,
-            snapshot.digest if snapshot else "",
-            request.request_id or "",
-        )
-        try:
-            await approved(self._rules.approve, _approval(command, self._who))
-            return await self._begun(request, run)
-        except SkillError as error:
-            self._note(audit.failed(run, error.message))
-            raise
+        """Start a command that is to be talked to; `finish` makes a result of it.
+
+        Raises `InvalidArgument` for a request id: only `run` can see to it that something happens once.
+        """
+        if request.request_id is not None:
+            raise InvalidArgument("request_id", "is for run(); a command that is talked to is never started again")
+        return await self._start(request)
 
     async def finish(self, started: Started) -> RunResult:
         """Wait for the end of a command, collect what it made, and keep what was asked for."""
         ended = await started.process.wait()
-        collected, kept = await self._outputs(started, ended)
-        self._note(audit.ended(started.run, ended, [artifact.ref for artifact in kept]))
+        kept: Sequence[Artifact] = ()
+        try:
+            collected, kept = await self._outputs(started, ended)
+        finally:
+            self._note(audit.ended(started.run, ended, [artifact.ref for artifact in kept]))
+        if started.request.editor_text is not None:
+            await self._workspace.remove(f"{started.run.command.run_dir}/{EDITOR_DIR}")
         snapshot = self._snapshots.get(started.request.skill or "")
         return RunResult(
             ended,
@@ -173,11 +187,44 @@ class Workbench:
             self._replay.close()
 
     async def _run(self, request: RunRequest) -> RunResult:
-        started = await self.start(request)
+        started = await self._start(request)
         try:
             return await self.finish(started)
         except asyncio.CancelledError:
-            await asyncio.shield(started.process.kill())
+            await asyncio.shield(self._abandon(started))
+            raise
+
+    async def _abandon(self, started: Started) -> None:
+        await started.process.kill()
+        self._note(audit.ended(started.run, await started.process.wait()))
+
+    async def _start(self, request: RunRequest) -> Started:
+        run = self._draft(request)
+        with self._noted_when_it_fails(run) as noted:
+            command, snapshot = await self._prepared(request)
+            run = noted.run = replace(run, command=command, digest=snapshot.digest if snapshot else "")
+            await approved(self._rules.approve, _approval(command, self._who))
+            return await self._begun(request, run)
+
+    def _draft(self, request: RunRequest) -> audit.Run:
+        """What is known about a run before anybody has looked at it."""
+        argv = (request.command,) if isinstance(request.command, str) else tuple(map(str, request.command))
+        secret = {name: value for name, value in self._rules.values.items() if name in request.secrets}
+        env = dict.fromkeys(map(str, request.env), "")
+        command = Command(argv, skill=request.skill, cwd=request.cwd, env=env, secrets=secret, network=request.network)
+        isolation, id_ = self._workspace.isolation, request.request_id or ""
+        return audit.Run(secrets.token_hex(8), self._who, command, isolation, request_id=id_)
+
+    @contextmanager
+    def _noted_when_it_fails(self, run: audit.Run) -> Generator["_Noted"]:
+        noted = _Noted(run)
+        try:
+            yield noted
+        except SkillError as error:
+            self._note(audit.failed(noted.run, error.message))
+            raise
+        except BaseException as error:
+            self._note(audit.failed(noted.run, f"{type(error).__name__}: {error}"))
             raise
 
     async def _begun(self, request: RunRequest, run: audit.Run) -> Started:

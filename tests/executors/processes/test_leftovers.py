@@ -23,9 +23,20 @@ def test_what_a_dead_process_started_is_told_from_what_a_living_one_did() -> Non
     assert not of_the_dead(new_marker())
     with subprocess.Popen(["true"]) as ended:
         ended.wait()
-    assert of_the_dead(f"{ended.pid}.1.aa")
+    here, _, _, token = new_marker().split(".")
+    assert of_the_dead(f"{here}.{ended.pid}.1.{token}")
     # The number is alive, but it is another process that has it.
-    assert of_the_dead(f"{os.getpid()}.1.aa")
+    assert of_the_dead(f"{here}.{os.getpid()}.1.{token}")
+    # In another container it may be anybody.
+    assert not of_the_dead(f"{'0' * 40}.{ended.pid}.1.{token}")
+
+
+def test_a_marker_of_a_thousand_digits_harms_nobody() -> None:
+    here, _, _, token = new_marker().split(".")
+    with marked(f"{here}.{'9' * 5000}.1.{token}") as one:
+        assert end_leftovers(of_the_dead) >= 0
+        one.communicate(b"\n")
+    assert one.returncode == 0
 
 
 def test_what_looks_like_a_marker_and_is_none_is_left_alone() -> None:

@@ -108,17 +108,32 @@ class Tree:
     def is_empty(self, path: str) -> bool:
         """Whether a directory holds nothing; false when there is none."""
         try:
-            with opened(open_beneath(self._root, place(path), os.O_RDONLY | os.O_DIRECTORY)) as descriptor:
+            flags = os.O_RDONLY | os.O_DIRECTORY
+            with opened(open_beneath(self._root, place(path), flags, links=False)) as descriptor:
                 return not os.listdir(descriptor)
         except (OSError, ForbiddenPath):
             return False
 
     def rename_directory(self, path: str, name: str) -> bool:
-        """Give a directory another name in the same place; false when there is none, or the name is taken."""
+        """Give a directory another name in the same place; false when there is none, or the name is taken.
+
+        A link is no directory: what a command has put in its place meanwhile is removed.
+        """
         directory, old = os.path.split(writable_place(path))
         try:
-            with opened(self._directories.open(directory)) as parent:
+            with opened(open_beneath(self._root, directory, os.O_RDONLY | os.O_DIRECTORY, links=False)) as parent:
                 os.rename(old, name, src_dir_fd=parent, dst_dir_fd=parent)
+                if stat.S_ISDIR(os.lstat(name, dir_fd=parent).st_mode):
+                    return True
+                os.unlink(name, dir_fd=parent)
+        except (OSError, ForbiddenPath):
+            return False
+        return False
+
+    def has_directory(self, path: str) -> bool:
+        """Whether there is a directory at a path, reached through no link."""
+        try:
+            os.close(open_beneath(self._root, path, PATH_ONLY | os.O_DIRECTORY, links=False))
         except (OSError, ForbiddenPath):
             return False
         return True

@@ -183,10 +183,9 @@ class Keeper:
     def _release(self, identity: int) -> None:
         command = self._commands.get(identity)
         if command is not None and command.go >= 0:
+            # One that is not sealed never begins: its pipe is closed.
+            command.was_ready = command.was_ready and (not command.contained or _is_sealed(command.pid))
             if command.was_ready:
-                if command.contained:
-                    _await_seal(command.pid)
-                # It may have died in the meantime, and nobody reads the pipe.
                 _attempt(os.write, command.go, b"\n")
             command.close()
 
@@ -341,12 +340,15 @@ def _read(path: str) -> str:
         return ""
 
 
-def _await_seal(pid: int) -> None:
+def _is_sealed(pid: int) -> bool:
     """Wait for the filter of a sandbox's first process, which bwrap sets right after it has tied it to the outside."""
     deadline = time.monotonic() + _SEALED_WITHIN
     for first in _children(pid):
-        while time.monotonic() < deadline and "Seccomp:\t2" not in _read(f"/proc/{first}/status"):
+        while "Seccomp:\t2" not in _read(f"/proc/{first}/status"):
+            if time.monotonic() > deadline:
+                return False
             time.sleep(0.0005)
+    return True
 
 
 def _end_children(spared: "Iterable[int]") -> bool:

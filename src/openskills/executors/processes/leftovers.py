@@ -13,20 +13,25 @@ from pathlib import Path
 
 VARIABLE = "OPENSKILL_RUN"
 
-_MARKER = re.compile(rb"\0--setenv\0" + VARIABLE.encode() + rb"\0([0-9]+)\.([0-9]+)\.([0-9a-f]+)\0")
+_MARKER = re.compile(
+    rb"\0--setenv\0" + VARIABLE.encode() + rb"\0([0-9a-f]{1,64})\.([0-9]{1,10})\.([0-9]{1,20})\.([0-9a-f]{16})\0"
+)
 _START_TIME = 19
 """Place of the start time in /proc/PID/stat, counted after the name of the program."""
 
 
 def new_marker() -> str:
     """A marker of this process that is like no other."""
-    return f"{os.getpid()}.{_started(os.getpid())}.{secrets.token_hex(8)}"
+    return f"{_here()}.{os.getpid()}.{_started(os.getpid())}.{secrets.token_hex(8)}"
 
 
 def of_the_dead(marker: str) -> bool:
-    """Whether the process that made this marker is gone; its number may belong to another one by now."""
-    pid, started, _ = marker.split(".")
-    return _started(int(pid)) != int(started)
+    """Whether the process that made this marker is gone; its number may belong to another one by now.
+
+    Of a process in another container, whose number means nothing here, nobody can tell.
+    """
+    here, pid, started, _ = marker.split(".")
+    return here == _here() and _started(int(pid)) != int(started)
 
 
 def end_leftovers(is_one: Callable[[str], bool]) -> int:
@@ -60,6 +65,12 @@ def _marker(pid: int) -> str | None:
     except OSError:
         return None
     return b".".join(match.groups()).decode("ascii") if match else None
+
+
+def _here() -> str:
+    """Where numbers of processes mean what they mean to us: this boot of the machine, this table of processes."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").replace("-", "").strip()
+    return f"{boot}{os.stat('/proc/self/ns/pid').st_ino:x}"
 
 
 def _started(pid: int) -> int:

@@ -171,6 +171,9 @@ class WarmInterpreters:
             return "the workspace is closing"
         if command.network:
             return "it may use the network"
+        if command.secrets:
+            # Warm commands of a skill share a user and a process table, and could look into each other.
+            return "it has secrets"
         strange = next((name for name in warmth.preload if not is_module_name(name)), None)
         if strange is not None:
             return f"{strange[:80]!r} is no name of a module"

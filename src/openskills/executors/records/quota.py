@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from openskills.errors import LimitExceeded
+from openskills.executors.files.unlocked import open_unlocked
 from openskills.executors.layout import SKILLS, VENV
 from openskills.executors.spec import GIB, MIB, Usage
 
@@ -79,6 +80,14 @@ def _environments(top: int) -> list[str]:
         os.close(skills)
 
 
+def _opened(name: str, parent: int) -> int:
+    try:
+        return os.open(name, _OPEN, dir_fd=parent)
+    except PermissionError:
+        # A directory that its owner closed would hide from us what it holds.
+        return open_unlocked(name, parent)
+
+
 class _Level:
     """A directory on the way down, and what is still to be looked at in it."""
 
@@ -135,9 +144,9 @@ class _Count:
         if self.files > self._most:
             return
         try:
-            inner = os.open(name, _OPEN, dir_fd=levels[-1].descriptor)
+            inner = _opened(name, levels[-1].descriptor)
         except OSError:
-            return  # gone, closed to us, or exchanged for something else
+            return  # gone, or exchanged for something else
         level = _Level(inner, [])
         levels.append(level)
         level.names = self.entries(inner)

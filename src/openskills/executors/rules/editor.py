@@ -13,7 +13,8 @@ from openskills.errors import InvalidArgument, LimitExceeded
 
 MAX_TEXT = 1024 * 1024
 VARIABLES = ("EDITOR", "VISUAL")
-TEXT, SCRIPT = ".editor/text", ".editor/write"
+DIRECTORY = ".editor"
+TEXT, SCRIPT = f"{DIRECTORY}/text", f"{DIRECTORY}/write"
 """Below the directory of the run."""
 
 _SCRIPT = """#!/bin/sh

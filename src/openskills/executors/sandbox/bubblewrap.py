@@ -57,6 +57,8 @@ def system_options(system: System) -> list[str]:
     options = [
         *("--unshare-all", "--unshare-user", "--disable-userns", "--uid", str(USER), "--gid", str(USER)),
         *("--die-with-parent", "--cap-drop", "ALL", "--hostname", "sandbox", "--clearenv"),
+        # Before everything that may lie in them.
+        *("--size", str(_TMP), "--perms", "1777", "--tmpfs", "/tmp", "--size", str(_HOME), "--tmpfs", HOME),  # noqa: S108
     ]
     for path in system.binds:
         options += ["--ro-bind", path, path]
@@ -70,7 +72,6 @@ def system_options(system: System) -> list[str]:
         *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
         *(word for path in system.hidden for word in ("--ro-bind", "/dev/null", path)),
         *("--dev", "/dev", "--size", str(_SHM), "--perms", "1777", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
-        *("--size", str(_TMP), "--perms", "1777", "--tmpfs", "/tmp", "--size", str(_HOME), "--tmpfs", HOME),  # noqa: S108
     ]
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from openskills.errors import ExecutorUnavailable
 from openskills.executors.backend import Place
+from openskills.executors.files.directories import Directories
 from openskills.executors.layout import OUT, RUNS, SKILLS, VENV, WORK
 from openskills.executors.processes.keeping import Kept, Launch
 from openskills.executors.processes.pool import KeeperPool
@@ -142,11 +143,14 @@ class LandlockLauncher:
         }
 
     def _temporary(self, command: Command) -> str:
-        path = self._tree / command.run_dir / _TMP
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._uid is not None:
-            os.chown(path, self._uid, self._uid, follow_symlinks=False)
-        return str(path)
+        # Step by step, through no link: commands of this session can put one anywhere in their workspace.
+        owner = (self._uid, self._uid) if self._uid is not None else None
+        tree = os.open(self._tree, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.close(Directories(tree, owner).made(f"{command.run_dir}/{_TMP}", links=False))
+        finally:
+            os.close(tree)
+        return f"{self.root}/{command.run_dir}/{_TMP}"
 
 
 def expected_of(root: str, uid: int | None) -> Expected:

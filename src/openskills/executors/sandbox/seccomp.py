@@ -116,9 +116,11 @@ _ABSENT = {
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "shmget": (29, 194),
+    "msgget": (68, 186),
 }
-_CLONE, _SOCKET, _SOCKETPAIR, _IOCTL, _PRLIMIT = (
+_CLONE, _SETSOCKOPT, _SOCKET, _SOCKETPAIR, _IOCTL, _PRLIMIT = (
     (56, 220),
+    (54, 208),
     (41, 198),
     (53, 199),
     (16, 29),
@@ -127,6 +129,7 @@ _CLONE, _SOCKET, _SOCKETPAIR, _IOCTL, _PRLIMIT = (
 
 _NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
+_SOL_SOCKET, _BUFFERS = 1, (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and both by force
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _STREAM, _DATAGRAM, _SEQUENCED = 1, 2, 5
 _TYPE_MASK = 0xF
@@ -189,6 +192,9 @@ def _steps(machine: _Machine, namespaces: bool) -> list[_Step]:
     steps += _when(_CLONE[column], [_argument(0), _Step(_IF_ANY_BIT, _NEW_NAMESPACES, "refuse", "allow")])
     steps += _when(_IOCTL[column], [_argument(1), *_among((_TIOCSTI, _TIOCLINUX, _TIOCSETD), "refuse", "allow")])
     steps += _when(_SOCKETPAIR[column], _pairs())
+    # Buffers of sockets are memory of the kernel, which counts for nobody.
+    options = [_argument(1), _Step(_IF_EQUAL, _SOL_SOCKET, "", "allow"), _argument(2)]
+    steps += _when(_SETSOCKOPT[column], [*options, *_among(_BUFFERS, "refuse", "allow")])
     if namespaces:
         steps += _when(_SOCKET[column], _sockets())
     else:
