@@ -22,7 +22,7 @@ def measured(*arguments: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("part", "promise"),
     [
-        ("staging", "new workspace, 20 files staged, `true` run, local: faster than trpc-agent-py"),
+        ("staging", "new workspace, 20 files staged, local: faster than trpc-agent-py"),
         ("collecting", "collecting 100 files of 1 MB: times of reading them"),
         ("growth", "cost of a run, local, from 3 to 6 files in the skill: grows by"),
         ("warm", "a script that imports pandas: warm, faster than cold"),

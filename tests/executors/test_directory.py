@@ -283,7 +283,7 @@ def test_staging_the_same_skill_from_many_tasks_stages_it_once(tmp_path: Path) -
 def test_a_deadline_in_the_past_is_met(tmp_path: Path) -> None:
     async def work(executor: DirectoryExecutor) -> None:
         workspace = await executor.open("key")
-        process = await workspace.start(Command(shell("sleep 600"), limits=Limits(timeout=0.0, grace=0.0)))
+        process = await workspace.start(Command(shell("sleep 600"), limits=Limits(timeout=0.001, grace=0.0)))
         assert (await process.wait()).ending is Ending.TIMED_OUT
 
     with_executor(tmp_path, work)

@@ -20,7 +20,7 @@ from openskills.executors.processes.watchdog import watch
 from openskills.executors.protocol import FileReading
 from openskills.executors.records.leases import Lease
 from openskills.executors.records.quota import Quota, check_free, free_bytes, measured
-from openskills.executors.rules.environment import checked_env, command_environment
+from openskills.executors.rules.environment import command_environment
 from openskills.executors.spec import Command, FileInfo, Isolation, Listing, Snapshot, Usage
 from openskills.executors.staging.materialising import materialise
 from openskills.executors.staging.snapshots import SnapshotStore
@@ -131,22 +131,13 @@ class DirectoryWorkspace:
     async def start(self, command: Command) -> HostProcess:
         """See `Workspace.start`."""
         self._check_open()
-        # Programs of ours that begin as root may have to carry it.
-        checked_env({**command.env, **command.secrets})
-        await self._look_at_the_disk()
-        self._make_run_dir(command.run_dir)
-        if command.cwd != command.run_dir:
-            self._tree.check_directory(command.cwd)
-        launcher = self._launcher
-        env = command_environment(
-            launcher.root, command, path=launcher.path, home=launcher.home, venv=self._has_venv(command.skill)
-        )
+        # Whoever closes the workspace waits for us.
         with self._starts:
-            process = await HostProcess.begin(
-                command, lambda stdio: self._launch(command, env, stdio), self._watch(command)
-            )
+            await self._look_at_the_disk()
+            self._check_open()
+            process = await self._begun(command)
             if self._closed:
-                # Closed meanwhile, which waits for us: nobody else knows of this one.
+                # Closed meanwhile: nobody else knows of this one.
                 await process.kill()
                 raise ExecutorUnavailable(_CLOSED)
         self._running.add(process)
@@ -170,6 +161,16 @@ class DirectoryWorkspace:
             self._tree.remove(self._unused_run_dir)
         self._tree.close()
         self._lease.release()
+
+    async def _begun(self, command: Command) -> HostProcess:
+        self._make_run_dir(command.run_dir)
+        if command.cwd != command.run_dir:
+            self._tree.check_directory(command.cwd)
+        launcher = self._launcher
+        env = command_environment(
+            launcher.root, command, path=launcher.path, home=launcher.home, venv=self._has_venv(command.skill)
+        )
+        return await HostProcess.begin(command, lambda stdio: self._launch(command, env, stdio), self._watch(command))
 
     async def _written(self, path: str, data: Content, *, executable: bool) -> FileInfo:
         if isinstance(data, bytes):

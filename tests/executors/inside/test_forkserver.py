@@ -91,12 +91,15 @@ def test_no_descriptor_of_the_server_is_left_in_a_command(tmp_path: Path) -> Non
     run(scenario())
 
 
-def test_the_server_does_not_have_a_command_s_secret(tmp_path: Path) -> None:
+def test_a_command_with_secrets_starts_cold_and_the_server_never_has_a_variable_of_a_caller(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with bench(tmp_path) as here:
             path = here.write("who.py", WHO + "print(os.environ['TOKEN'])\n")
+            await here.run(Command(("python", path), secrets={"TOKEN": "s3cret-value"}))
+            assert not here.outcome.warm
+            assert here.outcome.reason == "it has secrets"
             for _ in range(2):
-                ended = await here.run(Command(("python", path), secrets={"TOKEN": "s3cret-value"}))
+                ended = await here.run(Command(("python", path), env={"TOKEN": "s3cret-value"}))
                 assert here.outcome.warm
                 server = int(ended.stdout.text().split()[2])
                 assert "s3cret-value" in ended.stdout.text()

@@ -22,6 +22,9 @@ def entered(tmp_path: Path, *argv: str, word: bytes = b"\n", **changed: object) 
     go, go_here = os.pipe()
     os.write(go_here, word)
     os.close(go_here)
+    variables, variables_here = os.pipe()
+    os.write(variables_here, json.dumps({"PATH": os.defpath, "SAID": "so"}).encode())
+    os.close(variables_here)
     about = {
         "uid": None,
         "limits": [],
@@ -31,14 +34,15 @@ def entered(tmp_path: Path, *argv: str, word: bytes = b"\n", **changed: object) 
         "filter": base64.b64encode(program(platform.machine(), namespaces=False)).decode(),
         "cwd": str(tmp_path),
         "handshake": (ready, go),
+        "variables": variables,
         **changed,
     }
     (tmp_path / "open").mkdir(exist_ok=True)
     command = [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(about), *argv]
     try:
-        return subprocess.run(command, pass_fds=(ready, go), capture_output=True, text=True)
+        return subprocess.run(command, pass_fds=(ready, go, variables), capture_output=True, text=True)
     finally:
-        for descriptor in (ready_here, ready, go):
+        for descriptor in (ready_here, ready, go, variables):
             os.close(descriptor)
 
 
@@ -47,6 +51,11 @@ def test_only_what_is_granted_can_be_written(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "x\n")
     assert "closed: Permission denied" in done.stderr
     assert not (tmp_path / "closed").exists()
+
+
+def test_the_command_has_the_variables_that_were_told_and_no_others(tmp_path: Path) -> None:
+    done = entered(tmp_path, "env")
+    assert sorted(done.stdout.splitlines()) == [f"PATH={os.defpath}", "SAID=so"]
 
 
 def test_without_the_word_nothing_is_run(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from openskills.executors.spec import Limits
 
 
 def test_every_limit_becomes_one_of_the_kernels() -> None:
-    limits = Limits(open_files=9, file_bytes=8, memory_bytes=7, cpu_seconds=6)
+    limits = Limits(open_files=99, file_bytes=8, memory_bytes=77_000_000, cpu_seconds=6)
     assert set(rlimits(limits)) == {
         (resource.RLIMIT_CORE, 0, 0),
-        (resource.RLIMIT_NOFILE, 9, 9),
+        (resource.RLIMIT_NOFILE, 99, 99),
         (resource.RLIMIT_FSIZE, 8, 8),
-        (resource.RLIMIT_DATA, 7, 7),
+        (resource.RLIMIT_DATA, 77_000_000, 77_000_000),
         (resource.RLIMIT_CPU, 6, 6),
     }
 

@@ -17,7 +17,7 @@ from openskills.executors.sandbox.backend import SandboxBackend
 from openskills.executors.spec import Command, Ending, Isolation, Limits, Terminal
 from tests.conftest import RequireProgram
 from tests.executors.boxes import QUICK, SKILL, Box, box, new_place
-from tests.executors.running import eventually
+from tests.executors.running import eventually, read_until
 
 PYTHON = os.path.realpath(sys.executable)
 CTRL_C, CTRL_Z = b"\x03", b"\x1a"
@@ -72,6 +72,8 @@ def test_a_secret_is_on_no_command_line_of_the_machine(tmp_path: Path) -> None:
     async def work(one: Box) -> None:
         command = Command(("cat",), secrets={"TOKEN": "s3cr3t-of-a-test"}, input_open=True, limits=QUICK)
         process = await one.start(command)
+        await process.write(b"up\n")
+        await read_until(process, b"up\n")
         lines = [_cmdline(name) for name in os.listdir("/proc") if name.isdigit()]
         assert any(b"OPENSKILL_RUN" in line for line in lines)
         assert not any(b"s3cr3t-of-a-test" in line for line in lines)

@@ -4,7 +4,8 @@
 
 ABOUT is a JSON object: `uid` (to become, or null), `limits` ([resource, soft, hard]), `read` and `write` (paths, with
 all that is below), `devices` (files to read and write), `filter` (the system call filter, in base 64), `cwd`, and
-`handshake`, two descriptors: on the first it says that everything is set up, on the second it waits for the word.
+`handshake`, two descriptors: on the first it says that everything is set up, on the second it waits for the word; and
+`variables`, a descriptor of a JSON object with the environment of the command: nobody else may read it.
 
 It runs by itself, so it imports nothing of ours. When anything fails it says so and ends with 125, and nothing was run.
 """
@@ -134,13 +135,15 @@ def _wait_for_the_word(ready: int, go: int) -> None:
 
 def _main(about: "dict[str, Any]", argv: "list[str]") -> int:
     try:
+        with open(about["variables"], "rb") as file:
+            env = json.load(file)
         enter(about)
         _wait_for_the_word(*about["handshake"])
     except (OSError, ValueError) as error:
         sys.stderr.write(f"{error.strerror if isinstance(error, OSError) else error}\n")
         return _NOT_SET_UP
     try:
-        os.execvp(argv[0], argv)  # noqa: S606 - the command
+        os.execvpe(argv[0], argv, env)  # noqa: S606 - the command
     except FileNotFoundError:
         sys.stderr.write(f"{argv[0]}: command not found\n")
         return _NOT_FOUND

@@ -36,7 +36,7 @@ ADVICE = (
 )
 _READABLE = ("/proc", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts", "/etc/localtime")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
-_READY, _GO = 3, 4
+_READY, _GO, _VARIABLES = 3, 4, 5
 _TMP = "tmp"
 
 
@@ -110,15 +110,20 @@ class LandlockLauncher:
         if self._uid is not None:
             needed = [self._tree, PROGRAM.parent, Path(sys.prefix), *self._read_only]
             argv = reaching(needed, argv)
-        launch = Launch(
-            argv,
-            {**env, "TMPDIR": self._temporary(command)},
-            "/",
-            dict(enumerate(stdio)),
-            terminal=0 if command.terminal else None,
-            handshake=(_READY, _GO),
-        )
-        return await self._pool.start(launch)
+        # Programs of ours begin as root: they are told the command's variables, and have none themselves.
+        variables = _memory(json.dumps({**env, "TMPDIR": self._temporary(command)}).encode())
+        try:
+            launch = Launch(
+                argv,
+                {},
+                "/",
+                {**dict(enumerate(stdio)), _VARIABLES: variables},
+                terminal=0 if command.terminal else None,
+                handshake=(_READY, _GO),
+            )
+            return await self._pool.start(launch)
+        finally:
+            os.close(variables)
 
     async def close(self) -> None:
         """Nothing is held for a workspace."""
@@ -140,6 +145,7 @@ class LandlockLauncher:
             "filter": self._rules,
             "cwd": os.path.normpath(f"{self.root}/{command.cwd}"),
             "handshake": (_READY, _GO),
+            "variables": _VARIABLES,
         }
 
     def _temporary(self, command: Command) -> str:
@@ -151,6 +157,14 @@ class LandlockLauncher:
         finally:
             os.close(tree)
         return f"{self.root}/{command.run_dir}/{_TMP}"
+
+
+def _memory(data: bytes) -> int:
+    descriptor = os.memfd_create("openskills", os.MFD_CLOEXEC)
+    with open(os.dup(descriptor), "wb") as file:
+        file.write(data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 def expected_of(root: str, uid: int | None) -> Expected:
