@@ -7,7 +7,7 @@ WORKERS ?= auto
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench measure format constraints clean runtime dev peers \
+.PHONY: help demo test hostile check bench measure format constraints clean runtime dev peers \
 	check-lint check-format check-types check-layers check-architecture
 
 help: ## show this list
@@ -21,6 +21,10 @@ demo: runtime ## see what OpenSkill does, in half a minute
 test: dev ## run all tests
 	@scripts/system-packages.sh
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+hostile: dev ## run the long forms of the hostile tests (an hour)
+	@scripts/system-packages.sh
+	@OPENSKILL_HOSTILE=long $(PY) -m pytest -n $(WORKERS) --dist worksteal tests/hostile $(ARGS)
 
 check: check-lint check-format check-types check-layers check-architecture ## run every gate: style, types, layers, architecture
 
