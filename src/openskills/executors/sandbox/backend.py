@@ -45,6 +45,7 @@ from openskills.executors.sandbox.bubblewrap import (
     encoded,
     system_options,
 )
+from openskills.executors.sandbox.memory import in_memory
 from openskills.executors.sandbox.reach import let_pass, reaching
 from openskills.executors.sandbox.remedies import advice
 from openskills.executors.sandbox.seccomp import program
@@ -212,7 +213,7 @@ class _Stand:
     def opened(self, descriptors: ExitStack) -> Iterator[tuple[int, int]]:
         """Each file that is given to `bwrap`, from its beginning."""
         for number, source in self._files:
-            yield number, _held(descriptors, _memory(source) if isinstance(source, bytes) else _reading(source))
+            yield number, _held(descriptors, in_memory(source) if isinstance(source, bytes) else _reading(source))
 
 
 class SandboxLauncher:
@@ -294,7 +295,7 @@ class SandboxLauncher:
                 found[VENV_TREE] = _held(held_open, _directory(VENV, skill))
             options = command_options(env=env, cwd=command.cwd, venv_of=venv_of, terminal=command.terminal is not None)
             # Through a file in memory: what stands on a command line can be read by every user of the machine.
-            found[OPTIONS] = _held(held_open, _memory(self._stand.options + encoded(options)))
+            found[OPTIONS] = _held(held_open, in_memory(self._stand.options + encoded(options)))
             found.update(self._stand.opened(held_open))
             yield found
 
@@ -324,19 +325,6 @@ def _directory(name: str, parent: int) -> int:
 
 def _reading(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-
-def _memory(data: bytes) -> int:
-    descriptor = os.memfd_create("openskills", os.MFD_CLOEXEC)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.lseek(descriptor, 0, os.SEEK_SET)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def _held(descriptors: ExitStack, descriptor: int) -> int:

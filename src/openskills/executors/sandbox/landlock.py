@@ -23,6 +23,7 @@ from openskills.executors.processes.keeping import Kept, Launch
 from openskills.executors.processes.pool import KeeperPool
 from openskills.executors.processes.rlimits import rlimits
 from openskills.executors.sandbox.bubblewrap import words
+from openskills.executors.sandbox.memory import in_memory
 from openskills.executors.sandbox.reach import let_pass, reaching
 from openskills.executors.sandbox.seccomp import program
 from openskills.executors.sandbox.selftest import Expected, check_isolation, trial_place, writable
@@ -111,7 +112,7 @@ class LandlockLauncher:
             needed = [self._tree, PROGRAM.parent, Path(sys.prefix), *self._read_only]
             argv = reaching(needed, argv)
         # Programs of ours begin as root: they are told the command's variables, and have none themselves.
-        variables = _memory(json.dumps({**env, "TMPDIR": self._temporary(command)}).encode())
+        variables = in_memory(json.dumps({**env, "TMPDIR": self._temporary(command)}).encode())
         try:
             launch = Launch(
                 argv,
@@ -157,14 +158,6 @@ class LandlockLauncher:
         finally:
             os.close(tree)
         return f"{self.root}/{command.run_dir}/{_TMP}"
-
-
-def _memory(data: bytes) -> int:
-    descriptor = os.memfd_create("openskills", os.MFD_CLOEXEC)
-    with open(os.dup(descriptor), "wb") as file:
-        file.write(data)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
 
 
 def expected_of(root: str, uid: int | None) -> Expected:
