@@ -11,7 +11,7 @@ _HEAD = """# Benchmarks
 Every number here comes from one run of a script in `benchmarks/`; run it yourself with `make bench`. Only ratios of one
 run mean anything: absolute times depend on the machine.
 """
-_SECTIONS = ("discovery", "running")
+_SECTIONS = ("discovery", "running", "context", "tools")
 
 
 @dataclass(frozen=True)

@@ -105,8 +105,8 @@ async def _local(scratch: Path, skill: Path, stack: AsyncExitStack) -> dict[str,
 
 
 async def _peer(scratch: Path, skill: Path, stack: AsyncExitStack) -> dict[str, Maker]:
-    peer = await stack.enter_async_context(trpc_agent(scratch, skill))
-    return {TRPC: lambda argv: peer.way("warm", shlex.join(argv))}
+    peer = await stack.enter_async_context(trpc_agent(scratch, skill.parent, skill.name))
+    return {TRPC: lambda argv: peer.way("warm", command=shlex.join(argv))}
 
 
 async def _bubblewrap(scratch: Path, skill: Path, stack: AsyncExitStack) -> dict[str, Maker]:

@@ -1,10 +1,10 @@
-"""One part of the benchmark on running: what was promised, what was measured, and how it reads."""
+"""One part of a benchmark: what was promised, what was measured, and how it reads."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from report import Bar, Target, promises, time_text, write_picture, write_section
+from report import Bar, Target, promises, time_text
 from sampling import Series
 
 
@@ -21,10 +21,11 @@ class Extent:
     held: int = 500
     old: int = 1000
     skill_files: tuple[int, ...] = (20, 200, 2000)
+    skills: tuple[int, ...] = (100, 1000, 5000)
 
 
-QUICK = Extent(few=4, many=15, held=50, old=100, skill_files=(20, 200))
-TINY = Extent(few=1, many=2, held=3, old=4, skill_files=(3, 6))
+QUICK = Extent(few=4, many=15, held=50, old=100, skill_files=(20, 200), skills=(100, 1000))
+TINY = Extent(few=1, many=2, held=3, old=4, skill_files=(3, 6), skills=(12, 24))
 
 
 @dataclass(frozen=True)
@@ -84,23 +85,5 @@ def shown(part: Part) -> str:
     return "\n\n".join(piece for piece in pieces if piece)
 
 
-def write_running(docs: Path, machine: str, parts: Sequence[Part]) -> None:
-    """Renew the section and its picture below `docs`."""
-    bars = [bar for part in parts for bar in part.bars]
-    title = "Time to run the command true, result and output included"
-    pieces = [_ABOUT.format(machine=machine).strip()]
-    if bars:
-        write_picture(docs, "running", title, bars)
-        pieces.append(f"![{title}](benchmarks/running.svg)")
-    write_section(docs, "running", "\n\n".join([*pieces, *map(shown, parts)]))
-
-
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-_ABOUT = """## Running commands
-
-`benchmarks/running.py --write`, on {machine}. All ways of doing a thing are taken in turns, each round beginning with
-another one; what counts is the median, and the quartiles say how far it can be trusted. A bound that is missed says NO.
-"""

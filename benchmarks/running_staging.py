@@ -37,8 +37,9 @@ async def measure(at: Surroundings) -> Part:
         except ExecutorUnavailable as error:
             missing.append(f"the sandbox: {error.message}")
         try:
-            peer = await stack.enter_async_context(trpc_agent(at.scratch, write_skill(at.scratch / "peer", FILES)))
-            ways |= {PEER_RUN: peer.way("new", "true"), PEER_STAGE: peer.way("load")}
+            skill = write_skill(at.scratch / "peer", FILES)
+            peer = await stack.enter_async_context(trpc_agent(at.scratch, skill.parent, skill.name))
+            ways |= {PEER_RUN: peer.way("new", command="true"), PEER_STAGE: peer.way("load")}
         except NotMeasured as reason:
             missing.append(str(reason))
         at.say("staging a skill in new workspaces")

@@ -1,28 +1,23 @@
-"""trpc-agent-py's `skill_run`, one call for each line of input: `running_trpc.py SKILLS-DIRECTORY SKILL`.
+"""trpc-agent-py's `skill_run`, one call for each request: `running_trpc.py SKILLS-DIRECTORY SKILL [ENGINE IMAGE]`.
 
-Runs in the environment of the peers. The first line of output says that it is ready; after that each line of input is
-JSON with `do` (`warm`: the skill is loaded and staged; `new`: a new session, in whose workspace nothing is; `load`: a
-new session, and only the loading) and `command`, and each line of output has the `seconds` that this took.
+Runs in the environment of the peers. A request says what to `do` (`warm`: the skill is loaded and staged; `unloaded`: it
+is not loaded, but was run before, in the same workspace; `new`: a new session, in whose workspace nothing is; `load`: a
+new session, and only the loading) and the `command`; the answer has the `seconds` that this took. With the address of a
+container engine (empty: where `docker` looks) and an image, commands run in its container instead of locally.
 """
 
-import asyncio
-import importlib
 import itertools
-import json
-import logging
 import sys
 import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
-
-def _module(name: str) -> Any:
-    return importlib.import_module(f"trpc_agent_sdk.{name}")
+from trpc_process import sdk, serve
 
 
 def _silent_model() -> Any:
     """An agent needs a model, though nobody asks it anything."""
-    base: Any = _module("models").LLMModel
+    base: Any = sdk("models").LLMModel
 
     class Silent(base):
         @classmethod
@@ -42,26 +37,29 @@ def _silent_model() -> Any:
 class Peer:
     """Sessions of one agent with one directory of skills."""
 
-    def __init__(self, skills: str, skill: str) -> None:
+    def __init__(self, skills: str, skill: str, *engine: str) -> None:
         self._skill = skill
-        self._tools: Any = _module("skills").SkillToolSet(paths=[skills])
-        self._service: Any = _module("sessions").InMemorySessionService()
-        self._agent: Any = _module("agents").LlmAgent(name="bench", model=_silent_model(), tools=[self._tools])
+        runtime = _containers(*engine) if engine else None
+        repository = sdk("skills").FsSkillRepository(skills, workspace_runtime=runtime)
+        self._tools: Any = sdk("skills").SkillToolSet(repository=repository)
+        self._service: Any = sdk("sessions").InMemorySessionService()
+        self._agent: Any = sdk("agents").LlmAgent(name="bench", model=_silent_model(), tools=[self._tools])
         self._numbers = itertools.count()
-        self._warm: Any = None
+        self._kept: dict[str, tuple[Any, dict[str, Any]]] = {}
 
-    async def answer(self, request: dict[str, str]) -> float:
+    async def answer(self, request: dict[str, str]) -> dict[str, float]:
         """Do what the request says; the seconds that it took."""
-        if request["do"] == "warm":
-            if self._warm is None:
-                self._warm = await self._session()
-                await self._load(self._warm)
-            return await self._run(self._warm, request["command"])
-        session = await self._session()
-        return await self._load(session) if request["do"] == "load" else await self._run(session, request["command"])
+        do = request["do"]
+        session = self._kept.get(do) or await self._session()
+        if do == "load":
+            return {"seconds": await self._load(session)}
+        if do in ("warm", "unloaded") and do not in self._kept:
+            self._kept[do] = session
+            await (self._load(session) if do == "warm" else self._run(session, "true"))
+        return {"seconds": await self._run(session, request["command"])}
 
     async def _session(self) -> tuple[Any, dict[str, Any]]:
-        module = _module("context")
+        module = sdk("context")
         name = f"s{next(self._numbers)}"
         session = await self._service.create_session(app_name="bench", user_id="user", session_id=name)
         context = module.InvocationContext(
@@ -90,19 +88,11 @@ class Peer:
         return seconds
 
 
-def main(skills: str, skill: str) -> None:
-    """Answer until there is no more input."""
-    logging.disable(logging.CRITICAL)
-    # Libraries print what they like; answers go where standard output went.
-    answers, sys.stdout = sys.stdout, sys.stderr
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    peer = Peer(skills, skill)
-    print(json.dumps({"ready": True}), file=answers, flush=True)
-    for line in sys.stdin:
-        seconds = loop.run_until_complete(peer.answer(json.loads(line)))
-        print(json.dumps({"seconds": seconds}), file=answers, flush=True)
+def _containers(address: str, image: str) -> Any:
+    module: Any = sdk("code_executors.container")
+    config = module.ContainerConfig(base_url=address or None, image=image)
+    return module.create_container_workspace_runtime(container_config=config)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    serve(lambda: Peer(*sys.argv[1:]).answer)

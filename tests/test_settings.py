@@ -17,6 +17,7 @@ def test_an_empty_environment_gives_the_documented_defaults(tmp_path: Path) -> N
     assert settings.skills_root is None
     assert settings.index is True
     assert settings.debug is False
+    assert settings.trace_content is False
 
 
 def test_an_empty_environment_gives_the_documented_defaults_of_running(tmp_path: Path) -> None:
@@ -25,7 +26,7 @@ def test_an_empty_environment_gives_the_documented_defaults_of_running(tmp_path:
     assert (settings.executor, settings.allow_local) == ("auto", False)
     assert (settings.allowed_commands, settings.denied_commands) == (None, ())
     assert (settings.host_roots, settings.container_image, settings.docker_host) == ((), None, None)
-    assert settings.sandbox_uids == (61000, 64999)
+    assert settings.sandbox_uids == (52000, 55999)
     assert (settings.workspace_ttl, settings.workspace_bytes, settings.workspace_files) == (86400, 1024**3, 50_000)
 
 
@@ -35,8 +36,8 @@ def test_everything_about_running_can_be_said() -> None:
             "OPENSKILL_STATE_DIR": "/var/lib/skills",
             "OPENSKILL_EXECUTOR": " container ",
             "OPENSKILL_ALLOW_LOCAL": "yes",
-            "OPENSKILL_ALLOWED_COMMANDS": "python3, scripts/run.sh\tls",
-            "OPENSKILL_DENIED_COMMANDS": "rm",
+            "OPENSKILL_RUN_ALLOWED_COMMANDS": "python3, scripts/run.sh\tls",
+            "OPENSKILL_RUN_DENIED_COMMANDS": "rm",
             "OPENSKILL_HOST_ROOTS": "/data:/srv/my files:",
             "OPENSKILL_CONTAINER_IMAGE": "skills:1",
             "DOCKER_HOST": "unix:///run/docker.sock",
@@ -62,7 +63,7 @@ def test_the_lists_of_the_documents_count_where_ours_say_nothing() -> None:
     }
     settings = Settings.from_env(theirs)
     assert (settings.allowed_commands, settings.denied_commands) == (("ls", "cat"), ("rm",))
-    settings = Settings.from_env({**theirs, "OPENSKILL_ALLOWED_COMMANDS": "python3"})
+    settings = Settings.from_env({**theirs, "OPENSKILL_RUN_ALLOWED_COMMANDS": "python3"})
     assert (settings.allowed_commands, settings.denied_commands) == (("python3",), ("rm",))
 
 
@@ -72,7 +73,7 @@ def test_the_lists_of_the_documents_count_where_ours_say_nothing() -> None:
         ("OPENSKILL_EXECUTOR", "sand box", "is no name of an executor; use auto"),
         ("OPENSKILL_HOST_ROOTS", "/data:relative", "'relative' is no absolute path"),
         ("OPENSKILL_HOST_ROOTS", "/data/../etc", "is no absolute path"),
-        ("OPENSKILL_SANDBOX_UIDS", "61000", "is no range of user ids; use two numbers such as 61000-64999"),
+        ("OPENSKILL_SANDBOX_UIDS", "61000", "is no range of user ids; use two numbers such as 52000-55999"),
         ("OPENSKILL_SANDBOX_UIDS", "0-5", "is no range"),
         ("OPENSKILL_SANDBOX_UIDS", "9-5", "is no range"),
         ("OPENSKILL_SANDBOX_UIDS", "5-4294967295", "is no range"),
@@ -166,6 +167,7 @@ def test_the_root_of_skills_may_be_an_address() -> None:
 @pytest.mark.parametrize(("value", "meaning"), [("1", True), ("YES", True), ("on", True), ("0", False), ("off", False)])
 def test_a_switch_understands_the_usual_words(value: str, meaning: bool) -> None:
     assert Settings.from_env({"OPENSKILL_DEBUG": value}).debug is meaning
+    assert Settings.from_env({"OPENSKILL_TRACE_CONTENT": value}).trace_content is meaning
     assert Settings.from_env({"OPENSKILL_INDEX": value}).index is meaning
 
 

@@ -10,38 +10,52 @@ if TYPE_CHECKING:
     from openskills.catalog.skill import Resource, Skill
     from openskills.catalog.validate import validate
     from openskills.errors import (
+        CommandDenied,
+        ExecutorUnavailable,
         ForbiddenPath,
         InvalidArgument,
         InvalidSkill,
         LimitExceeded,
         MissingExtra,
+        NotLoaded,
         SkillError,
         SourceUnavailable,
         UnknownSkill,
     )
     from openskills.prompt.overview import Overview, overview
+    from openskills.runtime.options import SessionOptions
+    from openskills.runtime.runtime import SkillRuntime
+    from openskills.runtime.session import SkillSession
     from openskills.settings import Settings
     from openskills.skillmd.manifest import SkillManifest
     from openskills.skillmd.parse import parse
     from openskills.skillmd.problem import Problem, Severity
+    from openskills.tools.result import ToolResult
     from openskills.version import __version__
 
 __all__ = [
     "Catalog",
+    "CommandDenied",
+    "ExecutorUnavailable",
     "ForbiddenPath",
     "InvalidArgument",
     "InvalidSkill",
     "LimitExceeded",
     "MissingExtra",
+    "NotLoaded",
     "Overview",
     "Problem",
     "Resource",
+    "SessionOptions",
     "Settings",
     "Severity",
     "Skill",
     "SkillError",
     "SkillManifest",
+    "SkillRuntime",
+    "SkillSession",
     "SourceUnavailable",
+    "ToolResult",
     "UnknownSkill",
     "__version__",
     "overview",
@@ -51,20 +65,27 @@ __all__ = [
 
 _HOME = {
     "Catalog": "catalog.catalog",
+    "CommandDenied": "errors",
+    "ExecutorUnavailable": "errors",
     "ForbiddenPath": "errors",
     "InvalidArgument": "errors",
     "InvalidSkill": "errors",
     "LimitExceeded": "errors",
     "MissingExtra": "errors",
+    "NotLoaded": "errors",
     "Overview": "prompt.overview",
     "Problem": "skillmd.problem",
     "Resource": "catalog.skill",
+    "SessionOptions": "runtime.options",
     "Settings": "settings",
     "Severity": "skillmd.problem",
     "Skill": "catalog.skill",
     "SkillError": "errors",
     "SkillManifest": "skillmd.manifest",
+    "SkillRuntime": "runtime.runtime",
+    "SkillSession": "runtime.session",
     "SourceUnavailable": "errors",
+    "ToolResult": "tools.result",
     "UnknownSkill": "errors",
     "__version__": "version",
     "overview": "prompt.overview",

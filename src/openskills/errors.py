@@ -14,6 +14,7 @@
       BadSkillOutput          502 BAD_SKILL_OUTPUT      carries an excerpt of what came back
       SourceUnavailable       503 SOURCE_UNAVAILABLE    retryable; a place of skills that cannot be reached
       DeadlineExceeded        504 DEADLINE_EXCEEDED     retryable
+      ModelUnavailable        503 MODEL_UNAVAILABLE     retryable; what the provider said, after how many tries
       ExecutorUnavailable     503 EXECUTOR_UNAVAILABLE  retryable; never the command's own failure
       MissingExtra            501 MISSING_EXTRA         which pip extra to install
 
@@ -142,6 +143,14 @@ class DeadlineExceeded(SkillError):
 
     code = 504
     reason = "DEADLINE_EXCEEDED"
+    retryable = True
+
+
+class ModelUnavailable(SkillError):
+    """A language model that cannot be reached, is overloaded, or broke off in the middle."""
+
+    code = 503
+    reason = "MODEL_UNAVAILABLE"
     retryable = True
 
 

@@ -21,7 +21,8 @@ class Settings:
 
     `environment` is the environment these settings were read from; requirements of skills are checked against it.
     `allowed_commands` is None when there is no such list. `host_roots` are the directories that `host://` inputs may
-    come from. `sandbox_uids` are the first and the last user id that commands run as when we are root.
+    come from. `sandbox_uids` are the first and the last user id that commands run as when we are root. `trace_content`
+    allows what models, skills and users wrote in spans and lines of the log.
     """
 
     home: Path
@@ -33,6 +34,7 @@ class Settings:
     search_path: str
     index: bool
     debug: bool
+    trace_content: bool
     executor: str
     allow_local: bool
     allowed_commands: tuple[str, ...] | None
@@ -62,14 +64,16 @@ class Settings:
             search_path=env.get("PATH", os.defpath),
             index=_flag(env, "OPENSKILL_INDEX", default=True),
             debug=_flag(env, "OPENSKILL_DEBUG", default=False),
+            trace_content=_flag(env, "OPENSKILL_TRACE_CONTENT", default=False),
             executor=_executor(env, "OPENSKILL_EXECUTOR"),
             allow_local=_flag(env, "OPENSKILL_ALLOW_LOCAL", default=False),
-            allowed_commands=_commands(env, "OPENSKILL_ALLOWED_COMMANDS", "TRPC_AGENT_SKILL_RUN_ALLOWED_COMMANDS"),
-            denied_commands=_commands(env, "OPENSKILL_DENIED_COMMANDS", "TRPC_AGENT_SKILL_RUN_DENIED_COMMANDS") or (),
+            allowed_commands=_commands(env, "OPENSKILL_RUN_ALLOWED_COMMANDS", "TRPC_AGENT_SKILL_RUN_ALLOWED_COMMANDS"),
+            denied_commands=_commands(env, "OPENSKILL_RUN_DENIED_COMMANDS", "TRPC_AGENT_SKILL_RUN_DENIED_COMMANDS")
+            or (),
             host_roots=_directories(env, "OPENSKILL_HOST_ROOTS"),
             container_image=_text(env, "OPENSKILL_CONTAINER_IMAGE"),
             docker_host=_text(env, "DOCKER_HOST"),
-            sandbox_uids=_uids(env, "OPENSKILL_SANDBOX_UIDS", (61000, 64999)),
+            sandbox_uids=_uids(env, "OPENSKILL_SANDBOX_UIDS", (52000, 55999)),
             workspace_ttl=_seconds(env, "OPENSKILL_WORKSPACE_TTL", _DAY),
             workspace_bytes=_amount(env, "OPENSKILL_WORKSPACE_BYTES", _GIB),
             workspace_files=_amount(env, "OPENSKILL_WORKSPACE_FILES", 50_000),
@@ -117,7 +121,7 @@ def _uids(env: Mapping[str, str], name: str, default: tuple[int, int]) -> tuple[
         return default
     match = re.fullmatch(r"(\d{1,10})\s*-\s*(\d{1,10})", value, re.ASCII)
     if match is None or not 0 < int(match[1]) <= int(match[2]) <= _LAST_UID:
-        raise InvalidArgument(name, f"{value!r} is no range of user ids; use two numbers such as 61000-64999")
+        raise InvalidArgument(name, f"{value!r} is no range of user ids; use two numbers such as 52000-55999")
     return int(match[1]), int(match[2])
 
 

@@ -37,8 +37,8 @@ def package_sources() -> list[Source]:
 
 
 def tool_sources() -> list[Source]:
-    """Every Python file beside the package and the tests: benchmarks and scripts."""
-    return [*_sources(ROOT / "benchmarks"), *_sources(ROOT / "scripts")]
+    """Every Python file beside the package and the tests: benchmarks, examples and scripts."""
+    return [source for name in ("benchmarks", "examples", "scripts") for source in _sources(ROOT / name)]
 
 
 def sources_of_tests() -> list[Source]:

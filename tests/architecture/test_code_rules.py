@@ -11,6 +11,7 @@ from tests.architecture.project import Source, package_sources, sources_of_tests
 PURE = ("skillmd/", "prompt/", "tokens.py")
 DOORS = {
     "cli/main.py": "translates whatever went wrong into a message and an exit code",
+    "runtime/session.py": "answers whatever a model does with a result, and logs what was our fault",
     "catalog/watch.py": "calls a function of the caller in a thread of its own and keeps what it raised",
 }
 

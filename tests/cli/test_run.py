@@ -195,7 +195,7 @@ def test_without_bubblewrap_nothing_is_run_and_the_fix_is_said(openskills: Comma
 
 @pytest.mark.usefixtures("demo")
 def test_a_policy_of_the_environment_holds(openskills: Command) -> None:
-    openskills.environment["OPENSKILL_ALLOWED_COMMANDS"] = "ls"
+    openskills.environment["OPENSKILL_RUN_ALLOWED_COMMANDS"] = "ls"
     assert run(openskills, "--", "ls scripts").out == "hello.py\n"
     ran = run(openskills, "--", "ls; id")
     assert (ran.code, ran.out) == (1, "")

@@ -47,7 +47,7 @@ class Step:
 
 def pages() -> list[Path]:
     """Every page that readers are told to follow."""
-    return [*READMES, *sorted((ROOT / "docs").rglob("*.md"))]
+    return [*READMES, ROOT / "examples/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(text: str) -> Iterator[Block]:

@@ -56,6 +56,10 @@ class Snapshot:
             raise UnknownSkill(name, self._index.near(name))
         return skill
 
+    def has(self, name: str) -> bool:
+        """Whether a visible skill has exactly this name."""
+        return name in self._by_name
+
     def find(self, name: str) -> Skill:
         """Like `get`, but finds hidden skills too: for people, never for a model."""
         hidden = self.hidden.get(normal_name(name.strip()))

@@ -49,7 +49,7 @@ def executor(name: str, settings: Settings, *, allow_landlock: bool = False, **o
 def _built_in(name: str, settings: Settings, options: dict[str, Any]) -> Executor:
     backend = _imported(_BACKENDS[name])
     if name == "sandbox":
-        options = {"search_path": settings.search_path, **options}
+        options = {"search_path": settings.search_path, "workspaces": settings.state_dir / "workspaces", **options}
     elif name == "container":
         options = {"options": _container_options(settings), **options}
     directory = _imported("openskills.executors.directory:DirectoryExecutor")

@@ -15,10 +15,12 @@ from openskills.executors.records.quota import Quota
 from openskills.executors.spec import Isolation, Snapshot
 from openskills.executors.staging.materialising import discard_replaced
 from openskills.executors.staging.snapshots import SnapshotStore
+from openskills.trace import count, span
 
 _SWEEP_EVERY = 60 * 60.0
 _FORGOTTEN = 7 * DAY
-SANDBOX_UIDS = (61000, 64999)
+SANDBOX_UIDS = (52000, 55999)
+"""Below what Debian and systemd give away (from 60000), above where people are, and there in most containers, too."""
 
 
 class DirectoryExecutor:
@@ -68,11 +70,16 @@ class DirectoryExecutor:
 
     async def remove(self, key: str) -> bool:
         """See `Executor.remove`."""
-        async with self._opening:
-            workspace = self._open.pop(key, None)
-            if workspace is not None:
-                await workspace.close()
-            return await to_the_end(lambda: self._workspaces.remove(self._workspaces.id_of(key, self.name)))
+        id_ = self._workspaces.id_of(key, self.name)
+        with span("workspace.cleanup", {"workspace.id": id_}) as watched:
+            async with self._opening:
+                workspace = self._open.pop(key, None)
+                if workspace is not None:
+                    await workspace.close()
+                removed = await to_the_end(lambda: self._workspaces.remove(id_))
+            watched.set({"workspace.removed": int(removed)})
+        count("openskills.workspace.removed", int(removed))
+        return removed
 
     async def close(self) -> None:
         """See `Executor.close`."""
@@ -86,7 +93,8 @@ class DirectoryExecutor:
 
     async def sweep(self) -> None:
         """Remove workspaces that nobody has used for longer than they live, and snapshots that nobody has asked for."""
-        await to_the_end(self._workspaces.sweep)
+        cleaned = await to_the_end(self._workspaces.sweep)
+        count("openskills.workspace.removed", len(cleaned.removed))
         await to_the_end(lambda: self._snapshots.sweep(frozenset(), older_than=_FORGOTTEN))
 
     def _begin_sweep(self) -> None:

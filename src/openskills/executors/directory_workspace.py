@@ -24,6 +24,7 @@ from openskills.executors.rules.environment import command_environment
 from openskills.executors.spec import Command, FileInfo, Isolation, Listing, Snapshot, Usage
 from openskills.executors.staging.materialising import materialise
 from openskills.executors.staging.snapshots import SnapshotStore
+from openskills.trace import count
 
 _CHUNK = 1024 * 1024
 _CLOSED = "the workspace is closed; open it again"
@@ -78,7 +79,9 @@ class DirectoryWorkspace:
     async def stage(self, snapshot: Snapshot) -> None:
         """See `Workspace.stage`."""
         self._check_open()
-        if self._staged.get(snapshot.name) != snapshot.digest:
+        is_here = self._staged.get(snapshot.name) == snapshot.digest
+        count("openskills.skill.stagings", cached=is_here)
+        if not is_here:
             await to_the_end(
                 lambda: materialise(self._store, snapshot, self._lease.tree, share=self._share, owner=self._owner)
             )
@@ -186,6 +189,7 @@ class DirectoryWorkspace:
         warmth = Warmth(command.warm, self._staged.get(command.skill or "", ""))
         started = await self._warm.launch(command, env, stdio, warmth)
         if started.reason:
+            count("openskills.run.cold_starts")
             started.kept.notes.append(f"started cold: {started.reason}")
         return started.kept
 

@@ -10,29 +10,32 @@ import secrets
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from openskills.artifacts.store import Artifact, ArtifactStore, Scope
 from openskills.errors import InvalidArgument, SkillError
+from openskills.executors import watching
 from openskills.executors.layout import RUNS, working_directory
 from openskills.executors.protocol import Executor, Process, Workspace
 from openskills.executors.records import audit
 from openskills.executors.records.audit import AuditLog, Who
 from openskills.executors.replay import Replay
 from openskills.executors.requests import RunRequest, RunResult
-from openskills.executors.rules.approval import ApprovalRequest, Approve, approved
+from openskills.executors.rules.approval import Approve, approval_request, approved
 from openskills.executors.rules.editor import DIRECTORY as EDITOR_DIR
 from openskills.executors.rules.editor import editor
 from openskills.executors.rules.environment import checked_env, resolve_secrets
 from openskills.executors.rules.policy import CommandPolicy, Surroundings
-from openskills.executors.rules.resolving import resolved
+from openskills.executors.rules.resolving import program
 from openskills.executors.spec import Command, Ended, Ending, Snapshot
 from openskills.executors.staging.collecting import Collected, collect, keep
 from openskills.executors.staging.input_staging import Pins, StagedInput, stage_inputs
 from openskills.executors.staging.installing import SetUpResult
 from openskills.executors.staging.packages import Packages
 from openskills.settings import Settings
+from openskills.trace import span
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Started:
     mark: int
     request: RunRequest
     staged: tuple[StagedInput, ...]
+    watched: watching.WatchedRun
 
 
 @dataclass(slots=True)
@@ -105,16 +109,25 @@ class Workbench:
         """Where the commands run."""
         return self._workspace
 
+    def for_agent(self, agent: str, rules: Rules) -> "Workbench":
+        """The same workbench for another agent of the session: its runs are noted under that name, by these rules."""
+        other = copy(self)
+        other._who = replace(self._who, agent=agent)  # noqa: SLF001 - a copy of ourselves
+        other._rules = rules  # noqa: SLF001
+        return other
+
     async def stage(self, name: str, directory: Path, *, warm: tuple[str, ...] | None = None) -> Snapshot:
         """Take a skill as it is now. Commands use what was staged last, whatever happens to the folder.
 
         `warm` are the modules that its Python commands may find loaded, unless a request says otherwise.
         """
-        async with self._staging:
-            self._warm[name] = warm
-            snapshot = await self._executor.snapshot(name, directory)
-            await self._workspace.stage(snapshot)
-            self._snapshots[name] = snapshot
+        with span("workspace.stage.skill", {"gen_ai.skill.name": name}) as watched:
+            async with self._staging:
+                self._warm[name] = warm
+                snapshot = await self._executor.snapshot(name, directory)
+                await self._workspace.stage(snapshot)
+                self._snapshots[name] = snapshot
+            watched.set({"workspace.skill.digest": snapshot.digest})
             return snapshot
 
     async def install(self, skill: str, *, script: str | None = None, network: Sequence[str] = ()) -> SetUpResult:
@@ -125,10 +138,11 @@ class Workbench:
         """
         command = Command(("install", skill, *([script] if script else [])), skill=skill, network=tuple(network))
         run = audit.Run(secrets.token_hex(8), self._who, command, self._workspace.isolation)
-        with self._noted_when_it_fails(run):
-            await approved(self._rules.approve, _approval(command, self._who))
-            self._note(audit.began(run))
+        with self._noted_when_it_fails(run), span("workspace.stage.packages", {"gen_ai.skill.name": skill}) as watched:
+            request = approval_request(run, command.argv, installs=True)
+            self._note_begin(run, await approved(self._rules.approve, request))
             result = await self._packages.install(skill, script=script, network=network)
+            watched.set({"workspace.packages.changed": result.changed})
             self._note(
                 {**audit.began(run), "event": "end", "detail": "installed" if result.changed else "nothing to do"}
             )
@@ -156,6 +170,7 @@ class Workbench:
     async def finish(self, started: Started) -> RunResult:
         """Wait for the end of a command, collect what it made, and keep what was asked for."""
         ended = await started.process.wait()
+        started.watched.ended(ended)
         kept: Sequence[Artifact] = ()
         try:
             collected, kept = await self._outputs(started, ended)
@@ -182,7 +197,8 @@ class Workbench:
 
     async def close(self) -> None:
         """End what runs in the workspace and let others have it; its files stay."""
-        await self._workspace.close()
+        with span("workspace.cleanup", {"workspace.id": self._workspace.id}):
+            await self._workspace.close()
         if self._replay is not None:
             self._replay.close()
 
@@ -196,15 +212,26 @@ class Workbench:
 
     async def _abandon(self, started: Started) -> None:
         await started.process.kill()
-        self._note(audit.ended(started.run, await started.process.wait()))
+        ended = await started.process.wait()
+        started.watched.ended(ended)
+        self._note(audit.ended(started.run, ended))
 
     async def _start(self, request: RunRequest) -> Started:
         run = self._draft(request)
         with self._noted_when_it_fails(run) as noted:
-            command, snapshot = await self._prepared(request)
-            run = noted.run = replace(run, command=command, digest=snapshot.digest if snapshot else "")
-            await approved(self._rules.approve, _approval(command, self._who))
-            return await self._begun(request, run)
+            while True:
+                command, snapshot = await self._prepared(request)
+                run = noted.run = replace(run, command=command, digest=snapshot.digest if snapshot else "")
+                how = await self._approved(run, request)
+                if snapshot is None or self._snapshots[snapshot.name].digest == snapshot.digest:
+                    return await self._begun(request, run, how)
+                # Staged again while somebody thought about it: the yes was for another skill than would be run.
+
+    async def _approved(self, run: audit.Run, request: RunRequest) -> str:
+        if self._rules.approve is None:
+            return ""
+        asked = approval_request(run, request.command, env=tuple(request.env), editor_text=request.editor_text)
+        return await approved(self._rules.approve, asked)
 
     def _draft(self, request: RunRequest) -> audit.Run:
         """What is known about a run before anybody has looked at it."""
@@ -221,13 +248,15 @@ class Workbench:
         try:
             yield noted
         except SkillError as error:
+            watching.refused(error)
             self._note(audit.failed(noted.run, error.message))
             raise
         except BaseException as error:
+            watching.refused(error)
             self._note(audit.failed(noted.run, f"{type(error).__name__}: {error}"))
             raise
 
-    async def _begun(self, request: RunRequest, run: audit.Run) -> Started:
+    async def _begun(self, request: RunRequest, run: audit.Run, how: str) -> Started:
         command = run.command
         async with self._staging:
             staged = await stage_inputs(
@@ -241,10 +270,11 @@ class Workbench:
             )
             if request.editor_text is not None:
                 command = await self._with_editor(command, request.editor_text)
-        self._note(audit.began(run))
+        self._note_begin(run, how)
         mark = await self._workspace.mark() if request.outputs is not None else 0
-        process = await self._workspace.start(command)
-        return Started(process, run, mark, request, tuple(staged))
+        with watching.starting(run, request.command) as watched:
+            process = await self._workspace.start(command)
+        return Started(process, run, mark, request, tuple(staged), watched)
 
     async def _prepared(self, request: RunRequest) -> tuple[Command, Snapshot | None]:
         snapshot = None
@@ -279,8 +309,11 @@ class Workbench:
 
     async def _judged(self, wanted: str | tuple[str, ...], command: Command) -> tuple[str, ...]:
         policy = self._rules.policy
-        program = await resolved(self._workspace, wanted, command) if policy.restricts else None
-        return policy.argv(wanted, Surroundings(self._workspace.root, lambda _: program, command.skill))
+        where = Surroundings(self._workspace.root, skill=command.skill)
+        if policy.restricts:
+            found = await program(self._workspace, wanted, command, policy.denied(where))
+            where = Surroundings(where.root, lambda _: found, where.skill)
+        return policy.argv(wanted, where)
 
     def _allowed(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
         for host in hosts:
@@ -310,20 +343,12 @@ class Workbench:
         kept = await keep(self._workspace, collected.files, self._artifacts, self._scope, prefix=spec.name_template)
         return replace(collected, warnings=(*collected.warnings, *kept.warnings)), kept.artifacts
 
+    def _note_begin(self, run: audit.Run, how: str) -> None:
+        self._note({**audit.began(run), **({"approval": how} if how else {})})
+
     def _note(self, record: Mapping[str, object]) -> None:
         if self._log is not None:
             self._log.write(record)
-
-
-def _approval(command: Command, who: Who) -> ApprovalRequest:
-    return ApprovalRequest(
-        command.argv,
-        command.cwd,
-        skill=command.skill,
-        env=tuple(sorted(command.env)),
-        network=command.network,
-        who="/".join(part for part in (who.app, who.user, who.session, who.agent) if part),
-    )
 
 
 def _without_empty(collected: Collected) -> Collected:
@@ -347,7 +372,9 @@ async def open_workbench(
 ) -> Workbench:
     """The workbench of a session: its workspace, its journal, and the audit log of this machine."""
     key = json.dumps([scope.app, scope.user, scope.session])
-    workspace = await executor.open(key)
+    with span("workspace.create", {"workspace.executor": executor.name}) as watched:
+        workspace = await executor.open(key)
+        watched.set({"workspace.id": workspace.id, "workspace.isolation": str(workspace.isolation)})
     return Workbench(
         workspace,
         executor,

@@ -1,6 +1,7 @@
 """Checks that ship with OpenSkill: what every implementation of a protocol promises; and fakes to test with.
 
-Use them in the tests of your own: `run(check_artifact_store(MyStore))`, `run(check_executor(MyExecutor))`.
+Use them in the tests of your own: `run(check_artifact_store(MyStore))`, `run(check_session_store(MyStore))`,
+`run(check_executor(MyExecutor))`.
 """
 
 from openskills.testing.artifact_store import check_artifact_store
@@ -8,6 +9,7 @@ from openskills.testing.executor import GROUPS, WITHOUT_COMMANDS, check_executor
 from openskills.testing.fake import FakeExecutor
 from openskills.testing.fake_process import FakeRun
 from openskills.testing.promises import PNG
+from openskills.testing.session_store import check_session_store
 
 __all__ = [
     "GROUPS",
@@ -17,4 +19,5 @@ __all__ = [
     "FakeRun",
     "check_artifact_store",
     "check_executor",
+    "check_session_store",
 ]

@@ -84,6 +84,8 @@ def test_the_result_stays_the_same_in_every_later_poll(tmp_path: Path) -> None:
             assert (later.status, later.output, later.result) == ("exited", "", poll.result)
             assert (poll.result.exit_code, poll.result.ending) == (7, Ending.EXITED)
             assert (await here.processes.poll(identity, ME, offset=0)).output == "over\n"
+            beyond = await here.processes.poll(identity, ME, offset=10**30)
+            assert (beyond.output, beyond.offset, beyond.next_offset) == ("", 5, 5)
 
     run(scenario())
 
@@ -179,6 +181,79 @@ def test_a_new_size_is_seen_by_the_command(tmp_path: Path) -> None:
             await here.type(identity, b"")
             seen, _ = await here.until(identity, lambda _: False)
             assert "50 132" in seen
+
+    run(scenario())
+
+
+def test_the_end_of_input_can_follow_what_is_written(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with table(tmp_path) as here:
+            identity = await here.start("cat; echo over")
+            written = await here.processes.write(identity, ME, b"line\n", close=True, wait=PATIENCE)
+            assert (written.poll.output, written.poll.status) == ("line\nover\n", "exited")
+
+    run(scenario())
+
+
+def test_the_end_of_input_waits_for_what_was_not_taken(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with table(tmp_path) as here:
+            identity = await here.start("read -r go; cat | wc -c")
+            first = await here.processes.write(identity, ME, b"x" * (1 << 20), close=True, wait=0.1)
+            assert first.taken < first.offered
+            rest = first.offered - first.taken
+            last = await here.processes.write(identity, ME, b"\n" + b"x" * rest, close=True, wait=PATIENCE)
+            seen, _ = await here.until(identity, lambda _: False)
+            assert (last.poll.output + seen).strip() == str(rest)
+
+    run(scenario())
+
+
+def test_a_full_screen_program_has_a_screen_whatever_is_read(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with table(tmp_path) as here:
+            paint = r"printf '\033[?1049h\033[3;5H\033[7mMenu\033[0m'; read; printf '\033[?1049l'"
+            identity = await here.start(paint, terminal=Terminal(10, 40))
+            _, poll = await here.until(identity, lambda seen: "Menu" in seen)
+            again = await here.processes.poll(identity, ME, wait=0, offset=0)
+            for found in (poll, again):
+                view = await here.processes.view(identity, ME, found)
+                assert view.picture is not None
+                assert view.picture.lines[2] == "    Menu"
+            assert (await here.processes.view(identity, ME, again)).text == "Menu"
+            await here.processes.resize(identity, ME, 5, 7)
+            smaller = await here.processes.view(identity, ME, poll)
+            assert smaller.picture is not None
+            assert smaller.picture.lines == ("", "", "    Men", "", "")
+
+    run(scenario())
+
+
+def test_output_of_pipes_is_exact_and_has_no_screen(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with table(tmp_path) as here:
+            identity = await here.start(r"printf 'a\r\n\033[31mb\033[3;3Hc'")
+            _, poll = await here.until(identity, lambda _: False)
+            whole = await here.processes.poll(identity, ME, offset=0)
+            view = await here.processes.view(identity, ME, whole)
+            assert (view.text, view.picture) == ("a\r\n\x1b[31mb\x1b[3;3Hc", None)
+            assert poll.status == "exited"
+
+    run(scenario())
+
+
+def test_an_owner_has_a_list_of_what_runs(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with table(tmp_path) as here:
+            first, second = await here.start("read"), await here.start("read")
+            other = replace(ME, agent="x")
+            assert here.processes.running(ME) == (first, second)
+            assert here.processes.running(other) == ()
+            await here.processes.kill(first, ME)
+            assert here.processes.running(ME) == (second,)
+            assert here.processes.knows(first, ME)
+            assert not here.processes.knows(first, other)
+            assert not here.processes.knows("unknown", ME)
 
     run(scenario())
 

@@ -9,13 +9,29 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import ExecutorUnavailable
+from openskills.executors.directory import SANDBOX_UIDS
 from openskills.executors.records.uids import UidPool
+from openskills.settings import Settings
 
 FIRST = 70_000
+RESERVED = {
+    "users of the system and the first people of a machine": range(20_000),
+    "what Debian gives to packages, systemd to homes": range(60_000, 61_184),
+    "what systemd gives to services that have no user of their own (DynamicUser)": range(61_184, 65_520),
+    "what a container without rights of its own does not have": range(65_520, 2**32),
+}
+"""Numbers that others give away without asking who runs as them."""
 
 
 def pool(directory: Path, count: int, owners: set[str]) -> UidPool:
     return UidPool(directory, FIRST, FIRST + count - 1, owners.__contains__)
+
+
+@pytest.mark.parametrize("whose", RESERVED)
+def test_by_default_no_number_is_taken_that_others_give_away(whose: str) -> None:
+    first, last = SANDBOX_UIDS
+    assert range(max(first, RESERVED[whose].start), min(last + 1, RESERVED[whose].stop)) == range(0)
+    assert Settings.from_env({"HOME": "/home/x"}).sandbox_uids == SANDBOX_UIDS
 
 
 def test_no_two_owners_have_the_same_user(tmp_path: Path) -> None:

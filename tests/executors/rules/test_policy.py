@@ -1,9 +1,11 @@
 """Lists of commands are applied to the file that would be run, and say what they want."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from openskills.errors import CommandDenied, InvalidArgument
-from openskills.executors.rules.policy import CommandPolicy, Surroundings
+from openskills.executors.rules.policy import CommandPolicy, Program, Surroundings
 
 ROOT = "/workspace"
 SKILL = f"{ROOT}/skills/pdf"
@@ -11,15 +13,18 @@ MACHINE = {name: f"/usr/bin/{name}" for name in ("python3", "ls", "rm", "bash", 
 FILES = {*MACHINE.values(), f"{SKILL}/scripts/run.sh", f"{SKILL}/.venv/bin/tool", f"{SKILL}/bin/own", f"{ROOT}/work/ls"}
 
 
-def where(brought: dict[str, str] | None = None, cwd: str = SKILL, skill: str | None = "pdf") -> Surroundings:
+def where(
+    brought: Mapping[str, str | Program] | None = None, cwd: str = SKILL, skill: str | None = "pdf"
+) -> Surroundings:
     """A machine with a few programs, and a workspace whose skill brings those of `brought`."""
     names = {**MACHINE, "tool": f"{SKILL}/.venv/bin/tool", "own": f"{SKILL}/bin/own", **(brought or {})}
 
-    def resolve(program: str) -> str | None:
-        if "/" not in program:
-            return names.get(program)
+    def resolve(program: str) -> Program | None:
         path = program if program.startswith("/") else f"{cwd}/{program}"
-        return path if path.replace("/./", "/") in FILES else None
+        if program in names:
+            found = names[program]
+            return found if isinstance(found, Program) else Program(found)
+        return Program(path) if "/" in program and path.replace("/./", "/") in FILES else None
 
     return Surroundings(ROOT, resolve, skill)
 
@@ -124,6 +129,70 @@ def test_programs_that_run_others_must_be_allowed_by_name(command: str) -> None:
             policy, command, "wrapper", surroundings
         )
     assert CommandPolicy.of(["env"]).argv("env ls", where()) == ("/usr/bin/env", "ls")
+
+
+def test_a_link_to_a_denied_program_or_a_shell_is_what_it_leads_to() -> None:
+    linked = where({"innocent": Program(f"{ROOT}/work/innocent", "/usr/bin/dash")})
+    denied(CommandPolicy.of(None, ["rm"]), "innocent", "wrapper", linked)
+    denied(CommandPolicy.of(None, ["dash"]), "innocent", "deny", linked)
+    denied(CommandPolicy.of(["ls"]), "innocent", "allow", linked)
+
+
+def test_another_name_for_a_denied_file_is_denied_too() -> None:
+    surroundings = where(
+        {"python3.11": Program("/usr/bin/python3.11", same=("python3",)), "/bin/rm": Program("/bin/rm", "/usr/bin/rm")}
+    )
+    assert CommandPolicy.of(None, ["python3"]).denied(surroundings) == ("python3",)
+    assert CommandPolicy.of(None, ["./x", "a/b"]).denied(surroundings) == (f"{SKILL}/x", f"{SKILL}/a/b")
+    denied(CommandPolicy.of(None, ["python3"]), "python3.11", "deny", surroundings)
+    denied(CommandPolicy.of(None, ["rm"]), "/bin/rm", "deny", surroundings)
+
+
+def test_a_program_that_is_many_is_what_it_is_called_as() -> None:
+    box = "/usr/bin/busybox"
+    machine = where(
+        {name: Program(f"/usr/bin/{name}", box, same=("rm",)) for name in ("ls", "rm", "sh")}
+        | {"busybox": Program(box, box)}
+    )
+    policy = CommandPolicy.of(None, ["rm"])
+    assert policy.argv("ls", machine) == ("/usr/bin/ls",)
+    denied(policy, "rm", "deny", machine)
+    for command in ("sh -c x", "busybox rm"):
+        denied(policy, command, "wrapper", machine)
+
+
+DASH, PYTHON = Program("/usr/bin/dash"), Program(f"{SKILL}/.venv/bin/python", "/usr/bin/python3.11")
+
+
+def test_a_script_that_a_command_wrote_is_judged_by_what_runs_it() -> None:
+    made = where(
+        {
+            "work/x": Program(f"{ROOT}/work/x", run_by=(DASH,)),
+            "work/y": Program(f"{ROOT}/work/y", run_by=(PYTHON,)),
+            "work/z": Program(f"{ROOT}/work/z", run_by=(Program(f"{ROOT}/work/i"), PYTHON)),
+            "tool": Program(f"{SKILL}/.venv/bin/tool", run_by=(PYTHON,)),
+            "evil": Program(f"{SKILL}/.venv/bin/evil", run_by=(DASH,)),
+            "out/x": Program(f"{SKILL}/out/x", f"{ROOT}/out/x", run_by=(DASH,)),
+        }
+    )
+    policy = CommandPolicy.of(None, ["rm"])
+    for refused in ("work/x", "work/z", "out/x", "evil"):
+        denied(policy, refused, "wrapper", made)
+    assert policy.argv("work/y", made) == (f"{ROOT}/work/y",)
+    assert policy.argv("tool", made) == (f"{SKILL}/.venv/bin/tool",)
+
+
+def test_a_script_of_the_skill_runs_unless_what_runs_it_is_denied() -> None:
+    own = where({"scripts/run.sh": Program(f"{SKILL}/scripts/run.sh", run_by=(DASH,))})
+    assert CommandPolicy.of(None, ["rm"]).argv("scripts/run.sh", own) == (f"{SKILL}/scripts/run.sh",)
+    said = denied(CommandPolicy.of(None, ["dash"]), "scripts/run.sh", "deny", own)
+    assert said == "'scripts/run.sh' leads to /usr/bin/dash, which is on the list of denied commands"
+    denied(CommandPolicy.of(["scripts/run.sh"], ["dash"]), "scripts/run.sh", "deny", own)
+
+
+def test_a_link_of_the_machine_into_the_workspace_is_not_the_machines() -> None:
+    linked = where({"ls": Program("/usr/local/bin/ls", f"{ROOT}/work/ls")})
+    denied(CommandPolicy.of(["ls"]), "ls", "allow", linked)
 
 
 def test_a_program_that_does_not_exist_is_no_question_of_policy() -> None:

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -99,6 +100,12 @@ def _cmdline(pid: str) -> bytes:
         "touch /x",
         "touch /usr/x",
         "touch /etc/x",
+        "touch /etc/ssl/certs/x",
+        "chmod 644 /etc/passwd",
+        "echo x >> /etc/passwd",
+        "rm -f /etc/hosts; test ! -e /etc/hosts",
+        "mv /etc/ssl /etc/lss",
+        "ls /etc/ssl/private",
         "touch /dev/x",
         "echo changed > skills/demo/SKILL.md",
         "rm skills/demo/SKILL.md",
@@ -166,6 +173,38 @@ def test_what_programs_need_works(tmp_path: Path, attempt: str) -> None:
         assert ended.exit_code == 0, ended.stderr.text()
 
     in_a_box(tmp_path, work)
+
+
+def test_etc_is_a_copy_that_a_second_backend_uses_too_and_that_comes_back_when_it_is_removed(tmp_path: Path) -> None:
+    shown = tmp_path / "workspaces" / ".system"
+
+    async def work(one: Box) -> None:
+        listed = (await one.shell("ls /etc; cat /etc/passwd | wc -l; date +%Z")).stdout.text().split()
+        assert {"passwd", "group", "hosts", "nsswitch.conf", "ld.so.cache", "ssl"} <= set(listed)
+        assert not {"shadow", "sudoers", "hostname", "machine-id", "ssh"} & set(listed)
+
+    async def removed(one: Box) -> None:
+        await work(one)
+        for path in shown.iterdir():
+            shutil.rmtree(path)
+        await work(one)
+
+    in_a_box(tmp_path, work)
+    (first,) = shown.iterdir()
+    shutil.rmtree(tmp_path / "workspaces" / "one")
+    in_a_box(tmp_path, removed)
+    (second,) = shown.iterdir()
+    assert first.name == second.name
+
+
+def test_a_directory_below_etc_can_be_shown(tmp_path: Path) -> None:
+    below = next(path for path in sorted(Path("/etc").iterdir()) if path.is_dir() and any(path.iterdir()))
+
+    async def work(one: Box) -> None:
+        ended = await one.run("ls", "-A", str(below))
+        assert sorted(ended.stdout.text().split("\n"))[1:] == sorted(os.listdir(below)), ended.stderr.text()
+
+    in_a_box(tmp_path, work, SandboxBackend(read_only=[below]))
 
 
 def test_only_the_venv_of_its_own_skill_can_be_written(tmp_path: Path) -> None:
@@ -451,7 +490,7 @@ def test_a_bubblewrap_that_runs_commands_bare_is_found_out(tmp_path: Path) -> No
     fake.write_text('#!/bin/bash\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"\n')
     fake.chmod(0o755)
     for directory in (tmp_path, *tmp_path.parents[:2]):
-        directory.chmod(0o755)
+        directory.chmod(directory.stat().st_mode | 0o055)
     message = refused(SandboxBackend(bwrap=fake))
     assert "bubblewrap" in message
     assert "nothing is run" in message or "nothing was run" in message
@@ -481,7 +520,7 @@ def test_a_failed_self_test_is_not_remembered(tmp_path: Path) -> None:
             await backend.check()
         link.symlink_to("/usr/bin/bwrap")
         for directory in (tmp_path, *tmp_path.parents[:2]):
-            directory.chmod(0o755)
+            directory.chmod(directory.stat().st_mode | 0o055)
         assert await backend.check() is Isolation.BUBBLEWRAP
         await backend.close()
 

@@ -3,6 +3,7 @@ import pytest
 from openskills.errors import InvalidArgument
 from openskills.executors.sandbox.bubblewrap import (
     DASH,
+    ETC,
     OPTIONS,
     Held,
     System,
@@ -13,7 +14,7 @@ from openskills.executors.sandbox.bubblewrap import (
     words,
 )
 
-SYSTEM = System(("/usr", "/opt/python"), (("usr/bin", "/bin"),), (("/etc/passwd", b"x"), ("/etc/ld.so.cache", "/y")))
+SYSTEM = System(("/usr", "/opt/python"), (("usr/bin", "/bin"),))
 NO_LIMITS = Held()
 
 
@@ -36,9 +37,15 @@ def test_the_system_is_shown_read_only_and_in_parts() -> None:
     assert ("--ro-bind", "/usr", "/usr") in triples
     assert ("--ro-bind", "/proc/sys", "/proc/sys") in triples
     assert ("--ro-bind", "/", "/") not in triples
+    assert ("--ro-bind-fd", str(ETC), "/etc") in triples
     assert ("--symlink", "usr/bin", "/bin") in triples
     assert ("--cap-drop", "ALL", "--hostname") in triples
     assert {"--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--clearenv"} <= set(options)
+
+
+def test_etc_is_in_place_before_what_is_shown_below_it() -> None:
+    options = system_options(System(("/usr", "/etc/tool"), ()))
+    assert options.index("/etc") < options.index("/etc/tool")
 
 
 def test_every_file_system_in_memory_has_a_size() -> None:

@@ -18,11 +18,6 @@ def test_programs_are_found_where_the_host_has_them() -> None:
         assert (os.readlink(path), path) in system.links if os.path.islink(path) else path in system.binds
 
 
-def test_users_of_the_machine_are_not_shown() -> None:
-    contents = {path: content for path, content in visible_system([]).files if isinstance(content, bytes)}
-    assert [line.partition(b":")[0] for line in contents["/etc/passwd"].splitlines()] == [b"root", b"u", b"nobody"]
-
-
 def test_a_directory_is_shown_at_its_own_path_also_behind_a_link(tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     real.mkdir()
@@ -30,6 +25,17 @@ def test_a_directory_is_shown_at_its_own_path_also_behind_a_link(tmp_path: Path)
     system = visible_system([link])
     assert str(real) in system.binds
     assert (str(real), str(link)) in system.links
+
+
+def test_what_is_shown_below_etc_gets_a_place_or_a_link_there(tmp_path: Path) -> None:
+    below = next(path for path in sorted(Path("/etc").iterdir()) if path.is_dir() and not path.is_symlink())
+    assert visible_system([below]).in_etc == ((str(below), None),)
+    assert visible_system([tmp_path]).in_etc == ()
+    linked = [path for path in Path("/etc").rglob("*") if path.is_symlink() and path.is_dir()]
+    for path in linked[:1]:
+        system = visible_system([path])
+        assert (str(path), os.path.realpath(path)) in system.in_etc
+        assert str(path) not in [place for _, place in system.links]
 
 
 def test_what_is_shown_already_is_not_shown_twice() -> None:

@@ -121,6 +121,49 @@ def test_a_bad_destination_is_found_before_anything_is_written(workspace: TreeWo
     assert everything(workspace.tree) == []
 
 
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("artifact://none", "no artifact named"),
+        ("artifact://there@7", "version"),
+        ("host://{}/none", "none"),
+        ("workspace://out/none", "neither a file nor a directory"),
+        ("skill://none/x", "load it first"),
+    ],
+)
+def test_a_source_that_is_not_there_is_found_before_anything_is_written(
+    workspace: TreeWorkspace, store: MemoryArtifactStore, tmp_path: Path, missing: str, said: str
+) -> None:
+    (tmp_path / "a").touch()
+    run(store.put(SCOPE, "there", b"1"))
+    pins: dict[str, int] = {}
+    specs = [
+        InputSpec("artifact://there", pin=True),
+        InputSpec(f"host://{tmp_path}/a"),
+        InputSpec(missing.format(tmp_path), "work/missing"),
+    ]
+    with pytest.raises(InvalidArgument, match=said):
+        run(stage_inputs(workspace, specs, scope=SCOPE, artifacts=store, host_roots=(tmp_path,), pins=pins))
+    assert everything(workspace.tree) == []
+    assert pins == {}
+
+
+def test_an_input_may_come_from_what_an_earlier_one_brings(workspace: TreeWorkspace, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/a").write_bytes(b"1")
+    staged(
+        workspace,
+        InputSpec(f"host://{tmp_path}/d", "work/d"),
+        InputSpec("workspace://work/d/a", "out/one"),
+        InputSpec("workspace://work", "out/all"),
+        InputSpec("workspace://work/d", "work/link", Mode.LINK),
+        InputSpec("workspace://work/link/a", "out/two"),
+        roots=(tmp_path,),
+    )
+    assert (workspace.tree / "out/one").read_bytes() == (workspace.tree / "out/two").read_bytes() == b"1"
+    assert (workspace.tree / "out/all/d/a").exists()
+
+
 def test_files_of_the_workspace_are_copied_or_linked(workspace: TreeWorkspace) -> None:
     run(workspace.write("out/d/a", b"1"))
     run(workspace.write("out/d/[b]*", b"2"))

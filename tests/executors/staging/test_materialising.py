@@ -1,7 +1,10 @@
 """A snapshot in a workspace."""
 
 import os
+import signal
 import stat
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -61,6 +64,22 @@ def test_a_staged_skill_is_read_only_and_has_its_places(
     assert (skill / "out/x").read_text() == "out"
     assert (skill / "inputs/y").read_text() == (skill / "work/inputs/y").read_text() == "in"
     assert is_staged(tree, snapshot)
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_a_link_to_a_directory_of_the_skill_leads_to_it_in_the_workspace_too(
+    store: SnapshotStore, folder: Path, tree: Path, share: bool
+) -> None:
+    (folder / "docs").mkdir()
+    (folder / "docs/tools").symlink_to("../scripts")
+    snapshot = store.take("pdf", folder)
+    assert snapshot.warnings == ()
+    materialise(store, snapshot, tree, share=share)
+    skill = tree / "skills/pdf"
+    assert os.readlink(skill / "docs/tools") == "../scripts"
+    assert (skill / "docs/tools/0.py").samefile(skill / "scripts/0.py")
+    (folder / "docs/tools").unlink()
+    assert store.take("pdf", folder).digest != snapshot.digest
 
 
 def test_shared_files_are_those_of_the_store_and_copied_ones_are_not(
@@ -227,3 +246,58 @@ def test_two_stagers_at_once_lose_no_venv(store: SnapshotStore, snapshot: Snapsh
         staging = [pool.submit(materialise, store, one, tree, share=True) for one in snapshots * 4]
     assert all(one.result() is None for one in staging)
     assert (tree / "skills/pdf/.venv/installed").exists()
+
+
+STAGES_AND_DIES = """
+import os, signal, sys
+from pathlib import Path
+from openskills.executors.spec import Snapshot
+from openskills.executors.staging.materialising import materialise
+from openskills.executors.staging.snapshots import SnapshotStore
+
+def die(event, arguments):
+    if event == "os.rename" and arguments[0] == ".venv":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(die)
+store, digest, tree = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+materialise(SnapshotStore(store), Snapshot("pdf", digest, 1, 1, ()), tree, share=True)
+"""
+"""A stager that is killed when the new snapshot has its place, and the `.venv` is about to follow."""
+
+
+def crash(tmp_path: Path, snapshot: Snapshot, tree: Path) -> None:
+    argv = [sys.executable, "-c", STAGES_AND_DIES, str(tmp_path / "snapshots"), snapshot.digest, str(tree)]
+    assert subprocess.run(argv, check=False).returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("by", ["cleaning", "staging"])
+def test_a_venv_survives_a_crash_in_the_very_moment_in_which_its_skill_is_replaced(
+    store: SnapshotStore, snapshot: Snapshot, folder: Path, tree: Path, tmp_path: Path, by: str
+) -> None:
+    materialise(store, snapshot, tree, share=True)
+    (tree / "skills/pdf/.venv/installed").write_text("kept")
+    newer = changed(store, folder)
+    crash(tmp_path, newer, tree)
+    assert (tree / "skills/pdf/SKILL.md").read_text() == "changed"
+    assert os.listdir(tree / "skills/pdf/.venv") == []
+    if by == "cleaning":
+        discard_replaced(tree)
+        assert os.listdir(tree / "skills") == ["pdf"]
+        assert os.listdir(tree / "skills/pdf/.venv") == ["installed"]
+    materialise(store, newer, tree, share=True)
+    discard_replaced(tree)
+    assert (tree / "skills/pdf/.venv/installed").read_text() == "kept"
+    assert os.listdir(tree / "skills") == ["pdf"]
+    assert stat.S_IMODE((tree / "skills/pdf").stat().st_mode) == 0o555
+
+
+def test_what_was_installed_after_the_crash_is_not_lost_for_what_was_there_before(
+    store: SnapshotStore, snapshot: Snapshot, folder: Path, tree: Path, tmp_path: Path
+) -> None:
+    materialise(store, snapshot, tree, share=True)
+    (tree / "skills/pdf/.venv/old").touch()
+    crash(tmp_path, changed(store, folder), tree)
+    (tree / "skills/pdf/.venv/new").touch()
+    discard_replaced(tree)
+    assert os.listdir(tree / "skills/pdf/.venv") == ["new"]

@@ -57,14 +57,13 @@ def test_names_that_a_workspace_needs_are_left_out_at_the_top_only(tmp_path: Pat
     assert "rename it" in why(folder, name)
 
 
-def test_a_link_to_a_file_of_the_skill_is_a_file_and_every_other_is_left_out(tmp_path: Path) -> None:
+def test_a_link_to_a_file_of_the_skill_is_a_file_and_one_that_leads_elsewhere_is_left_out(tmp_path: Path) -> None:
     folder = skill_folder(tmp_path)
     for name, target in {
         "inside": "scripts/0.py",
         "outside": "/etc/passwd",
         "climbing": "../../secret",
         "nowhere": "none",
-        "directory": "scripts",
         "itself": "itself",
     }.items():
         (folder / name).symlink_to(target)
@@ -72,10 +71,46 @@ def test_a_link_to_a_file_of_the_skill_is_a_file_and_every_other_is_left_out(tmp
     found = kinds(folder)
     assert found["inside"] is Kind.FILE
     left_out = {path for path, kind in found.items() if kind is Kind.LEFT_OUT}
-    assert left_out == {"outside", "climbing", "nowhere", "directory", "itself", "fifo"}
+    assert left_out == {"outside", "climbing", "nowhere", "itself", "fifo"}
     assert "leads out" in why(folder, "outside")
     assert "leads out" in why(folder, "climbing")
     assert "FIFO" in why(folder, "fifo")
+
+
+def test_a_link_that_says_the_way_to_a_directory_of_the_skill_stays_a_link(tmp_path: Path) -> None:
+    folder = skill_folder(tmp_path)
+    (folder / "docs/deep").mkdir(parents=True)
+    for name, target in {"tools": "scripts", "docs/tools": ".././scripts/", "docs/deep/up": "../../docs/deep"}.items():
+        (folder / name).symlink_to(target)
+    items = {item.path: item for item in survey(str(folder))}
+    assert (items["tools"].kind, items["tools"].target) == (Kind.LINK, "scripts")
+    assert items["docs/tools"].kind is Kind.LINK
+    assert items["docs/deep/up"].kind is Kind.LEFT_OUT
+    assert "lies in itself" in items["docs/deep/up"].why
+    assert "tools/0.py" not in items
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "{folder}/scripts",  # absolute
+        ".",  # what the workspace's own directories are beside
+        "out",  # the workspace has another one
+        ".git",  # not shipped
+        "tools",  # another link
+        "tools/../scripts",  # through another link
+        "deep/er/up/../../../scripts",  # the same, as far as its text goes, but not in truth
+        "scripts/../scripts",  # there could be a link
+    ],
+)
+def test_a_link_to_a_directory_that_it_does_not_plainly_name_is_left_out(tmp_path: Path, target: str) -> None:
+    folder = skill_folder(tmp_path)
+    for name in ("out", ".git", "deep/er"):
+        (folder / name).mkdir(parents=True)
+    (folder / "tools").symlink_to("scripts")
+    (folder / "deep/er/up").symlink_to("../../scripts")
+    (folder / "link").symlink_to(target.format(folder=folder))
+    assert kinds(folder)["link"] is Kind.LEFT_OUT
 
 
 def test_every_change_gives_another_survey(tmp_path: Path) -> None:

@@ -152,6 +152,6 @@ def _is_writable(path: str) -> Attack:
     return attack
 
 
-for _path in ("/", "/usr", "/etc", "/usr/bin", "/dev"):
+for _path in ("/", "/usr", "/etc", "/etc/ssl", "/usr/bin", "/dev"):
     _tries = f"looks whether {_path} can be written to"
     add(Probe(f"writable-{_path}", "escape", _tries, _is_writable(_path), by_root=True))

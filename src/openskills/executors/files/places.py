@@ -1,6 +1,7 @@
 """What a path in a workspace means, whatever the links under a skill's root make of it. Pure."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from openskills.errors import ForbiddenPath
 from openskills.executors.layout import INPUTS, OUT, RUNS, SKILLS, WORK
@@ -12,6 +13,7 @@ WRITABLE = (WORK, OUT, RUNS)
 _UNDER_A_SKILL = {"out": (OUT,), "work": (WORK,), "inputs": tuple(INPUTS.split("/"))}
 
 
+@lru_cache(1024)  # every command asks for the same few
 def place(path: str, *, field: str = "path") -> str:
     """The one spelling of a path in the workspace, relative to it.
 

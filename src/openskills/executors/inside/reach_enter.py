@@ -18,6 +18,7 @@ _BIND, _RECURSIVE, _PRIVATE = 4096, 16384, 1 << 18
 _NOSUID, _NODEV = 2, 4
 _DETACH = 2
 _SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/dev", "/proc", "/tmp")  # noqa: S108
+_NOT_NEEDED = ("/dev/shm", "/dev/mqueue", "/dev/hugepages")  # noqa: S108
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -52,8 +53,9 @@ def _leave_out(needed: "list[str]") -> None:
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         mounted = [line.split()[4] for line in file]
     for point in sorted(mounted, key=len, reverse=True):
+        of_use = any(_is_below(path, point) or _is_below(point, path) for path in needed)
         # One that cannot be left out only costs time.
-        if not any(_is_below(path, point) or _is_below(point, path) for path in needed):
+        if not of_use or point in _NOT_NEEDED:
             _libc.umount2(os.fsencode(point), _DETACH)
 
 

@@ -10,8 +10,9 @@ from typing import Literal
 from openskills.errors import ExecutorUnavailable, InvalidArgument, TooManyRequests
 from openskills.executors.processes.cursor import Cursor, Piece
 from openskills.executors.processes.hints import Interaction
+from openskills.executors.processes.viewing import View, Viewer
 from openskills.executors.protocol import Process
-from openskills.executors.spec import Command, Ended, Ending
+from openskills.executors.spec import Command, Ended, Ending, Terminal
 
 FIRST_WAIT = 1.0
 WAIT = 0.4
@@ -81,10 +82,11 @@ class Written:
 class _Entry:
     """One process of the table."""
 
-    def __init__(self, process: Process, owner: Owner, now: float, *, terminal: bool) -> None:
+    def __init__(self, process: Process, owner: Owner, now: float, terminal: Terminal | None) -> None:
         self.process = process
         self.owner = owner
         self.cursor = Cursor(process)
+        self.viewer = Viewer(process, terminal) if terminal else None
         self.enter = _ENTER if terminal else _NEWLINE
         self.writing = asyncio.Lock()
         self.begun = self.used = now
@@ -128,7 +130,7 @@ class Processes:
             await process.kill()
             raise ExecutorUnavailable("the table of processes was closed while the command started")
         identity = secrets.token_hex(16)
-        entry = _Entry(process, owner, self._now(), terminal=command.terminal is not None)
+        entry = _Entry(process, owner, self._now(), command.terminal)
         self._entries[identity] = entry
         entry.final = asyncio.get_running_loop().create_task(self._see_it_end(identity, entry))
         entry.final.add_done_callback(_heard)
@@ -148,7 +150,8 @@ class Processes:
         """What came since the last poll, or what there is from a byte offset on, which changes nothing for the others.
 
         Waits up to `wait` seconds, less when the command exits, or when it seems to wait for input and has printed
-        nothing for `settle` seconds. Raises `InvalidArgument` when there is no such process of this owner.
+        nothing for `settle` seconds. An offset beyond what was printed is that of the next byte. Raises
+        `InvalidArgument` when there is no such process of this owner.
         """
         entry = self._find(identity, owner)
         # Who polls in a loop what has something to say at once must not keep everybody else from running.
@@ -156,7 +159,8 @@ class Processes:
         if offset is None:
             piece = await entry.cursor.next(wait=wait, settle=settle, limit=limit)
         else:
-            piece = await entry.cursor.read(offset, wait=wait, settle=settle, limit=limit)
+            begin = min(offset, await entry.cursor.end())
+            piece = await entry.cursor.read(begin, wait=wait, settle=settle, limit=limit)
         entry.used = self._now()
         return await _poll(entry, piece)
 
@@ -167,6 +171,7 @@ class Processes:
         data: bytes = b"",
         *,
         submit: bool = False,
+        close: bool = False,
         wait: float = WAIT,
         settle: float = SETTLE,
         limit: int = LIMIT,
@@ -174,18 +179,44 @@ class Processes:
         """Give input to a process, with Enter after it for `submit`, and poll. Nothing to write is a poll.
 
         It is tried for `wait` seconds; a process that does not read takes fewer bytes than all, and the rest is the
-        caller's to write again. A terminal that reads whole lines keeps the first 4,095 bytes of each: the kernel takes
-        the others and drops them. Raises `InvalidArgument` when the process has ended or its input is closed.
+        caller's to write again. With `close` it sees the end of its input once it has taken everything. A terminal
+        that reads whole lines keeps the first 4,095 bytes of each: the kernel takes the others and drops them. Raises
+        `InvalidArgument` when the process has ended or its input is closed.
         """
         entry = self._find(identity, owner)
         offered = data + entry.enter if submit else data
         taken = await self._feed(entry, offered, wait) if offered else 0
+        if close and taken == len(offered):
+            await entry.process.close_input()
         poll = await self.poll(identity, owner, wait=wait, settle=settle, limit=limit)
         return Written(taken, len(offered), poll)
 
     async def resize(self, identity: str, owner: Owner, rows: int, columns: int) -> None:
         """Change the size of its terminal; raises `InvalidArgument` when it has none."""
-        await self._find(identity, owner).process.resize(rows, columns)
+        entry = self._find(identity, owner)
+        await entry.process.resize(rows, columns)
+        if entry.viewer is not None:
+            await entry.viewer.resize(Terminal(rows, columns))
+
+    async def view(self, identity: str, owner: Owner, poll: Poll) -> View:
+        """What came in a poll as text to be read, and the screen of a full-screen program as it is now.
+
+        Output of pipes is the same text; that of a terminal has no colours, cursor moves and titles in it.
+        """
+        entry = self._find(identity, owner)
+        if entry.viewer is None:
+            return View(poll.data.decode("utf-8", "replace"))
+        return await entry.viewer.look(poll.offset, poll.data)
+
+    def knows(self, identity: str, owner: Owner) -> bool:
+        """Whether this owner has such a process, running or ended."""
+        entry = self._entries.get(identity)
+        return entry is not None and entry.owner == owner
+
+    def running(self, owner: Owner) -> tuple[str, ...]:
+        """The processes of an owner that have not ended, the oldest first."""
+        mine = (pair for pair in self._entries.items() if pair[1].owner == owner)
+        return tuple(identity for identity, entry in mine if entry.ended_at is None)
 
     async def kill(self, identity: str, owner: Owner) -> Literal["killed", "exited"]:
         """End a process and everything it started. A second call says the same as the first."""

@@ -6,20 +6,46 @@ is decided by its executor.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from openskills.errors import CommandDenied, InvalidArgument
-from openskills.executors.layout import SKILLS
+from openskills.executors.layout import RESERVED, SKILLS
 from openskills.executors.rules.words import words
-from openskills.executors.rules.wrappers import runs_others
+from openskills.executors.rules.wrappers import is_many, runs_others
 
 MAX_ARGUMENT = 128 * 1024 - 1
 """Bytes of one argument; the kernel takes no longer one."""
 SHOWN = 20
 
-Resolve: TypeAlias = Callable[[str], str | None]
-"""Which file the executor would run for a program, as an absolute path that its commands see; None: there is none."""
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A file that would be run, as an absolute path that commands see, and what it really is.
+
+    `real` is the file behind all links, "" when there are none. `same` are those of the entries that were asked about
+    which lead to the same file. `run_by` are the programs that run it, when it is a script in the workspace.
+    """
+
+    file: str
+    real: str = ""
+    same: tuple[str, ...] = ()
+    run_by: tuple["Program", ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What it is called. A program that is many in one (busybox) is whatever it is called as."""
+        real = _base(self.real)
+        return frozenset({_base(self.file), *([real] if real and not is_many(real) else [])})
+
+
+Resolve: TypeAlias = Callable[[str], Program | None]
+"""Which file the executor would run for a program; None: there is none."""
+
+
+def _no_program(name: str) -> Program | None:
+    del name
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +53,7 @@ class Surroundings:
     """Where a command would be run: the workspace as it sees it, the skill, and what its programs are."""
 
     root: str
-    resolve: Resolve
+    resolve: Resolve = _no_program
     skill: str | None = None
 
     @property
@@ -35,9 +61,17 @@ class Surroundings:
         """What paths in the lists are relative to: the skill's root, or the workspace."""
         return f"{self.root}/{SKILLS}/{self.skill}" if self.skill is not None else self.root
 
-    def is_brought(self, file: str) -> bool:
+    def is_brought(self, program: Program) -> bool:
         """Whether a file lies in the workspace: a skill brought it, or a command made it."""
-        return file.startswith(f"{self.root}/")
+        return program.file.startswith(f"{self.root}/") or program.real.startswith(f"{self.root}/")
+
+    def is_made(self, program: Program) -> bool:
+        """Whether a file lies where commands can write: it may be anything, under any name."""
+        real = program.real or program.file
+        if not self.is_brought(program) or not real.startswith(f"{self.root}/"):
+            return False
+        place = real.removeprefix(f"{self.root}/").split("/")
+        return place[0] != SKILLS or len(place) < 3 or place[2] in RESERVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +82,9 @@ class CommandPolicy:
     `allow` (`python3`) is the program of the machine, never a file of that name that a skill brings or a command made.
     An entry with a slash (`scripts/run.sh`, `.venv/bin/tool`) is that file below the skill's root, or an absolute path.
     `deny` wins; its plain names match every program of that name, wherever it lies, in small and capital letters.
-    Programs that run others (shells, `env`, `xargs`, `timeout` …) are denied unless `allow` has them. An `allow` of
-    `()` allows nothing; None is no list.
+    What leads to the same file, and a script that a denied program runs, is denied as well. Programs that run others
+    (shells, `env`, `xargs`, `timeout` …) are denied unless `allow` has them, and so is a script for one of them that is
+    no part of the skill but was written by a command. An `allow` of `()` allows nothing; None is no list.
     """
 
     allow: tuple[str, ...] | None = None
@@ -88,30 +123,47 @@ class CommandPolicy:
             text += f"; denied: {_shown(self.deny)}"
         return text + "."
 
+    def denied(self, where: Surroundings) -> tuple[str, ...]:
+        """The entries of `deny` as `Program.same` has them: plain names, and absolute paths."""
+        return tuple(_absolute(entry, where) if "/" in entry else entry for entry in self.deny)
+
     def _judged(self, program: str, where: Surroundings) -> str:
         if ".." in program.split("/"):
             raise self._denied(program, "has '..' in it", "path")
         found = where.resolve(program)
-        file = None if found is None else _plain(found)
-        names = {_base(program), _base(file or program)}
-        if any(_is_denied(entry, names, file, where) for entry in self.deny):
-            raise self._denied(program, "is on the list of denied commands", "deny")
-        entry = self._entry(program, file, where)
-        if entry is None and any(map(runs_others, names)):
-            raise self._denied(program, "runs other commands, so a policy must allow it by name", "wrapper")
-        if entry is None and self.allow is not None:
-            raise self._denied(program, _why_not(program, file, where, self.allow), "allow")
-        if file is None:
+        if found is not None:
+            found = replace(found, file=_plain(found.file))
+        denied = self._denied_of(program, found, where)
+        if denied is not None:
+            by = "" if denied == program else f"leads to {denied}, which "
+            raise self._denied(program, f"{by}is on the list of denied commands", "deny")
+        if self._entry(program, found, where) is None:
+            if runs_others(_base(program)) or (self.allow is None and _leads_to_others(found, where)):
+                raise self._denied(program, "runs other commands, so a policy must allow it by name", "wrapper")
+            if self.allow is not None:
+                raise self._denied(program, _why_not(program, found, where, self.allow), "allow")
+        if found is None:
             raise InvalidArgument("command", f"there is no program {program!r} here")
-        return file
+        return found.file
 
-    def _entry(self, program: str, file: str | None, where: Surroundings) -> str | None:
+    def _denied_of(self, program: str, found: Program | None, where: Surroundings) -> str | None:
+        """What of a command is denied: itself, or the first of those that run it."""
+        denied = {entry.casefold() for entry in self.denied(where)}
+        if _base(program).casefold() in denied:
+            return program
+        for one in (found, *found.run_by) if found is not None else ():
+            same = () if is_many(_base(one.real)) else one.same
+            if not denied.isdisjoint(name.casefold() for name in (*one.names, one.file, *same)):
+                return program if one is found else one.file
+        return None
+
+    def _entry(self, program: str, found: Program | None, where: Surroundings) -> str | None:
         """The entry that allows this file."""
         for entry in self.allow or ():
             if "/" in entry:
-                if file == _absolute(entry, where):
+                if found is not None and found.file == _absolute(entry, where):
                     return entry
-            elif program == entry and (file is None or not where.is_brought(file)):
+            elif program == entry and (found is None or not where.is_brought(found)):
                 return entry
         return None
 
@@ -153,15 +205,18 @@ def _absolute(entry: str, where: Surroundings) -> str:
     return entry if entry.startswith("/") else f"{where.home}/{entry.removeprefix('./')}"
 
 
-def _is_denied(entry: str, names: Iterable[str], file: str | None, where: Surroundings) -> bool:
-    if "/" in entry:
-        return file is not None and file.casefold() == _absolute(entry, where).casefold()
-    return entry.casefold() in {name.casefold() for name in names}
+def _leads_to_others(found: Program | None, where: Surroundings) -> bool:
+    """Whether a program runs others under a name that does not say so."""
+    if found is None:
+        return False
+    # A skill's own script is what its author wrote; one that a command wrote is a command line by another name.
+    run_by = found.run_by if where.is_made(found) else ()
+    return any(map(where.is_made, run_by)) or any(runs_others(name) for one in (found, *run_by) for name in one.names)
 
 
-def _why_not(program: str, file: str | None, where: Surroundings, allow: Sequence[str]) -> str:
-    if "/" not in program and program in allow and file is not None:
-        inside = file.removeprefix(f"{where.home}/")
+def _why_not(program: str, found: Program | None, where: Surroundings, allow: Sequence[str]) -> str:
+    if "/" not in program and program in allow and found is not None:
+        inside = found.file.removeprefix(f"{where.home}/")
         return f"would run {inside}, which is not the machine's; allow {inside!r} if that is meant"
     return "is not on the list of allowed commands"
 

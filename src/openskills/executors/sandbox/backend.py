@@ -10,8 +10,8 @@ import platform
 import resource
 import signal
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
@@ -28,8 +28,8 @@ from openskills.executors.processes.leftovers import end_leftovers, new_marker, 
 from openskills.executors.sandbox.bubblewrap import (
     BASH,
     DASH,
+    ETC,
     FILTER,
-    FIRST_FILE,
     GO,
     HOME,
     OPTIONS,
@@ -45,7 +45,9 @@ from openskills.executors.sandbox.bubblewrap import (
     encoded,
     system_options,
 )
-from openskills.executors.sandbox.memory import in_memory
+from openskills.executors.sandbox.etc_held import HeldEtc
+from openskills.executors.sandbox.etc_store import NAME
+from openskills.executors.sandbox.memory import Sealed, in_memory
 from openskills.executors.sandbox.reach import let_pass, reaching
 from openskills.executors.sandbox.remedies import advice
 from openskills.executors.sandbox.seccomp import program
@@ -86,7 +88,8 @@ class SandboxBackend:
 
     `read_only` are directories of this machine that commands may see, besides the system and this interpreter;
     `path` says where in them programs lie. `bwrap` and `rules` (the system call filter) are for those who have better
-    ones: both must stand the self-test.
+    ones: both must stand the self-test. `workspaces` is the directory that its workspaces lie in, where it is known
+    before the first of them is: the self-test need not make a second `/etc` then.
     """
 
     name = "sandbox"
@@ -101,8 +104,10 @@ class SandboxBackend:
         path: Sequence[str] = (),
         bwrap: Path | None = None,
         rules: bytes | None = None,
+        workspaces: Path | None = None,
     ) -> None:
         self._search_path = search_path
+        self._workspaces = workspaces
         self._bwrap = bwrap
         self._rules = rules
         self._read_only = (Path(sys.base_prefix), *read_only)
@@ -129,7 +134,12 @@ class SandboxBackend:
             if not place.uid:
                 raise ExecutorUnavailable("a sandbox is never entered as root; give the workspace a user of its own")
             let_pass(place.tree, place.uid)
+        await stand.etc.descriptor(self.system(place))
         return SandboxLauncher(self, stand, place)
+
+    def system(self, place: Place) -> Path:
+        """Where the `/etc` of a workspace's sandboxes is kept."""
+        return (self._workspaces or place.tree.parents[1]) / NAME
 
     async def keeper(self, place: Place) -> "Marked":
         """The process that starts commands for this workspace; a new one when somebody ended the last."""
@@ -139,7 +149,7 @@ class SandboxBackend:
             found = self._keepers.get(workspaces)
             if found is None or not found.keeper.usable:
                 await self._clean_up_after(found)
-                found = self._keepers[workspaces] = Marked(self._begun(workspaces), new_marker())
+                found = self._keepers[workspaces] = Marked(self._begun(workspaces, place), new_marker())
             return found
 
     async def close(self) -> None:
@@ -148,6 +158,9 @@ class SandboxBackend:
         self._keepers.clear()
         for found in keepers:
             await found.keeper.close()
+        if self._stand is not None:
+            self._stand.close()
+            self._stand = None
 
     async def _try(self, place: Place) -> None:
         launcher = await self.attach(place)
@@ -165,11 +178,11 @@ class SandboxBackend:
         gone = found.marker if found else None
         await asyncio.to_thread(end_leftovers, lambda marker: marker == gone or of_the_dead(marker))
 
-    def _begun(self, workspaces: Path | None) -> Keeper:
+    def _begun(self, workspaces: Path | None, place: Place) -> Keeper:
         argv = [sys.executable, "-I", "-S", str(PROGRAM)]
         if workspaces is not None:
             ours = [workspaces, PROGRAM.parent, Path(sys.prefix), *([self._bwrap.parent] if self._bwrap else [])]
-            argv = reaching([*ours, *self._read_only], argv)
+            argv = reaching([*ours, self.system(place), *self._read_only], argv)
         helper = begin(argv, {})
         return Keeper(helper.connection, helper)
 
@@ -207,13 +220,13 @@ class _Stand:
         self.setpriv = setpriv
         self.shell = DASH if os.path.exists(DASH) else BASH
         self.options = encoded(system_options(system))
-        self._files: list[tuple[int, str | bytes]] = [(FILTER, rules)]
-        self._files += [(number, source) for number, (_, source) in enumerate(system.files, FIRST_FILE)]
+        self.filter = Sealed(rules)
+        self.etc = HeldEtc(dict(system.in_etc))
 
-    def opened(self, descriptors: ExitStack) -> Iterator[tuple[int, int]]:
-        """Each file that is given to `bwrap`, from its beginning."""
-        for number, source in self._files:
-            yield number, _held(descriptors, in_memory(source) if isinstance(source, bytes) else _reading(source))
+    def close(self) -> None:
+        """Give back the descriptors."""
+        self.filter.close()
+        self.etc.close()
 
 
 class SandboxLauncher:
@@ -251,7 +264,8 @@ class SandboxLauncher:
             argv=command.argv,
             terminal=terminal,
         )
-        with self._descriptors(command, env) as descriptors:
+        etc = await self._stand.etc.descriptor(self._backend.system(self._place))
+        with self._descriptors(command, env, etc) as descriptors:
             launch = Launch(
                 argv,
                 {},
@@ -286,18 +300,22 @@ class SandboxLauncher:
             self._tree = -1
 
     @contextmanager
-    def _descriptors(self, command: Command, env: Mapping[str, str]) -> Generator[dict[int, int]]:
-        with ExitStack() as held_open:
-            found = {TREE: self._tree, SKILLS_TREE: _held(held_open, _directory(SKILLS, self._tree))}
+    def _descriptors(self, command: Command, env: Mapping[str, str], etc: int) -> Generator[dict[int, int]]:
+        found = {TREE: self._tree, ETC: etc}
+        try:
+            found[SKILLS_TREE] = _directory(SKILLS, self._tree)
             venv_of = command.skill
             if venv_of is not None:
-                skill = _held(held_open, _directory(venv_of, found[SKILLS_TREE]))
-                found[VENV_TREE] = _held(held_open, _directory(VENV, skill))
+                found[VENV_TREE] = _venv(venv_of, found[SKILLS_TREE])
             options = command_options(env=env, cwd=command.cwd, venv_of=venv_of, terminal=command.terminal is not None)
             # Through a file in memory: what stands on a command line can be read by every user of the machine.
-            found[OPTIONS] = _held(held_open, in_memory(self._stand.options + encoded(options)))
-            found.update(self._stand.opened(held_open))
+            found[OPTIONS] = in_memory(self._stand.options + encoded(options))
+            found[FILTER] = self._stand.filter.reading()
             yield found
+        finally:
+            for number, descriptor in found.items():
+                if number not in (TREE, ETC):
+                    os.close(descriptor)
 
 
 def held(limits: Limits) -> Held:
@@ -323,10 +341,9 @@ def _directory(name: str, parent: int) -> int:
     return os.open(name, _DIRECTORY, dir_fd=parent)
 
 
-def _reading(path: str) -> int:
-    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-
-def _held(descriptors: ExitStack, descriptor: int) -> int:
-    descriptors.callback(os.close, descriptor)
-    return descriptor
+def _venv(skill: str, skills: int) -> int:
+    directory = _directory(skill, skills)
+    try:
+        return _directory(VENV, directory)
+    finally:
+        os.close(directory)

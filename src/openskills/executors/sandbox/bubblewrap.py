@@ -17,7 +17,7 @@ ROOT = "/workspace"
 HOME = "/home/u"
 USER = 1000
 
-READY, GO, OPTIONS, FILTER, TREE, SKILLS_TREE, VENV_TREE, FIRST_FILE = range(3, 11)
+READY, GO, OPTIONS, FILTER, ETC, TREE, SKILLS_TREE, VENV_TREE = range(3, 11)
 """Numbers of the descriptors that `bwrap` is started with."""
 
 _SHM, _TMP, _HOME = 64 * MIB, 256 * MIB, 64 * MIB
@@ -30,15 +30,16 @@ _PROCESSES = {DASH: "-p", BASH: "-u"}
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """What of this machine is shown: directories and files as they are, links, and files with a content of our own.
+    """What of this machine is shown, besides an `/etc` of our own: directories as they are, and links.
 
-    A source of `files` is a path of the machine, or the content. `hidden` are files of `/proc` that tell about others.
+    `hidden` are files of `/proc` that tell about others. `in_etc` is what `/etc` has to hold for the directories: links
+    (path and target), and places (None) for what is shown below it.
     """
 
     binds: tuple[str, ...]
     links: tuple[tuple[str, str], ...]
-    files: tuple[tuple[str, str | bytes], ...]
     hidden: tuple[str, ...] = ()
+    in_etc: tuple[tuple[str, str | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,12 @@ def system_options(system: System) -> list[str]:
         *("--die-with-parent", "--cap-drop", "ALL", "--hostname", "sandbox", "--clearenv"),
         # Before everything that may lie in them.
         *("--size", str(_TMP), "--perms", "1777", "--tmpfs", "/tmp", "--size", str(_HOME), "--tmpfs", HOME),  # noqa: S108
+        *("--ro-bind-fd", str(ETC), "/etc"),
     ]
     for path in system.binds:
         options += ["--ro-bind", path, path]
     for target, path in system.links:
         options += ["--symlink", target, path]
-    for number, (path, _) in enumerate(system.files, FIRST_FILE):
-        options += ["--perms", "0444", "--file", str(number), path]
     return [
         *options,
         # The kernel asks who writes to a setting, not with which capabilities: root outside would be root inside.
@@ -91,18 +91,29 @@ def command_options(*, env: Mapping[str, str], cwd: str, venv_of: str | None, te
 
 def encoded(options: Sequence[str]) -> bytes:
     """Options as `bwrap --args` reads them; raises `InvalidArgument` for what would become two."""
-    return b"".join(word + b"\0" for word in words(options))
+    (data,) = _as_bytes(["".join(f"{option}\0" for option in options)])
+    if data.count(b"\0") != len(options):
+        raise _with_nul()
+    return data
 
 
 def words(texts: Sequence[str]) -> list[bytes]:
     """Texts as the kernel takes them; raises `InvalidArgument` for what it cannot take."""
+    found = _as_bytes(texts)
+    if any(b"\0" in word for word in found):
+        raise _with_nul()
+    return found
+
+
+def _as_bytes(texts: Sequence[str]) -> list[bytes]:
     try:
-        found = [os.fsencode(text) for text in texts]
+        return [os.fsencode(text) for text in texts]
     except UnicodeEncodeError:
         raise InvalidArgument("command", "contains half a character (a lone surrogate)") from None
-    if any(b"\0" in word for word in found):
-        raise InvalidArgument("command", "contains a NUL byte")
-    return found
+
+
+def _with_nul() -> InvalidArgument:
+    return InvalidArgument("command", "contains a NUL byte")
 
 
 def command_line(

@@ -23,6 +23,7 @@ from openskills.executors.processes.keeping import Kept, Launch
 from openskills.executors.processes.pool import KeeperPool
 from openskills.executors.processes.rlimits import rlimits
 from openskills.executors.sandbox.bubblewrap import words
+from openskills.executors.sandbox.etc_entries import DIRECTORIES, FILES
 from openskills.executors.sandbox.memory import in_memory
 from openskills.executors.sandbox.reach import let_pass, reaching
 from openskills.executors.sandbox.seccomp import program
@@ -35,7 +36,7 @@ ADVICE = (
     "Landlock is in Linux 6.2 and newer, when `lsm=` at boot names it; signals are held back from 6.12 on. "
     "Use the executor `sandbox` or `container`."
 )
-_READABLE = ("/proc", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts", "/etc/localtime")
+_READABLE = ("/proc", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _READY, _GO, _VARIABLES = 3, 4, 5
 _TMP = "tmp"
@@ -96,8 +97,7 @@ class LandlockLauncher:
         self._pool = pool
         self._rules = base64.b64encode(rules).decode("ascii")
         self._read_only = read_only
-        files = (source for _, source in system.files if isinstance(source, str))
-        self._readable = [*system.binds, *files, *_READABLE, str(self._tree)]
+        self._readable = [*system.binds, *DIRECTORIES, *FILES, *_READABLE, str(self._tree)]
         self.root = str(self._tree)
         self.home = f"{self.root}/{WORK}"
         self.path = path

@@ -8,7 +8,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "reach_enter.py"
@@ -16,10 +16,19 @@ PROGRAM = Path(__file__).parents[1] / "inside" / "reach_enter.py"
 
 def reaching(directories: Sequence[Path], argv: Sequence[str]) -> list[str]:
     """A command line that starts `argv` where other users can get to all `directories`. Needs root."""
-    real = sorted({Path(os.path.realpath(directory)) for directory in directories})
+    real = topmost(Path(os.path.realpath(directory)) for directory in directories)
     covers = covered(real, lambda path: bool(os.stat(path).st_mode & stat.S_IXOTH))
     lists = (json.dumps([str(path) for path in paths]) for paths in (covers, real))
     return [sys.executable, "-I", "-S", str(PROGRAM), *lists, *argv]
+
+
+def topmost(directories: Iterable[Path]) -> list[Path]:
+    """The directories that lie below no other of them. Pure."""
+    found: list[Path] = []
+    for directory in sorted(set(directories)):
+        if not any(directory.is_relative_to(above) for above in found):
+            found.append(directory)
+    return found
 
 
 def covered(directories: Sequence[Path], is_open: Callable[[Path], bool]) -> list[Path]:

@@ -11,7 +11,9 @@ from openskills.executors.layout import expanded
 from openskills.executors.protocol import Workspace
 from openskills.executors.spec import FileInfo
 from openskills.executors.staging.outputs import OutputFile, OutputSpec
+from openskills.executors.watching import BYTES
 from openskills.paths import printable
+from openskills.trace import count, span
 
 _AT_ONCE = 4
 
@@ -39,6 +41,17 @@ async def collect(
 
     What is neither file nor readable is a warning and loses nothing else. Raises what `Workspace.list` raises.
     """
+    with span("workspace.collect", {"workspace.patterns": len(spec.globs)}) as watched:
+        watched.show({"workspace.globs": spec.globs})
+        collected = await _collected(workspace, spec, since, run_dir)
+        size = sum(len(file.data) for file in collected.files)
+        watched.set({"workspace.files": len(collected.files), "workspace.bytes": size})
+        watched.set({"workspace.warnings": len(collected.warnings)})
+    count(BYTES, size, flow="collected")
+    return collected
+
+
+async def _collected(workspace: Workspace, spec: OutputSpec, since: int | None, run_dir: str | None) -> Collected:
     globs = [expanded(pattern, run_dir=run_dir, field="outputs.globs") for pattern in spec.globs]
     listing = await workspace.list(globs, since=since, limit=spec.max_files)
     warnings = [f"{skipped}; it is left out" for skipped in listing.skipped]
@@ -50,12 +63,11 @@ async def collect(
         limit = f"{spec.max_total_bytes:,} bytes in all"
         warnings.append(f"{without} files come without content: the limit is {limit}; read or save them by their ref")
     files: list[OutputFile] = []
-    for start in range(0, len(plan), _AT_ONCE):
-        for read in await asyncio.gather(*(_read(workspace, *one) for one in plan[start : start + _AT_ONCE])):
-            if isinstance(read, OutputFile):
-                files.append(read if spec.inline else replace(read, truncated=False))
-            else:
-                warnings.append(read)
+    for read in await _inlined(workspace, plan):
+        if isinstance(read, OutputFile):
+            files.append(read if spec.inline else replace(read, truncated=False))
+        else:
+            warnings.append(read)
     return Collected(tuple(files), tuple(warnings))
 
 
@@ -68,11 +80,15 @@ async def keep(
     """
     artifacts: list[Artifact] = []
     warnings: list[str] = []
-    for file in files:
-        try:
-            artifacts.append(await _kept(workspace, file, store, scope, prefix))
-        except (SkillError, OSError) as error:
-            warnings.append(f"{printable(file.path)} was not saved: {_said(error)}")
+    with span("workspace.save", {"workspace.files": len(files)}) as watched:
+        for file in files:
+            try:
+                artifacts.append(await _kept(workspace, file, store, scope, prefix))
+            except (SkillError, OSError) as error:
+                warnings.append(f"{printable(file.path)} was not saved: {_said(error)}")
+        size = sum(artifact.size for artifact in artifacts)
+        watched.set({"workspace.artifacts": len(artifacts), "workspace.bytes": size})
+    count(BYTES, size, flow="saved")
     return Saved(tuple(artifacts), tuple(warnings))
 
 
@@ -85,6 +101,15 @@ def _plan(spec: OutputSpec, files: Sequence[FileInfo]) -> list[tuple[FileInfo, i
         left -= share
         plan.append((info, share))
     return plan
+
+
+async def _inlined(workspace: Workspace, plan: Sequence[tuple[FileInfo, int]]) -> list[OutputFile | str]:
+    """The content of files, a few at a time; of each, what went wrong instead."""
+    found: list[OutputFile | str] = []
+    with span("workspace.inline", {"workspace.files": len(plan), "workspace.bytes": sum(share for _, share in plan)}):
+        for start in range(0, len(plan), _AT_ONCE):
+            found += await asyncio.gather(*(_read(workspace, *one) for one in plan[start : start + _AT_ONCE]))
+    return found
 
 
 async def _read(workspace: Workspace, info: FileInfo, share: int) -> OutputFile | str:

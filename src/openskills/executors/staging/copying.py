@@ -48,6 +48,9 @@ def copy_items(folder: str, items: Sequence[Item], target: Path) -> Copy:
         if item.kind is Kind.DIRECTORY:
             (target / item.path).mkdir(mode=0o700)
             lines.append(b"d\0%s\0" % path)
+        elif item.kind is Kind.LINK:
+            (target / item.path).symlink_to(item.target)
+            lines.append(b"l\0%s\0%s\0" % (path, os.fsencode(item.target)))
         elif item.kind is Kind.FILE:
             file = _copied(folder, item.path, target / item.path, left)
             files.append(file)

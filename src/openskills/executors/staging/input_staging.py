@@ -5,22 +5,19 @@ from collections.abc import AsyncGenerator, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from openskills.artifacts.ref import SCHEME
 from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.artifacts.threads import to_the_end
-from openskills.errors import InvalidArgument, LimitExceeded
-from openskills.executors.files.globs import escaped
-from openskills.executors.files.host_files import HostFiles, host_place
 from openskills.executors.files.openat2 import opened
-from openskills.executors.layout import SKILLS, VENV
 from openskills.executors.protocol import Workspace
+from openskills.executors.staging.input_sources import Sources, names_below, pin_of
 from openskills.executors.staging.inputs import Artifact, HostPath, InputSpec, Mode, Planned, WorkspacePath, plan
+from openskills.executors.watching import BYTES
+from openskills.trace import count, span
 
 Pins = MutableMapping[str, int]
 """Which version of an artifact an input keeps to, by `name -> destination`. The caller keeps it with the session."""
 
 _CHUNK = 1024 * 1024
-_MAX_FILES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,51 +44,58 @@ async def stage_inputs(
 ) -> list[StagedInput]:
     """Put every input in its place, in order.
 
-    All sources and destinations are checked before anything is written. Raises `InvalidArgument` for what is not there,
-    `ForbiddenPath` for what is not allowed to be used, `LimitExceeded` for a directory of more than 10,000 files.
+    All sources and destinations are looked at before anything is written: then nothing has been. Raises
+    `InvalidArgument` for what is not there, `ForbiddenPath` for what is not allowed to be used, `LimitExceeded` for a
+    directory of more than 10,000 files.
     """
-    planned = plan(specs, run_dir=run_dir)
-    for one in planned:
-        if isinstance(one.source, HostPath):
-            host_place(host_roots, one.source.path)
+    if not specs:
+        return []
+    with span("workspace.stage.inputs", {"workspace.inputs": len(specs)}) as watched:
+        watched.show({"workspace.sources": [spec.source for spec in specs]})
+        planned = plan(specs, run_dir=run_dir)
+        staged = await _staged(workspace, planned, scope, artifacts, host_roots, pins)
+        size = sum(one.size for one in staged)
+        watched.set({"workspace.files": sum(one.files for one in staged), "workspace.bytes": size})
+    count(BYTES, size, flow="staged")
+    return staged
+
+
+async def _staged(
+    workspace: Workspace,
+    planned: Sequence[Planned],
+    scope: Scope | None,
+    artifacts: ArtifactStore | None,
+    host_roots: Sequence[Path],
+    pins: Pins | None,
+) -> list[StagedInput]:
+    store = None if artifacts is None or scope is None else (artifacts, scope)
+    sources = Sources(workspace, store, host_roots, {} if pins is None else pins)
+    await sources.check(planned)
     staged: list[StagedInput] = []
     for one in planned:
         match one.source:
             case Artifact():
-                staged.append(await _from_store(workspace, one, one.source, _store(artifacts, scope), pins))
+                staged.append(await _from_store(workspace, one, one.source, sources, pins))
             case HostPath():
-                staged.append(await _from_host(workspace, one, one.source, host_roots))
+                staged.append(await _from_host(workspace, one, one.source, sources))
             case WorkspacePath():
                 staged.append(await _from_workspace(workspace, one, one.source))
     return staged
 
 
-def _store(artifacts: ArtifactStore | None, scope: Scope | None) -> tuple[ArtifactStore, Scope]:
-    if artifacts is None or scope is None:
-        raise InvalidArgument("inputs.from", "there are no artifacts here; configure an artifact store")
-    return artifacts, scope
-
-
 async def _from_store(
-    workspace: Workspace, planned: Planned, source: Artifact, store: tuple[ArtifactStore, Scope], pins: Pins | None
+    workspace: Workspace, planned: Planned, source: Artifact, sources: Sources, pins: Pins | None
 ) -> StagedInput:
-    name, version = source.ref
-    pin = f"{name} -> {planned.to}"
-    if version is None and planned.spec.pin and pins is not None:
-        version = pins.get(pin)
-    artifacts, scope = store
-    async with artifacts.open(scope, name, version) as reading:
+    async with sources.artifact(planned, source) as reading:
         await workspace.write(planned.to, reading.chunks)
-        if planned.spec.pin and pins is not None:
-            pins[pin] = reading.artifact.version
-        size = reading.artifact.size
-        ref = f"{SCHEME}{name}@{reading.artifact.version}"
-    return StagedInput(ref, planned.to, Mode.COPY, size=size, warnings=_copied_instead(planned))
+        artifact = reading.artifact
+    if planned.spec.pin and pins is not None:
+        pins[pin_of(planned, source)] = artifact.version
+    return StagedInput(artifact.ref, planned.to, Mode.COPY, size=artifact.size, warnings=_copied_instead(planned))
 
 
-async def _from_host(workspace: Workspace, planned: Planned, source: HostPath, roots: Sequence[Path]) -> StagedInput:
-    root, rest = host_place(roots, source.path)
-    files = await to_the_end(lambda: HostFiles(root, rest))
+async def _from_host(workspace: Workspace, planned: Planned, source: HostPath, sources: Sources) -> StagedInput:
+    files = await sources.host_files(source)
     size = 0
     try:
         if files.is_directory:
@@ -110,10 +114,8 @@ async def _from_host(workspace: Workspace, planned: Planned, source: HostPath, r
 
 
 async def _from_workspace(workspace: Workspace, planned: Planned, source: WorkspacePath) -> StagedInput:
-    names = await _names(workspace, source)
+    names = await names_below(workspace, source)
     if planned.spec.mode is Mode.LINK:
-        if source.path == planned.to:
-            raise InvalidArgument("inputs.to", f"{planned.to!r} cannot be a link to itself")
         await workspace.link(planned.to, source.path)
         return StagedInput(planned.spec.source, planned.to, Mode.LINK, len(names))
     size = 0
@@ -122,31 +124,6 @@ async def _from_workspace(workspace: Workspace, planned: Planned, source: Worksp
         async with workspace.open(f"{source.path}/{name}" if name else source.path) as reading:
             size += (await workspace.write(to, reading.chunks, executable=reading.info.executable)).size
     return StagedInput(planned.spec.source, planned.to, Mode.COPY, len(names), size)
-
-
-async def _names(workspace: Workspace, source: WorkspacePath) -> list[str]:
-    """The paths of the files below a path of the workspace; one empty path when it is a file itself."""
-    found = await workspace.list([escaped(source.path), f"{escaped(source.path)}/**"], limit=_MAX_FILES)
-    if not found.complete:
-        raise LimitExceeded(f"{source.path!r} has more than {_MAX_FILES:,} files; name a smaller directory")
-    names = [info.path.removeprefix(source.path).removeprefix("/") for info in found.files]
-    if source.skill is not None and source.path == f"{SKILLS}/{source.skill}":
-        names = [name for name in names if not name.startswith(f"{VENV}/")]
-    return names or await _alone(workspace, source)
-
-
-async def _alone(workspace: Workspace, source: WorkspacePath) -> list[str]:
-    """What no listing shows and what can still be read: a link to a file. Otherwise this says what is missing."""
-    if source.skill is not None:
-        staged = await workspace.list([f"{SKILLS}/{escaped(source.skill)}/**"], limit=1)
-        if not staged.files:
-            raise InvalidArgument("inputs.from", f"the skill {source.skill!r} is not in the workspace; load it first")
-    try:
-        async with workspace.open(source.path):
-            return [""]
-    except InvalidArgument as error:
-        problem = f"{source.path!r} is neither a file nor a directory with files in it"
-        raise InvalidArgument("inputs.from", problem) from error
 
 
 def _copied_instead(planned: Planned) -> tuple[str, ...]:

@@ -88,8 +88,8 @@ class Planned:
 def plan(specs: Sequence[InputSpec], *, run_dir: str | None = None) -> list[Planned]:
     """Where each input comes from and goes to.
 
-    Raises `InvalidArgument` for what is no source and for two inputs with one destination, `ForbiddenPath` for a
-    destination outside of `work/`, `out/` and `runs/`. Nothing has been touched then.
+    Raises `InvalidArgument` for what is no source, for a link to itself and for two inputs with one destination,
+    `ForbiddenPath` for a destination outside of `work/`, `out/` and `runs/`. Nothing has been touched then.
     """
     planned: dict[str, Planned] = {}
     for spec in specs:
@@ -99,6 +99,8 @@ def plan(specs: Sequence[InputSpec], *, run_dir: str | None = None) -> list[Plan
             raise InvalidArgument(
                 "inputs.to", f"{planned[to].spec.source} and {spec.source} both go to {to!r}; give one another place"
             )
+        if spec.mode is Mode.LINK and isinstance(source, WorkspacePath) and source.path == to:
+            raise InvalidArgument("inputs.to", f"{to!r} cannot be a link to itself")
         planned[to] = Planned(spec, source, to)
     return list(planned.values())
 

@@ -3,23 +3,20 @@
 import errno
 import os
 import secrets
-import stat
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-from openskills.errors import ForbiddenPath, InvalidArgument
+from openskills.errors import InvalidArgument
 from openskills.executors.files.openat2 import open_beneath, opened
 from openskills.executors.files.removal import remove_entry
 from openskills.executors.layout import LINKS, SKILLS, VENV
 from openskills.executors.spec import Snapshot
 from openskills.executors.staging.copying import DIRECTORY, FILE, PROGRAM
 from openskills.executors.staging.exchange import exchange
+from openskills.executors.staging.replaced import keep_venv, recover, remember, remembered
 from openskills.executors.staging.snapshots import SnapshotStore, checked_skill_name
-from openskills.files import ARRIVING, locked, replace_file
-
-STAGED = "staged"
-"""The directory beside the tree that says which snapshots are in it, out of the reach of scripts."""
+from openskills.files import ARRIVING, locked
 
 _LOCK = "staging.lock"
 _READ = os.O_RDONLY | os.O_DIRECTORY
@@ -45,6 +42,7 @@ def materialise(
     with locked(tree.parent / _LOCK), _skills(tree) as skills:
         if is_staged(tree, snapshot):
             return
+        recover(tree, skills)
         aside = ARRIVING + secrets.token_hex(8)
         os.mkdir(aside, 0o700, dir_fd=skills)
         with opened(open_beneath(skills, aside, _READ, links=False)) as target:
@@ -55,24 +53,28 @@ def materialise(
             except BaseException:
                 remove_entry(skills, aside)
                 raise
-            _keep_venv(skills, aside, target)
+            keep_venv(skills, aside, target)
             os.fchmod(target, DIRECTORY)
-        _remember(tree, name, snapshot.digest)
+        remember(tree, name, snapshot.digest)
 
 
 def is_staged(tree: Path, snapshot: Snapshot) -> bool:
     """Whether this snapshot is in the workspace, as far as can be told without reading it."""
+    name = checked_skill_name(snapshot.name)
     try:
-        record = (tree.parent / STAGED / checked_skill_name(snapshot.name)).read_text("ascii")
-        inode = os.lstat(tree / SKILLS / snapshot.name).st_ino
+        inode = os.lstat(tree / SKILLS / name).st_ino
     except FileNotFoundError:
         return False
-    return record == f"{snapshot.digest} {inode}"
+    return remembered(tree, name) == (snapshot.digest, inode)
 
 
 def discard_replaced(tree: Path) -> None:
-    """Remove what newer snapshots have taken the place of, and what a crash left; no command may run in it now."""
+    """Remove what newer snapshots have taken the place of, and what a crash left; no command may run in it now.
+
+    A `.venv` that a crash kept from being taken over is taken over first.
+    """
     with locked(tree.parent / _LOCK), _skills(tree) as skills:
+        recover(tree, skills)
         for entry in os.listdir(skills):
             if entry.startswith(ARRIVING):
                 remove_entry(skills, entry)
@@ -109,6 +111,8 @@ def _fill_directory(reading: int, writing: int, *, share: bool) -> list[str]:
             if entry.is_dir(follow_symlinks=False):
                 os.mkdir(entry.name, 0o700, dir_fd=writing)
                 below.append(entry.name)
+            elif entry.is_symlink():
+                os.symlink(os.readlink(entry.name, dir_fd=reading), entry.name, dir_fd=writing)
             elif not (share and _shared(reading, writing, entry.name)):
                 _copy(reading, writing, entry.name)
     return below
@@ -145,21 +149,6 @@ def _add_places(target: int, owner: tuple[int, int] | None) -> None:
             os.fchown(venv, *owner)
 
 
-def _keep_venv(skills: int, replaced: str, target: int) -> None:
-    """Take over the `.venv` of what was replaced. It takes the place of the empty one in one step, so that there is
-    one at any moment, also after a crash."""
-    try:
-        before = open_beneath(skills, replaced, _READ, links=False)
-    except (OSError, ForbiddenPath):
-        return
-    with opened(before), suppress(FileNotFoundError):
-        if stat.S_ISDIR(os.stat(VENV, dir_fd=before, follow_symlinks=False).st_mode):
-            # Who is not root needs the permission to take something out of a directory.
-            os.fchmod(before, 0o700)
-            os.rename(VENV, VENV, src_dir_fd=before, dst_dir_fd=target)
-            os.fchmod(before, DIRECTORY)
-
-
 def _put_in_place(skills: int, aside: str, name: str) -> None:
     try:
         os.rename(aside, name, src_dir_fd=skills, dst_dir_fd=skills)
@@ -168,10 +157,3 @@ def _put_in_place(skills: int, aside: str, name: str) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
         exchange(skills, aside, name)
-
-
-def _remember(tree: Path, name: str, digest: str) -> None:
-    directory = tree.parent / STAGED
-    directory.mkdir(mode=0o700, exist_ok=True)
-    inode = os.lstat(tree / SKILLS / name).st_ino
-    replace_file(directory / name, f"{digest} {inode}".encode("ascii"))

@@ -11,7 +11,7 @@ from pathlib import Path
 from openskills.executors.staging.survey import Item, Kind
 from openskills.files import replace_file
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Records:
     def put(self, folder: str, record: Record) -> None:
         """Remember a folder; the last one who does wins."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        items = [[item.path, item.kind, list(item.stamp), item.why] for item in record.items]
+        items = [[item.path, item.kind, list(item.stamp), item.why, item.target] for item in record.items]
         value = {
             "version": _VERSION,
             "folder": folder,
@@ -76,7 +76,8 @@ def _parsed(data: bytes, folder: str | None) -> Record | None:
         if value["version"] != _VERSION or folder not in (None, value["folder"]):
             return None
         items = [
-            Item(str(path), Kind(kind), tuple(map(int, stamp)), str(why)) for path, kind, stamp, why in value["items"]
+            Item(str(path), Kind(kind), tuple(map(int, stamp)), str(why), str(target))
+            for path, kind, stamp, why, target in value["items"]
         ]
         numbers = int(value["files"]), int(value["size"])
         return Record(items, str(value["digest"]), *numbers, bool(value["settled"]))

@@ -44,8 +44,9 @@ class SnapshotStore:
     def take(self, name: str, directory: Path) -> Snapshot:
         """A snapshot of a skill's folder. Files are read only when something in the folder has changed.
 
-        Left out, with a warning: links that leave the folder, what is neither file nor directory, and names that a
-        workspace needs itself. Raises `InvalidSkill` for what cannot be read, `LimitExceeded` for what is too much.
+        Left out, with a warning: links that leave the folder or lead to a directory that they do not name plainly, what
+        is neither file nor directory, and names that a workspace needs itself. Raises `InvalidSkill` for what cannot be
+        read, `LimitExceeded` for what is too much.
         """
         checked_skill_name(name)
         folder = os.path.abspath(directory)

@@ -2,8 +2,8 @@
 
 import os
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from openskills.errors import ForbiddenPath, InvalidSkill, LimitExceeded
@@ -27,17 +27,19 @@ class Kind(StrEnum):
 
     DIRECTORY = "d"
     FILE = "f"
+    LINK = "l"
     LEFT_OUT = "x"
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One entry of the folder; `why` says why it is left out."""
+    """One entry of the folder; `why` says why it is left out, `target` where a link leads."""
 
     path: str
     kind: Kind
     stamp: Stamp
     why: str = ""
+    target: str = ""
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -52,7 +54,8 @@ def is_settled(stamp: Stamp, now: int) -> bool:
 
 
 def survey(folder: str) -> list[Item]:
-    """Everything in the folder, sorted by path. A link to a file in the same folder counts as that file.
+    """Everything in the folder, sorted by path. A link to a file in the same folder counts as that file, and one to a
+    directory in it stays a link.
 
     Raises `LimitExceeded` for more than 20,000 entries or 512 MiB, `InvalidSkill` for what cannot be read.
     """
@@ -65,8 +68,24 @@ def survey(folder: str) -> list[Item]:
             raise LimitExceeded(f"{folder} has more than {MAX_ENTRIES:,} files; no skill needs that many")
         if total > MAX_BYTES:
             raise LimitExceeded(f"{folder} has more than {MAX_BYTES // 1024**2} MiB; no skill needs that much")
-    items.sort(key=lambda item: os.fsencode(item.path))
-    return items
+    directories = {item.path for item in items if item.kind is Kind.DIRECTORY}
+    return sorted((_checked(item, directories) for item in items), key=lambda item: os.fsencode(item.path))
+
+
+def _checked(item: Item, directories: Set[str]) -> Item:
+    """A link to a directory is kept only when it says the way to one that is copied: then it leads nowhere else,
+    wherever the copy lies and whatever happens to the folder meanwhile."""
+    if item.kind is not Kind.LINK:
+        return item
+    parts = [part for part in item.target.split("/") if part not in ("", ".")]
+    # Up first and then down: on any other way there could be a link, after which `..` is not what it looks like.
+    is_plain = ".." not in parts[parts.count("..") :]
+    leads_to = os.path.normpath(os.path.join(os.path.dirname(item.path), item.target))
+    if not is_plain or leads_to not in directories:
+        return replace(item, kind=Kind.LEFT_OUT, why="is a link that does not say the way to a directory of the skill")
+    if item.path.startswith(f"{leads_to}/"):
+        return replace(item, kind=Kind.LEFT_OUT, why="is a link to a directory that it lies in itself")
+    return item
 
 
 def unreadable(folder: str, path: str, error: OSError) -> InvalidSkill:
@@ -112,7 +131,7 @@ def _item(folder: str, path: str, status: os.stat_result) -> Item:
 
 
 def _linked(folder: str, path: str, stamp: Stamp) -> Item:
-    """What a link is: the file in the same folder that it leads to, changed when either is."""
+    """What a link is: the file in the same folder that it leads to, changed when either is, or a way to a directory."""
     try:
         with opened(open_inside(folder, path)) as descriptor:
             status = os.fstat(descriptor)
@@ -120,6 +139,8 @@ def _linked(folder: str, path: str, stamp: Stamp) -> Item:
         return Item(path, Kind.LEFT_OUT, stamp, "is a link that leads out of the skill")
     except OSError:
         return Item(path, Kind.LEFT_OUT, stamp, "is a link that leads nowhere")
+    if stat.S_ISDIR(status.st_mode):
+        return Item(path, Kind.LINK, stamp, target=os.readlink(os.path.join(folder, path)))
     if not stat.S_ISREG(status.st_mode):
         return Item(path, Kind.LEFT_OUT, stamp, "is a link to something that is no file")
     target = stamp_of(status)

@@ -1,0 +1,153 @@
+"""How much of each request is an unchanged prefix of the one before it, so that a prompt cache has it already."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import corpus
+from context_ours import documented, talk_over
+from context_talk import Turn, as_data, in_one_turn, in_three_turns
+from report import Target
+from running_part import NotMeasured, Part, Surroundings, plain_table
+from running_peers import TrpcAgent, trpc_agent
+
+from openskills.errors import MissingExtra
+from openskills.prompt.ledger import Ledger, RequestTokens
+from openskills.runtime.options import SessionOptions
+from openskills.tokens import TokenCounter, estimate, exact
+
+SKILLS, LEAST = 60, 95
+OURS, OURS_SYSTEM = "OpenSkill", "OpenSkill, system message"
+PEER, PEER_SYSTEM = "trpc-agent-py, tool results", "trpc-agent-py, its default"
+PLACEMENTS = {OURS: "tool_result", OURS_SYSTEM: "system"}
+
+_ABOUT = f"""
+Twelve requests with three loads and two selections of documents, over {SKILLS} skills, counted by our own ledger for
+everybody, {{counted}}. "Kept" is how much of the request before stands unchanged at the beginning of this one: 100 %
+means that nothing was changed, only added to. trpc-agent-py plays the same conversation with its own runner; counted is
+what its own model for OpenAI would send. When the user speaks, the load mode `turn`, which is everybody's default, takes
+away what was loaded, which has to change the request; in the mode `session` it stays.
+"""
+
+
+@dataclass(frozen=True)
+class Played:
+    """A conversation in one way: what every request cost."""
+
+    way: str
+    requests: Sequence[RequestTokens]
+
+    @property
+    def least(self) -> float:
+        """The smallest share of a request that the next one kept, in percent."""
+        return min(request.share for request in self.requests) * 100
+
+    @property
+    def sent(self) -> int:
+        """The tokens of all requests."""
+        return sum(request.total for request in self.requests)
+
+    @property
+    def cached(self) -> int:
+        """Those of them that a prompt cache may have had."""
+        return sum(request.unchanged for request in self.requests)
+
+
+async def measure(at: Surroundings) -> Part:
+    """Every conversation in every way; nothing here depends on time."""
+    skills, missing = at.scratch / "skills", list[str]()
+    corpus.build(skills, SKILLS)
+    chosen = documented(skills, 3)
+    conversations = {
+        "one turn": (in_one_turn(chosen), "turn"),
+        "three turns, load mode `session`": (in_three_turns(chosen), "session"),
+        "three turns, load mode `turn`": (in_three_turns(chosen), "turn"),
+    }
+    count = _counter()
+    found: dict[str, list[Played]] = {}
+    at.say("playing conversations of twelve requests")
+    for title, (turns, mode) in conversations.items():
+        found[title] = [await _ours(way, turns, mode, skills, at.scratch, count) for way in PLACEMENTS]
+    try:
+        async with trpc_agent(at.scratch, skills, script="context_trpc.py") as peer:
+            for title, (turns, mode) in conversations.items():
+                found[title] += [await _theirs(peer, way, turns, mode, count) for way in (PEER, PEER_SYSTEM)]
+    except NotMeasured as reason:
+        missing.append(str(reason))
+    return Part(
+        "What a prompt cache keeps",
+        _ABOUT.format(counted="as estimated tokens" if count is estimate else "as tokens of o200k"),
+        _targets(found),
+        "\n\n".join([*(_summary(title, played) for title, played in found.items()), _by_request(found["one turn"])]),
+        missing=missing,
+        raw={title: [_raw(one) for one in played] for title, played in found.items()},
+    )
+
+
+def _targets(found: Mapping[str, Sequence[Played]]) -> list[Target]:
+    """The mode `turn` has no bound where turns end: taking something away is what it is for."""
+    titles = [title for title in found if "`turn`" not in title]
+    about = "twelve requests in {}: the least that is kept of the request before"
+    return [Target(about.format(title), found[title][0].least, LEAST, unit="%") for title in titles]
+
+
+def _counter() -> TokenCounter:
+    try:
+        return exact()
+    except MissingExtra:
+        return estimate
+
+
+async def _ours(
+    way: str, turns: Sequence[Turn], mode: str, skills: Path, home: Path, count: TokenCounter
+) -> Played:
+    options = SessionOptions(placement=PLACEMENTS[way], load_mode=mode, count=count)
+    async with talk_over(skills, home, options) as talk:
+        await talk.play(turns)
+        return Played(way, talk.session.ledger.last)
+
+
+async def _theirs(peer: TrpcAgent, way: str, turns: Sequence[Turn], mode: str, count: TokenCounter) -> Played:
+    wanted = {"do": "talk", "turns": as_data(turns), "tool_result": way == PEER, "load_mode": mode}
+    requests: list[list[dict[str, Any]]] = (await peer.ask(wanted))["requests"]
+    ledger = Ledger()
+    return Played(way, [ledger.record(request, (), count) for request in requests])
+
+
+def _summary(title: str, played: Sequence[Played]) -> str:
+    head = ["", "requests", "least kept", "tokens sent", "of them cached", "new"]
+    rows = [
+        [
+            one.way,
+            str(len(one.requests)),
+            f"{one.least:.1f} %",
+            f"{one.sent:,}",
+            f"{one.cached:,} ({one.cached / one.sent:.0%})",
+            f"{one.sent - one.cached:,}",
+        ]
+        for one in played
+    ]
+    return f"**Twelve requests in {title}**\n\n{plain_table(head, rows)}"
+
+
+def _by_request(played: Sequence[Played]) -> str:
+    """The requests of one turn: their size, and what each kept of the one before."""
+    head = ["request", *(one.way for one in played)]
+    rows = [
+        [str(number + 1), *(_cell(one.requests[number]) for one in played)] for number in range(len(played[0].requests))
+    ]
+    return f"**Each request of one turn: its tokens, and what it keeps of the one before**\n\n{plain_table(head, rows)}"
+
+
+def _cell(request: RequestTokens) -> str:
+    return f"{request.total:,}, {request.share:.1%}" if request.before else f"{request.total:,}"
+
+
+def _raw(played: Played) -> dict[str, object]:
+    return {
+        "way": played.way,
+        "kept": [request.share for request in played.requests],
+        "tokens": [request.total for request in played.requests],
+        "cached": played.cached,
+    }

@@ -1,0 +1,70 @@
+"""Where the time of a call of `skill_run` goes: the same command by ever less of ours."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+
+from running_bench import command_of, ground, write_skill
+from running_part import NotMeasured, Part, Surroundings, raw_series, series_table
+from running_peers import bare, bubblewrap
+from sampling import Series, Way, in_turns, timed
+from tools_calls import BARE
+from tools_session import benched, called, loaded_session
+
+from openskills.errors import ExecutorUnavailable
+
+CALL, BENCH, STARTED, STAGE = "skill_run", "Workbench.run", "the executor", "looking through the skill"
+BWRAP = "bwrap alone"
+SHELL = ("bash", "-c", "true")
+
+_ABOUT = f"""
+`bash -c true`, which is what `skill_run` makes of `true`, with ever less around it: the tool, the workbench that it asks,
+the executor that the workbench asks. "{STAGE}" is what the tool does before each run to see whether the skill's folder has
+changed: it looks at every one of its 20 files. "{BWRAP}" is what the kernel takes for new namespaces.
+"""
+
+
+async def measure(at: Surroundings) -> Part:
+    """Every layer, for the executors that keep workspaces here."""
+    found: dict[str, dict[str, Series]] = {}
+    missing: list[str] = []
+    skill = write_skill(at.scratch / "skills", 20)
+    for name in ("local", "sandbox"):
+        at.say(f"{name}: layer by layer")
+        async with AsyncExitStack() as stack:
+            try:
+                ways = await _ways(name, skill, at.scratch, stack)
+            except ExecutorUnavailable as error:
+                missing.append(f"the {name}: {error.message}")
+                continue
+            if name == "sandbox":
+                ways |= _bubblewrap(missing)
+            found[name] = await in_turns(ways, at.extent.many)
+    tables = [f"**{name}**\n\n{series_table(series, base=BARE)}" for name, series in found.items()]
+    return Part("Where the time goes", _ABOUT, [], "\n\n".join(tables), missing=missing, raw=_raw(found))
+
+
+async def _ways(name: str, skill: Path, scratch: Path, stack: AsyncExitStack) -> dict[str, Way]:
+    place = await stack.enter_async_context(ground(name, scratch))
+    session = await stack.enter_async_context(loaded_session(place, skill.parent))
+    bench = await place.bench(skill)
+    return {
+        BARE: bare(SHELL),
+        CALL: called(session, ("true",)),
+        BENCH: benched(bench, ("true",)),
+        STARTED: command_of(bench, SHELL),
+        STAGE: timed(partial(bench.stage, skill.name, skill)),
+    }
+
+
+def _bubblewrap(missing: list[str]) -> dict[str, Way]:
+    try:
+        return {BWRAP: bubblewrap()(SHELL)}
+    except NotMeasured as reason:
+        missing.append(str(reason))
+        return {}
+
+
+def _raw(found: Mapping[str, Mapping[str, Series]]) -> dict[str, object]:
+    return {name: raw_series(series) for name, series in found.items()}

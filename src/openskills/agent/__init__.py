@@ -1,0 +1,1 @@
+"""A complete agent on top of the runtime: a model, a loop, events, sub-agents."""

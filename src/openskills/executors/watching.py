@@ -1,0 +1,99 @@
+"""What is told about runs to those who watch: who ran which program, how it ended, how much it wrote.
+
+The command line, the directory and what it wrote are content: they are told only where the application allows it, and
+even then without secrets.
+"""
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from openskills.errors import CommandDenied
+from openskills.executors.records.audit import Run
+from openskills.executors.rules.environment import redacted
+from openskills.executors.spec import Command, Ended, Ending
+from openskills.trace import Span, count, span
+from openskills.trace.values import error_type
+
+BYTES = "openskills.workspace.bytes"
+"""Counts what goes in and out of workspaces, by `flow`."""
+
+# A word with anything else in it may be an assignment, a quoted text, half a secret.
+_PLAIN = re.compile(r"\s*([A-Za-z0-9_./+-]{1,64})(?:\s|$)")
+
+
+class WatchedRun:
+    """A run that has begun; `ended` is told once, and what is told later is not counted again."""
+
+    __slots__ = ("_ended", "_run", "_span")
+
+    def __init__(self, run: Run, watched: Span) -> None:
+        self._run = run
+        self._span = watched
+        self._ended = False
+
+    def ended(self, how: Ended) -> None:
+        """Tell how it ended. A command that failed is no error of ours."""
+        if self._ended:
+            return
+        self._ended = True
+        self._span.set(
+            {
+                "process.exit.code": how.exit_code,
+                "workspace.run.ending": str(how.ending),
+                "workspace.run.timed_out": how.ending is Ending.TIMED_OUT,
+                "workspace.run.cpu_ms": how.cpu_ms,
+                "workspace.run.stdout_bytes": how.stdout.total,
+                "workspace.run.stderr_bytes": how.stderr.total,
+            }
+        )
+        self._span.end()
+        count("openskills.run.ended", ending=str(how.ending), isolation=str(self._run.isolation))
+        count(BYTES, how.stdout.total + how.stderr.total, flow="printed")
+
+
+@contextmanager
+def starting(run: Run, wanted: str | tuple[str, ...]) -> Generator[WatchedRun]:
+    """The span of a run, for the block that starts it. It goes on until `ended`, unless the block fails."""
+    command = run.command
+    running = span("workspace.run", _known(run, wanted))
+    if running.shows:
+        arguments = [redacted(argument, command.secrets) for argument in command.argv]
+        running.show({"process.command_args": arguments, "process.working_directory": command.cwd})
+    try:
+        yield WatchedRun(run, running)
+    except BaseException as error:
+        running.failed(error)
+        running.end()
+        raise
+
+
+def refused(error: BaseException) -> None:
+    """Count a run that never came to a command."""
+    if isinstance(error, CommandDenied):
+        count("openskills.run.denials")
+    count("openskills.run.refusals", reason=error_type(error))
+
+
+def _known(run: Run, wanted: str | tuple[str, ...]) -> dict[str, str | bool | float | None]:
+    command = run.command
+    return {
+        "gen_ai.skill.name": command.skill,
+        "process.executable.name": redacted(_base(command.argv[0]), command.secrets),
+        "workspace.run.program": _program(wanted, command),
+        "workspace.run.id": run.id,
+        "workspace.run.interactive": command.input_open or command.terminal is not None,
+        "workspace.run.timeout": command.limits.timeout,
+        "workspace.run.digest": run.digest or None,
+        "workspace.isolation": str(run.isolation),
+    }
+
+
+def _program(wanted: str | tuple[str, ...], command: Command) -> str | None:
+    """What a text for the shell begins with: that everything is run by bash says nothing."""
+    found = _PLAIN.match(wanted if isinstance(wanted, str) else wanted[0])
+    return redacted(_base(found[1]), command.secrets) if found else None
+
+
+def _base(path: str) -> str:
+    return path.rpartition("/")[2]

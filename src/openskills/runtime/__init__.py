@@ -1,0 +1,1 @@
+"""A process that serves conversations (`SkillRuntime`), and one conversation (`SkillSession`)."""

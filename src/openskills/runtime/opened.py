@@ -1,0 +1,135 @@
+"""What all agents of one conversation share: its state and its log, its workspace, its files."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from openskills.artifacts.store import Scope
+from openskills.executors.conversations import Conversations
+from openskills.executors.processes.interactive import Owner, Processes
+from openskills.executors.workbench import Rules, Workbench
+from openskills.session.changes import Recorded, Unloaded
+from openskills.session.events import STATE_UPDATE, Event, StateDelta, applied, new_event
+from openskills.session.keys import delta, from_keys, to_keys
+from openskills.session.legacy import migrate
+from openskills.session.state import SkillState, apply
+from openskills.session.store import SessionKey, SessionStore
+from openskills.tools.approvals import Approvals
+from openskills.tools.profiles import LOAD, SELECT
+from openskills.tools.uploads import Uploads
+
+
+class OpenedSession:
+    """One conversation, as long as anybody uses it. It belongs to one event loop."""
+
+    def __init__(self, scope: Scope, store: SessionStore, open_bench: Callable[[], Awaitable[Workbench]]) -> None:
+        self.scope = scope
+        self.state = SkillState()
+        self.uploads = Uploads()
+        self.users = 0
+        self._store = store
+        self._key = SessionKey(scope.app, scope.user, scope.session)
+        self._open_bench = open_bench
+        self._bench: Workbench | None = None
+        self._opening = asyncio.Lock()
+        self._writing = asyncio.Lock()
+        self._talks: dict[Owner, Conversations] = {}
+        self._approvals: dict[str, Approvals] = {}
+        self._pending: list[Event] = []
+
+    async def open(self, agent: str) -> None:
+        """Read what the store knows, with keys of older versions moved to where they belong now."""
+        found = await self._store.get(self._key)
+        if found is None:
+            return
+        moved = migrate(found.state, agent, lambda skill: _last_to_touch(skill, found.events))
+        self.state = from_keys(applied(found.state, moved))
+        if moved:
+            self._note(agent, moved, {"why": "keys of an older version"})
+            await self.flush()
+
+    def tick(self) -> int:
+        """A number for the next call, greater than all before it."""
+        self.state = replace(self.state, clock=self.state.clock + 1)
+        return self.state.clock
+
+    def fold(self, changes: Iterable[Recorded], agent: str, about: Mapping[str, Any]) -> None:
+        """Let changes happen now; they are written with the next `flush`, `about` beside them."""
+        before = self.state
+        self.state = apply(before, changes)
+        found = delta(before, self.state)
+        if found:
+            self._note(agent, found, about)
+
+    async def flush(self) -> None:
+        """Write what has happened, in its order. What could not be written is tried again the next time.
+
+        A hook of the store may have changed what was to be stored: what it took away is not loaded here either.
+        """
+        async with self._writing:
+            while self._pending:
+                first = self._pending[0]
+                stored = await self._store.append(self._key, first)
+                self._pending.pop(0)
+                if stored.event.delta != first.delta:
+                    self._follow(stored.state)
+
+    def _note(self, agent: str, changes: StateDelta, about: Mapping[str, Any]) -> None:
+        self._pending.append(new_event(agent, STATE_UPDATE, about, changes))
+
+    def _follow(self, keys: Mapping[str, str]) -> None:
+        for event in self._pending:
+            keys = applied(keys, event.delta)
+        stored = from_keys(keys)
+        gone = [
+            Recorded(entry.loaded, agent, Unloaded(skill, evicted=True))
+            for (agent, skill), entry in self.state.entries.items()
+            if self.state.of(agent).is_loaded(skill) and not stored.of(agent).is_loaded(skill)
+        ]
+        self.state = apply(self.state, gone)
+
+    def keys(self) -> dict[str, str]:
+        """The state in the words of the mission documents."""
+        return to_keys(self.state)
+
+    async def bench(self, agent: str, rules: Rules) -> Workbench:
+        """The workspace, opened when it is first asked for; the agent's runs are noted under its name."""
+        async with self._opening:
+            if self._bench is None:
+                self._bench = await self._open_bench()
+            return self._bench.for_agent(agent, rules)
+
+    def talks(self, owner: Owner, bench: Workbench, processes: Processes) -> Conversations:
+        """The interactive commands of an agent, the same in every turn."""
+        if owner not in self._talks:
+            self._talks[owner] = Conversations(bench, processes, owner)
+        return self._talks[owner]
+
+    def approvals(self, agent: str, made: Callable[[], Approvals]) -> Approvals:
+        """What a person has answered for an agent, remembered for as long as the conversation is open."""
+        if agent not in self._approvals:
+            self._approvals[agent] = made()
+        return self._approvals[agent]
+
+    def is_talking(self) -> bool:
+        """Whether a command is still running that somebody talks to."""
+        return any(talks.running() for talks in self._talks.values())
+
+    async def close(self) -> None:
+        """Write what is left, and give the workspace back; its files stay."""
+        await self.flush()
+        for talks in self._talks.values():
+            await talks.close()
+        async with self._opening:
+            if self._bench is not None:
+                await self._bench.close()
+                self._bench = None
+
+
+def _last_to_touch(skill: str, events: Sequence[Event]) -> str | None:
+    """The agent that named a skill last in a call that loads it or selects its documents."""
+    for event in reversed(events):
+        if event.payload.get("skill") == skill and event.payload.get("tool") in (LOAD, SELECT):
+            return event.author
+    return None

@@ -1,0 +1,61 @@
+"""The first layer of what a model sees: the list of skills and the guidance, the same bytes while nothing changes."""
+
+from dataclasses import dataclass
+
+from openskills.catalog.catalog import Catalog
+from openskills.catalog.snapshot import Snapshot
+from openskills.prompt.guidance import guidance
+from openskills.prompt.overview import Overview, overview
+from openskills.runtime.options import SessionOptions
+from openskills.tools.profiles import Profile, chosen
+
+
+@dataclass(frozen=True, slots=True)
+class LayerOne:
+    """What a session shows before anything is loaded, and what fits to it: the skills, the tools."""
+
+    skills: Snapshot
+    overview: Overview
+    guidance: str
+    tools: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The list and the guidance, as they stand in the system message."""
+        return "\n\n".join(part for part in (self.overview.text, self.guidance) if part)
+
+
+class Overviews:
+    """Makes the first layer once for every state of the catalog."""
+
+    def __init__(self, catalog: Catalog, options: SessionOptions, *, executor: bool, policy_note: str = "") -> None:
+        self._catalog = catalog
+        self._options = options
+        self._executor = executor
+        self._policy_note = policy_note
+        self._seen: Snapshot | None = None
+        self._made = self._make(catalog.snapshot)
+
+    def now(self) -> LayerOne:
+        """The layer for the catalog as it is; nothing is rendered when it is the one from before."""
+        snapshot = self._catalog.snapshot
+        if snapshot is not self._seen:
+            self._made = self._make(snapshot)
+        return self._made
+
+    def _make(self, snapshot: Snapshot) -> LayerOne:
+        options = self._options
+        self._seen = snapshot
+        skills = snapshot.view(options.visible) if options.visible else snapshot
+        listed = overview(
+            skills.skills, options.overview_format, options.overview_tokens, pinned=options.pinned, count=options.count
+        )
+        tools = chosen(
+            Profile(options.profile or (Profile.FULL if self._executor else Profile.KNOWLEDGE_ONLY)),
+            options.tools,
+            search=options.search or bool(listed.left_out or listed.names_only),
+            executor=self._executor,
+            require_loaded=options.require_loaded,
+        )
+        said = guidance(tools, policy_note=self._policy_note) if options.guidance is None else options.guidance.strip()
+        return LayerOne(skills, listed, said if skills.skills else "", tools)

@@ -1,0 +1,199 @@
+"""A process that serves conversations with skills."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from openskills.artifacts.files import FileArtifactStore
+from openskills.artifacts.store import ArtifactStore, Scope
+from openskills.catalog.catalog import Catalog
+from openskills.errors import ExecutorUnavailable
+from openskills.executors.choose import executor as chosen_executor
+from openskills.executors.conversations import Conversations
+from openskills.executors.processes.interactive import Owner, Processes
+from openskills.executors.protocol import Executor
+from openskills.executors.rules.policy import CommandPolicy
+from openskills.executors.workbench import Rules, Workbench, open_workbench
+from openskills.runtime.opened import OpenedSession
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.overviews import Overviews
+from openskills.runtime.session import SkillSession
+from openskills.session.changes import Loaded, Recorded
+from openskills.session.memory import MemorySessionStore
+from openskills.session.plain import checked_id
+from openskills.session.store import SessionStore
+from openskills.settings import Settings
+from openskills.tools.approvals import Approvals
+from openskills.tools.read_on import read_on
+from openskills.tools.shelf import Shelf
+from openskills.tools.tool import ToolContext, ToolOptions
+
+
+class SkillRuntime:
+    """Skills, an executor for their commands, and stores, for any number of conversations. Close it, or `async with`.
+
+    `executor` is the name of one (`auto`, `sandbox`, `container`, `local`, …), one that you made, or None: then skills
+    can be read and not run. `artifacts` are kept in files of the state directory unless you give another store;
+    `store` keeps what is loaded, in memory unless you give another.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        executor: str | Executor | None = None,
+        *,
+        artifacts: ArtifactStore | None = None,
+        store: SessionStore | None = None,
+        settings: Settings | None = None,
+        options: SessionOptions | None = None,
+    ) -> None:
+        self.catalog = catalog
+        self.settings = settings or Settings.from_env()
+        self.options = options or SessionOptions()
+        self.store = store or MemorySessionStore()
+        self.artifacts = artifacts or FileArtifactStore(self.settings.state_dir / "artifacts")
+        self._executor = chosen_executor(executor, self.settings) if isinstance(executor, str) else executor
+        self._owns_executor = isinstance(executor, str)
+        self._shared: dict[Scope, OpenedSession] = {}
+        self._opening = asyncio.Lock()
+        self._processes = Processes()
+        # Options that cannot work are said now, not in the first conversation.
+        Overviews(catalog, self.options, executor=self._executor is not None)
+
+    @asynccontextmanager
+    async def session(
+        self,
+        session: str,
+        *,
+        agent: str = "assistant",
+        user: str = "local",
+        app: str = "openskills",
+        options: SessionOptions | None = None,
+        inherit_from: str | None = None,
+    ) -> AsyncGenerator[SkillSession]:
+        """One agent in one conversation. Agents of a conversation share its workspace and files, not what they loaded.
+
+        `inherit_from` names an agent whose loaded skills this one begins with.
+        """
+        chosen = options or self.options
+        checked_id("agent", agent)
+        shared = await self._open(Scope(app, user, session), agent)
+        try:
+            opened = self._session(shared, agent, chosen)
+            if inherit_from is not None:
+                _inherit(shared, inherit_from, agent)
+            yield opened
+        finally:
+            await self._release(shared)
+
+    async def close(self) -> None:
+        """End every command, give back every workspace; files, artifacts and sessions stay."""
+        await self._processes.close()
+        for shared in list(self._shared.values()):
+            await shared.close()
+        self._shared.clear()
+        if self._owns_executor and self._executor is not None:
+            await self._executor.close()
+
+    async def __aenter__(self) -> "SkillRuntime":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _open(self, scope: Scope, agent: str) -> OpenedSession:
+        async with self._opening:
+            shared = self._shared.get(scope)
+            if shared is None:
+                shared = OpenedSession(scope, self.store, lambda: self._workbench(scope))
+                await shared.open(agent)
+                self._shared[scope] = shared
+            shared.users += 1
+            return shared
+
+    async def _release(self, shared: OpenedSession) -> None:
+        async with self._opening:
+            shared.users -= 1
+            await shared.flush()
+            # A command that is still talked to outlives the turn; its workspace stays open with it.
+            if not shared.users and not shared.is_talking():
+                self._shared.pop(shared.scope, None)
+                await shared.close()
+
+    async def _workbench(self, scope: Scope) -> Workbench:
+        if self._executor is None:
+            raise ExecutorUnavailable("no executor is configured; give SkillRuntime one, such as executor='sandbox'")
+        return await open_workbench(self._executor, self.settings, scope, artifacts=self.artifacts)
+
+    def _session(self, shared: OpenedSession, agent: str, options: SessionOptions) -> SkillSession:
+        rules = self._rules(shared, agent, options)
+        overviews = Overviews(
+            self.catalog, options, executor=self._executor is not None, policy_note=rules.policy.summary()
+        )
+        tools = overviews.now().tools
+        owner = Owner(shared.scope.app, shared.scope.user, shared.scope.session, agent)
+
+        async def bench() -> Workbench:
+            return await shared.bench(agent, rules)
+
+        async def talks() -> Conversations:
+            return shared.talks(owner, await bench(), self._processes)
+
+        context = ToolContext(
+            agent=agent,
+            scope=shared.scope,
+            skills=overviews.now().skills,
+            view=lambda: shared.state.of(agent),
+            shelf=Shelf(read_on(tools), options.budget, options.count),
+            uploads=shared.uploads,
+            bench=bench,
+            talks=talks,
+            artifacts=self.artifacts,
+            options=_tool_options(options),
+            tools=tools,
+        )
+        if options.download is not None:
+            shared.uploads.download = options.download
+        return SkillSession(shared, overviews, context, options, trace_content=self.settings.trace_content)
+
+    def _rules(self, shared: OpenedSession, agent: str, options: SessionOptions) -> Rules:
+        settings = self.settings
+        allowed = settings.allowed_commands if options.allowed_commands is None else options.allowed_commands
+        denied = settings.denied_commands if options.denied_commands is None else options.denied_commands
+        return Rules(
+            policy=CommandPolicy.of(allowed, denied),
+            approve=shared.approvals(agent, lambda: self._approvals(options))
+            if options.ask or options.restrict
+            else None,
+            host_roots=settings.host_roots if options.host_roots is None else options.host_roots,
+            values=options.secrets,
+            network=options.network,
+        )
+
+    def _approvals(self, options: SessionOptions) -> Approvals:
+        return Approvals(options.ask, allowed_tools_of=self._allowed_tools, restrict=options.restrict)
+
+    def _allowed_tools(self, skill: str) -> tuple[str, ...]:
+        return self.catalog.snapshot.get(skill).manifest.allowed_tools
+
+
+def _tool_options(options: SessionOptions) -> ToolOptions:
+    return ToolOptions(
+        require_loaded=options.require_loaded,
+        force_save=options.force_save,
+        inline_bytes=options.inline_bytes,
+        primary_bytes=options.primary_bytes,
+        limits=options.limits,
+        max_timeout=options.max_timeout,
+        network=options.network,
+        secrets=options.secrets_of,
+    )
+
+
+def _inherit(shared: OpenedSession, parent: str, agent: str) -> None:
+    """Begin with what another agent has loaded now; from here on each goes its own way."""
+    view, mine = shared.state.of(parent), shared.state.of(agent)
+    changes = [Loaded(skill, view.docs(skill)) for skill in view.loaded() if not mine.is_loaded(skill)]
+    shared.fold(
+        [Recorded(shared.tick(), agent, change) for change in changes], agent, {"why": f"inherited from {parent}"}
+    )

@@ -1,0 +1,250 @@
+"""One agent in one conversation: what the model is shown, and the door that every action of a model comes through."""
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from openskills.artifacts.store import Scope
+from openskills.errors import SkillError
+from openskills.prompt.ledger import Ledger
+from openskills.prompt.memory import Memory
+from openskills.prompt.placement import Placed, place
+from openskills.prompt.shown import Placement, Shown
+from openskills.runtime.opened import OpenedSession
+from openskills.runtime.options import Messages, ModelCall, SessionOptions, WhenLost
+from openskills.runtime.overviews import LayerOne, Overviews
+from openskills.runtime.turns import Position, position
+from openskills.session.changes import Change, Consumed, Loaded, LoadMode, Recorded, TurnBegan, Unloaded
+from openskills.session.state import AgentView, Evict, most_recent
+from openskills.tools.decode import decode
+from openskills.tools.profiles import LOAD
+from openskills.tools.result import ToolResult
+from openskills.tools.schemas import ENUM_LIMIT, SchemaFormat, described
+from openskills.tools.table import TOOLS
+from openskills.tools.tool import AnyTool, ToolContext
+from openskills.tools.unknown import unknown_tool
+from openskills.tools.uploads import upload_of
+from openskills.trace import bind, count, execute_tool
+
+_LOG = logging.getLogger("openskills")
+
+
+class SkillSession:
+    """Made by `SkillRuntime.session`, used as `async with`. It belongs to the event loop that opened it.
+
+    `context` may be called as often as a request is built; `call` from any number of tasks at once.
+    """
+
+    def __init__(
+        self,
+        shared: OpenedSession,
+        overviews: Overviews,
+        context: ToolContext,
+        options: SessionOptions,
+        *,
+        trace_content: bool = False,
+    ) -> None:
+        self._shared = shared
+        self._overviews = overviews
+        self._context = context
+        self._options = options
+        self._evict: Evict = options.evict or most_recent(options.max_loaded_skills)
+        self._trace_content = trace_content or None
+        self._memory = Memory()
+        self._before: Position | None = None
+        self._last_request = shared.state.clock
+        self._presented: dict[str, int] = {}
+        self._had_place: set[str] = set()
+        self._notices: dict[str, str] = {}
+        self.ledger = Ledger()
+
+    @property
+    def agent(self) -> str:
+        """Whose session this is."""
+        return self._context.agent
+
+    @property
+    def scope(self) -> Scope:
+        """Which conversation: whose artifacts are its artifacts."""
+        return self._shared.scope
+
+    def loaded_skills(self) -> tuple[str, ...]:
+        """The skills that the model sees, the one that was touched longest ago first."""
+        return self._view().loaded()
+
+    def docs_of(self, skill: str) -> tuple[str, ...]:
+        """The documents of a skill that are selected, sorted; `("*",)` for every one."""
+        return self._view().docs(skill)
+
+    def state(self) -> dict[str, str]:
+        """The state of the conversation, all agents', in the keys of the mission documents."""
+        return self._shared.keys()
+
+    def tools(self, format: SchemaFormat | str = SchemaFormat.OPENAI) -> list[Any]:  # noqa: A002
+        """The tools that the model may call, for `openai`, `anthropic` or `mcp`."""
+        layer = self._overviews.now()
+        names = [skill.name for skill in layer.skills.skills] if len(layer.skills.skills) <= ENUM_LIMIT else []
+        return [described(TOOLS[name], format, skills=names) for name in layer.tools]
+
+    def add_file(self, name: str, data: bytes, *, mime_type: str = "") -> None:
+        """A file of the user, for commands to find in `work/inputs/`."""
+        self._shared.uploads.add(upload_of(name, data, mime_type))
+
+    def begin_turn(self) -> None:
+        """The user has spoken: in the modes `turn` and `once`, everything that was loaded is gone.
+
+        `context` sees this by itself when the last message is a new one of the user.
+        """
+        self._begin_turn(self._shared.tick())
+
+    def context(self, messages: Messages) -> list[Any]:
+        """What to send to the model for this conversation: a list of dicts. `messages` stay as they are.
+
+        Loaded texts stand in the results of the calls that asked for them, or where the options say. Touches no file
+        unless something was loaded that was not read yet.
+        """
+        layer = self._overviews.now()
+        given = [_plain(message) for message in messages]
+        self._shared.uploads.note(given)
+        self._follow(position(given))
+        placed = self._placed(given, layer)
+        sent = [dict(message) for message in placed.messages]
+        if self._options.before_model is not None:
+            seen = ModelCall(self.scope.session, self.agent, self.loaded_skills(), sent)
+            sent = self._options.before_model(seen) or sent
+        self.ledger.record(sent, placed.parts, self._options.count)
+        self._last_request = self._shared.tick()
+        return sent
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any] | str | None = None, *, call_id: str = ""
+    ) -> ToolResult:
+        """What the model wants done. Nothing that a model can write raises: the result has the `error`.
+
+        Raises only what the session store raises when it cannot keep what has happened; the next call tries again.
+        """
+        at = self._shared.tick()
+        known = name if name in TOOLS else "unknown"
+        with (
+            bind(content=self._trace_content, session=self.scope.session, agent=self.agent, tool=known),
+            execute_tool(known, call_id=call_id or None, skill=self._skill_of(arguments)) as traced,
+        ):
+            result = await self._answer(name, arguments)
+            if result.error is not None:
+                traced.failed(result.error)
+            result = await self._recorded(result, at, known)
+            if traced.shows:
+                told = arguments if isinstance(arguments, str) else json.dumps(dict(arguments or {}), default=str)
+                traced.show({"gen_ai.tool.call.arguments": told, "gen_ai.tool.call.result": result.text})
+            return result
+
+    async def _answer(self, name: str, arguments: Mapping[str, Any] | str | None) -> ToolResult:
+        try:
+            tool = self._tool(name)
+            return await tool.run(replace(self._context, skills=self._overviews.now().skills), decode(tool, arguments))
+        except SkillError as error:
+            return ToolResult.failed(error)
+        except Exception as error:  # noqa: BLE001
+            # The door: a fault of ours must end neither the conversation nor the process. The log has the traceback.
+            _LOG.exception("a tool failed", extra={"tool": name})
+            return ToolResult.failed(SkillError(f"{name} failed inside ({type(error).__name__}); try something else"))
+
+    def _tool(self, name: str) -> AnyTool:
+        available = self._overviews.now().tools
+        if name not in available:
+            raise unknown_tool(name, available)
+        return TOOLS[name]
+
+    async def _recorded(self, result: ToolResult, at: int, tool: str) -> ToolResult:
+        """Let the changes of a call happen and be written, and tell the model what had to go for them."""
+        if not result.changes:
+            return result
+        about = {"tool": tool, "skill": result.data.get("skill")}
+        self._fold(result.changes, at, about)
+        view = self._view()
+        wanted = [change.skill for change in result.changes if isinstance(change, Loaded)]
+        before = dict.fromkeys((*view.loaded(), *wanted))
+        for skill in self._evict(view):
+            if view.is_loaded(skill):
+                # A call that came later may have loaded it already; a load that is still on its way is not meant.
+                self._fold([Unloaded(skill, evicted=True)], max(at, view.entries[skill].loaded), about)
+        await self._shared.flush()
+        evicted = [skill for skill in before if not self._view().is_loaded(skill)]
+        count("openskills.skill.loads", int(tool == LOAD))
+        count("openskills.skill.evictions", len(evicted))
+        if not evicted:
+            return result
+        lines = "\n".join(f"evicted: {skill}" for skill in evicted)
+        return replace(result, text=f"{result.text}\n{lines}", data={**result.data, "evicted": evicted})
+
+    def _fold(self, changes: Iterable[Change], at: int, about: Mapping[str, Any] | None = None) -> None:
+        recorded = [Recorded(at, self.agent, change) for change in changes]
+        self._shared.fold(recorded, self.agent, about or {})
+
+    def _follow(self, now: Position) -> None:
+        """Let a turn begin, and take away what was to be seen once, when the messages say so."""
+        if now.begins_turn_after(self._before):
+            self._begin_turn(self._last_request)
+        elif self._options.load_mode is LoadMode.ONCE and now.answered_after(self._before):
+            view = self._view()
+            for skill, at in self._presented.items():
+                if view.is_loaded(skill) and view.entries[skill].loaded <= at:
+                    self._fold([Consumed(skill)], at)
+        self._before = now
+
+    def _begin_turn(self, at: int) -> None:
+        self._notices.clear()
+        if self._options.load_mode is not LoadMode.SESSION:
+            self._fold([TurnBegan()], at)
+
+    def _placed(self, messages: Messages, layer: LayerOne) -> Placed:
+        view = self._view()
+        shown, gone = self._context.shelf.shown(view, layer.skills)
+        for skill in gone:
+            self._lose(skill, "it is not among the available skills any more")
+        placed = self._place(messages, layer, shown)
+        if self._options.when_lost is WhenLost.UNLOAD:
+            lost = [skill for skill in placed.restored if skill in self._had_place]
+            for skill in lost:
+                self._lose(skill, "its text left the conversation; call skill_load to read it again")
+            if lost:
+                placed = self._place(messages, layer, [one for one in shown if one.skill not in lost])
+        self._had_place = {one.skill for one in shown} - set(placed.restored)
+        self._presented = {one.skill: view.entries[one.skill].loaded for one in shown}
+        count("openskills.skill.fallbacks", len(placed.restored))
+        return placed
+
+    def _place(self, messages: Messages, layer: LayerOne, shown: Sequence[Shown]) -> Placed:
+        return place(
+            messages,
+            shown,
+            layer_one=layer.overview.text,
+            guidance=layer.guidance,
+            mode=LoadMode(self._options.load_mode),
+            placement=Placement(self._options.placement),
+            notices=list(self._notices.values()),
+            memory=self._memory,
+        )
+
+    def _lose(self, skill: str, why: str) -> None:
+        """A loaded skill that cannot be shown is not loaded, and the model is told."""
+        self._fold([Unloaded(skill)], self._shared.tick())
+        self._notices[skill] = f"[Unloaded] {skill}: {why}"
+
+    def _skill_of(self, arguments: Mapping[str, Any] | str | None) -> str | None:
+        """The skill that a call names, if there is one of that name: it stands in metrics, where nothing else may."""
+        name = arguments.get("skill") if isinstance(arguments, Mapping) else None
+        known = self._overviews.now().skills
+        return name if isinstance(name, str) and known.has(name) else None
+
+    def _view(self) -> AgentView:
+        return self._shared.state.of(self.agent)
+
+
+def _plain(message: Any) -> Mapping[str, Any]:
+    """A message of a client, such as an answer of the OpenAI client, as what would be sent of it."""
+    if isinstance(message, Mapping):
+        return cast("Mapping[str, Any]", message)
+    return cast("Mapping[str, Any]", message.model_dump(exclude_none=True))

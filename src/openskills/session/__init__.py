@@ -1,0 +1,1 @@
+"""What one conversation has loaded, and the log of it."""

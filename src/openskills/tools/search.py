@@ -1,0 +1,37 @@
+"""`skill_search`: find skills that the overview has no room for."""
+
+import asyncio
+
+from pydantic import Field
+
+from openskills.prompt.escape import one_line
+from openskills.tools.result import ToolResult
+from openskills.tools.tool import Arguments, Tool, ToolContext
+
+MOST = 20
+
+
+class SearchArguments(Arguments):
+    """What `skill_search` takes."""
+
+    query: str = Field(description="What you want to do, in a few words")
+    limit: int = Field(default=5, ge=1, le=MOST, description="How many skills to list at most")
+
+
+async def search(context: ToolContext, arguments: SearchArguments) -> ToolResult:
+    """The skills that fit a query, best first."""
+    # The first search makes the index.
+    hits = await asyncio.to_thread(context.skills.search, arguments.query, arguments.limit)
+    found = [{"name": hit.skill.name, "description": one_line(hit.skill.description)} for hit in hits]
+    data = {"query": arguments.query, "skills": found}
+    if not found:
+        data["hint"] = "nothing fits; try other words, or words from the task itself"
+    return ToolResult.json(data)
+
+
+SKILL_SEARCH = Tool(
+    "skill_search",
+    "Find skills by what they do, when the list of available skills is not complete. Load one with skill_load.",
+    SearchArguments,
+    search,
+)

@@ -1,0 +1,148 @@
+"""Files that came with the conversation, as they are found in its messages. Reads nothing, and waits for nothing.
+
+`upload_staging` puts them into a workspace.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from openskills.errors import InvalidArgument
+from openskills.executors.spec import MIB
+from openskills.paths import printable
+from openskills.tools.run_upload_parts import FilePart, decoded, file_part, size_at_least
+
+Download = Callable[[str], Awaitable[bytes]]
+"""Gets the bytes of a file by the id that a model's provider gave to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """One file of a user: its name as the user gave it, and its bytes, or an id by which they can be had.
+
+    `key` is the same for the same file, however often it is met.
+    """
+
+    key: str
+    name: str
+    data: bytes | None = field(default=None, repr=False)
+    file_id: str = ""
+    mime_type: str = ""
+
+    @property
+    def shown(self) -> str:
+        """How a sentence calls it."""
+        return printable((self.name or self.file_id or "a file without a name")[:200])
+
+
+@dataclass(frozen=True, slots=True)
+class UploadLimits:
+    """How many files of a conversation come into a workspace, and how many bytes each and all of them may have."""
+
+    files: int = 100
+    file_bytes: int = 64 * MIB
+    total_bytes: int = 256 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class StagedUpload:
+    """A file of the conversation in a workspace: where it is, and what it was called."""
+
+    path: str
+    original_name: str
+    mime_type: str
+    size: int
+
+
+@dataclass(slots=True)
+class Placed:
+    """What is in one workspace, by key. `told` are those of which a model has heard. `turn` is had by who stages."""
+
+    workspace: object
+    files: dict[str, StagedUpload] = field(default_factory=dict[str, StagedUpload])
+    told: set[str] = field(default_factory=set[str])
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Uploads:
+    """The files of one conversation, in the order in which they were met.
+
+    `download` gets what is only there as an id, unless that begins with `artifact://`.
+    """
+
+    def __init__(self, *, download: Download | None = None, limits: UploadLimits | None = None) -> None:
+        self.download = download
+        self.limits = limits or UploadLimits()
+        self._files: dict[str, Upload] = {}
+        self._seen: set[object] = set()
+        self._problems: dict[str, None] = {}
+        self._placed: Placed | None = None
+
+    def add(self, upload: Upload) -> None:
+        """Remember a file; one that is known already is not remembered twice."""
+        self._files.setdefault(upload.key, upload)
+
+    def note(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Remember the files of all user messages; what is broken is among the problems.
+
+        Meant to be called with the whole conversation, again and again: a part that was met before is only compared.
+        """
+        for message in messages:
+            if message.get("role") == "user":
+                for name in ("content", "content_parts"):
+                    parts = message.get(name)
+                    if isinstance(parts, list | tuple):
+                        self._note_parts(cast("Sequence[object]", parts))
+
+    def all(self) -> tuple[Upload, ...]:
+        """Every file so far that is not broken."""
+        return tuple(self._files.values())
+
+    def problems(self) -> tuple[str, ...]:
+        """A sentence for each file that is no use."""
+        return tuple(self._problems)
+
+    def placed(self, workspace: object) -> Placed:
+        """What is in this workspace. Only the latest is remembered: a conversation has one at a time."""
+        if self._placed is None or self._placed.workspace is not workspace:
+            self._placed = Placed(workspace)
+        return self._placed
+
+    def _note_parts(self, parts: Sequence[object]) -> None:
+        for part in parts:
+            found = file_part(part)
+            if found is not None and (fingerprint := found.fingerprint) not in self._seen:
+                self._seen.add(fingerprint)
+                self._note(found)
+
+    def _note(self, part: FilePart) -> None:
+        content = None
+        if part.content and size_at_least(part.content) <= self.limits.file_bytes:
+            content = decoded(part.content)
+        if content is not None:
+            self.add(upload_of(part.name, content[0], part.mime_type or content[1]))
+        elif part.file_id:
+            key = f"file_id/{part.file_id}/name/{part.name.lower()}"
+            self.add(Upload(key, part.name, None, part.file_id, part.mime_type))
+        else:
+            self._problems[f"{_shown(part)} of the conversation is not there: {self._fault(part)}"] = None
+
+    def _fault(self, part: FilePart) -> str:
+        if not part.content:
+            return "it came without content and without an id"
+        if size_at_least(part.content) > self.limits.file_bytes:
+            return f"it has more than {self.limits.file_bytes:,} bytes"
+        return "its content is no base64"
+
+
+def upload_of(name: str, data: bytes, mime_type: str = "") -> Upload:
+    """A file whose bytes are at hand."""
+    if not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - it comes from outside
+        raise InvalidArgument("data", f"is {type(data).__name__}; give bytes")
+    return Upload(f"sha256/{hashlib.sha256(data).hexdigest()}/name/{name.lower()}", name, data, mime_type=mime_type)
+
+
+def _shown(part: FilePart) -> str:
+    return printable(part.name[:200]) or "a file without a name"

@@ -1,0 +1,45 @@
+"""Somebody who tries the examples: an empty home, an empty place for temporary files, no key, no settings."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PATIENCE = 120
+
+
+@dataclass(frozen=True)
+class Newcomer:
+    """What a program prints is all that they see of it."""
+
+    home: Path
+
+    def run(self, program: Path) -> list[str]:
+        """The lines that a program prints. It has to end well, to complain about nothing, and to leave nothing behind.
+
+        What the catalog remembers between runs is in the user's cache, as always; that may stay.
+        """
+        temporary = self.home / "tmp"
+        temporary.mkdir(parents=True)
+        environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), "TMPDIR": str(temporary)}
+        ended = subprocess.run(
+            [sys.executable, "-W", "error", str(program)],
+            cwd=self.home,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        said = f"{program.name} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}"
+        assert (ended.returncode, ended.stderr) == (0, ""), said
+        left = self._left(temporary)
+        assert not left, f"{program.name} left {', '.join(left)}"
+        return ended.stdout.splitlines()
+
+    def _left(self, temporary: Path) -> list[str]:
+        """Every temporary file and directory, and every other file that is not the catalog's."""
+        found = [path for path in self.home.rglob("*") if path.is_file() or path.is_relative_to(temporary)]
+        names = [path.relative_to(self.home).as_posix() for path in found if path != temporary]
+        return [name for name in names if not name.startswith(".cache/openskills/index/")]

@@ -1,0 +1,43 @@
+import asyncio
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from openskills.errors import ExecutorUnavailable
+from openskills.executors.sandbox.etc_held import HeldEtc
+
+
+def test_it_is_made_once_and_again_when_somebody_removes_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        held = HeldEtc({"/etc/tool": None})
+        first, second = await asyncio.gather(held.descriptor(tmp_path), held.descriptor(tmp_path))
+        assert first == second
+        assert {"passwd", "group", "hosts", "nsswitch.conf", "tool"} <= set(os.listdir(first))
+        for path in tmp_path.iterdir():
+            shutil.rmtree(path)
+        third = await held.descriptor(tmp_path)
+        assert third != first
+        assert "passwd" in os.listdir(third)
+        # Who had it before can still say that he has it.
+        os.fstat(first)
+        held.close()
+        for descriptor in (first, third):
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.fstat(descriptor)
+
+    asyncio.run(main())
+
+
+def test_a_failure_is_not_remembered(tmp_path: Path) -> None:
+    async def main() -> None:
+        held = HeldEtc({})
+        (tmp_path / "store").write_text("")
+        with pytest.raises(ExecutorUnavailable):
+            await held.descriptor(tmp_path / "store")
+        (tmp_path / "store").unlink()
+        assert "passwd" in os.listdir(await held.descriptor(tmp_path / "store"))
+        held.close()
+
+    asyncio.run(main())

@@ -1,0 +1,209 @@
+"""What a request looks like. Random conversations are in `test_placement_properties.py`."""
+
+from collections.abc import Sequence
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from openskills.prompt.loaded import in_context, withdrawn
+from openskills.prompt.memory import Memory
+from openskills.prompt.placement import Placed, place
+from openskills.prompt.shown import Layer, Part, Placement, Shown
+from openskills.session.changes import LoadMode
+from tests.prompt.conversations import CLEARED, Conversation, Load, Messages, Select, Unload, body, doc
+
+SESSION = LoadMode.SESSION
+LIST = "Available skills:\n- pdf: reads"
+GUIDANCE = "Tooling and workspace guidance:\n- load first"
+BODY = "[Loaded] pdf\n\n# Title\n«body of pdf»\nDocs loaded: none"
+
+
+def request_of(conversation: Conversation, placement: Placement = Placement.TOOL_RESULT, **options: Any) -> Placed:
+    return place(conversation.messages, conversation.shown(), mode=conversation.mode, placement=placement, **options)
+
+
+def contents(placed: Placed) -> list[Any]:
+    return [message.get("content") for message in placed.messages]
+
+
+def first_layer(messages: Sequence[Any], **options: Any) -> list[Any]:
+    found = place(
+        messages, [], mode=SESSION, placement=Placement.TOOL_RESULT, layer_one=LIST, guidance=GUIDANCE, **options
+    )
+    return found.messages
+
+
+def asked(*batches: Any, mode: LoadMode = SESSION, limit: int = 0) -> Conversation:
+    conversation = Conversation(mode, limit=limit)
+    conversation.user("hi")
+    for batch in batches:
+        conversation.ask(batch)
+    return conversation
+
+
+def test_the_first_layer_stands_at_the_end_of_the_first_system_message() -> None:
+    user = {"role": "user", "content": "hi"}
+    for role in ("system", "developer"):
+        found = first_layer([{"role": role, "content": "Be kind."}, {"role": "system", "content": "Be brief."}, user])
+        assert found[0] == {"role": role, "content": f"Be kind.\n\n{LIST}\n\n{GUIDANCE}"}
+        assert found[2] is user
+
+
+def test_the_first_layer_is_a_part_where_the_content_has_parts() -> None:
+    part = {"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}
+    found = first_layer([{"role": "system", "content": [part]}])
+    assert found == [{"role": "system", "content": [part, {"type": "text", "text": f"{LIST}\n\n{GUIDANCE}"}]}]
+
+
+@pytest.mark.parametrize("given", [[], [{"role": "user", "content": "hi"}, {"role": "system", "content": "late"}]])
+def test_the_first_layer_becomes_a_system_message_where_none_comes_first(given: Messages) -> None:
+    assert first_layer(given) == [{"role": "system", "content": f"{LIST}\n\n{GUIDANCE}"}, *given]
+
+
+def test_the_first_layer_does_not_go_into_a_message_that_cannot_take_it() -> None:
+    odd: list[Any] = [{"role": "system", "content": 3}, SimpleNamespace(role="system", content="Be kind.")]
+    for message in odd:
+        assert first_layer([message]) == [{"role": "system", "content": f"{LIST}\n\n{GUIDANCE}"}, message]
+
+
+def test_a_message_of_any_mapping_type_is_extended_as_a_dictionary() -> None:
+    assert first_layer([MappingProxyType({"role": "system", "content": "a"})])[0]["content"].startswith("a\n\n")
+
+
+def test_an_empty_first_layer_changes_nothing() -> None:
+    messages: Messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hi"}]
+    found = place(messages, [], mode=SESSION, placement=Placement.TOOL_RESULT, layer_one="")
+    assert found.messages == messages
+    assert all(one is other for one, other in zip(found.messages, messages, strict=True))
+    assert found.parts == ()
+
+
+def test_somebody_who_mentions_our_marks_keeps_his_words_and_gets_ours() -> None:
+    text = "Available skills: none. Loaded skill context: nothing. [Loaded] pdf"
+    conversation = asked(Load("pdf"))
+    conversation.messages[0:0] = [{"role": "system", "content": text}]
+    conversation.messages[-1]["content"] = CLEARED
+    found = request_of(conversation, layer_one=LIST, memory=Memory())
+    assert contents(found)[:2] == [f"{text}\n\n{LIST}", f"Loaded skill context:\n\n{BODY}"]
+
+
+def test_a_body_stands_in_the_result_of_its_load_below_the_stub() -> None:
+    found = request_of(asked(Load("pdf")))
+    assert contents(found)[2] == f"loaded: pdf\n\n{BODY}"
+    assert (found.restored, found.withdrawn) == ((), ())
+
+
+def test_documents_stand_in_the_result_that_selected_them_and_the_body_stays() -> None:
+    found = contents(request_of(asked(Load("pdf"), Select("pdf", ("a.md",)))))
+    assert found[2] == f"loaded: pdf\n\n{BODY}"
+    assert found[4].endswith('"selected_docs": ["a.md"]}\n\nDocs loaded: a.md\n\n[Doc] a.md\n\n«a.md of pdf»')
+
+
+def test_a_second_load_points_to_the_first_and_shows_only_new_documents() -> None:
+    found = contents(request_of(asked(Load("pdf"), Load("pdf"), Load("pdf", ("a.md",)))))
+    assert found[4] == f"loaded: pdf\n\n{in_context('pdf')}"
+    assert found[6] == f"loaded: pdf\n\n{in_context('pdf')}\n\nDocs loaded: a.md\n\n[Doc] a.md\n\n«a.md of pdf»"
+
+
+def test_evictions_stay_below_the_stub() -> None:
+    found = contents(request_of(asked(Load("pdf-tools"), Load("pdf"), limit=1)))
+    assert found[2] == f"loaded: pdf-tools\n\n{withdrawn('pdf-tools')}"
+    assert found[4] == f"loaded: pdf\nevicted: pdf-tools\n\n{BODY}"
+
+
+def test_what_has_gone_says_so_in_the_same_words_even_when_it_is_loaded_again() -> None:
+    conversation = asked(Load("pdf"), Select("pdf", ("a.md",)), Select("pdf", mode="clear"), Unload("pdf"))
+    before = request_of(conversation)
+    assert before.withdrawn == ("pdf",)
+    assert contents(before)[2] == f"loaded: pdf\n\n{withdrawn('pdf')}"
+    assert contents(before)[4].endswith(f"\n\n{withdrawn('pdf')}")
+    assert contents(before)[6].endswith('"selected_docs": []}')
+    conversation.ask(Load("pdf"))
+    after = request_of(conversation)
+    assert after.messages[: len(before.messages)] == before.messages
+    assert after.withdrawn == ()
+
+
+def test_what_history_lost_stands_in_one_message_after_the_system_messages() -> None:
+    conversation = asked(Load("pdf", ("a.md",)), Load("数据"), Select("数据", ("docs/b.md",)))
+    conversation.messages[0:5] = [
+        {"role": "developer", "content": "Be kind."},
+        {"role": "developer", "content": "So far: x"},
+    ]
+    found = request_of(conversation, layer_one=LIST, notices=["[Unloaded] x: gone", "[Unloaded] y: gone"])
+    assert found.restored == ("pdf", "数据")
+    assert found.messages[2] == {
+        "role": "developer",
+        "content": "Loaded skill context:\n\n[Unloaded] x: gone\n[Unloaded] y: gone\n\n"
+        "[Loaded] pdf\n\n# Title\n«body of pdf»\nDocs loaded: a.md\n\n[Doc] a.md\n\n«a.md of pdf»\n\n"
+        "[Loaded] 数据\n\n# Title\n«body of 数据»\nDocs loaded: none",
+    }
+    assert found.messages[4]["content"].endswith("[Doc] docs/b.md\n\n«docs/b.md of 数据»")
+
+
+def test_a_document_whose_place_was_lost_comes_back_without_its_body() -> None:
+    conversation = asked(Load("pdf"), Select("pdf", ("a.md",)))
+    conversation.messages[4]["content"] = CLEARED
+    found = contents(request_of(conversation))
+    assert found[0].splitlines()[2] == "Documents of pdf, whose instructions stand in their own place:"
+    assert found[0].endswith("Docs loaded: a.md\n\n[Doc] a.md\n\n«a.md of pdf»")
+    assert found[3] == f"loaded: pdf\n\n{BODY}"
+
+
+def test_notices_alone_have_the_message_too() -> None:
+    found = request_of(asked(), notices=["[Unloaded] x: gone"])
+    assert contents(found) == ["Loaded skill context:\n\n[Unloaded] x: gone", "hi"]
+
+
+def test_in_the_system_message_everything_follows_the_first_layer_in_order_and_stubs_stay() -> None:
+    conversation = asked(Load("pdf-tools"), Load("pdf", ("a.md",)), Load("pdf"), Unload("pdf-tools"), Load("数据"))
+    found = request_of(
+        conversation, Placement.SYSTEM, layer_one=LIST, guidance=GUIDANCE, notices=["[Unloaded] x: gone"]
+    )
+    assert found.messages[1:] == conversation.messages
+    assert contents(found)[0] == (
+        f"{LIST}\n\n{GUIDANCE}\n\n"
+        "[Loaded] pdf\n\n# Title\n«body of pdf»\nDocs loaded: a.md\n\n[Doc] a.md\n\n«a.md of pdf»\n\n"
+        "[Loaded] 数据\n\n# Title\n«body of 数据»\nDocs loaded: none\n\n"
+        "[Unloaded] x: gone"
+    )
+    assert (found.restored, found.withdrawn) == ((), ())
+
+
+def test_what_was_loaded_without_a_call_is_restored() -> None:
+    shown = [Shown("pdf", body("pdf"), (doc("pdf", "a.md"),))]
+    found = place([], shown, mode=LoadMode.TURN, placement=Placement.TOOL_RESULT)
+    assert found.restored == ("pdf",)
+    assert contents(found)[0].startswith("Loaded skill context:\n\n[Loaded] pdf\n")
+
+
+def test_a_skill_that_is_named_twice_is_shown_once() -> None:
+    shown = [Shown("pdf", body("pdf"))] * 2
+    for placement in Placement:
+        found = place([], shown, mode=SESSION, placement=placement)
+        assert contents(found)[0].count("«body of pdf»") == 1
+
+
+def test_a_user_message_that_began_no_turn_for_the_session_moves_nothing() -> None:
+    conversation = asked(Load("pdf"), mode=LoadMode.TURN)
+    shown = conversation.shown()
+    before = request_of(conversation).messages
+    conversation.messages.append({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]})
+    after = place(conversation.messages, shown, mode=LoadMode.TURN, placement=Placement.TOOL_RESULT)
+    assert after.messages[: len(before)] == before
+    assert after.restored == ()
+
+
+def test_the_parts_are_our_texts_by_layer_and_skill() -> None:
+    conversation = asked(Load("pdf"), Select("pdf", ("a.md", "docs/b.md")), Load("数据"))
+    conversation.messages[6]["content"] = CLEARED
+    found = request_of(conversation, layer_one=LIST, guidance=GUIDANCE)
+    assert found.parts == (
+        Part(Layer.OVERVIEW, "", LIST),
+        Part(Layer.GUIDANCE, "", GUIDANCE),
+        Part(Layer.BODY, "pdf", body("pdf").text),
+        Part(Layer.DOCS, "pdf", doc("pdf", "a.md").text),
+        Part(Layer.DOCS, "pdf", doc("pdf", "docs/b.md").text),
+        Part(Layer.FALLBACK, "数据", body("数据").text),
+    )

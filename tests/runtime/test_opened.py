@@ -1,0 +1,75 @@
+"""What the agents of a conversation share."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from openskills.artifacts.store import Scope
+from openskills.errors import ExecutorUnavailable, SkillError
+from openskills.executors.workbench import Rules, Workbench
+from openskills.runtime.opened import OpenedSession
+from openskills.session.changes import Loaded, Recorded
+from openskills.session.events import Event
+from openskills.session.memory import MemorySessionStore
+from openskills.session.store import SessionKey
+from openskills.sync import run
+
+SCOPE = Scope("app", "user", "s")
+KEY = SessionKey("app", "user", "s")
+
+
+async def no_bench() -> Workbench:
+    raise ExecutorUnavailable("none here")
+
+
+def test_numbers_grow() -> None:
+    opened = OpenedSession(SCOPE, MemorySessionStore(), no_bench)
+    assert [opened.tick() for _ in range(3)] == [1, 2, 3]
+
+
+def test_what_could_not_be_written_is_written_the_next_time() -> None:
+    broken = [True]
+
+    def hook(event: Event, state: Mapping[str, str]) -> Event:
+        del state
+        if broken[0]:
+            raise SkillError("the disk is full")
+        return event
+
+    async def go() -> Mapping[str, Any]:
+        store = MemorySessionStore(hook=hook)
+        opened = OpenedSession(SCOPE, store, no_bench)
+        opened.fold([Recorded(1, "a", Loaded("x"))], "a", {})
+        with pytest.raises(SkillError, match="full"):
+            await opened.flush()
+        broken[0] = False
+        await opened.flush()
+        found = await store.get(KEY)
+        assert found is not None
+        assert found.revision == 1
+        return found.state
+
+    assert run(go())["temp:skill:loaded_by_agent:a/x"] == "1"
+
+
+def test_nothing_is_written_when_nothing_changes() -> None:
+    async def go() -> None:
+        store = MemorySessionStore()
+        opened = OpenedSession(SCOPE, store, no_bench)
+        opened.fold([], "a", {})
+        await opened.close()
+        assert await store.get(KEY) is None
+
+    run(go())
+
+
+def test_a_workspace_that_cannot_be_opened_is_tried_again() -> None:
+    async def go() -> None:
+        opened = OpenedSession(SCOPE, MemorySessionStore(), no_bench)
+        for _ in range(2):
+            with pytest.raises(ExecutorUnavailable):
+                await opened.bench("a", Rules())
+        await opened.close()
+
+    run(go())

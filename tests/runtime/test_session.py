@@ -1,0 +1,352 @@
+"""What a model sees and does, through the door."""
+
+import asyncio
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openskills.errors import NotLoaded
+from openskills.prompt.pieces import Budget
+from openskills.runtime.options import ModelCall, SessionOptions
+from openskills.session.state import AgentView
+from openskills.sync import run
+from tests.runtime.talking import Transcript, runtime_in, text_of
+from tests.skill_writer import skill_writer
+from tests.tools.contexts import write_skill
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Three skills whose bodies and documents can be told apart."""
+    for name in ("alpha", "beta", "gamma"):
+        folder = write_skill(tmp_path, name, {"guide.md": f"GUIDE OF {name}", "more.md": f"MORE OF {name}"})
+        (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: The skill {name}.\n---\nBODY OF {name}\n")
+    return tmp_path
+
+
+def test_a_body_stands_in_the_result_of_its_load_and_the_transcript_keeps_the_stub(place: Path) -> None:
+    async def go() -> None:
+        async with runtime_in(place).session("s") as session:
+            talk = Transcript(session)
+            first = talk.user("hello")
+            assert "BODY OF" not in text_of(first)
+            await talk.load("alpha")
+            second = talk.request()
+            assert second[-1]["content"].startswith("loaded: alpha\n\n[Loaded] alpha\n\nBODY OF alpha")
+            assert talk.messages[-1]["content"] == "loaded: alpha"
+            assert second[: len(first)] == first
+
+    run(go())
+
+
+def test_no_later_request_changes_an_earlier_byte(place: Path) -> None:
+    async def go() -> None:
+        async with runtime_in(place).session("s") as session:
+            talk = Transcript(session)
+            requests = [talk.user("hello")]
+            await talk.load("alpha", docs=["guide.md"])
+            requests.append(talk.request())
+            await talk.call(("skill_select_docs", {"skill": "alpha", "docs": ["more.md"], "mode": "add"}))
+            requests.append(talk.request())
+            await talk.call(("skill_load", {"skill": "beta"}), ("skill_load", {"skill": "gamma"}))
+            requests.append(talk.request())
+            for before, after in pairwise(requests):
+                assert after[: len(before)] == before
+            assert "MORE OF alpha" in requests[2][-1]["content"]
+            assert all(request.share == 1.0 for request in session.ledger.last)
+
+    run(go())
+
+
+def test_a_turn_ends_what_was_loaded_in_it(place: Path) -> None:
+    async def go() -> None:
+        async with runtime_in(place).session("s") as session:
+            talk = Transcript(session)
+            talk.user("one")
+            await talk.load("alpha")
+            talk.request()
+            talk.answer()
+            second = talk.user("two")
+            assert "BODY OF alpha" not in text_of(second)
+            assert second[3]["content"].startswith("loaded: alpha\n")
+            assert session.loaded_skills() == ()
+            await talk.load("alpha")
+            third = talk.request()
+            assert text_of(third).count("BODY OF alpha") == 1
+            assert "BODY OF alpha" in third[-1]["content"]
+            assert third[: len(second)] == second
+
+    run(go())
+
+
+def test_a_session_keeps_it_and_one_look_is_one_look(place: Path) -> None:
+    async def go(mode: str) -> list[bool]:
+        async with runtime_in(place, options=SessionOptions(load_mode=mode)).session("s") as session:
+            talk = Transcript(session)
+            talk.user("one")
+            await talk.load("alpha")
+            seen = ["BODY OF alpha" in text_of(talk.request()), "BODY OF alpha" in text_of(talk.request())]
+            await talk.call(("skill_list_docs", {"skill": "alpha"}))
+            seen.append("BODY OF alpha" in text_of(talk.request()))
+            talk.answer()
+            return [*seen, "BODY OF alpha" in text_of(talk.user("two"))]
+
+    assert run(go("turn")) == [True, True, True, False]
+    assert run(go("session")) == [True, True, True, True]
+    assert run(go("once")) == [True, True, False, False]
+
+
+def test_after_one_look_a_skill_may_still_be_run(place: Path) -> None:
+    async def go() -> None:
+        async with (
+            runtime_in(place, executor="local", options=SessionOptions(load_mode="once")) as runtime,
+            runtime.session("s") as session,
+        ):
+            talk = Transcript(session)
+            talk.user("one")
+            await talk.load("alpha")
+            talk.request()
+            (result,) = await talk.call(("skill_run", {"skill": "alpha", "command": "echo ran"}))
+            assert result.error is None
+            assert result.data["stdout"] == "ran\n"
+            (again,) = await talk.call(("skill_run", {"skill": "alpha", "command": "echo ran"}))
+            talk.request()
+            assert again.error is None
+            talk.answer()
+            talk.user("two")
+            (refused,) = await talk.call(("skill_run", {"skill": "alpha", "command": "echo ran"}))
+            assert isinstance(refused.error, NotLoaded)
+            assert "skill_load" in refused.text
+
+    run(go())
+
+
+def test_the_least_recently_touched_goes_and_the_model_is_told(place: Path) -> None:
+    async def go() -> None:
+        async with runtime_in(place, options=SessionOptions(max_loaded_skills=2)).session("s") as session:
+            talk = Transcript(session)
+            talk.user("one")
+            await talk.load("alpha")
+            await talk.load("beta")
+            await talk.call(("skill_select_docs", {"skill": "alpha", "docs": ["guide.md"]}))
+            result = await talk.load("gamma")
+            assert result.text == "loaded: gamma\nevicted: beta"
+            assert result.data["evicted"] == ["beta"]
+            assert session.loaded_skills() == ("alpha", "gamma")
+            assert "BODY OF beta" not in text_of(talk.request())
+
+    run(go())
+
+
+def test_a_policy_of_your_own_decides_who_goes(place: Path) -> None:
+    def only_gamma(view: AgentView) -> list[str]:
+        return [skill for skill in view.loaded() if skill != "gamma"] if "gamma" in view.loaded() else []
+
+    async def go() -> None:
+        async with runtime_in(place, options=SessionOptions(evict=only_gamma)).session("s") as session:
+            talk = Transcript(session)
+            talk.user("one")
+            await talk.load("alpha")
+            await talk.load("beta")
+            assert set((await talk.load("gamma")).data["evicted"]) == {"alpha", "beta"}
+
+    run(go())
+
+
+def test_parallel_loads_never_exceed_the_budget_and_lose_no_change(place: Path) -> None:
+    async def go() -> None:
+        async with runtime_in(place, options=SessionOptions(max_loaded_skills=2)).session("s") as session:
+            session.context([{"role": "user", "content": "x"}])
+            calls = [session.call("skill_load", {"skill": name}) for name in ("alpha", "beta", "gamma")]
+            await asyncio.gather(*calls)
+            assert session.loaded_skills() == ("beta", "gamma")
+
+    run(go())
+
+
+def test_what_history_has_lost_comes_back_in_one_message(place: Path) -> None:
+    async def go() -> None:
+        async with runtime_in(place, options=SessionOptions(load_mode="session")).session("s") as session:
+            talk = Transcript(session)
+            talk.user("one")
+            await talk.load("alpha", docs=["guide.md"])
+            talk.request()
+            cut = session.context([{"role": "system", "content": "Summary: they said hello."}, talk.messages[0]])
+            assert [message["role"] for message in cut] == ["system", "system", "user"]
+            assert cut[1]["content"].startswith("Loaded skill context:")
+            assert text_of(cut).count("BODY OF alpha") == text_of(cut).count("GUIDE OF alpha") == 1
+
+    run(go())
+
+
+def test_or_counts_as_unloaded_and_the_model_is_told(place: Path) -> None:
+    options = SessionOptions(load_mode="session", when_lost="unload")
+
+    async def go() -> None:
+        async with runtime_in(place, options=options).session("s") as session:
+            talk = Transcript(session)
+            talk.user("one")
+            await talk.load("alpha")
+            talk.request()
+            cut = session.context([{"role": "user", "content": "one"}, {"role": "assistant", "content": "short"}])
+            assert session.loaded_skills() == ()
+            assert "BODY OF alpha" not in text_of(cut)
+            assert "[Unloaded] alpha" in text_of(cut)
+            assert "skill_load" in text_of(cut)
+
+    run(go())
+
+
+def test_a_skill_that_left_the_catalog_counts_as_unloaded_and_the_model_is_told(place: Path) -> None:
+    async def go() -> None:
+        runtime = runtime_in(place, options=SessionOptions(load_mode="session"))
+        async with runtime.session("s") as session:
+            await session.call("skill_load", {"skill": "alpha"})
+        (place / "skills/alpha/SKILL.md").unlink()
+        runtime.catalog.refresh()
+        async with runtime.session("s") as session:
+            request = session.context([{"role": "user", "content": "x"}])
+            assert "[Unloaded] alpha" in text_of(request)
+            assert session.loaded_skills() == ()
+
+    run(go())
+
+
+def test_in_the_system_message_when_asked_for(place: Path) -> None:
+    async def go() -> None:
+        async with runtime_in(place, options=SessionOptions(placement="system")).session("s") as session:
+            talk = Transcript(session)
+            talk.messages.append({"role": "system", "content": "You are kind."})
+            talk.user("one")
+            await talk.load("alpha")
+            request = talk.request()
+            assert request[0]["content"].startswith("You are kind.\n\nAvailable skills:")
+            assert "[Loaded] alpha\n\nBODY OF alpha" in request[0]["content"]
+            assert request[-1]["content"] == "loaded: alpha"
+
+    run(go())
+
+
+def test_giving_a_request_back_changes_nothing(place: Path) -> None:
+    async def go() -> None:
+        async with runtime_in(place).session("s") as session:
+            talk = Transcript(session)
+            talk.user("one")
+            await talk.load("alpha")
+            request = talk.request()
+            assert session.context(request) == request
+
+    run(go())
+
+
+def test_messages_are_not_touched(place: Path) -> None:
+    async def go() -> None:
+        async with runtime_in(place).session("s") as session:
+            talk = Transcript(session)
+            talk.user("one")
+            await talk.load("alpha")
+            before = json.dumps(talk.messages)
+            talk.request()[-1]["content"] = "mine"
+            assert json.dumps(talk.messages) == before
+
+    run(go())
+
+
+def test_a_text_that_is_too_long_can_be_read_to_its_end(tmp_path: Path) -> None:
+    folder = write_skill(tmp_path, "long")
+    lines = [f"line number {number} of the long text" for number in range(1, 1001)]
+    (folder / "SKILL.md").write_text("---\nname: long\ndescription: A long one.\n---\n" + "\n".join(lines) + "\n")
+
+    async def go() -> set[str]:
+        options = SessionOptions(budget=Budget(body=2000, doc=4000, total=30_000))
+        async with runtime_in(tmp_path, options=options).session("s") as session:
+            talk = Transcript(session)
+            talk.user("one")
+            await talk.load("long")
+            for _ in range(10):
+                text = talk.request()[-1]["content"]
+                _, found, rest = text.rpartition("call skill_select_docs with ")
+                if not found:
+                    break
+                await talk.call(("skill_select_docs", json.JSONDecoder().raw_decode(rest)[0]))
+            return {line for line in text_of(talk.request()).splitlines() if line.startswith("line number")}
+
+    assert run(go()) == set(lines)
+
+
+def test_before_the_model_sees_it_somebody_else_may(place: Path) -> None:
+    seen: list[tuple[str, ...]] = []
+
+    def before_model(call: ModelCall) -> list[dict[str, Any]] | None:
+        seen.append(call.loaded_skills)
+        return [*call.messages, {"role": "user", "content": "reminder"}] if seen[-1] else None
+
+    async def go() -> list[dict[str, Any]]:
+        async with runtime_in(place, options=SessionOptions(before_model=before_model)).session("s") as session:
+            talk = Transcript(session)
+            talk.user("one")
+            await talk.load("alpha")
+            return talk.request()
+
+    assert run(go())[-1]["content"] == "reminder"
+    assert seen == [(), ("alpha",)]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("load_skill", {}, "did you mean skill_load"),
+        ("skill_load", {"skill": "alpah"}, "did you mean 'alpha'"),
+        ("skill_load", "{broken", "no JSON"),
+        ("skill_load", {}, "skill: is missing"),
+        ("skill_run", {"skill": "alpha", "command": "true"}, "skill_run is not available"),
+        ("", None, "no tool named ''"),
+        ("\x00" * 5000, {"x": 1}, "no tool named"),
+    ],
+)
+def test_nothing_a_model_writes_raises(place: Path, name: str, arguments: Any, said: str) -> None:
+    async def go() -> None:
+        async with runtime_in(place).session("s") as session:
+            result = await session.call(name, arguments)
+            assert result.error is not None
+            assert said in result.text
+            assert "Traceback" not in result.text
+
+    run(go())
+
+
+def test_objects_of_a_client_are_taken_for_messages(place: Path) -> None:
+    class Message:
+        """As clients have them: a model that can say what it is."""
+
+        def model_dump(self, *, exclude_none: bool = False) -> dict[str, Any]:
+            call = {
+                "id": "c",
+                "type": "function",
+                "function": {"name": "skill_load", "arguments": '{"skill": "alpha"}'},
+            }
+            return {"role": "assistant", "tool_calls": [call], **({} if exclude_none else {"content": None})}
+
+    async def go() -> str:
+        async with runtime_in(place).session("s") as session:
+            session.context([{"role": "user", "content": "x"}])
+            result = await session.call("skill_load", {"skill": "alpha"})
+            tool = {"role": "tool", "tool_call_id": "c", "content": result.text}
+            return text_of(session.context([{"role": "user", "content": "x"}, Message(), tool]))
+
+    assert "BODY OF alpha" in run(go())
+
+
+def test_many_skills_are_not_listed_in_every_schema(tmp_path: Path) -> None:
+    write = skill_writer(tmp_path, "skills")
+    for number in range(300):
+        write(f"skill-{number}")
+
+    async def go() -> str:
+        async with runtime_in(tmp_path).session("s") as session:
+            return json.dumps(session.tools("anthropic"))
+
+    assert "skill-17" not in run(go())

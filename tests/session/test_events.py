@@ -1,0 +1,140 @@
+"""Entries of a log: what they hold, as JSON and back, and what they do to a state."""
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openskills.errors import InvalidArgument
+from openskills.session.events import MESSAGE, TOOL_RESPONSE, USER, Event, applied, from_json, new_event, to_json
+
+AT = datetime(2026, 1, 31, 12, 30, 15, 123456, UTC)
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**80), 2**80)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+ids = st.text(st.characters(categories=("L", "N", "P", "S", "Zs")), min_size=1, max_size=20)
+texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"))
+events = st.builds(
+    Event,
+    ids,
+    ids,
+    ids,
+    st.datetimes(timezones=st.just(UTC)),
+    st.dictionaries(st.text(st.characters()), values, max_size=3),
+    st.dictionaries(texts, st.none() | texts, max_size=3),
+    st.integers(0, 2**60),
+)
+
+
+def test_a_new_event_happens_now_and_has_its_own_id() -> None:
+    before = datetime.now(UTC)
+    first, second = new_event(USER, MESSAGE, {"text": "hi"}), new_event("agent", TOOL_RESPONSE, delta={"a": None})
+    assert before <= first.at <= second.at <= datetime.now(UTC)
+    assert first.id != second.id
+    assert (first.payload, first.delta, first.seq) == ({"text": "hi"}, {}, 0)
+    assert (second.author, second.kind, second.payload, second.delta) == ("agent", "tool.response", {}, {"a": None})
+
+
+@given(events)
+def test_an_event_comes_back_from_json_as_it_was(event: Event) -> None:
+    text = to_json(event)
+    assert from_json(text) == from_json(text.encode()) == event
+    assert text.isascii()
+    assert "\n" not in text
+    assert "\0" not in text
+
+
+def test_the_json_has_a_field_for_each_fact() -> None:
+    event = Event("e1", "agent", "message", AT, {"text": "图"}, {"a": "1", "b": None}, 7)
+    assert json.loads(to_json(event)) == {
+        "id": "e1",
+        "seq": 7,
+        "author": "agent",
+        "kind": "message",
+        "at": "2026-01-31T12:30:15.123456+00:00",
+        "payload": {"text": "图"},
+        "delta": {"a": "1", "b": None},
+    }
+
+
+def test_fields_of_a_later_version_are_passed_over() -> None:
+    event = new_event("agent", "message")
+    assert from_json(json.dumps({**json.loads(to_json(event)), "later": 1})) == event
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"id": None}, "id: is NoneType"),
+        ({"id": ""}, "id: is empty"),
+        ({"author": "a\nb"}, "author: .*control character"),
+        ({"kind": 5}, "kind: is int"),
+        ({"at": "yesterday"}, "at: 'yesterday' is no time"),
+        ({"at": 5}, "at: '5' is no time"),
+        ({"at": "2026-01-31T12:00:00"}, "at: has no time zone"),
+        ({"at": "0001-01-01T00:00:00+14:00"}, "at: .* is no time in UTC"),
+        ({"seq": "1"}, "seq: "),
+        ({"seq": True}, "seq: "),
+        ({"seq": -1}, "seq: "),
+        ({"payload": []}, "payload: is list"),
+        ({"delta": {"a": 1}}, "delta: "),
+        ({"delta": "x"}, "delta: is str"),
+    ],
+    ids=str,
+)
+def test_json_that_is_no_event_is_refused_with_the_field(change: dict[str, Any], said: str) -> None:
+    fields = json.loads(to_json(new_event("agent", "message")))
+    with pytest.raises(InvalidArgument, match=said):
+        from_json(json.dumps({**fields, **change}))
+
+
+@pytest.mark.parametrize("name", ["id", "seq", "author", "kind", "at", "payload", "delta"])
+def test_a_field_that_is_missing_is_named(name: str) -> None:
+    fields = json.loads(to_json(new_event("agent", "message")))
+    del fields[name]
+    with pytest.raises(InvalidArgument, match=f"event: has no field '{name}'"):
+        from_json(json.dumps(fields))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", b"\xff", "[" * 100_000, "9" * 5000], ids=lambda text: str(text)[:5]
+)
+def test_what_is_no_json_object_is_refused(text: str | bytes) -> None:
+    with pytest.raises(InvalidArgument, match="event: is not"):
+        from_json(text)
+
+
+def test_a_time_of_another_zone_becomes_utc() -> None:
+    event = Event("e", "a", "k", AT.astimezone(timezone(timedelta(hours=8))))
+    assert event.at == AT
+    assert event.at.tzinfo is UTC
+
+
+def test_a_time_without_zone_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="at: has no time zone"):
+        Event("e", "a", "k", AT.replace(tzinfo=None))
+
+
+def test_an_event_does_not_change_with_what_it_was_made_of() -> None:
+    payload: dict[str, Any] = {"list": [1]}
+    delta: dict[str, str | None] = {"a": "1"}
+    event = new_event("a", "k", payload, delta)
+    payload["list"].append(2)
+    delta["b"] = "2"
+    assert (event.payload, event.delta) == ({"list": [1]}, {"a": "1"})
+
+
+def test_a_delta_sets_removes_and_leaves_the_rest() -> None:
+    state = {"a": "1", "b": "2", "c": "3"}
+    assert applied(state, {"a": "new", "b": None, "d": "", "never": None}) == {"a": "new", "c": "3", "d": ""}
+    assert state == {"a": "1", "b": "2", "c": "3"}

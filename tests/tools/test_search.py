@@ -1,0 +1,33 @@
+"""`skill_search`."""
+
+from pathlib import Path
+
+from openskills.sync import run
+from openskills.tools.result import ToolResult
+from openskills.tools.search import SearchArguments, search
+from tests.skill_writer import skill_writer
+from tests.tools.contexts import tool_context
+
+
+def found(directory: Path, query: str) -> ToolResult:
+    async def go() -> ToolResult:
+        async with tool_context(directory, executor=None) as context:
+            return await search(context, SearchArguments(query=query))
+
+    return run(go())
+
+
+def test_skills_are_found_by_what_they_do(tmp_path: Path) -> None:
+    write = skill_writer(tmp_path, "skills")
+    write("pdf-tools", description="Read and split PDF files.")
+    write("weather", description="Tell the weather\nof a city.")
+    result = found(tmp_path, "split a pdf")
+    assert result.data["skills"][0]["name"] == "pdf-tools"
+    assert found(tmp_path, "weather").data["skills"][0]["description"] == "Tell the weather of a city."
+
+
+def test_nothing_found_says_what_to_try(tmp_path: Path) -> None:
+    skill_writer(tmp_path, "skills")("weather", description="Tell the weather.")
+    result = found(tmp_path, "quantum chromodynamics")
+    assert result.data["skills"] == []
+    assert "other words" in result.text

@@ -1,0 +1,114 @@
+"""Texts that stay as they were."""
+
+from pathlib import Path
+
+import pytest
+
+from openskills.catalog.snapshot import Snapshot
+from openskills.errors import InvalidArgument
+from openskills.prompt.pieces import Budget
+from openskills.session.changes import ALL, Loaded, Recorded, Unloaded
+from openskills.session.state import AgentView, SkillState, apply
+from openskills.tools.shelf import Shelf
+from tests.tools.contexts import AGENT, loaded_view, skills_in, write_skill
+
+
+def shelf(budget: Budget | None = None) -> Shelf:
+    return Shelf(lambda skill, path, line: f"read {skill}/{path} from {line}", budget)
+
+
+def with_docs(*docs: str) -> AgentView:
+    return apply(SkillState(), [Recorded(1, AGENT, Loaded("demo", docs))]).of(AGENT)
+
+
+def body_line(directory: Path, name: str) -> str:
+    return (directory / "skills" / name / "SKILL.md").read_text().splitlines()[-1]
+
+
+def test_a_loaded_text_does_not_change_when_the_file_does(tmp_path: Path) -> None:
+    folder = write_skill(tmp_path, "demo", {"a.md": "old"})
+    skills, here = skills_in(tmp_path), shelf()
+    before, _ = here.shown(with_docs("a.md"), skills)
+    (folder / "a.md").write_text("new")
+    (folder / "SKILL.md").write_text((folder / "SKILL.md").read_text() + "\nmore\n")
+    assert here.shown(with_docs("a.md"), skills)[0] == before
+    assert before[0].docs[0].text == "old"
+
+
+def test_after_an_unload_the_next_load_reads_it_again(tmp_path: Path) -> None:
+    folder = write_skill(tmp_path, "demo")
+    skills, here = skills_in(tmp_path), shelf()
+    here.shown(loaded_view("demo"), skills)
+    (folder / "SKILL.md").write_text((folder / "SKILL.md").read_text() + "\nadded later\n")
+    gone = apply(SkillState(), [Recorded(1, AGENT, Loaded("demo")), Recorded(2, AGENT, Unloaded("demo"))]).of(AGENT)
+    assert here.shown(gone, skills) == ((), ())
+    (shown,), _ = here.shown(loaded_view("demo"), skills)
+    assert "added later" in shown.body.text
+
+
+def test_what_came_first_stands_first(tmp_path: Path) -> None:
+    for name in ("b", "a", "c"):
+        write_skill(tmp_path, name)
+    skills, here = skills_in(tmp_path), shelf()
+    here.shown(loaded_view("b"), skills)
+    shown, _ = here.shown(loaded_view("c", "a", "b"), skills)
+    assert [one.skill for one in shown] == ["b", "c", "a"]
+
+
+def test_every_document_means_those_that_were_there(tmp_path: Path) -> None:
+    folder = write_skill(tmp_path, "demo", {"a.md": "A", "deep/b.txt": "B"})
+    skills, here = skills_in(tmp_path), shelf()
+    (shown,), _ = here.shown(with_docs(ALL), skills)
+    assert [piece.path for piece in shown.docs] == ["a.md", "deep/b.txt"]
+    (folder / "late.md").write_text("late")
+    assert here.shown(with_docs(ALL), skills)[0] == (shown,)
+
+
+def test_a_skill_that_has_gone_is_named(tmp_path: Path) -> None:
+    assert shelf().shown(loaded_view("gone"), Snapshot()) == ((), ("gone",))
+
+
+def test_a_document_that_has_gone_does_not_take_the_others_with_it(tmp_path: Path) -> None:
+    write_skill(tmp_path, "demo", {"a.md": "A", "b.md": "B"})
+    (shown,), lost = shelf().shown(with_docs("a.md", "gone.md"), skills_in(tmp_path))
+    assert [piece.path for piece in shown.docs] == ["a.md"]
+    assert lost == ()
+
+
+def test_lines_of_a_document_are_a_document(tmp_path: Path) -> None:
+    write_skill(tmp_path, "demo", {"a.md": "one\ntwo\nthree\nfour\n"})
+    skill = skills_in(tmp_path).get("demo")
+    two, rest = shelf().select(skill, ["a.md#L2-L3", "a.md#L4"])
+    assert (two.text, rest.text) == ("two\nthree\n", "four\n")
+    assert shelf().select(skill, ["SKILL.md#L1"])[0].text == skill.body()
+
+
+def test_the_rest_of_a_rest_is_counted_from_the_beginning(tmp_path: Path) -> None:
+    write_skill(tmp_path, "demo", {"a.md": "some words in a line\n" * 1000})
+    skill = skills_in(tmp_path).get("demo")
+    (piece,) = shelf(Budget(doc=200)).select(skill, ["a.md#L500"])
+    assert piece.cut_after is not None
+    assert f"read demo/a.md from {500 + piece.cut_after}" in piece.text
+
+
+def test_all_texts_together_keep_to_the_budget_and_the_first_stay_whole(tmp_path: Path) -> None:
+    write_skill(tmp_path, "demo", {f"{name}.md": "words of a document\n" * 100 for name in "abc"})
+    here = shelf(Budget(body=500, doc=2000, total=1200))
+    pieces = here.select(skills_in(tmp_path).get("demo"), ["a.md", "b.md", "c.md"])
+    assert [piece.cut_after is None for piece in pieces] == [True, True, False]
+    assert sum(piece.tokens for piece in pieces) <= 1200
+
+
+def test_a_document_that_is_no_longer_selected_gives_its_room_back(tmp_path: Path) -> None:
+    write_skill(tmp_path, "demo", {f"{name}.md": "words of a document\n" * 100 for name in "ab"})
+    skills, here = skills_in(tmp_path), shelf(Budget(body=100, doc=1000, total=700))
+    here.shown(with_docs("a.md"), skills)
+    here.shown(with_docs(), skills)
+    (shown,), _ = here.shown(with_docs("b.md"), skills)
+    assert shown.docs[0].cut_after is None
+
+
+def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+    write_skill(tmp_path, "demo", {"a.md": b"\xff\xfe\x00"})
+    with pytest.raises(InvalidArgument, match="not UTF-8"):
+        shelf().select(skills_in(tmp_path).get("demo"), ["a.md"])
