@@ -49,8 +49,9 @@ check-architecture: dev
 	@$(PY) -m pytest -q tests/architecture
 
 bench: dev peers ## compare our speed with other libraries
-	@$(PY) benchmarks/discovery.py --write $(ARGS); found=$$?; \
-	$(PY) benchmarks/running.py --write $(ARGS) && exit $$found
+	@failed=0; for name in discovery running context tools; do \
+		$(PY) benchmarks/$$name.py --write $(ARGS) || failed=$$?; \
+	done; exit $$failed
 
 measure: dev ## report lengths of files and functions (no gate)
 	@$(PY) scripts/measure.py

@@ -26,10 +26,12 @@ _ABOUT = f"""
 The next request of a conversation of {MESSAGES} messages in which {LOADED} skills are loaded, built again. Ours is
 `session.context(messages)`, with everything that it does: the list of skills, the loaded texts in their tool results,
 the ledger. "{REFRESHED}" is `catalog.refresh()` before it, which looks at every skill's file; without that, or
-`catalog.watch()`, we do not look at the disk. trpc-agent-py 1.2.0 plays the same conversation with its own runner, and
-texts in tool results; of its work only the two processors for skills are timed, "{WHOLE}" aside. "{PLAIN}" is what
-`SkillToolSet(paths=...)` makes, the cached ones are what `create_default_skill_repository` makes. Its list of skills has
-no limit; ours has 8,000 tokens, and a tool for searching beside it when that is not enough.
+`catalog.watch()`, we do not look at the disk. trpc-agent-py 1.2.0 plays the same conversation with its own runner,
+and texts in tool results; of its work only the two processors for skills are timed, "{WHOLE}" aside. "{PLAIN}" is
+what `SkillToolSet(paths=...)` makes, the cached ones are what `create_default_skill_repository` makes. Its list of
+skills has no limit; ours has 8,000 tokens, and a tool for searching beside it when that is not enough. The first row
+of ours comes after a peer's and finds nothing in the caches of the processors, as a request after a model's answer
+does.
 """
 
 
@@ -66,7 +68,7 @@ def _targets(count: int, series: Mapping[str, Series], why: str) -> list[Target]
 
 
 async def _ways(count: int, scratch: Path, stack: AsyncExitStack, missing: dict[str, None]) -> dict[str, Way]:
-    skills = scratch / f"skills-{count}"
+    skills, watched = scratch / f"skills-{count}", scratch / f"watched-{count}"
     corpus.build(skills, count)
     (turn,) = long_turn(names_of(skills, LOADED))
     talk = await stack.enter_async_context(talk_over(skills, scratch))
@@ -82,7 +84,8 @@ async def _ways(count: int, scratch: Path, stack: AsyncExitStack, missing: dict[
         SYSTEM: _timed(system.request),
     }
     try:
-        peer = await stack.enter_async_context(trpc_agent(scratch, skills, script="context_trpc.py"))
+        peer = await stack.enter_async_context(trpc_agent(scratch, skills, watched, script="context_trpc.py"))
+        corpus.build(watched, count)
         held = await peer.ask({"do": "hold", "turns": as_data([turn])})
         if held != {"messages": MESSAGES, "loaded": LOADED}:
             raise RuntimeError(f"trpc-agent-py's conversation is another one: {held}")

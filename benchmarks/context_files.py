@@ -4,15 +4,15 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import corpus
 from context_building import LOADED
 from context_ours import names_of
-from context_probe import BEGIN, END, REQUESTS
+from context_probe import REQUESTS
 from context_talk import as_data, long_turn
+from context_trace import between
 from report import Target
 from running_part import NotMeasured, Part, Surroundings, plain_table
 from running_peers import trpc_agent
@@ -20,10 +20,10 @@ from running_peers import trpc_agent
 PROBE = Path(__file__).resolve().with_name("context_probe.py")
 _CALLS = "%file,read,pread64,readv,write,pwrite64,getdents64,fstat,statx"
 _ABOUT = f"""
-{REQUESTS} requests of the same conversation in a process of its own. The interpreter's audit hook sees every file that is
-opened, listed, moved or removed; `strace` sees every system call with a file's name in it, every read and every write,
-of all threads. For trpc-agent-py it is the interpreter's hook, which does not see that files are looked at, for one
-request.
+{REQUESTS} requests of the same conversation in a process of its own. The interpreter's audit hook sees every file
+that is opened, listed, moved or removed; `strace` sees every system call with a file's name in it, every read and
+every write, of all threads. For trpc-agent-py it is the interpreter's hook, which does not see that files are looked
+at, for one request.
 """
 
 
@@ -35,20 +35,18 @@ async def measure(at: Surroundings) -> Part:
     at.say(f"counting what is done to files for a request with {count:,} skills")
     command = [sys.executable, str(PROBE), str(skills), str(at.scratch), str(LOADED)]
     audited = _probed(command)["events"]
-    try:
-        called: list[str] | None = _traced(command, at.scratch / "trace")
-    except NotMeasured as reason:
-        called = None
-        missing.append(str(reason))
-    about = f"files touched for {REQUESTS} requests, {count:,} skills"
-    none = {"bound": 0, "at_least": False, "digits": 0}
-    calls = Target(f"{about}: system calls", _number(called), unit="calls", why="; ".join(missing), **none)
+    called, why = _traced_if_possible(command, at.scratch / "trace")
+    missing += [why] if why else []
     rows = [["OpenSkill, audit events", str(len(audited))], ["OpenSkill, system calls", _shown(called)]]
     rows += await _peer(at, skills, missing)
+    about = f"files touched for {REQUESTS} requests, {count:,} skills"
     return Part(
         "Files touched",
         _ABOUT,
-        [Target(f"{about}: audit events", len(audited), unit="events", **none), calls],
+        [
+            _none(f"{about}: audit events", len(audited), "events"),
+            _none(f"{about}: system calls", None if called is None else len(called), "calls", why),
+        ],
         plain_table(["", "counted"], rows),
         missing=missing,
         raw={"audited": audited, "called": called},
@@ -65,6 +63,13 @@ def _probed(command: list[str]) -> dict[str, Any]:
     return found
 
 
+def _traced_if_possible(command: list[str], log: Path) -> tuple[list[str] | None, str]:
+    try:
+        return _traced(command, log), ""
+    except NotMeasured as reason:
+        return None, str(reason)
+
+
 def _traced(command: list[str], log: Path) -> list[str]:
     strace = shutil.which("strace")
     if strace is None:
@@ -76,35 +81,22 @@ def _traced(command: list[str], log: Path) -> list[str]:
     return between(log.read_text(encoding="utf-8").splitlines())
 
 
-def between(lines: Iterable[str]) -> list[str]:
-    """The lines of a trace after the one that looks for `BEGIN`, and before the one that looks for `END`."""
-    found: list[str] | None = None
-    for line in lines:
-        if END in line and found is not None:
-            return found
-        if BEGIN in line:
-            found = []
-        elif found is not None:
-            found.append(line)
-    raise RuntimeError("the trace has no beginning or no end")
-
-
 async def _peer(at: Surroundings, skills: Path, missing: list[str]) -> list[list[str]]:
     turns = as_data(long_turn(names_of(skills, LOADED)))
     rows: list[list[str]] = []
     try:
         for name, repository in (("its default", "plain"), ("cached", "cached")):
-            async with trpc_agent(at.scratch, skills, script="context_trpc.py") as peer:
+            async with trpc_agent(at.scratch, skills, skills, script="context_trpc.py") as peer:
                 await peer.ask({"do": "hold", "turns": turns})
-                opened = await peer.ask({"do": "count", "repository": repository})
-                rows.append([f"trpc-agent-py, {name}, audit events, for one request", f"{opened['opened']:,}"])
+                counted = await peer.ask({"do": "count", "repository": repository})
+                rows.append([f"trpc-agent-py, {name}, audit events, for one request", f"{counted['events']:,}"])
     except NotMeasured as reason:
         missing.append(str(reason))
     return rows
 
 
-def _number(called: list[str] | None) -> float | None:
-    return None if called is None else len(called)
+def _none(promise: str, found: int | None, unit: str, why: str = "") -> Target:
+    return Target(promise, found, 0, at_least=False, unit=unit, digits=0, why=why)
 
 
 def _shown(called: list[str] | None) -> str:

@@ -25,9 +25,9 @@ PLACEMENTS = {OURS: "tool_result", OURS_SYSTEM: "system"}
 _ABOUT = f"""
 Twelve requests with three loads and two selections of documents, over {SKILLS} skills, counted by our own ledger for
 everybody, {{counted}}. "Kept" is how much of the request before stands unchanged at the beginning of this one: 100 %
-means that nothing was changed, only added to. trpc-agent-py plays the same conversation with its own runner; counted is
-what its own model for OpenAI would send. When the user speaks, the load mode `turn`, which is everybody's default, takes
-away what was loaded, which has to change the request; in the mode `session` it stays.
+means that nothing was changed, only added to. trpc-agent-py plays the same conversation with its own runner; counted
+is what its own model for OpenAI would send. When the user speaks, the load mode `turn`, which is everybody's default,
+takes away what was loaded, which has to change the request; in the mode `session` it stays.
 """
 
 
@@ -70,7 +70,7 @@ async def measure(at: Surroundings) -> Part:
     for title, (turns, mode) in conversations.items():
         found[title] = [await _ours(way, turns, mode, skills, at.scratch, count) for way in PLACEMENTS]
     try:
-        async with trpc_agent(at.scratch, skills, script="context_trpc.py") as peer:
+        async with trpc_agent(at.scratch, skills, skills, script="context_trpc.py") as peer:
             for title, (turns, mode) in conversations.items():
                 found[title] += [await _theirs(peer, way, turns, mode, count) for way in (PEER, PEER_SYSTEM)]
     except NotMeasured as reason:
@@ -99,9 +99,7 @@ def _counter() -> TokenCounter:
         return estimate
 
 
-async def _ours(
-    way: str, turns: Sequence[Turn], mode: str, skills: Path, home: Path, count: TokenCounter
-) -> Played:
+async def _ours(way: str, turns: Sequence[Turn], mode: str, skills: Path, home: Path, count: TokenCounter) -> Played:
     options = SessionOptions(placement=PLACEMENTS[way], load_mode=mode, count=count)
     async with talk_over(skills, home, options) as talk:
         await talk.play(turns)

@@ -1,44 +1,31 @@
-"""Builds requests while nothing changes, and says what was done to files meanwhile: `context_probe.py SKILLS HOME`.
+"""Builds requests while nothing changes, and prints what was done to files meanwhile: `context_probe.py SKILLS HOME N`.
 
-Files with names that nobody has are looked for before and after, so that a tracer knows where to count.
+`N` skills are loaded. Under a tracer the same can be counted in its log.
 """
 
 import asyncio
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from context_ours import names_of, talk_over
 from context_talk import long_turn
+from context_trace import file_events
 
 REQUESTS = 100
-BEGIN, END = "/openskills-bench-begins-here", "/openskills-bench-ends-here"
-_FILES = ("open", "os.", "shutil.", "pathlib.", "glob.", "tempfile.", "mmap.", "fcntl.", "sqlite3.")
 
 
 async def probe(skills: Path, home: Path, loaded: int) -> dict[str, Any]:
-    """The audit events of `REQUESTS` requests that are about files, and how large the last one was."""
+    """The audit events of `REQUESTS` requests that are about files, and how many skills stand in the last one."""
     async with talk_over(skills, home) as talk:
         (turn,) = long_turn(names_of(skills, loaded))
         await talk.hold(turn)
-        found: list[str] = []
-        counting = False
-
-        def note(event: str, _: tuple[object, ...]) -> None:
-            if counting and event.startswith(_FILES):
-                found.append(event)
-
-        sys.addaudithook(note)
-        os.access(BEGIN, os.F_OK)
-        counting = True
-        for _ in range(REQUESTS):
-            talk.request()
-        counting = False
-        os.access(END, os.F_OK)
+        with file_events() as events:
+            for _ in range(REQUESTS):
+                talk.request()
         shown = [message for message in talk.request() if "[Loaded] " in str(message["content"])]
-        return {"events": found, "requests": REQUESTS, "shown": len(shown)}
+        return {"events": events, "requests": REQUESTS, "shown": len(shown)}
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 SYSTEM = "You help with office work. Be brief, and say which files you made."
-LOOKED = "\n".join(f"{number:04d}  a row of the table that was looked up, with a date and a value" for number in range(16))
+LOOKED = "\n".join(
+    f"{number:04d}  a row of the table that was looked up, with a date and a value" for number in range(16)
+)
 """What the application's own tool answers, always."""
 
 LOAD, SELECT, LOOK = "load", "select", "look"

@@ -1,8 +1,10 @@
-"""trpc-agent-py builds requests: `context_trpc.py SKILLS-DIRECTORY`. Runs in the environment of the peers.
+"""trpc-agent-py builds requests: `context_trpc.py SKILLS-DIRECTORY WATCHED`. Runs in the environment of the peers.
+
+`WATCHED` has the same skills once more, for the repository that is told whenever anybody opens one of its files.
 
 `talk` plays a conversation with its own runner and agent, and answers with the messages that its own OpenAI model would
 send; `hold` does so and stays there, in the middle of a turn; then `build` builds the next request again and again, and
-says how long that took, and `count` says how many files were opened for it.
+says how long that took, and `count` says how often the interpreter told of files meanwhile.
 """
 
 import copy
@@ -12,6 +14,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from context_talk import LOAD, LOOK, LOOKED, SYSTEM, Step, of_data
+from context_trace import file_events
 from trpc_process import sdk, serve
 
 REPOSITORIES = ("plain", "cached", "watching")
@@ -34,7 +37,9 @@ def _scripted() -> Any:
         requests: list[list[dict[str, Any]]]
         context: Any
 
-        async def _generate_async_impl(self, request: Any, stream: bool = False, ctx: Any = None) -> AsyncGenerator[Any]:
+        async def _generate_async_impl(
+            self, request: Any, stream: bool = False, ctx: Any = None
+        ) -> AsyncGenerator[Any]:
             del stream
             self.context = ctx
             self.requests.append(self._format_messages(request))
@@ -66,7 +71,10 @@ class Conversation:
         config["skills_tool_result_processor"]["tool_result_mode"] = tool_result
         self.config = config
         self.model = _scripted()
-        tools = [sdk("skills").SkillToolSet(repository=repository, skill_config=config), sdk("tools").FunctionTool(lookup)]
+        tools = [
+            sdk("skills").SkillToolSet(repository=repository, skill_config=config),
+            sdk("tools").FunctionTool(lookup),
+        ]
         self.agent: Any = sdk("agents").LlmAgent(
             name="bench", model=self.model, instruction=SYSTEM, tools=tools, skill_repository=repository
         )
@@ -134,8 +142,9 @@ class Held:
 class Peer:
     """Everything about one directory of skills."""
 
-    def __init__(self, skills: str) -> None:
+    def __init__(self, skills: str, watched: str) -> None:
         self._skills = skills
+        self._watched = watched
         self._held: Held | None = None
 
     async def answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -149,7 +158,9 @@ class Peer:
             case {"do": "build", "repository": name, "whole": whole} if self._held is not None:
                 return {"seconds": await self._held.build(name, whole=whole)}
             case {"do": "count", "repository": name} if self._held is not None:
-                return {"opened": await _opened(self._held, name)}
+                with file_events() as events:
+                    await self._held.build(name, whole=False)
+                return {"events": len(events)}
             case _:
                 raise ValueError(f"cannot do {request}")
 
@@ -164,20 +175,15 @@ class Peer:
         skills: Any = sdk("skills")
         if name == "plain":
             return skills.FsSkillRepository(self._skills)
-        return skills.create_default_skill_repository(self._skills, enable_hot_reload=name == "watching")
+        watching = name == "watching"
+        return skills.create_default_skill_repository(
+            self._watched if watching else self._skills, enable_hot_reload=watching
+        )
 
 
 def _has_body(message: dict[str, Any]) -> bool:
     return "[Loaded] " in str(message.get("content"))
 
 
-async def _opened(held: Held, repository: str) -> int:
-    """How many files and directories are opened for a request. The hook stays, so nothing is timed afterwards."""
-    found: list[str] = []
-    sys.addaudithook(lambda event, _: found.append(event) if event in ("open", "os.listdir", "os.scandir") else None)
-    await held.build(repository, whole=False)
-    return len(found)
-
-
 if __name__ == "__main__":
-    serve(lambda: Peer(sys.argv[1]).answer)
+    serve(lambda: Peer(sys.argv[1], sys.argv[2]).answer)

@@ -126,8 +126,8 @@ async def _containers(scratch: Path, skill: Path, stack: AsyncExitStack) -> dict
     bench = await _bench("container", scratch, skill, stack, options=engine.options)
     identity = stack.enter_context(engine.bare_container())
     return {
-        CONTAINER: lambda argv: run_of(bench, _of_the_image(argv)),
-        DOCKER: lambda argv: bare(engine.docker("exec", identity, *_of_the_image(argv))),
+        CONTAINER: lambda argv: run_of(bench, of_the_image(argv)),
+        DOCKER: lambda argv: bare(engine.docker("exec", identity, *of_the_image(argv))),
     }
 
 
@@ -144,5 +144,6 @@ def _ours(name: str, bench: Workbench) -> dict[str, Maker]:
     }
 
 
-def _of_the_image(argv: Sequence[str]) -> list[str]:
+def of_the_image(argv: Sequence[str]) -> list[str]:
+    """The same command where Python is that of a container's image."""
     return ["python3" if word == PYTHON else word for word in argv]

@@ -1,9 +1,10 @@
 """trpc-agent-py's `skill_run`, one call for each request: `running_trpc.py SKILLS-DIRECTORY SKILL [ENGINE IMAGE]`.
 
-Runs in the environment of the peers. A request says what to `do` (`warm`: the skill is loaded and staged; `unloaded`: it
-is not loaded, but was run before, in the same workspace; `new`: a new session, in whose workspace nothing is; `load`: a
-new session, and only the loading) and the `command`; the answer has the `seconds` that this took. With the address of a
-container engine (empty: where `docker` looks) and an image, commands run in its container instead of locally.
+Runs in the environment of the peers. A request says what to `do` (`warm`: the skill is loaded and staged; `unloaded`:
+it is not loaded, but was run before, in the same workspace; `new`: a new session, in whose workspace nothing is;
+`load`: a new session, and only the loading) and the `command`; the answer has the `seconds` that this took. With the
+address of a container engine (empty: where `docker` looks) and an image, commands run in its container instead of
+locally.
 """
 
 import itertools

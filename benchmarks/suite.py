@@ -29,7 +29,7 @@ class Suite:
 
     name: str
     title: str
-    about: str
+    about: str | None
     picture: str
     parts: Mapping[str, Callable[[Surroundings], Awaitable[Part]]]
 

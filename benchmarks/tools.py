@@ -6,6 +6,7 @@ Renews its section of docs/benchmarks.md and docs/benchmarks/tools.svg with `--w
 import sys
 
 import tools_calls
+import tools_contained
 import tools_layers
 from suite import Suite, main
 
@@ -14,7 +15,7 @@ SUITE = Suite(
     "Calling tools",
     __doc__,
     "Time of a call of skill_run with the command true",
-    {"calls": tools_calls.measure, "layers": tools_layers.measure},
+    {"calls": tools_calls.measure, "contained": tools_contained.measure, "layers": tools_layers.measure},
 )
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ from running_bench import command_of, ground, write_skill
 from running_part import NotMeasured, Part, Surroundings, raw_series, series_table
 from running_peers import bare, bubblewrap
 from sampling import Series, Way, in_turns, timed
-from tools_calls import BARE
 from tools_session import benched, called, loaded_session
+from tools_ways import BARE
 
 from openskills.errors import ExecutorUnavailable
 
@@ -19,9 +19,9 @@ BWRAP = "bwrap alone"
 SHELL = ("bash", "-c", "true")
 
 _ABOUT = f"""
-`bash -c true`, which is what `skill_run` makes of `true`, with ever less around it: the tool, the workbench that it asks,
-the executor that the workbench asks. "{STAGE}" is what the tool does before each run to see whether the skill's folder has
-changed: it looks at every one of its 20 files. "{BWRAP}" is what the kernel takes for new namespaces.
+`bash -c true`, which is what `skill_run` makes of `true`, with ever less around it: the tool, the workbench that it
+asks, the executor that the workbench asks. "{STAGE}" is what the tool does before each run to see whether the skill's
+folder has changed: it looks at every one of its 20 files. "{BWRAP}" is what the kernel takes for new namespaces.
 """
 
 

@@ -12,7 +12,9 @@ bwrap:bubblewrap
 debootstrap:debootstrap
 dockerd:docker.io
 git:git
+postgres:postgresql
 prlimit:util-linux
+redis-server:redis-server
 setpriv:util-linux
 END
 }
@@ -21,6 +23,11 @@ if [ "${1:-}" = --list ]; then
     list
     exit
 fi
+
+# Debian has the programs of PostgreSQL in a directory for each of its versions, and not on PATH.
+for directory in /usr/lib/postgresql/*/bin; do
+    PATH="$PATH:$directory"
+done
 
 # With arguments only these programs are looked for.
 wanted=" $* "

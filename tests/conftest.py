@@ -9,6 +9,9 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 
 from tests.container_engine import container_engine as container_engine
+from tests.servers.postgres import postgres_server as postgres_server
+from tests.servers.redis import redis_server as redis_server
+from tests.servers.s3 import s3_server as s3_server
 
 # How long an example takes depends on the machine, so it is nothing that a test may fail on.
 hypothesis_settings.register_profile("openskills", deadline=None)

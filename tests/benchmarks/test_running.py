@@ -1,21 +1,11 @@
-import json
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.benchmarks.programs import ROOT, measured, row_of
+
 PROGRAM = ROOT / "benchmarks" / "running.py"
-
-
-def measured(*arguments: str) -> dict[str, Any]:
-    """What the benchmark prints; its exit code is about time, which is nothing that a test may fail on."""
-    command = [sys.executable, str(PROGRAM), "--tiny", "--json", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode in (0, 1), done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.mark.slow
@@ -30,14 +20,14 @@ def measured(*arguments: str) -> dict[str, Any]:
     ],
 )
 def test_a_part_runs_to_its_end_and_answers_for_its_promise(part: str, promise: str) -> None:
-    found = measured("--only", part)
+    found = measured("running", "--only", part)
     assert set(found) == {"promises", part}
-    assert any(row.startswith(f"| {promise} |") for row in found["promises"])
+    assert row_of(found, promise)
 
 
 @pytest.mark.slow
 def test_what_a_part_measures_comes_with_its_spread() -> None:
-    found = measured("--only", "collecting")["collecting"]["numbers"]
+    found = measured("running", "--only", "collecting")["collecting"]["numbers"]
     low, high = found["reading the files"]["quartiles"]
     assert 0 < low <= found["reading the files"]["median"] <= high
 
@@ -51,5 +41,5 @@ def test_a_part_that_does_not_exist_is_named() -> None:
 def test_the_page_stays_as_it_is_when_only_a_part_was_measured() -> None:
     page = ROOT / "docs" / "benchmarks.md"
     before = page.read_bytes()
-    measured("--only", "collecting", "--write")
+    measured("running", "--only", "collecting", "--write")
     assert page.read_bytes() == before

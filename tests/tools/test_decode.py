@@ -23,6 +23,7 @@ def test_objects_and_json_text_are_taken(given: dict[str, Any] | str) -> None:
         ("", "skill: is missing"),
         ("{", "are no JSON"),
         ("[1]", "are a JSON list"),
+        ('{"skill": ' + "1" * 5000 + "}", "are no JSON"),
         ("[" * 100_000, "nested too deeply|are no JSON"),
         ({"skill": "a", "doc": "x"}, "doc: is no field of skill_load; it takes"),
         ({"skill": ["a"]}, r"skill: .*it was \['a'\]"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from openskills.tools.tool import ToolContext, ToolOptions
 from openskills.tools.uploads import upload_of
 from tests.conftest import RequireProgram
 from tests.executors.running import alive, eventually
+from tests.tools.contexts import loaded_view
 from tests.tools.run_calls import call, in_session, names, said, written
 
 
@@ -136,15 +138,18 @@ def test_a_skill_that_is_not_loaded_does_not_run(tmp_path: Path) -> None:
     in_session(tmp_path, scenario)
 
 
-def test_a_skill_that_was_changed_runs_as_it_is_now_and_one_that_is_gone_is_an_error(tmp_path: Path) -> None:
+def test_a_loaded_skill_runs_as_it_was_and_loaded_again_as_it_is(tmp_path: Path) -> None:
     async def scenario(context: ToolContext) -> None:
         await call(context, "true")
         script = tmp_path / "skills" / "demo" / "scripts" / "hello.sh"
         script.write_text("#!/bin/sh\necho changed\n")
-        assert (await call(context, "scripts/hello.sh"))["stdout"] == "changed\n"
+        assert (await call(context, "scripts/hello.sh"))["stdout"] == "hello from demo\n"
+        again = replace(context, view=lambda: loaded_view("other", "demo"))
+        assert (await call(again, "scripts/hello.sh"))["stdout"] == "changed\n"
         (tmp_path / "skills" / "demo").rename(tmp_path / "gone")
+        once_more = replace(context, view=lambda: loaded_view("other", "another", "demo"))
         with pytest.raises(SkillError):
-            await call(context, "scripts/hello.sh")
+            await call(once_more, "scripts/hello.sh")
 
     in_session(tmp_path, scenario)
 

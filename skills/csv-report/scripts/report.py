@@ -1,15 +1,34 @@
 #!/usr/bin/env python3
-"""Describe a CSV file as a Markdown report. Exit status: 0 done, 2 wrong argument or unreadable file, 3 no table."""
+"""Describe a CSV or TSV file as a Markdown report: rows, column types, missing values, statistics of numbers.
 
-import argparse
-import csv
+Exit status: 0 done, 2 wrong argument or unreadable file, 3 the file holds no table.
+"""
+
+from __future__ import annotations
+
 import re
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-_INTEGER = re.compile(r"[+-]?\d{1,18}")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+# The parts lie beside this file, and the folder of a skill stays as it is.
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from tables.asking import number_of, parser_for, write  # noqa: E402
+from tables.reading import Fault, as_number, header_of, rows_of  # noqa: E402
+
+EXAMPLES = """examples:
+  report.py sales.csv                       the report on standard output
+  report.py sales.csv --output report.md    in a file; a bare name lies in $OUTPUT_DIR, where that is set
+  report.py export.txt --delimiter ";" --encoding gb18030
+  report.py huge.csv --limit 100000         only the first rows
+"""
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]+")
 
 
 @dataclass
@@ -22,7 +41,9 @@ class Column:
     numbers: int = 0
     dates: int = 0
     others: int = 0
-    values: list[float] = field(default_factory=list)
+    low: float = float("inf")
+    high: float = float("-inf")
+    mean: float = 0.0
 
     def see(self, text: str) -> None:
         text = text.strip()
@@ -30,14 +51,20 @@ class Column:
             self.missing += 1
         elif _INTEGER.fullmatch(text):
             self.integers += 1
-            self.values.append(float(text))
+            self._measure(float(text))
         elif (number := as_number(text)) is not None:
             self.numbers += 1
-            self.values.append(number)
+            self._measure(number)
         elif _DATE.fullmatch(text):
             self.dates += 1
         else:
             self.others += 1
+
+    def _measure(self, value: float) -> None:
+        self.low, self.high = min(self.low, value), max(self.high, value)
+        # A running mean needs no memory, and no sum that could overflow.
+        count = self.integers + self.numbers
+        self.mean += value / count - self.mean / count
 
     @property
     def kind(self) -> str:
@@ -53,76 +80,61 @@ class Column:
     def row(self) -> str:
         figures = ["", "", ""]
         if self.kind in ("integer", "number", "mixed"):
-            mean = sum(self.values) / len(self.values)
-            figures = [f"{value:g}" for value in (min(self.values), mean, max(self.values))]
-        name = self.name.replace("|", "\\|")
-        return f"| {name} | {self.kind} | {self.missing} | {' | '.join(figures)} |"
+            figures = [f"{self.low:.15g}", rounded(self.mean), f"{self.high:.15g}"]
+        return f"| {in_cell(self.name)} | {self.kind} | {self.missing} | {' | '.join(figures)} |"
 
 
-def as_number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if number == number and abs(number) != float("inf") else None
+def rounded(value: float) -> str:
+    """Six digits that matter, and never fewer than the whole part."""
+    return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.15g}" if abs(value) >= 1e15 else f"{value:.2f}"
 
 
-def describe(path: Path, delimiter: str | None, limit: int | None) -> str:
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        sample = file.read(64 * 1024)
-        file.seek(0)
-        dialect = delimiter or guess(sample)
-        rows = csv.reader(file, delimiter=dialect)
-        header = next(rows, None)
-        if not header:
-            raise LookupError(f"{path} holds no table")
-        columns = [Column(name.strip() or f"column {number}") for number, name in enumerate(header, 1)]
-        count, odd = 0, 0
-        for row in rows:
-            if limit is not None and count >= limit:
-                break
-            if not row:
-                continue
-            count += 1
-            odd += len(row) != len(columns)
-            for column, text in zip(columns, row + [""] * (len(columns) - len(row)), strict=False):
-                column.see(text)
-    lines = [f"# Report on {path.name}", "", f"{count:,} rows, {len(columns)} columns."]
+def in_cell(name: str) -> str:
+    """A name as a cell of a Markdown table."""
+    plain = _UNPRINTABLE.sub(" ", name).replace("|", "\\|")
+    return plain if len(plain) <= 100 else plain[:99] + "…"
+
+
+def describe(path: Path, rows: Iterator[list[str]], limit: int | None) -> str:
+    columns = [Column(name) for name in header_of(rows, path)]
+    count, odd, replaced = fill(columns, rows, limit)
+    text = [f"# Report on {path.name}", "", f"{count:,} rows, {len(columns)} columns."]
     if limit is not None and count >= limit:
-        lines.append(f"Only the first {limit:,} rows were read.")
+        text.append(f"Only the first {limit:,} rows were read.")
     if odd:
-        lines.append(f"**{odd:,} rows have another number of cells than the header.**")
-    lines += ["", "| column | type | missing | smallest | mean | largest |", "|---|---|---:|---:|---:|---:|"]
-    return "\n".join(lines + [column.row() for column in columns]) + "\n"
+        text.append(f"**{odd:,} rows have another number of cells than the header.**")
+    if replaced:
+        text.append("**Some characters could not be read; try `--encoding gb18030`, `big5` or `cp1252`.**")
+    text += ["", "| column | type | missing | smallest | mean | largest |", "|---|---|---:|---:|---:|---:|"]
+    return "\n".join(text + [column.row() for column in columns]) + "\n"
 
 
-def guess(sample: str) -> str:
-    """The separator that stands most often in the header, which rarely holds any other."""
-    header = sample.split("\n", 1)[0]
-    return max(",;\t|", key=header.count)
+def fill(columns: list[Column], rows: Iterator[list[str]], limit: int | None) -> tuple[int, int, bool]:
+    """Show the columns their cells: how many rows there were, how many were odd, whether bytes were replaced."""
+    count, odd, replaced = 0, 0, any("\ufffd" in column.name for column in columns)
+    for row in rows:
+        if limit is not None and count >= limit:
+            break
+        count += 1
+        odd += len(row) != len(columns)
+        for number, column in enumerate(columns):
+            text = row[number] if number < len(row) else ""
+            replaced = replaced or "\ufffd" in text
+            column.see(text)
+    return count, odd, replaced
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", type=Path, help="the CSV file")
-    parser.add_argument("--output", type=Path, help="where to write the report (default: standard output)")
-    parser.add_argument("--delimiter", help="one character between the cells (default: found by itself)")
-    parser.add_argument("--limit", type=int, help="read only this many rows")
+    parser = parser_for(__doc__ or "", EXAMPLES)
+    parser.add_argument("--output", type=Path, metavar="FILE", help="where to write (default: standard output)")
+    parser.add_argument("--limit", type=number_of, metavar="N", help="read only this many rows")
     options = parser.parse_args()
-    if options.delimiter is not None and len(options.delimiter) != 1:
-        parser.error("--delimiter: expected one character")
     try:
-        report = describe(options.table, options.delimiter, options.limit)
-    except OSError as error:
-        print(f"cannot read {options.table}: {error.strerror}", file=sys.stderr)
-        return 2
-    except (LookupError, csv.Error) as error:
-        print(error, file=sys.stderr)
-        return 3
-    if options.output:
-        options.output.write_text(report, encoding="utf-8")
-    else:
-        sys.stdout.write(report)
+        rows = rows_of(options.table, options.delimiter, options.encoding)
+        write(describe(options.table, rows, options.limit), options.output)
+    except Fault as fault:
+        print(f"error: {fault}", file=sys.stderr)
+        return fault.status
     return 0
 
 

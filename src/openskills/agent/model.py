@@ -1,6 +1,6 @@
 """What a language model is to us: messages and tools go in, text and tool calls come out as they are made."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -80,8 +80,8 @@ class Model(Protocol):
         """How it is called in logs and results."""
         ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Ask, and get the answer as it is made. Closing the iterator gives up the request.
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Ask, and get the answer as it is made. Closing the generator gives up the request.
 
         Raises `ModelUnavailable` when it cannot be reached or is overloaded, after the retries it has made;
         `Unauthorized` without a valid key; `InvalidArgument` when it refuses the request as it is.

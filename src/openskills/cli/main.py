@@ -7,7 +7,22 @@ from typing import Annotated
 
 import typer
 
-from openskills.cli import doctor, info, listing, new, properties, run, search, to_prompt, trust, validate, workspaces
+from openskills.cli import (
+    artifacts,
+    chat,
+    doctor,
+    info,
+    listing,
+    new,
+    properties,
+    run,
+    search,
+    sessions,
+    to_prompt,
+    trust,
+    validate,
+    workspaces,
+)
 from openskills.cli.output import say, warn
 from openskills.cli.quick import QuickCommand, QuickGroup
 from openskills.errors import InvalidArgument, SkillError
@@ -48,6 +63,7 @@ def openskills(
       openskills info pdf-tools             everything about one
       openskills search "merge two pdfs"    find one by what it does
       openskills run pdf-tools -- ls        run one's scripts in a sandbox
+      openskills chat                       talk with an agent that uses them
 
     Exit codes: 0 done, 1 failed or something is invalid, 2 wrong usage or no such path, 70 a fault of this program.
     """
@@ -63,11 +79,14 @@ for _name, _function in {
     "trust": trust.trust,
     "doctor": doctor.doctor,
     "run": run.run,
+    "chat": chat.chat,
     "read-properties": properties.read_properties,
     "to-prompt": to_prompt.to_prompt,
 }.items():
     app.command(_name, cls=QuickCommand)(_function)
 app.add_typer(workspaces.app, name="workspaces")
+app.add_typer(sessions.app, name="sessions")
+app.add_typer(artifacts.app, name="artifacts")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,7 +8,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -102,6 +102,7 @@ class Workbench:
         self._pins: Pins = {}
         self._packages = Packages(workspace, index_arguments=self._rules.index_arguments)
         self._snapshots: dict[str, Snapshot] = {}
+        self._staged_as_of: dict[str, Hashable] = {}
         self._staging = asyncio.Lock()
 
     @property
@@ -116,17 +117,23 @@ class Workbench:
         other._rules = rules  # noqa: SLF001
         return other
 
-    async def stage(self, name: str, directory: Path, *, warm: tuple[str, ...] | None = None) -> Snapshot:
+    async def stage(
+        self, name: str, directory: Path, *, warm: tuple[str, ...] | None = None, as_of: Hashable = None
+    ) -> Snapshot:
         """Take a skill as it is now. Commands use what was staged last, whatever happens to the folder.
 
-        `warm` are the modules that its Python commands may find loaded, unless a request says otherwise.
+        `warm` are the modules that its Python commands may find loaded, unless a request says otherwise. With `as_of`
+        nothing is looked at when the skill was staged with an equal one before.
         """
+        if as_of is not None and self._staged_as_of.get(name) == as_of:
+            return self._snapshots[name]
         with span("workspace.stage.skill", {"gen_ai.skill.name": name}) as watched:
             async with self._staging:
                 self._warm[name] = warm
                 snapshot = await self._executor.snapshot(name, directory)
                 await self._workspace.stage(snapshot)
                 self._snapshots[name] = snapshot
+                self._staged_as_of[name] = as_of
             watched.set({"workspace.skill.digest": snapshot.digest})
             return snapshot
 

@@ -1,7 +1,8 @@
 """What all agents of one conversation share: its state and its log, its workspace, its files."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from openskills.executors.conversations import Conversations
 from openskills.executors.processes.interactive import Owner, Processes
 from openskills.executors.workbench import Rules, Workbench
 from openskills.session.changes import Recorded, Unloaded
-from openskills.session.events import STATE_UPDATE, Event, StateDelta, applied, new_event
+from openskills.session.events import STATE_UPDATE, Event, applied, new_event
 from openskills.session.keys import delta, from_keys, to_keys
 from openskills.session.legacy import migrate
 from openskills.session.state import SkillState, apply
@@ -37,6 +38,7 @@ class OpenedSession:
         self._talks: dict[Owner, Conversations] = {}
         self._approvals: dict[str, Approvals] = {}
         self._pending: list[Event] = []
+        self._listeners: list[Callable[[Event], None]] = []
 
     async def open(self, agent: str) -> None:
         """Read what the store knows, with keys of older versions moved to where they belong now."""
@@ -46,7 +48,7 @@ class OpenedSession:
         moved = migrate(found.state, agent, lambda skill: _last_to_touch(skill, found.events))
         self.state = from_keys(applied(found.state, moved))
         if moved:
-            self._note(agent, moved, {"why": "keys of an older version"})
+            self._pending.append(new_event(agent, STATE_UPDATE, {"why": "keys of an older version"}, moved))
             await self.flush()
 
     def tick(self) -> int:
@@ -54,13 +56,38 @@ class OpenedSession:
         self.state = replace(self.state, clock=self.state.clock + 1)
         return self.state.clock
 
-    def fold(self, changes: Iterable[Recorded], agent: str, about: Mapping[str, Any]) -> None:
-        """Let changes happen now; they are written with the next `flush`, `about` beside them."""
+    def fold(
+        self, changes: Iterable[Recorded], agent: str, about: Mapping[str, Any], *, kind: str = STATE_UPDATE
+    ) -> None:
+        """Let changes happen now; they are written with the next `flush`, as an event with `about` for its content.
+
+        An update of the state that changes nothing is no event; anything else that happened is one.
+        """
         before = self.state
         self.state = apply(before, changes)
         found = delta(before, self.state)
-        if found:
-            self._note(agent, found, about)
+        if found or kind != STATE_UPDATE:
+            self._pending.append(new_event(agent, kind, about, found))
+
+    async def log(self, event: Event) -> None:
+        """Write an event after all that happened before it."""
+        self._pending.append(event)
+        await self.flush()
+
+    @contextmanager
+    def listening(self, listener: Callable[[Event], None]) -> Generator[None]:
+        """Call `listener` with every event once it is stored, in the order of the log."""
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
+
+    async def events(self) -> tuple[Event, ...]:
+        """The log of the conversation, with everything that has happened."""
+        await self.flush()
+        found = await self._store.get(self._key)
+        return found.events if found else ()
 
     async def flush(self) -> None:
         """Write what has happened, in its order. What could not be written is tried again the next time.
@@ -72,11 +99,10 @@ class OpenedSession:
                 first = self._pending[0]
                 stored = await self._store.append(self._key, first)
                 self._pending.pop(0)
+                for listener in tuple(self._listeners):
+                    listener(stored.event)
                 if stored.event.delta != first.delta:
                     self._follow(stored.state)
-
-    def _note(self, agent: str, changes: StateDelta, about: Mapping[str, Any]) -> None:
-        self._pending.append(new_event(agent, STATE_UPDATE, about, changes))
 
     def _follow(self, keys: Mapping[str, str]) -> None:
         for event in self._pending:

@@ -2,12 +2,14 @@
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from openskills.artifacts.store import Scope
 from openskills.errors import SkillError
+from openskills.executors.workbench import Workbench
 from openskills.prompt.ledger import Ledger
 from openskills.prompt.memory import Memory
 from openskills.prompt.placement import Placed, place
@@ -17,18 +19,21 @@ from openskills.runtime.options import Messages, ModelCall, SessionOptions, When
 from openskills.runtime.overviews import LayerOne, Overviews
 from openskills.runtime.turns import Position, position
 from openskills.session.changes import Change, Consumed, Loaded, LoadMode, Recorded, TurnBegan, Unloaded
-from openskills.session.state import AgentView, Evict, most_recent
+from openskills.session.events import TOOL_RESPONSE, Event, new_event
+from openskills.session.state import AgentView, Evict, apply, most_recent
 from openskills.tools.decode import decode
-from openskills.tools.profiles import LOAD
 from openskills.tools.result import ToolResult
 from openskills.tools.schemas import ENUM_LIMIT, SchemaFormat, described
 from openskills.tools.table import TOOLS
 from openskills.tools.tool import AnyTool, ToolContext
 from openskills.tools.unknown import unknown_tool
-from openskills.tools.uploads import upload_of
+from openskills.tools.uploads import Upload, upload_of
 from openskills.trace import bind, count, execute_tool
 
 _LOG = logging.getLogger("openskills")
+
+Revise: TypeAlias = Callable[[ToolResult], Awaitable[ToolResult | None]]
+"""Sees what a tool answered; gives another answer, or None to leave it."""
 
 
 class SkillSession:
@@ -56,9 +61,12 @@ class SkillSession:
         self._before: Position | None = None
         self._last_request = shared.state.clock
         self._presented: dict[str, int] = {}
-        self._had_place: set[str] = set()
+        # What was loaded before this object was made had its place in the history that it will be given.
+        self._had_place = set(self._view().loaded())
         self._notices: dict[str, str] = {}
         self.ledger = Ledger()
+        self.records_calls = False
+        """Whether every call is an event of the log, or only those that change what is loaded."""
 
     @property
     def agent(self) -> str:
@@ -92,6 +100,19 @@ class SkillSession:
         """A file of the user, for commands to find in `work/inputs/`."""
         self._shared.uploads.add(upload_of(name, data, mime_type))
 
+    def add_reference(self, name: str, ref: str, *, mime_type: str = "") -> None:
+        """The same for a file that is an artifact (`artifact://name`), or that `download` of the options gets."""
+        self._shared.uploads.add(Upload(f"file_id/{ref}/name/{name.lower()}", name, None, ref, mime_type))
+
+    async def bench(self) -> Workbench:
+        """The workspace with the rules of this session, for programs that run commands of their own in it."""
+        return await self._context.bench()
+
+    @property
+    def max_loaded_skills(self) -> int:
+        """How many skills may be loaded at once; 0 for any number."""
+        return self._options.max_loaded_skills
+
     def begin_turn(self) -> None:
         """The user has spoken: in the modes `turn` and `once`, everything that was loaded is gone.
 
@@ -118,11 +139,29 @@ class SkillSession:
         self._last_request = self._shared.tick()
         return sent
 
+    async def log(self, kind: str, payload: Mapping[str, Any], *, author: str = "") -> None:
+        """Write an event into the conversation's log, of this agent unless somebody else is its author."""
+        await self._shared.log(new_event(author or self.agent, kind, payload))
+
+    def listening(self, listener: Callable[[Event], None]) -> AbstractContextManager[None]:
+        """As long as the block lasts, `listener` is called with every event of the conversation once it is stored."""
+        return self._shared.listening(listener)
+
+    async def events(self) -> tuple[Event, ...]:
+        """The log of the conversation, all agents'."""
+        return await self._shared.events()
+
     async def call(
-        self, name: str, arguments: Mapping[str, Any] | str | None = None, *, call_id: str = ""
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | str | None = None,
+        *,
+        call_id: str = "",
+        revise: Revise | None = None,
     ) -> ToolResult:
         """What the model wants done. Nothing that a model can write raises: the result has the `error`.
 
+        `revise` may put another result in the place of the tool's before anything is written.
         Raises only what the session store raises when it cannot keep what has happened; the next call tries again.
         """
         at = self._shared.tick()
@@ -132,9 +171,11 @@ class SkillSession:
             execute_tool(known, call_id=call_id or None, skill=self._skill_of(arguments)) as traced,
         ):
             result = await self._answer(name, arguments)
+            if revise is not None:
+                result = await revise(result) or result
             if result.error is not None:
                 traced.failed(result.error)
-            result = await self._recorded(result, at, known)
+            result = await self._recorded(result, at, {"tool": name, "call_id": call_id})
             if traced.shows:
                 told = arguments if isinstance(arguments, str) else json.dumps(dict(arguments or {}), default=str)
                 traced.show({"gen_ai.tool.call.arguments": told, "gen_ai.tool.call.result": result.text})
@@ -157,27 +198,27 @@ class SkillSession:
             raise unknown_tool(name, available)
         return TOOLS[name]
 
-    async def _recorded(self, result: ToolResult, at: int, tool: str) -> ToolResult:
+    async def _recorded(self, result: ToolResult, at: int, about: Mapping[str, Any]) -> ToolResult:
         """Let the changes of a call happen and be written, and tell the model what had to go for them."""
-        if not result.changes:
+        if not result.changes and not self.records_calls:
             return result
-        about = {"tool": tool, "skill": result.data.get("skill")}
-        self._fold(result.changes, at, about)
-        view = self._view()
+        changes = [Recorded(at, self.agent, change) for change in result.changes]
+        view = apply(self._shared.state, changes).of(self.agent)
         wanted = [change.skill for change in result.changes if isinstance(change, Loaded)]
-        before = dict.fromkeys((*view.loaded(), *wanted))
-        for skill in self._evict(view):
+        for skill in self._evict(view) if changes else ():
             if view.is_loaded(skill):
                 # A call that came later may have loaded it already; a load that is still on its way is not meant.
-                self._fold([Unloaded(skill, evicted=True)], max(at, view.entries[skill].loaded), about)
+                last = max(at, view.entries[skill].loaded)
+                changes.append(Recorded(last, self.agent, Unloaded(skill, evicted=True)))
+        before = dict.fromkeys((*view.loaded(), *wanted)) if changes else {}
+        told = _with_evicted(result, before, apply(self._shared.state, changes).of(self.agent))
+        content = {**about, "skill": result.data.get("skill"), "content": told.text, "failed": result.error is not None}
+        self._shared.fold(changes, self.agent, content, kind=TOOL_RESPONSE)
         await self._shared.flush()
-        evicted = [skill for skill in before if not self._view().is_loaded(skill)]
-        count("openskills.skill.loads", int(tool == LOAD))
-        count("openskills.skill.evictions", len(evicted))
-        if not evicted:
-            return result
-        lines = "\n".join(f"evicted: {skill}" for skill in evicted)
-        return replace(result, text=f"{result.text}\n{lines}", data={**result.data, "evicted": evicted})
+        told = _with_evicted(result, before, self._view())
+        count("openskills.skill.loads", len(wanted))
+        count("openskills.skill.evictions", len(told.data.get("evicted", ())))
+        return told
 
     def _fold(self, changes: Iterable[Change], at: int, about: Mapping[str, Any] | None = None) -> None:
         recorded = [Recorded(at, self.agent, change) for change in changes]
@@ -241,6 +282,15 @@ class SkillSession:
 
     def _view(self) -> AgentView:
         return self._shared.state.of(self.agent)
+
+
+def _with_evicted(result: ToolResult, before: Iterable[str], after: AgentView) -> ToolResult:
+    """The result with a line for each skill that was loaded before, or was to be, and is not now."""
+    evicted = [skill for skill in before if not after.is_loaded(skill)]
+    if not evicted:
+        return result
+    lines = "\n".join(f"evicted: {skill}" for skill in evicted)
+    return replace(result, text=f"{result.text}\n{lines}", data={**result.data, "evicted": evicted})
 
 
 def _plain(message: Any) -> Mapping[str, Any]:

@@ -29,8 +29,9 @@ def _object(arguments: Mapping[str, Any] | str | None) -> dict[str, Any]:
         return dict(arguments)
     try:
         value = json.loads(arguments)
-    except (json.JSONDecodeError, RecursionError) as error:
-        reason = f"{error}" if isinstance(error, json.JSONDecodeError) else "it is nested too deeply"
+    except (ValueError, RecursionError) as error:
+        # A number of more than 4,300 digits is a ValueError, too.
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:_SHOWN]
         raise InvalidArgument("arguments", f"are no JSON ({reason}); send one JSON object") from None
     if not isinstance(value, dict):
         raise InvalidArgument("arguments", f"are a JSON {type(value).__name__}; send one JSON object")

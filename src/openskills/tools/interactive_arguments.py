@@ -1,9 +1,8 @@
 """What a model writes to have a command started, and to talk to it. Pure."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, cast
+from typing import Annotated
 
-from pydantic import Field, PlainValidator, model_validator
+from pydantic import Field, PlainValidator
 from pydantic.json_schema import SkipJsonSchema
 
 from openskills.errors import InvalidArgument
@@ -44,14 +43,6 @@ class SessionArguments(Arguments):
     """What all calls for a running command have. `null` is the same as leaving a field out."""
 
     session_id: str = Field(description="From skill_exec")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            return value
-        given = cast("Mapping[str, object]", value)
-        return {name: one for name, one in given.items() if one is not None}
 
 
 class WriteArguments(SessionArguments):

@@ -1,7 +1,6 @@
 """What a model writes to have a command run. Pure."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
 
@@ -92,14 +91,6 @@ class RunArguments(Arguments):
     artifact_prefix: Annotated[str, BeforeValidator(run_forgiving.prefix, json_schema_input_type=str)] = Field(
         default="", description="Prefix of the artifacts' names"
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            return value
-        given = cast("Mapping[str, object]", value)
-        return {name: one for name, one in given.items() if one is not None}
 
     @model_validator(mode="after")
     def _one_way_to_collect(self) -> "RunArguments":

@@ -1,7 +1,9 @@
 """From what a model wrote to a command that can be run: the gate, staging, limits, and what is to come back."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
+from openskills.catalog.skill import Skill
 from openskills.errors import InvalidArgument
 from openskills.executors.requests import RunRequest, wanted_warm
 from openskills.executors.spec import Limits
@@ -43,7 +45,7 @@ async def prepared(context: ToolContext, arguments: RunArguments) -> Prepared:
     needed = {one.name: one for one in (skill, *(context.skills.get(name) for name in _named(arguments.inputs)))}
     bench = await context.bench()
     for one in needed.values():
-        await bench.stage(one.name, one.path, warm=wanted_warm(one.manifest.metadata))
+        await bench.stage(one.name, one.path, warm=wanted_warm(one.manifest.metadata), as_of=_as_of(context, one))
     staging = UploadStaging(context.uploads, bench.workspace, scope=context.scope, artifacts=context.artifacts)
     arrivals = await staging.arrive()
     request = RunRequest(
@@ -76,6 +78,12 @@ def collected(arguments: RunArguments, options: ToolOptions) -> OutputSpec:
         spec = replace(spec, inline=spec.inline and room > 0, max_file_bytes=room)
     save = spec.save or arguments.save_as_artifacts or options.force_save
     return replace(spec, save=save, name_template=spec.name_template or arguments.artifact_prefix)
+
+
+def _as_of(context: ToolContext, skill: Skill) -> Hashable:
+    """What a model has loaded is what it runs: a loaded skill is taken as it was, until it is loaded again."""
+    view = context.view()
+    return (context.agent, skill.directory, view.entries[skill.name].loaded) if view.may_run(skill.name) else None
 
 
 def _shape(context: ToolContext, arguments: RunArguments) -> Shape:

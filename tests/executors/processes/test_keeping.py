@@ -32,6 +32,57 @@ def test_many_commands_run_over_one_connection() -> None:
     run(scenario())
 
 
+def test_who_asks_is_called_when_a_command_ends_and_also_when_it_has() -> None:
+    async def scenario() -> None:
+        keeper = await Keeper.begin()
+        heard: list[int] = []
+        kept = await keeper.start(launch("bash", "-c", "exit 3"))
+        kept.then(lambda end: heard.append(end.status))
+        await kept.exited()
+        kept.then(lambda end: heard.append(end.status + 1))
+        await asyncio.sleep(0)
+        assert heard == [3, 4]
+        await keeper.close()
+
+    run(scenario())
+
+
+def test_a_keeper_that_is_let_go_takes_its_commands_along() -> None:
+    async def scenario() -> None:
+        keeper = await Keeper.begin()
+        kept = await keeper.start(launch("sleep", "300"))
+        keeper.let_go()
+        keeper.let_go()
+        assert (await kept.exited()).lost
+        assert await eventually(lambda: not alive(kept.pid))
+        assert not keeper.usable
+        await keeper.close()
+
+    run(scenario())
+
+
+def test_a_start_that_is_broken_off_leaves_nothing_running() -> None:
+    async def scenario() -> None:
+        keeper = await Keeper.begin()
+        before = set(children(keeper))
+        for _ in range(20):
+            starting = asyncio.ensure_future(keeper.start(launch("sleep", "300")))
+            await asyncio.sleep(0)
+            starting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+        assert (await (await keeper.start(launch("true"))).exited()).status == 0
+        assert await eventually(lambda: set(children(keeper)) == before)
+        await keeper.close()
+
+    run(scenario())
+
+
+def children(keeper: Keeper) -> list[str]:
+    pid = getattr(keeper, "_helper").pid  # noqa: B009 - who looks from outside does not ask either
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
 def test_a_directory_may_be_given_as_a_descriptor(tmp_path: Path) -> None:
     async def scenario() -> None:
         keeper = await Keeper.begin()
@@ -172,7 +223,12 @@ def test_a_killed_keeper_loses_its_commands_and_leaves_no_descriptor() -> None:
     async def scenario() -> None:
         before = open_descriptors()
         keeper = await Keeper.begin()
-        kept = await keeper.start(launch("bash", "-c", "kill -9 $PPID; sleep 300"))
+        reading, writing = os.pipe()
+        kept = await keeper.start(Launch(["bash", "-c", "read; kill -9 $PPID; sleep 300"], ENV, "/", {0: reading}))
+        os.close(reading)
+        # It must not be gone before it has said that the command is there.
+        os.write(writing, b"\n")
+        os.close(writing)
         assert (await kept.exited()).lost
         assert not keeper.usable
         await keeper.close()

@@ -33,11 +33,7 @@ def names(root: Path) -> list[str]:
 def test_a_directory_holds_exactly_its_entries_and_is_readable_for_everybody_and_writable_for_nobody(
     tmp_path: Path,
 ) -> None:
-    before = os.umask(0o077)
-    try:
-        opened(EtcStore(tmp_path / "state" / "system"))
-    finally:
-        os.umask(before)
+    opened(EtcStore(tmp_path / "state" / "system"))
     root = tmp_path / "state" / "system"
     made = root / digest(ENTRIES)
     found = {str(path.relative_to(made)): path for path in made.rglob("*")}
@@ -47,6 +43,16 @@ def test_a_directory_holds_exactly_its_entries_and_is_readable_for_everybody_and
     for path in (made, *(path for path in found.values() if not path.is_symlink())):
         assert stat.S_IMODE(path.stat().st_mode) == (0o555 if path.is_dir() else 0o444)
     assert stat.S_IMODE(root.stat().st_mode) == 0o755
+    assert stat.S_IMODE(root.parent.stat().st_mode) == 0o700
+
+
+def test_the_mask_of_the_process_does_not_matter(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        opened(EtcStore(tmp_path / "system"))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "system" / digest(ENTRIES) / "ssl").stat().st_mode) == 0o555
 
 
 def test_the_same_entries_are_made_once(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openskills.executors.sandbox.reach import covered, let_pass, reaching
+from openskills.executors.sandbox.reach import covered, let_pass, reaching, topmost
 from tests.executors.boxes import UID
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts commands as somebody else")
@@ -18,6 +18,11 @@ def test_only_the_topmost_closed_directory_is_covered() -> None:
     closed = {Path("/mine"), Path("/mine/deep/closed")}
     found = covered([Path("/mine/deep/closed/x"), Path("/mine/y"), Path("/usr/z")], lambda path: path not in closed)
     assert found == [Path("/mine")]
+
+
+def test_a_directory_below_another_one_needs_no_way_of_its_own() -> None:
+    wanted = [Path("/mine/state/.system"), Path("/usr"), Path("/mine/state"), Path("/mine/state2"), Path("/usr")]
+    assert topmost(wanted) == [Path("/mine/state"), Path("/mine/state2"), Path("/usr")]
 
 
 @as_root

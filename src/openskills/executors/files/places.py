@@ -13,13 +13,18 @@ WRITABLE = (WORK, OUT, RUNS)
 _UNDER_A_SKILL = {"out": (OUT,), "work": (WORK,), "inputs": tuple(INPUTS.split("/"))}
 
 
-@lru_cache(1024)  # every command asks for the same few
 def place(path: str, *, field: str = "path") -> str:
     """The one spelling of a path in the workspace, relative to it.
 
     `inputs/x` is `work/inputs/x`, `skills/<name>/out/x` is `out/x`, and so on for `work` and `inputs` there. Raises
     `ForbiddenPath` for what climbs out, `InvalidArgument` for what is no path.
     """
+    return _place(path, field)
+
+
+# Every command asks for the same few.
+@lru_cache(1024)
+def _place(path: str, field: str) -> str:
     return "/".join(place_parts(relative(path, field=field).parts))
 
 

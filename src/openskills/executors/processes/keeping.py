@@ -9,7 +9,7 @@ import socket
 import struct
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +84,10 @@ class Kept:
         """How it ended."""
         return await asyncio.shield(self._exited)
 
+    def then(self, act: Callable[[Exit], None]) -> None:
+        """Call this with how it ended, as soon as it has: sooner than who awaits that."""
+        self._exited.add_done_callback(lambda done: act(done.result()))
+
     def release(self) -> None:
         """Let it begin, after `hold`."""
         self._keeper.tell({"op": "release", "id": self._identity})
@@ -93,8 +97,9 @@ class Kept:
         self._keeper.tell({"op": "signal", "id": self._identity, "number": number, "deep": deep})
 
     async def started(self) -> None:
-        """Wait until it runs; raises what kept it from running."""
-        await asyncio.shield(self._started)
+        """Wait until it runs; raises what kept it from running. Only one may wait, and whether it runs is not known to
+        anybody when he is cancelled."""
+        await self._started
 
     def hear(self, event: Mapping[str, Any]) -> bool:
         """Take in what the keeper says; true when that was the last word."""
@@ -148,6 +153,7 @@ class Keeper:
         self._heard = bytearray()
         self._unsent: deque[tuple[bytearray, list[int]]] = deque()
         self._commands: dict[int, Kept] = {}
+        self._is_full = False
         self._next = 0
         self._closed = False
         self._loop.add_reader(connection, self._listen)
@@ -204,6 +210,10 @@ class Keeper:
         if not self._closed:
             self._say(message, ())
 
+    def let_go(self) -> None:
+        """Have it end with all its commands, without waiting for that. Safe to call twice."""
+        self._lose()
+
     async def close(self) -> None:
         """End it and all its commands."""
         self._lose()
@@ -227,6 +237,7 @@ class Keeper:
                 sent = socket.send_fds(self._connection, [data], descriptors)
             except BlockingIOError:
                 self._loop.add_writer(self._connection, self._send)
+                self._is_full = True
                 return
             except OSError:
                 self._lose()
@@ -235,7 +246,9 @@ class Keeper:
             del data[:sent]
             if not data:
                 self._unsent.popleft()
-        self._loop.remove_writer(self._connection)
+        if self._is_full:
+            self._loop.remove_writer(self._connection)
+            self._is_full = False
 
     def _listen(self) -> None:
         try:

@@ -15,7 +15,7 @@ class KeeperPool:
     def __init__(self) -> None:
         self._first: Keeper | None = None
         self._idle: dict[Rlimits, list[Keeper]] = defaultdict(list)
-        self._returning: set[asyncio.Task[None]] = set()
+        self._busy: set[Keeper] = set()
         self._beginning = asyncio.Lock()
 
     async def start(self, launch: Launch, limits: Rlimits = ()) -> Kept:
@@ -26,22 +26,20 @@ class KeeperPool:
         except BaseException:
             await keeper.close()
             raise
-        task = asyncio.get_running_loop().create_task(self._take_back(keeper, limits, kept))
-        self._returning.add(task)
-        task.add_done_callback(self._returning.discard)
+        self._busy.add(keeper)
+        kept.then(lambda end: self._take_back(keeper, limits, end))
         return kept
 
     async def close(self) -> None:
         """End all of them, with all their commands."""
-        keepers = [keeper for idle in self._idle.values() for keeper in idle]
+        keepers = [*self._busy, *(keeper for idle in self._idle.values() for keeper in idle)]
+        self._busy.clear()
         self._idle.clear()
         if self._first is not None:
             keepers.append(self._first)
             self._first = None
         for keeper in keepers:
             await keeper.close()
-        for task in list(self._returning):
-            task.cancel()
 
     def _from_idle(self, limits: Rlimits) -> Keeper | None:
         idle = self._idle.get(limits)
@@ -62,12 +60,9 @@ class KeeperPool:
         keeper.limit(limits)
         return keeper
 
-    async def _take_back(self, keeper: Keeper, limits: Rlimits, kept: Kept) -> None:
-        end: Exit | None = None
-        try:
-            end = await kept.exited()
-        finally:
-            if end is not None and end.clean and keeper.usable and len(self._idle[limits]) < _IDLE:
-                self._idle[limits].append(keeper)
-            else:
-                await keeper.close()
+    def _take_back(self, keeper: Keeper, limits: Rlimits, end: Exit) -> None:
+        self._busy.discard(keeper)
+        if end.clean and keeper.usable and len(self._idle[limits]) < _IDLE:
+            self._idle[limits].append(keeper)
+        else:
+            keeper.let_go()

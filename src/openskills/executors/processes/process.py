@@ -18,6 +18,7 @@ from openskills.executors.spec import Command, Ended, Ending, Output, Stream, Te
 
 _CTRL_D = b"\x04"
 _GIVE_UP = 3.0
+_BEGIN_TO_WATCH = 0.05
 _LAUNCH_MAY_TAKE = 30
 _EXCERPT = 500
 
@@ -49,7 +50,9 @@ class HostProcess:
         self._writer: Writer | None = None
         self._kept: Kept | None = None
         self._stopping: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._first_look: asyncio.TimerHandle | None = None
         self.id = secrets.token_hex(8)
 
     @classmethod
@@ -145,20 +148,19 @@ class HostProcess:
         self._more = asyncio.Event()
 
     def _follow(self, kept: Kept, watch: Watch | None) -> None:
-        following = [self._loop.create_task(self._see_it_end(kept))]
+        kept.then(lambda end: self._see_it_end(kept, end))
         if watch is not None:
-            following.append(self._loop.create_task(self._see_it_behave(kept, watch)))
-        # A task that nobody refers to may be collected while it runs.
-        self._following = following
+            # Most commands end before somebody has to begin to look after them.
+            self._first_look = self._loop.call_later(_BEGIN_TO_WATCH, self._begin_to_watch, kept, watch)
 
-    async def _see_it_end(self, kept: Kept) -> None:
-        end = await kept.exited()
+    def _begin_to_watch(self, kept: Kept, watch: Watch) -> None:
+        self._watching = self._loop.create_task(self._see_it_behave(kept, watch))
+
+    def _see_it_end(self, kept: Kept, end: Exit) -> None:
         duration = self._loop.time() - (kept.ready_at or self._begun)
-        if self._deadline is not None:
-            self._deadline.cancel()
-        for task in (*self._following[1:], self._stopping):
-            if task is not None:
-                task.cancel()
+        for going_on in (self._deadline, self._first_look, self._watching, self._stopping):
+            if going_on is not None:
+                going_on.cancel()
         for reader in self._readers:
             reader.drain()
         if self._writer is not None:

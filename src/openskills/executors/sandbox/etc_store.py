@@ -29,7 +29,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _READ = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY, _FILE = 0o555, 0o444
-_TRIES = 5
+_TRIES = 20
 
 
 class EtcStore:
@@ -45,7 +45,9 @@ class EtcStore:
         """
         name = digest(entries)
         try:
-            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # What it lies in is for us alone, as long as nobody opens it.
+            self._root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._root.mkdir(mode=0o700, exist_ok=True)
             # Only what everybody may see is in it, and those who are to see it are not us.
             self._root.chmod(0o755)
             for _ in range(_TRIES):

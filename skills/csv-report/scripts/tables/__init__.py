@@ -1,0 +1,1 @@
+"""What report.py and chart.py have in common, and the parts of a chart."""

@@ -1,0 +1,1 @@
+"""The parts of text.py and parts.py."""

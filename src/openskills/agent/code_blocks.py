@@ -1,0 +1,45 @@
+"""Fenced code blocks in answers, run in the workspace. Only for agents that ask for it."""
+
+import re
+
+from openskills.agent.agent import Agent
+from openskills.agent.log import Message
+from openskills.agent.turn import Done, Turn
+from openskills.executors.requests import RunRequest
+from openskills.executors.stored import shown
+from openskills.executors.workbench import Workbench
+from openskills.runtime.session import SkillSession
+from openskills.session.events import MESSAGE
+
+_BLOCK = re.compile(r"^```(?P<language>[\w+-]*)[^\n]*\n(?P<code>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+_PROGRAMS = {"python": "python3", "py": "python3", "python3": "python3", "bash": "bash", "sh": "sh", "shell": "bash"}
+_MOST_ROUNDS = 5
+_SHOWN = 4_000
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    """Program and code of every block that can be run."""
+    found = [(_PROGRAMS.get(match["language"].lower()), match["code"]) for match in _BLOCK.finditer(text)]
+    return [(program, code) for program, code in found if program is not None]
+
+
+async def with_code_blocks(agent: Agent, session: SkillSession, turn: Turn, messages: list[Message]) -> Done:
+    """The turn to its end; with `code_blocks`, blocks of an answer are run, and the model goes on with their output."""
+    done = await turn.run()
+    rounds = 0
+    while agent.code_blocks and rounds < _MOST_ROUNDS and (found := blocks(done.text)):
+        rounds += 1
+        bench = await session.bench()
+        outputs = [await _output(bench, program, code) for program, code in found]
+        message: Message = {"role": "user", "content": "Output of your code:\n\n" + "\n\n".join(outputs)}
+        await session.log(MESSAGE, {"to": agent.name, "message": message, "why": "code blocks"})
+        messages.append(message)
+        done = await turn.run()
+    return done
+
+
+async def _output(bench: Workbench, program: str, code: str) -> str:
+    result = shown(await bench.run(RunRequest((program, "-"), stdin=code.encode(), cwd="$WORK_DIR")))
+    parts = [part for part in (result["stdout"], result["stderr"]) if part]
+    text = "\n".join(parts)[:_SHOWN] or "(no output)"
+    return f"exit code {result['exit_code']}\n{text}"

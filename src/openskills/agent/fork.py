@@ -1,0 +1,38 @@
+"""Skills that want a sub-agent of their own: `context: fork` in their front matter."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from openskills.agent.agent import Agent
+from openskills.agent.log import Message
+from openskills.agent.model import ToolCall
+from openskills.tools.profiles import LOAD
+
+FORK = "fork"
+
+
+def wanted(agent: Agent, call: ToolCall) -> str | None:
+    """The skill of a call that loads one which wants to be worked on elsewhere; None for every other call."""
+    if call.name != LOAD:
+        return None
+    try:
+        found: object = json.loads(call.arguments)["skill"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        # What is wrong with it is for the tool to say.
+        return None
+    skills = agent.runtime.catalog.snapshot
+    if not isinstance(found, str) or not skills.has(found):
+        return None
+    return found if skills.get(found).manifest.context == FORK else None
+
+
+def forked(agent: Agent, skill: str) -> Agent:
+    """The agent that works on a task with this skill: the same model, nothing else loaded, no sub-agents."""
+    return replace(agent, name=f"{agent.name}.{skill}", sub_agents=(), tools=())
+
+
+def task_of(messages: Sequence[Message]) -> str:
+    """What the user wants: the last thing that was said."""
+    said = [message.get("content") for message in messages if message.get("role") == "user"]
+    return next((text for text in reversed(said) if isinstance(text, str)), "")

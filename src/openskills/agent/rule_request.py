@@ -1,0 +1,49 @@
+"""What a request in words gives to a command: a text, numbers, names of files. Pure."""
+
+import re
+from collections.abc import Sequence
+
+from openskills.catalog.words import STOP_WORDS
+
+_CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_QUOTED = re.compile('"([^"\n]+)"|“([^”\n]+)”|「([^」\n]+)」|『([^』\n]+)』|`([^`\n]+)`|《([^》\n]+)》')
+_AFTER_VERB = re.compile(
+    r"(?:\bfind\b|\bgrep\b|\bsearch(?:\s+for)?\b|搜索|检索|查找)\s*[:：]?\s*(?P<what>[^\s，,。；;]+)",
+    re.IGNORECASE,
+)
+_COMMAND_PREFIX = re.compile(r"\s*[\w-]{1,32}\s*[:：]\s*(?=\S)")
+_NUMBERS = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)", re.ASCII)
+
+
+def is_chinese(text: str) -> bool:
+    """Whether a request is to be answered in Chinese."""
+    return _CHINESE.search(text) is not None
+
+
+def payload(text: str) -> str:
+    """What a command is to work on: what stands in quotes, else what follows `find` or `echo:`, else everything."""
+    quoted = _QUOTED.search(text)
+    if quoted is not None:
+        return next(found for found in quoted.groups() if found is not None)
+    wanted = _AFTER_VERB.search(text)
+    if wanted is not None:
+        return wanted["what"]
+    return _COMMAND_PREFIX.sub("", text, count=1).strip()
+
+
+def value_of(option: str, text: str) -> str:
+    """The word after an option's name in a request, such as `5` in "the top 5 errors" for `top`; empty for none."""
+    name = re.escape(option.replace("-", " "))
+    found = re.search(rf"(?<![\w-]){name}(?:\s*[:=]\s*|\s+)(?P<value>[\w.+-]*\w)", text, re.IGNORECASE)
+    return found["value"] if found and found["value"].lower() not in STOP_WORDS else ""
+
+
+def numbers_in(text: str) -> list[str]:
+    """The numbers of a text as a command takes them: without separators of thousands."""
+    return [found.replace(",", "") for found in _NUMBERS.findall(text)]
+
+
+def meant(text: str, files: Sequence[str], earlier: Sequence[str]) -> tuple[str, ...]:
+    """The user's files that a request is about: those it names, else those that came with it, else the last one."""
+    named = [name for name in (*files, *earlier) if name.casefold() in text.casefold()]
+    return tuple(named) or tuple(files) or tuple(earlier[:1])

@@ -1,0 +1,160 @@
+"""Runs an agent: one message of a user in, events out, everything in the session's log."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from openskills.agent.agent import Agent
+from openskills.agent.attachments import Attachment, in_log, keep, offer, said
+from openskills.agent.code_blocks import with_code_blocks
+from openskills.agent.declared import Load, declare
+from openskills.agent.log import END, ERROR, INTERRUPTED, Message, last_turn, transcript, unanswered
+from openskills.agent.model import Usage
+from openskills.agent.subagent import as_tools, forking
+from openskills.agent.turn import Done, Turn
+from openskills.errors import SkillError
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
+from openskills.runtime.session import SkillSession
+from openskills.session.events import MESSAGE, TOOL_RESPONSE, USER, Event
+from openskills.trace import bind
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a run came to: the answer, its events, what it cost; `error` when it did not get to an answer."""
+
+    text: str
+    events: tuple[Event, ...]
+    usage: Usage
+    error: Mapping[str, Any] | None = None
+
+
+class Runner:
+    """Runs one agent for the users of an application. Runs of one session come one after the other."""
+
+    def __init__(self, app: str, agent: Agent) -> None:
+        self._app = app
+        self._agent = agent
+        self._running: dict[tuple[str, str], asyncio.Lock] = {}
+
+    async def run(
+        self,
+        *,
+        user: str,
+        session: str,
+        message: str,
+        files: Sequence[Attachment] = (),
+        loads: Sequence[Load] = (),
+        options: SessionOptions | None = None,
+        runtime: SkillRuntime | None = None,
+        instructions: str = "",
+    ) -> AsyncGenerator[Event]:
+        """Let the agent answer a message of the user, and give every event as it happens.
+
+        The last one is `end`, or `error` when there is no answer; neither is raised. `loads` are skills that are loaded
+        before the model is asked; one that cannot be is raised before anything has happened. `options`, `runtime` and
+        `instructions` take the place of the agent's for this run. Closing the generator ends the run and everything
+        that it has started.
+        """
+        agent = replace(self._agent, runtime=runtime or self._agent.runtime)
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        wishes = _Wishes(user, session, message, tuple(files), tuple(loads), options or agent.options, instructions)
+        lock = self._running.setdefault((user, session), asyncio.Lock())
+        async with lock:
+            task = asyncio.get_running_loop().create_task(self._work(agent, wishes, queue))
+            task.add_done_callback(lambda _: queue.put_nowait(None))
+            try:
+                while (event := await queue.get()) is not None:
+                    yield event
+                await task
+            finally:
+                task.cancel()
+                await asyncio.wait([task])
+
+    async def reply(self, *, user: str, session: str, message: str, **more: Any) -> Reply:
+        """The same to its end, as one value: `run(Runner("app", agent).reply(...)).text`."""
+        events = [event async for event in self.run(user=user, session=session, message=message, **more)]
+        last = events[-1]
+        usage = Usage(**last.payload.get("usage", {}))
+        if last.kind == ERROR:
+            return Reply("", tuple(events), usage, dict(last.payload))
+        return Reply(last.payload["text"], tuple(events), usage)
+
+    async def _work(self, agent: Agent, wishes: "_Wishes", queue: "asyncio.Queue[Event | None]") -> None:
+        with bind(session=wishes.session, agent=agent.name):
+            async with self._opened(agent, wishes) as session:
+                session.records_calls = True
+                with session.listening(queue.put_nowait):
+                    await self._conversed(agent, session, wishes, queue)
+
+    def _opened(self, agent: Agent, wishes: "_Wishes") -> AbstractAsyncContextManager[SkillSession]:
+        return agent.runtime.session(
+            wishes.session, agent=agent.name, user=wishes.user, app=self._app, options=wishes.options
+        )
+
+    async def _conversed(
+        self, agent: Agent, session: SkillSession, wishes: "_Wishes", queue: "asyncio.Queue[Event | None]"
+    ) -> None:
+        await declare(session, wishes.loads, session.max_loaded_skills)
+        messages = await self._history(agent, session)
+        text = wishes.message
+        if agent.callbacks.before_run:
+            text = await agent.callbacks.before_run(agent.name, text) or text
+        message = {"role": "user", "content": said(text, wishes.files)}
+        files = await keep(session, agent.runtime.artifacts, wishes.files)
+        await session.log(MESSAGE, {"to": agent.name, "message": message, "files": files}, author=USER)
+        messages.append(message)
+        extra = [*agent.tools, *as_tools(agent, session, queue.put_nowait)]
+        turn = Turn(
+            agent,
+            session,
+            messages,
+            emit=queue.put_nowait,
+            extra=extra,
+            instructions=wishes.instructions,
+            fork=forking(agent, session, queue.put_nowait),
+        )
+        try:
+            done = await with_code_blocks(agent, session, turn, messages)
+        except SkillError as error:
+            await session.log(ERROR, {"reason": error.reason, "message": error.message, **_cost(turn.done)})
+            return
+        if agent.callbacks.after_run:
+            await agent.callbacks.after_run(agent.name, done.text)
+        await session.log(END, {"text": done.text, **_cost(done)})
+
+    async def _history(self, agent: Agent, session: SkillSession) -> list[Message]:
+        """What was said before, as much of it as the model is to see; calls that a crash left open are closed."""
+        events = await session.events()
+        for identity, name in unanswered(transcript(events, agent.name)):
+            await session.log(
+                TOOL_RESPONSE, {"call_id": identity, "tool": name, "content": INTERRUPTED, "failed": True}
+            )
+        if agent.summary is not None:
+            await agent.summary.compact(agent.name, session)
+        events = await session.events()
+        offer(session, in_log(events))
+        if agent.history_turns is not None and agent.history_turns > 1:
+            events = events[last_turn(events, agent.name, agent.history_turns - 1) :]
+        return [] if agent.history_turns == 1 else transcript(events, agent.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """What was asked for in one run."""
+
+    user: str
+    session: str
+    message: str
+    files: tuple[Attachment, ...]
+    loads: tuple[Load, ...]
+    options: SessionOptions | None
+    instructions: str
+
+
+def _cost(done: Done) -> dict[str, Any]:
+    usage = {"input": done.usage.input, "output": done.usage.output, "cached": done.usage.cached}
+    return {"usage": usage, "steps": done.steps, "tool_calls": done.tool_calls}

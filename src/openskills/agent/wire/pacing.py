@@ -1,0 +1,71 @@
+"""How long an answer may keep us waiting."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, fields
+
+import httpx2
+
+from openskills.errors import InvalidArgument
+
+_LAST_WORD = b"[DONE]"
+_TAIL = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """Seconds: to connect, until the first byte of the answer comes (from the beginning of the request on), and
+    between one piece of it and the next. Signs of life that some servers send while a model thinks are pieces, too.
+    """
+
+    connect: float = 10.0
+    first: float = 300.0
+    between: float = 120.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if not getattr(self, field.name) > 0:
+                raise InvalidArgument(f"limits.{field.name}", "is not more than 0")
+
+    def for_client(self) -> httpx2.Timeout:
+        """What the HTTP client watches over. `Paced` bounds the waiting for the answer more exactly."""
+        longest = max(self.first, self.between)
+        return httpx2.Timeout(longest, connect=self.connect, pool=self.connect)
+
+
+class Paced(httpx2.AsyncByteStream):
+    """The bytes of an answer; raises `httpx2.ReadTimeout` when they keep us waiting.
+
+    The first must have come by `deadline`, in the time of the event loop. `said_done` tells whether the last of them
+    were the `[DONE]` with which some protocols end.
+    """
+
+    def __init__(self, source: httpx2.AsyncByteStream, limits: TimeLimits, deadline: float) -> None:
+        self._source = source
+        self._limits = limits
+        self._deadline = deadline
+        self._tail = b""
+
+    @property
+    def said_done(self) -> bool:
+        """Whether the server said that this was all."""
+        return _LAST_WORD in self._tail
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        pieces = aiter(self._source)
+        deadline = self._deadline
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    piece = await anext(pieces)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise httpx2.ReadTimeout("nothing came for too long") from None
+            self._tail = (self._tail + piece)[-_TAIL:]
+            yield piece
+            deadline = asyncio.get_running_loop().time() + self._limits.between
+
+    async def aclose(self) -> None:
+        """Give up the rest."""
+        await self._source.aclose()

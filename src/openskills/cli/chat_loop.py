@@ -1,0 +1,70 @@
+"""The two ways to chat: line by line at a terminal, or one message and its answer."""
+
+import signal
+import sys
+from types import FrameType
+
+import typer
+
+from openskills.cli.chat_keyboard import Keyboard
+from openskills.cli.chat_orders import Ended, completions, obey
+from openskills.cli.chat_talk import Talk
+from openskills.cli.chat_words import order_in, words_in
+from openskills.cli.output import warn
+from openskills.errors import SkillError
+from openskills.paths import printable
+from openskills.sync import run
+
+PROMPT = "> "
+
+
+def converse(talk: Talk) -> None:
+    """Read lines until the person ends it. Ctrl-C stops a run, or clears what was typed; nothing else ends the chat."""
+    keyboard = Keyboard(lambda begun: completions(talk, begun))
+    while True:
+        try:
+            line = keyboard.line(PROMPT)
+        except KeyboardInterrupt:
+            warn()
+            continue
+        if line is None:
+            return
+        try:
+            _done(talk, line)
+        except Ended:
+            return
+
+
+def once(talk: Talk, message: str) -> None:
+    """Answer one message. Exits with 1 when there is no answer."""
+    if not run(talk.say(message)):
+        raise typer.Exit(1)
+
+
+def ending_on_signals() -> None:
+    """Asked to end from outside, or with its terminal gone, it ends what it has started, and then itself."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+
+
+def _done(talk: Talk, line: str) -> None:
+    order, words = order_in(line), words_in(line)
+    if order is None and not words:
+        return
+    try:
+        run(obey(talk, order) if order is not None else _said(talk, words))
+    except KeyboardInterrupt:
+        talk.view.note()
+        talk.view.note("stopped; the conversation goes on")
+    except SkillError as error:
+        talk.view.note(("error", "bold red"), f": {printable(error.message)}")
+    sys.stdout.flush()
+
+
+async def _said(talk: Talk, words: str) -> None:
+    await talk.say(words)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    del frame
+    raise typer.Exit(128 + number)

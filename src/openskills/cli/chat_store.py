@@ -1,0 +1,98 @@
+"""Where the conversations of the command line are kept, and whose they are."""
+
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from difflib import get_close_matches
+
+from openskills.artifacts.files import FileArtifactStore
+from openskills.artifacts.ref import USER_PREFIX
+from openskills.artifacts.store import Scope
+from openskills.cli.chat_story import title
+from openskills.errors import SkillError
+from openskills.session.choose import session_store
+from openskills.session.store import Session, SessionInfo, SessionKey, SessionStore
+from openskills.settings import Settings
+
+
+class UnknownSession(SkillError):
+    """There is no conversation of this name."""
+
+    code = 404
+    reason = "UNKNOWN_SESSION"
+
+    def __init__(self, key: SessionKey, others: Sequence[str]) -> None:
+        near = get_close_matches(key.session, others, n=2, cutoff=0.7)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "`openskills sessions list` shows them"
+        super().__init__(f"there is no session named {key.session!r} of {key.user!r}; {hint}", session=key.session)
+
+
+def me() -> str:
+    """The user of the command line, the same as for `openskills run`."""
+    return f"user-{os.getuid()}"
+
+
+@asynccontextmanager
+async def store_at(url: str | None, settings: Settings) -> AsyncGenerator[SessionStore]:
+    """The store at an address, by default a file in the state directory; closed in the end.
+
+    Raises `InvalidArgument` for what is no address, and `MissingExtra`.
+    """
+    store = session_store(url or f"sqlite:///{settings.state_dir / 'sessions.db'}", settings)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def artifacts_of(settings: Settings) -> FileArtifactStore:
+    """Where everything that was kept on this machine is."""
+    return FileArtifactStore(settings.state_dir / "artifacts")
+
+
+async def listed(
+    url: str | None, settings: Settings, app: str, user: str, limit: int
+) -> tuple[list[tuple[SessionInfo, str]], int]:
+    """The last conversations of a user, each with what was said first, and how many more there are."""
+    async with store_at(url, settings) as store:
+        infos = await store.list(app, user)
+        found: list[tuple[SessionInfo, str]] = []
+        for info in infos[:limit]:
+            session = await store.get(info.key)
+            found.append((info, title(session.events) if session else ""))
+        return found, len(infos) - len(found)
+
+
+async def read(url: str | None, settings: Settings, key: SessionKey) -> Session:
+    """A conversation; raises `UnknownSession` with names that are like it."""
+    async with store_at(url, settings) as store:
+        return await _found(store, key)
+
+
+async def deleted(url: str | None, settings: Settings, keys: Sequence[SessionKey], *, artifacts: bool) -> int:
+    """Delete conversations, all or, when one is not there, none; gives how many artifacts went with them."""
+    async with store_at(url, settings) as store:
+        for key in keys:
+            await _found(store, key)
+        count = 0
+        for key in keys:
+            count += await _without_artifacts(key, settings) if artifacts else 0
+            await store.delete(key)
+        return count
+
+
+async def _found(store: SessionStore, key: SessionKey) -> Session:
+    session = await store.get(key)
+    if session is None:
+        raise UnknownSession(key, [info.key.session for info in await store.list(key.app, key.user)])
+    return session
+
+
+async def _without_artifacts(key: SessionKey, settings: Settings) -> int:
+    store, scope = artifacts_of(settings), Scope(key.app, key.user, key.session)
+    names = [one.name for one in await store.list(scope) if not one.name.startswith(USER_PREFIX)]
+    for name in names:
+        await store.delete(scope, name)
+    if names:
+        await store.sweep()
+    return len(names)

@@ -1,0 +1,85 @@
+"""What is asked of the tables of conversations: SQL that SQLite and PostgreSQL both understand. Pure.
+
+A question is the SQL and its arguments, in order: `$1` is the first. Nothing from outside is ever in the SQL.
+"""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from openskills.session.events import Event, to_json
+from openskills.session.head import Head, digest, state_text
+from openskills.session.store import SessionInfo, SessionKey
+
+Question: TypeAlias = tuple[str, tuple[str | int, ...]]
+Row: TypeAlias = Sequence[Any]
+
+_HEAD = "SELECT revision, begun, updated, state FROM openskills_sessions WHERE id = $1"
+_EVENTS = "SELECT body FROM openskills_events WHERE session = $1 AND seq > $2 ORDER BY seq"
+_EVENT = "SELECT body FROM openskills_events WHERE session = $1 AND id = $2"
+_LIST = "SELECT name, revision, begun, updated FROM openskills_sessions WHERE owner = $1"
+_ADD = "INSERT INTO openskills_events (session, seq, id, body) VALUES ($1, $2, $3, $4)"
+_BEGIN = """
+    INSERT INTO openskills_sessions (id, owner, app, username, name, revision, begun, updated, state)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+"""
+_ADVANCE = "UPDATE openskills_sessions SET revision = $2, updated = $3, state = $4 WHERE id = $1"
+_DELETE_EVENTS = "DELETE FROM openskills_events WHERE session = $1"
+_DELETE = "DELETE FROM openskills_sessions WHERE id = $1"
+
+
+def session_id(key: SessionKey) -> str:
+    """What the rows of a conversation are found by."""
+    return digest(key.app, key.user, key.session)
+
+
+def head_question(key: SessionKey) -> Question:
+    """The head of a conversation: one row or none, for `head_of`."""
+    return _HEAD, (session_id(key),)
+
+
+def events_question(key: SessionKey, after: int) -> Question:
+    """The events behind a number, in their order: the JSON of each."""
+    return _EVENTS, (session_id(key), max(after, 0))
+
+
+def event_question(key: SessionKey, event: Event) -> Question:
+    """The event with the same id, if the log has it: its JSON."""
+    return _EVENT, (session_id(key), event.id)
+
+
+def list_question(app: str, user: str) -> Question:
+    """The conversations of a user, a row each for `info_of`."""
+    return _LIST, (digest(app, user),)
+
+
+def writing(head: Head, event: Event) -> tuple[Question, Question]:
+    """Put an event into the log, and make this the head of the conversation."""
+    found, key = session_id(head.key), head.key
+    begun, updated, state = head.begun.isoformat(), head.updated.isoformat(), state_text(head.state)
+    if head.revision == 1:
+        ids = (found, digest(key.app, key.user), key.app, key.user, key.session)
+        advance: Question = (_BEGIN, (*ids, head.revision, begun, updated, state))
+    else:
+        advance = (_ADVANCE, (found, head.revision, updated, state))
+    return advance, (_ADD, (found, event.seq, event.id, to_json(event)))
+
+
+def deleting(key: SessionKey) -> tuple[Question, Question]:
+    """Forget the events, then the conversation; the second removes one row or none."""
+    found = (session_id(key),)
+    return (_DELETE_EVENTS, found), (_DELETE, found)
+
+
+def head_of(key: SessionKey, row: Row) -> Head:
+    """The head that a row says."""
+    revision, begun, updated, state = row
+    return Head(key, revision, datetime.fromisoformat(begun), datetime.fromisoformat(updated), json.loads(state))
+
+
+def info_of(app: str, user: str, row: Row) -> SessionInfo:
+    """The entry of a list that a row says."""
+    name, revision, begun, updated = row
+    key = SessionKey(app, user, name)
+    return SessionInfo(key, revision, datetime.fromisoformat(begun), datetime.fromisoformat(updated))

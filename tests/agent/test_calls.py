@@ -1,0 +1,46 @@
+"""Calls of one answer."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from openskills.agent.extra_tool import ExtraTool
+from openskills.agent.model import Answer, ToolCall
+from openskills.errors import InvalidArgument
+from openskills.sync import run
+from tests.agent.agents import agent_in, calling, heard, kinds, skills_for_agents
+
+
+async def shout(arguments: Mapping[str, Any]) -> str:
+    if "text" not in arguments:
+        raise InvalidArgument("text", "is missing")
+    return str(arguments["text"]).upper()
+
+
+def test_tools_of_your_own_are_called_beside_those_of_skills(tmp_path: Path) -> None:
+    skills_for_agents(tmp_path)
+    broken = Answer("", (ToolCall("a", "shout", "[]"), ToolCall("b", "shout", "{"), ToolCall("c", "shout", "{}")))
+    agent, model = agent_in(
+        tmp_path,
+        [calling(("shout", {"text": "hi"})), broken, Answer("ok")],
+        tools=[ExtraTool("shout", "Shouts.", shout)],
+    )
+    run(heard(agent))
+    results = [str(message["content"]) for message in model.requests[-1].messages if message["role"] == "tool"]
+    assert results[0] == "HI"
+    assert all(result.startswith("error: ") for result in results[1:])
+    assert model.requests[0].tools[-1]["function"]["name"] == "shout"
+
+
+def test_what_a_command_keeps_is_an_event(tmp_path: Path) -> None:
+    skills_for_agents(tmp_path)
+    arguments = {"skill": "alpha", "command": "echo hi > out/a.txt", "outputs": {"globs": ["out/*"], "save": True}}
+    agent, _ = agent_in(
+        tmp_path,
+        [calling(("skill_load", {"skill": "alpha"})), calling(("skill_run", arguments)), Answer("ok")],
+        executor="local",
+    )
+    events = run(heard(agent))
+    assert "artifact" in kinds(events)
+    kept = next(event for event in events if event.kind == "artifact")
+    assert kept.payload["ref"] == "artifact://out/a.txt@0"

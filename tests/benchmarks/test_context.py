@@ -1,0 +1,31 @@
+import pytest
+
+from tests.benchmarks.programs import measured, row_of
+
+
+@pytest.mark.slow
+def test_building_a_request_answers_for_its_promises_with_every_number_of_skills() -> None:
+    found = measured("context", "--only", "building")
+    assert row_of(found, "24 skills, 10 loaded: building a request")
+    assert row_of(found, "24 skills, 10 loaded: building a request, faster than trpc-agent-py at its quickest")
+    assert set(found["building"]["numbers"]) == {"12", "24"}
+    low, high = found["building"]["numbers"]["24"]["OpenSkill"]["quartiles"]
+    assert 0 < low <= high
+
+
+@pytest.mark.slow
+def test_no_file_is_touched_for_a_request_when_nothing_has_changed() -> None:
+    found = measured("context", "--only", "files")
+    assert found["files"]["numbers"]["audited"] == []
+    assert found["files"]["numbers"]["called"] in ([], None)
+    assert row_of(found, "files touched for 100 requests, 24 skills: audit events").endswith("| **0 events** | yes |")
+
+
+@pytest.mark.slow
+def test_nothing_that_was_sent_is_changed_by_later_loads_and_selections() -> None:
+    found = measured("context", "--only", "prefix")
+    one_turn = {one["way"]: one for one in found["prefix"]["numbers"]["one turn"]}
+    assert one_turn["OpenSkill"]["kept"] == [1.0] * 12
+    assert min(one_turn["OpenSkill, system message"]["kept"]) < 0.95
+    promise = "twelve requests in one turn: the least that is kept of the request before"
+    assert row_of(found, promise).endswith("| **100.0 %** | yes |")
