@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from openskills.errors import InvalidArgument
+from openskills.errors import CommandDenied, InvalidArgument, SkillError
 from openskills.executors.choose import executor
 from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
 from openskills.session.events import Event, new_event
 from openskills.session.memory import MemorySessionStore
-from openskills.session.store import SessionKey
+from openskills.session.store import Session, SessionKey
 from openskills.sync import run
 from openskills.testing import PNG
+from openskills.tools.approvals import ApprovalQuestion, Decision
 from tests.runtime.talking import Transcript, runtime_in, text_of
 from tests.tools.contexts import settings_in, write_skill
 
@@ -286,3 +288,119 @@ def test_every_run_is_in_the_audit_log_under_its_agent(place: Path) -> None:
     run(go())
     lines = [json.loads(line) for line in (place / "state/audit.jsonl").read_text().splitlines()]
     assert [line["agent"] for line in lines if line["event"] == "end"] == ["one", "two"]
+
+
+def test_the_limit_holds_for_what_is_inherited_and_for_what_a_store_had(place: Path) -> None:
+    async def go() -> None:
+        store = MemorySessionStore()
+        runtime = runtime_in(place, store=store, options=SessionOptions(load_mode="session"))
+        one = SessionOptions(load_mode="session", max_loaded_skills=1)
+        async with runtime.session("s", agent="chief") as chief:
+            for name in ("alpha", "beta"):
+                await chief.call("skill_load", {"skill": name})
+            async with runtime.session("s", agent="child", inherit_from="chief", options=one) as child:
+                request = text_of(child.context([{"role": "user", "content": "x"}]))
+                assert len(child.loaded_skills()) == 1
+                assert "[Unloaded]" in request
+        async with runtime.session("s", agent="chief", options=one) as chief:
+            chief.context([{"role": "user", "content": "x"}])
+            assert chief.loaded_skills() == ("beta",)
+
+    run(go())
+
+
+def test_the_rules_are_those_of_the_session_that_asks(place: Path) -> None:
+    async def yes(question: ApprovalQuestion) -> bool:
+        asked.append(question.command)
+        return True
+
+    async def no(question: ApprovalQuestion) -> str:
+        return f"not {question.command}"
+
+    asked: list[str] = []
+
+    async def go() -> None:
+        async with (
+            runtime_in(place, executor="local") as runtime,
+            runtime.session("s", options=SessionOptions(ask=yes)) as first,
+            runtime.session("s", options=SessionOptions(ask=no)) as second,
+            runtime.session("s", options=SessionOptions(denied_commands=["id"])) as third,
+        ):
+            await first.call("skill_load", {"skill": "alpha"})
+            wanted = {"skill": "alpha", "command": "id"}
+            assert (await first.call("skill_run", wanted)).error is None
+            assert (await first.call("skill_exec", wanted)).error is None
+            for session in (second, third):
+                for tool in ("skill_run", "skill_exec"):
+                    assert isinstance((await session.call(tool, wanted)).error, CommandDenied), tool
+            assert asked == ["id", "id"]
+
+    run(go())
+
+
+def test_an_answer_for_the_session_and_a_file_outlive_one_block(place: Path) -> None:
+    asked: list[str] = []
+
+    async def ask(question: ApprovalQuestion) -> Decision:
+        asked.append(question.command)
+        return Decision.ALLOW_SESSION
+
+    async def go() -> None:
+        async with runtime_in(place, executor="local", options=SessionOptions(ask=ask)) as runtime:
+            async with runtime.session("s") as session:
+                session.add_file("a.txt", b"kept")
+            for _ in range(2):
+                async with runtime.session("s") as session:
+                    await session.call("skill_load", {"skill": "alpha"})
+                    result = await session.call("skill_run", {"skill": "alpha", "command": "cat inputs/a.txt"})
+                    assert result.data["stdout"] == "kept"
+            assert len(asked) == 1
+
+    run(go())
+
+
+def test_a_store_that_fails_keeps_nothing_open(place: Path) -> None:
+    broken = [False]
+
+    def hook(event: Event, state: Mapping[str, str]) -> Event:
+        del state
+        if broken[0]:
+            raise SkillError("the disk is full")
+        return event
+
+    async def failing(runtime: SkillRuntime) -> None:
+        async with runtime.session("s") as session:
+            await session.call("skill_load", {"skill": "alpha"})
+            await session.call("skill_run", {"skill": "alpha", "command": "true"})
+            broken[0] = True
+            session.begin_turn()
+
+    async def go() -> None:
+        runtime = runtime_in(place, executor="local", store=MemorySessionStore(hook=hook))
+        with pytest.raises(SkillError, match="full"):
+            await failing(runtime)
+        async with runtime_in(place, executor="local") as other, other.session("s") as session:
+            await session.call("skill_load", {"skill": "alpha"})
+            assert (await session.call("skill_run", {"skill": "alpha", "command": "true"})).error is None
+        await runtime.close()
+
+    run(go())
+
+
+def test_a_store_that_is_slow_for_one_keeps_no_other_waiting(place: Path) -> None:
+    class Slow(MemorySessionStore):
+        async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
+            if key.session == "slow":
+                await asyncio.Event().wait()
+            return await super().get(key, after=after)
+
+    async def go() -> None:
+        runtime = runtime_in(place, store=Slow())
+        waiting = asyncio.ensure_future(runtime.session("slow").__aenter__())
+        await asyncio.sleep(0)
+        async with runtime.session("quick") as session:
+            assert session.loaded_skills() == ()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+    run(go())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openskills.errors import NotLoaded
+from openskills.errors import InvalidArgument, NotLoaded
 from openskills.prompt.pieces import Budget
 from openskills.runtime.options import ModelCall, SessionOptions
 from openskills.session.state import AgentView
@@ -350,3 +350,52 @@ def test_many_skills_are_not_listed_in_every_schema(tmp_path: Path) -> None:
             return json.dumps(session.tools("anthropic"))
 
     assert "skill-17" not in run(go())
+
+
+def test_what_cannot_be_a_message_is_refused_with_what_to_give(place: Path) -> None:
+    async def go() -> None:
+        async with runtime_in(place).session("s") as session:
+            with pytest.raises(InvalidArgument, match="a str is no message"):
+                session.context(["hello"])
+
+    run(go())
+
+
+def test_a_notice_goes_when_the_skill_is_back(place: Path) -> None:
+    async def go() -> None:
+        options = SessionOptions(load_mode="session", when_lost="unload")
+        async with runtime_in(place, options=options).session("s") as session:
+            talk = Transcript(session)
+            talk.user("one")
+            await talk.load("alpha")
+            talk.request()
+            talk.messages[-1]["content"] = "[cleared]"
+            assert "[Unloaded] alpha: its text" in text_of(talk.request())
+            await talk.load("alpha")
+            assert "[Unloaded] alpha: its text" not in text_of(talk.request())
+
+    run(go())
+
+
+def test_a_document_that_has_gone_is_named(place: Path) -> None:
+    async def go() -> None:
+        runtime = runtime_in(place, options=SessionOptions(load_mode="session"))
+        async with runtime.session("s") as session:
+            await session.call("skill_load", {"skill": "alpha", "docs": ["guide.md"]})
+        (place / "skills/alpha/guide.md").unlink()
+        async with runtime.session("s") as session:
+            assert "[Missing] guide.md of alpha" in text_of(session.context([{"role": "user", "content": "x"}]))
+
+    run(go())
+
+
+def test_after_its_block_a_session_is_closed(place: Path) -> None:
+    async def go() -> None:
+        async with runtime_in(place).session("s") as session:
+            pass
+        with pytest.raises(InvalidArgument, match="closed"):
+            session.context([])
+        with pytest.raises(InvalidArgument, match="closed"):
+            await session.call("skill_load", {"skill": "alpha"})
+
+    run(go())

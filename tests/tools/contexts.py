@@ -98,7 +98,7 @@ async def tool_context(
             scope=scope,
             skills=skills if skills is not None else skills_in(directory),
             view=view or (lambda: seen),
-            shelf=Shelf(lambda skill, path, line: f"read skill://{skill}/{path} from line {line}"),
+            shelf=Shelf(lambda skill, path, line, _: f"read skill://{skill}/{path} from line {line}"),
             uploads=waiting,
             bench=place.bench,
             talks=place.talks,

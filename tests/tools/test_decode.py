@@ -22,6 +22,8 @@ def test_objects_and_json_text_are_taken(given: dict[str, Any] | str) -> None:
         (None, "skill: is missing; skill_load takes skill, docs, include_all_docs"),
         ("", "skill: is missing"),
         ("{", "are no JSON"),
+        (5, "are a int"),
+        (["x"], "are a list"),
         ("[1]", "are a JSON list"),
         ('{"skill": ' + "1" * 5000 + "}", "are no JSON"),
         ("[" * 100_000, "nested too deeply|are no JSON"),

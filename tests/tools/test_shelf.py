@@ -1,20 +1,21 @@
 """Texts that stay as they were."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from openskills.catalog.snapshot import Snapshot
-from openskills.errors import InvalidArgument
+from openskills.errors import InvalidArgument, LimitExceeded
 from openskills.prompt.pieces import Budget
 from openskills.session.changes import ALL, Loaded, Recorded, Unloaded
 from openskills.session.state import AgentView, SkillState, apply
-from openskills.tools.shelf import Shelf
+from openskills.tools.shelf import Shelf, Sight
 from tests.tools.contexts import AGENT, loaded_view, skills_in, write_skill
 
 
 def shelf(budget: Budget | None = None) -> Shelf:
-    return Shelf(lambda skill, path, line: f"read {skill}/{path} from {line}", budget)
+    return Shelf(lambda skill, path, line, character: f"read {skill}/{path} from {line}:{character}", budget)
 
 
 def with_docs(*docs: str) -> AgentView:
@@ -28,21 +29,21 @@ def body_line(directory: Path, name: str) -> str:
 def test_a_loaded_text_does_not_change_when_the_file_does(tmp_path: Path) -> None:
     folder = write_skill(tmp_path, "demo", {"a.md": "old"})
     skills, here = skills_in(tmp_path), shelf()
-    before, _ = here.shown(with_docs("a.md"), skills)
+    before = here.sight(with_docs("a.md"), skills).shown
     (folder / "a.md").write_text("new")
     (folder / "SKILL.md").write_text((folder / "SKILL.md").read_text() + "\nmore\n")
-    assert here.shown(with_docs("a.md"), skills)[0] == before
+    assert here.sight(with_docs("a.md"), skills).shown == before
     assert before[0].docs[0].text == "old"
 
 
 def test_after_an_unload_the_next_load_reads_it_again(tmp_path: Path) -> None:
     folder = write_skill(tmp_path, "demo")
     skills, here = skills_in(tmp_path), shelf()
-    here.shown(loaded_view("demo"), skills)
+    here.sight(loaded_view("demo"), skills)
     (folder / "SKILL.md").write_text((folder / "SKILL.md").read_text() + "\nadded later\n")
     gone = apply(SkillState(), [Recorded(1, AGENT, Loaded("demo")), Recorded(2, AGENT, Unloaded("demo"))]).of(AGENT)
-    assert here.shown(gone, skills) == ((), ())
-    (shown,), _ = here.shown(loaded_view("demo"), skills)
+    assert here.sight(gone, skills) == Sight()
+    (shown,) = here.sight(loaded_view("demo"), skills).shown
     assert "added later" in shown.body.text
 
 
@@ -50,29 +51,31 @@ def test_what_came_first_stands_first(tmp_path: Path) -> None:
     for name in ("b", "a", "c"):
         write_skill(tmp_path, name)
     skills, here = skills_in(tmp_path), shelf()
-    here.shown(loaded_view("b"), skills)
-    shown, _ = here.shown(loaded_view("c", "a", "b"), skills)
+    here.sight(loaded_view("b"), skills)
+    shown = here.sight(loaded_view("c", "a", "b"), skills).shown
     assert [one.skill for one in shown] == ["b", "c", "a"]
 
 
 def test_every_document_means_those_that_were_there(tmp_path: Path) -> None:
     folder = write_skill(tmp_path, "demo", {"a.md": "A", "deep/b.txt": "B"})
     skills, here = skills_in(tmp_path), shelf()
-    (shown,), _ = here.shown(with_docs(ALL), skills)
+    (shown,) = here.sight(with_docs(ALL), skills).shown
     assert [piece.path for piece in shown.docs] == ["a.md", "deep/b.txt"]
     (folder / "late.md").write_text("late")
-    assert here.shown(with_docs(ALL), skills)[0] == (shown,)
+    assert here.sight(with_docs(ALL), skills).shown == (shown,)
 
 
 def test_a_skill_that_has_gone_is_named(tmp_path: Path) -> None:
-    assert shelf().shown(loaded_view("gone"), Snapshot()) == ((), ("gone",))
+    assert shelf().sight(loaded_view("gone"), Snapshot()) == Sight(gone=("gone",))
 
 
 def test_a_document_that_has_gone_does_not_take_the_others_with_it(tmp_path: Path) -> None:
     write_skill(tmp_path, "demo", {"a.md": "A", "b.md": "B"})
-    (shown,), lost = shelf().shown(with_docs("a.md", "gone.md"), skills_in(tmp_path))
+    sight = shelf().sight(with_docs("a.md", "gone.md"), skills_in(tmp_path))
+    (shown,) = sight.shown
     assert [piece.path for piece in shown.docs] == ["a.md"]
-    assert lost == ()
+    assert sight.missing == (("demo", "gone.md"),)
+    assert sight.gone == ()
 
 
 def test_lines_of_a_document_are_a_document(tmp_path: Path) -> None:
@@ -88,23 +91,51 @@ def test_the_rest_of_a_rest_is_counted_from_the_beginning(tmp_path: Path) -> Non
     skill = skills_in(tmp_path).get("demo")
     (piece,) = shelf(Budget(doc=200)).select(skill, ["a.md#L500"])
     assert piece.cut_after is not None
-    assert f"read demo/a.md from {500 + piece.cut_after}" in piece.text
+    assert f"read demo/a.md from {piece.cut_after + 1}:1" in piece.text
+    assert f"after line {piece.cut_after} of 1000" in piece.text
 
 
 def test_all_texts_together_keep_to_the_budget_and_the_first_stay_whole(tmp_path: Path) -> None:
     write_skill(tmp_path, "demo", {f"{name}.md": "words of a document\n" * 100 for name in "abc"})
-    here = shelf(Budget(body=500, doc=2000, total=1200))
+    here = shelf(Budget(body=500, doc=2000, total=1250))
     pieces = here.select(skills_in(tmp_path).get("demo"), ["a.md", "b.md", "c.md"])
     assert [piece.cut_after is None for piece in pieces] == [True, True, False]
-    assert sum(piece.tokens for piece in pieces) <= 1200
+    assert sum(piece.tokens for piece in pieces) <= 1250
+
+
+def test_without_room_nothing_is_selected_and_the_model_is_told_what_to_do(tmp_path: Path) -> None:
+    write_skill(tmp_path, "demo", {f"{number}.md": "words of a document\n" * 20 for number in range(200)})
+    skill, here = skills_in(tmp_path).get("demo"), shelf(Budget(body=500, doc=2000, total=3000))
+    with pytest.raises(LimitExceeded, match="skill_unload"):
+        here.select(skill, ["*"])
+    assert here.select(skill, ["1.md"])[0].cut_after is None
+    with pytest.raises(LimitExceeded):
+        here.select(skill, [f"1.md#L{number}" for number in range(1, 2000)])
+
+
+def test_threads_keep_to_the_budget_together(tmp_path: Path) -> None:
+    for number in range(20):
+        folder = write_skill(tmp_path, f"s{number}")
+        text = (folder / "SKILL.md").read_text() + "words of a body\n" * 200
+        (folder / "SKILL.md").write_text(text)
+    skills, here = skills_in(tmp_path), shelf(Budget(total=4000))
+
+    def load(number: int) -> int:
+        try:
+            return here.load(skills.get(f"s{number}")).tokens
+        except LimitExceeded:
+            return 0
+
+    with ThreadPoolExecutor(8) as pool:
+        assert 0 < sum(pool.map(load, range(20))) <= 4000
 
 
 def test_a_document_that_is_no_longer_selected_gives_its_room_back(tmp_path: Path) -> None:
     write_skill(tmp_path, "demo", {f"{name}.md": "words of a document\n" * 100 for name in "ab"})
     skills, here = skills_in(tmp_path), shelf(Budget(body=100, doc=1000, total=700))
-    here.shown(with_docs("a.md"), skills)
-    here.shown(with_docs(), skills)
-    (shown,), _ = here.shown(with_docs("b.md"), skills)
+    here.sight(with_docs("a.md"), skills)
+    here.sight(with_docs(), skills)
+    (shown,) = here.sight(with_docs("b.md"), skills).shown
     assert shown.docs[0].cut_after is None
 
 

@@ -29,7 +29,7 @@ EXAMPLES = f"""examples:
 
 operators: + - * / // % ** and == != < <= > >=; also × ÷ π
 functions: {", ".join(FUNCTIONS)}
-constants: {", ".join(CONSTANTS)}; angles are in radians, radians(30) is the sine's 30 degrees
+constants: {", ".join(CONSTANTS)}; angles are in radians: sin(radians(30))
 An expression that begins with a minus comes after --, as in: evaluate.py -- "-2**2"
 """
 
@@ -51,7 +51,7 @@ def named(texts: list[str]) -> dict[str, Value]:
 
 def main() -> int:
     shape = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, epilog=EXAMPLES.replace("%", "%%"), formatter_class=shape)
+    parser = argparse.ArgumentParser(description=__doc__, epilog=EXAMPLES, formatter_class=shape)
     parser.add_argument("expressions", nargs="+", metavar="EXPRESSION")
     parser.add_argument("--let", action="append", default=[], metavar="NAME=VALUE", help="a name for a value")
     parser.add_argument("--digits", type=int, default=20, metavar="N", help="of rounded results (default: 20)")

@@ -13,7 +13,9 @@ from openskills.catalog.words import fold, name_words, squeeze, stem
 from openskills.errors import UnknownSkill
 
 _ASKED = re.compile(r"(?<!\S)[$/](?P<name>[^\W_][\w-]*)(?![\w/.-])")
+_MOST_CHARACTERS = 4_000
 _NEAREST = 3
+_HITS = 10
 _ENOUGH = 2
 _SHARE = 0.5
 _SMALL_SHARE = 0.1
@@ -52,6 +54,7 @@ def route(text: str, files: Sequence[str], skills: Snapshot, loaded: Sequence[st
     then search, for what shares enough words with the request. A loaded skill is preferred to another that was only
     searched for, and is taken when nothing else fits.
     """
+    text = text[:_MOST_CHARACTERS]
     asked = _ASKED.match(text)
     if asked is not None and not skills.has(asked["name"]):
         return Route(None, Reason.UNKNOWN, asked["name"], _nearest(asked["name"], skills))
@@ -61,7 +64,7 @@ def route(text: str, files: Sequence[str], skills: Snapshot, loaded: Sequence[st
     found = _by_rule(text, files, skills)
     if found is not None:
         return Route(found[0], Reason.RULE, found[1].skill_id)
-    hits = [hit.skill for hit in skills.search(_query(text, files), 10)]
+    hits = [hit.skill for hit in skills.search(_query(text, files), _HITS)]
     fitting = [skill.name for skill in hits if _shares_enough(text, files, skill)]
     visible = [name for name in loaded if skills.has(name)]
     kept = [name for name in visible if name in fitting or not fitting]
@@ -87,7 +90,10 @@ def _named(text: str, skills: Snapshot) -> str | None:
 
 
 def _stands_in(name: str, folded: str) -> bool:
-    return re.search(rf"(?<![a-z0-9_./-]){re.escape(fold(name))}(?![a-z0-9_/-]|\.\w)", folded) is not None
+    name = fold(name)
+    if name not in folded:
+        return False
+    return re.search(rf"(?<![a-z0-9_./-]){re.escape(name)}(?![a-z0-9_/-]|\.\w)", folded) is not None
 
 
 def _by_rule(text: str, files: Sequence[str], skills: Snapshot) -> tuple[str, Rule] | None:
@@ -106,17 +112,17 @@ def _fitting(rule: Rule, text: str, skills: Snapshot) -> str | None:
     if exact is not None:
         return exact
     kin = [skill.name for skill in skills.skills if rule.kin & set(name_words(skill.name))]
-    hits = [hit.skill.name for hit in skills.search(text, 10) if hit.skill.name in kin] if kin else []
+    hits = [hit.skill.name for hit in skills.search(text, _HITS) if hit.skill.name in kin] if kin else []
     return next(iter((*hits, *kin)), None)
 
 
 def _takes(name: str, files: Sequence[str], skills: Snapshot) -> bool:
     """Whether a skill is for files of this kind: it speaks of them, or no skill does."""
-    for ending in _endings(files):
-        about = {skill.name for skill in skills.skills if ending in _spoken_of(skill)}
-        if about and name not in about:
-            return False
-    return True
+    own = _spoken_of(skills.get(name))
+    return all(
+        ending in own or not any(ending in _spoken_of(hit.skill) for hit in skills.search(ending, _HITS))
+        for ending in _endings(files)
+    )
 
 
 def _spoken_of(skill: Skill) -> set[str]:

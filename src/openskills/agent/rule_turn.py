@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from openskills.prompt.messages import SYSTEM_ROLES, TOOL_ROLES, calls_of, get, json_object, string, text_of
 from openskills.tools.profiles import LOAD, RUN
 
-_ATTACHED = re.compile(r"\s*^\[attached: (?P<names>.+); commands find [^\n]*\]\s*\Z", re.MULTILINE)
+_ATTACHED = re.compile(r"^\[attached: (?P<names>[^\n]+); commands find [^\n]*\]\Z", re.MULTILINE)
 _LOADED = re.compile(r"^\[Loaded\] (?P<name>[^\n]+)\n", re.MULTILINE)
 _BODY_END = re.compile(r"^(?:Docs loaded: |\[Loaded\] |\[Doc\] )", re.MULTILINE)
 
@@ -61,9 +61,10 @@ def turn_of(messages: Sequence[object]) -> TurnSoFar:
 
 
 def _request(text: str) -> tuple[str, tuple[str, ...]]:
+    text = text.strip()
     found = _ATTACHED.search(text)
     if found is None:
-        return text.strip(), ()
+        return text, ()
     names = tuple(name.strip() for name in found["names"].split(", "))
     return text[: found.start()].strip(), tuple(name for name in names if name)
 

@@ -12,7 +12,7 @@ before every record that was deleted comes a mark.
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby, takewhile
@@ -33,14 +33,15 @@ _RECORD, _MARK = "-r", "-d"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A key of a name, as a listing has it; `at` is when it was written."""
+    """An object in a listing; `at` is when it was written."""
 
     key: str
     at: datetime
+    size: int = 0
 
     @property
     def version(self) -> int:
-        """The version that it is about."""
+        """The version that a key of a name is about."""
         return _LAST - int(self.key.rpartition("/")[2].removesuffix(_RECORD).removesuffix(_MARK))
 
     @property
@@ -80,16 +81,6 @@ def mark_key(prefix: str, version: int) -> str:
 def living(found: Iterable[Found]) -> list[Found]:
     """The records of one name that were not deleted, the latest first."""
     return list(takewhile(lambda one: not one.is_mark, found))
-
-
-def next_version(found: Sequence[Found]) -> int:
-    """The number of the next version of a name that has these keys."""
-    return found[0].version + 1 if found else 0
-
-
-def is_deleted(version: int, found: Sequence[Found]) -> bool:
-    """Whether a mark among the keys of a name covers this version."""
-    return any(one.is_mark and one.version >= version for one in found)
 
 
 def by_name(found: Iterable[Found]) -> Iterator[list[Found]]:

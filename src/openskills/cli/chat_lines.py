@@ -46,10 +46,10 @@ def plain_part(text: str) -> str:
     return "".join(char if char in "\u200c\u200d" else printable(char) for char in text)
 
 
-def cut(text: str) -> str:
+def cut(text: str, most: int = MOST) -> str:
     """Foreign text on one line, not longer than is good to read."""
     line = plain(text)
-    return line if len(line) <= MOST else f"{line[: MOST - 1]}…"
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def _first_line(text: str) -> str:

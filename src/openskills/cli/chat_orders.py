@@ -74,20 +74,21 @@ async def _load(talk: Talk, rest: str) -> None:
     if not words:
         raise InvalidArgument("/load", "which skill? /skills lists them")
     skill = talk.skill(words[0])
-    result = await talk.session.call("skill_load", {"skill": skill.name, "docs": words[1:] or None})
+    with talk.inviting([skill.name]):
+        result = await talk.session.call("skill_load", {"skill": skill.name, "docs": words[1:] or None})
     result.checked()
     talk.loads[skill.name] = Load(skill.name, tuple(words[1:]) or None)
     say(f"{plain(skill.name)} is loaded, from now on with every message; /unload {plain(skill.name)} ends that")
 
 
 async def _unload(talk: Talk, rest: str) -> None:
-    name = talk.skill(rest or "?").name if rest else ""
-    if not name:
+    if not rest:
         raise InvalidArgument("/unload", "which skill? /skills says what is loaded")
+    name = talk.skill(rest).name
     talk.loads.pop(name, None)
-    result = await talk.session.call("skill_unload", {"skill": name})
-    result.checked()
-    say(plain(result.text))
+    with talk.inviting([name]):
+        result = await talk.session.call("skill_unload", {"skill": name})
+    say(plain(result.checked().text))
 
 
 async def _attach(talk: Talk, rest: str) -> None:

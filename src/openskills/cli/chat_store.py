@@ -1,7 +1,7 @@
 """Where the conversations of the command line are kept, and whose they are."""
 
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from difflib import get_close_matches
 
@@ -38,11 +38,14 @@ async def store_at(url: str | None, settings: Settings) -> AsyncGenerator[Sessio
 
     Raises `InvalidArgument` for what is no address, and `MissingExtra`.
     """
-    store = session_store(url or f"sqlite:///{settings.state_dir / 'sessions.db'}", settings)
+    store = session_store(url, settings)
+    # Some stores have connections to give back; that is no part of what every store can do.
+    close: Callable[[], Awaitable[None]] | None = getattr(store, "close", None)
     try:
         yield store
     finally:
-        await store.close()
+        if close is not None:
+            await close()
 
 
 def artifacts_of(settings: Settings) -> FileArtifactStore:

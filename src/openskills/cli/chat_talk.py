@@ -1,7 +1,7 @@
 """One conversation at the command line: what goes with the next message, and a run for each."""
 
-from collections.abc import Sequence
-from contextlib import aclosing
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 
 from openskills.agent.attachments import Attachment
@@ -9,6 +9,7 @@ from openskills.agent.declared import Load
 from openskills.agent.log import END
 from openskills.agent.runner import Runner
 from openskills.catalog.skill import Skill
+from openskills.catalog.snapshot import Snapshot
 from openskills.cli.chat_files import attachment, name_of, shown
 from openskills.cli.chat_tokens import Tokens
 from openskills.cli.chat_view import View
@@ -34,10 +35,16 @@ class Talk:
     files: list[Attachment] = field(default_factory=list[Attachment])
 
     def skill(self, name: str) -> Skill:
-        """The skill that a person calls. Raises `UnknownSkill`, or `InvalidArgument` for one that is for models."""
-        skill = self.runtime.catalog.snapshot.get(name)
+        """The skill that a person calls, also one that its author reserves for people.
+
+        Raises `UnknownSkill`, and `InvalidArgument` for one that is hidden for another reason, or not for people.
+        """
+        snapshot = self.runtime.catalog.snapshot
+        skill = snapshot.find(name)
         if not skill.manifest.user_invocable:
             raise InvalidArgument(skill.name, "its author keeps it for models (user-invocable); ask for what you want")
+        if skill.name in snapshot.hidden and not skill.manifest.disable_model_invocation:
+            raise InvalidArgument(skill.name, f"is hidden: {snapshot.hidden[skill.name].reason}")
         return skill
 
     def attach(self, path: str) -> None:
@@ -54,18 +61,32 @@ class Talk:
         wrong = first_unknown_skill(text, self._called)
         if wrong is not None:
             self._check_spelling(wrong)
+        mentioned = [self.skill(name).name for name in skills_in(text, self._called)]
         sent = files_in(text, name_of)
         for path in sent.missing:
             self.view.note(("note", "yellow"), f": there is no file {plain(path)}; it is sent as text")
         files = [*self.files, *(attachment(path, field="@") for path in sent.files)]
-        named = {name: Load(name) for name in (*skills, *skills_in(text, self._called))}
-        return await self._run(sent.text, {**named, **self.loads}, files)
+        named = {name: Load(name) for name in (*skills, *mentioned)}
+        loads = {**named, **self.loads}
+        with self.inviting(loads):
+            return await self._run(sent.text, tuple(loads.values()), files)
 
-    async def _run(self, text: str, loads: dict[str, Load], files: list[Attachment]) -> bool:
+    @contextmanager
+    def inviting(self, names: Iterable[str]) -> Generator[None]:
+        """As long as the block lasts, the model sees these skills, although their authors reserve them for people."""
+        catalog = self.runtime.catalog
+        before = catalog.snapshot
+        catalog.snapshot = now = with_reserved(before, names)
+        try:
+            yield
+        finally:
+            if catalog.snapshot is now:
+                catalog.snapshot = before
+
+    async def _run(self, text: str, loads: Sequence[Load], files: Sequence[Attachment]) -> bool:
         scope = self.session.scope
-        run = self.runner.run(
-            user=scope.user, session=scope.session, message=text, files=files, loads=tuple(loads.values())
-        )
+        self.view.begin()
+        run = self.runner.run(user=scope.user, session=scope.session, message=text, files=files, loads=loads)
         kind = ""
         async with aclosing(run) as events:
             async for event in events:
@@ -76,7 +97,7 @@ class Talk:
 
     def _called(self, name: str) -> str | None:
         snapshot = self.runtime.catalog.snapshot
-        return name if snapshot.has(name) else None
+        return name if snapshot.has(name) or name in snapshot.hidden else None
 
     def _check_spelling(self, name: str) -> None:
         """Raise `UnknownSkill` for what is nearly the name of a skill; `$5` and `$home` are just words."""
@@ -85,3 +106,17 @@ class Talk:
         except UnknownSkill as error:
             if error.near:
                 raise
+
+
+def with_reserved(snapshot: Snapshot, names: Iterable[str]) -> Snapshot:
+    """The same skills, with those of these names among the visible ones that are only reserved for people."""
+    hidden = {name: snapshot.hidden[name] for name in names if name in snapshot.hidden}
+    invited = [each for each in hidden.values() if each.skill.manifest.disable_model_invocation]
+    if not invited:
+        return snapshot
+    return Snapshot(
+        (*snapshot.skills, *(each.skill for each in invited)),
+        hidden=[each for each in snapshot.hidden.values() if each not in invited],
+        shadowed=snapshot.shadowed,
+        problems=snapshot.problems,
+    )

@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
 from openskills.agent.log import ARTIFACT, DELTA, END, ERROR, SUMMARY, TOOL_CALL
-from openskills.cli.chat_lines import call_line, result_line, whole
+from openskills.cli.chat_lines import call_line, cut, result_line, whole
 from openskills.cli.output import Part, plain, say_text, warn
 from openskills.session.events import MESSAGE, TOOL_RESPONSE, Event, to_json
+
+_MOST_NAMED = 60
 
 
 class View(Protocol):
@@ -23,6 +25,10 @@ class View(Protocol):
 
     def note(self, *parts: Part) -> None:
         """A line beside the answer."""
+        ...
+
+    def begin(self) -> None:
+        """A run begins; that of before is over, however it ended."""
         ...
 
 
@@ -38,6 +44,9 @@ class JsonView:
         """A line on stderr."""
         warn(*parts)
 
+    def begin(self) -> None:
+        """Nothing is left of the run before."""
+
 
 class TextView:
     """Text for a person. `agent` is the one who is talked to; what others do for it is shown with their name."""
@@ -49,6 +58,7 @@ class TextView:
         self._streamed = False
         self._in_line = False
         self._calls: dict[str, str] = {}
+        self._several = False
         self._shown: Mapping[str, Callable[[Event], None]] = {
             DELTA: self._delta,
             MESSAGE: self._message,
@@ -71,8 +81,13 @@ class TextView:
         self.end_line()
         warn(*parts)
 
+    def begin(self) -> None:
+        """Forget what the run before has left open."""
+        self.end_line()
+        self._calls.clear()
+
     def end_line(self) -> None:
-        """Let the next line begin at the left; called when a run was stopped in the middle of a word, too."""
+        """Let the next line begin at the left."""
         if self._in_line:
             say_text("")
             sys.stdout.flush()
@@ -107,18 +122,23 @@ class TextView:
         sys.stdout.flush()
 
     def _call(self, event: Event) -> None:
-        tool, arguments = str(event.payload.get("tool")), str(event.payload.get("arguments") or "")
-        self._calls[str(event.payload.get("call_id"))] = tool
-        self.note(("* ", "bold"), f"{self._who(event)}{call_line(tool, arguments)}")
+        arguments = str(event.payload.get("arguments") or "")
+        line = call_line(str(event.payload.get("tool")), arguments)
+        self._calls[str(event.payload.get("call_id"))] = line
+        self._several = len(self._calls) > 1
+        self.note(("* ", "bold"), f"{self._who(event)}{line}")
         if self._verbose:
             self._indented(arguments)
 
     def _response(self, event: Event) -> None:
         payload = event.payload
         content, failed = str(payload.get("content") or ""), bool(payload.get("failed"))
-        tool = self._calls.pop(str(payload.get("call_id")), None)
+        call = self._calls.pop(str(payload.get("call_id")), None)
+        if payload.get("call_id") and call is None:
+            # A call of an earlier run, which was stopped: its end is noted now, and is no news.
+            return
         # With several calls on their way a result must say whose it is.
-        whose = f"{tool}: " if tool and self._calls else ""
+        whose = f"{cut(call, _MOST_NAMED)}: " if call and self._several else ""
         # What was called by nobody was loaded for the person.
         arrow: Part = ("  -> " if payload.get("call_id") else "* ", "red" if failed else "dim")
         self.note(arrow, f"{self._who(event)}{whose}{result_line(content, failed=failed)}")

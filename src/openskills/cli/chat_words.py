@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 _ORDER = re.compile(r"/(?P<name>[\w-]*)(?:\s+(?P<rest>.*))?", re.DOTALL)
-_SKILL = re.compile(r"(?<![\w$@/\\])\$(?P<name>[^\W_]+(?:-[^\W_]+)*)(?![\w-])")
-_FILE = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<bare>[^\s"]\S*))')
-_AFTER_A_WORD = ".,;:!?)]}'\"，。；：！？）】」』"
+_SKILL = re.compile(r"(?<![A-Za-z0-9_$@/\\.-])\$(?P<name>[^\W_]+(?:-[^\W_]+)*)(?![\w-])")
+_FILE = re.compile(r'(?<![A-Za-z0-9_$@/\\.-])@(?:"(?P<quoted>[^"\n]+)"|(?P<bare>[^\s"]\S*))')
+_ASCII = re.compile(r"[!-~]+")
+_AFTER_A_WORD = ".,;:!?)]}'\"，。；：！？、）】」』"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,14 @@ Find: TypeAlias = Callable[[str], str | None]
 
 def skills_in(text: str, find: Find) -> tuple[str, ...]:
     """The skills that are named with a `$`, each once. What `find` does not know is text: `$5`, `$HOME`."""
-    found = (find(match["name"]) for match in _SKILL.finditer(text))
-    return tuple(dict.fromkeys(name for name in found if name is not None))
+    found = (_meant(match["name"], find) for match in _SKILL.finditer(text))
+    return tuple(dict.fromkeys(name for _, name in filter(None, found)))
 
 
 def first_unknown_skill(text: str, find: Find) -> str | None:
     """The name after a `$` that a text begins with, when `find` does not know it."""
     match = _SKILL.match(text)
-    return match["name"] if match and find(match["name"]) is None else None
+    return match["name"] if match and _meant(match["name"], find) is None else None
 
 
 def files_in(text: str, name_of: Find) -> Sent:
@@ -72,14 +73,26 @@ def files_in(text: str, name_of: Find) -> Sent:
 
     def replaced(match: re.Match[str]) -> str:
         written = match["quoted"] or match["bare"]
-        for path in (written, written.rstrip(_AFTER_A_WORD)) if match["bare"] else (written,):
-            name = name_of(path) if path else None
-            if name is not None:
-                files.append(path)
-                return name + written[len(path) :]
+        found = _meant(written, name_of) if match["bare"] else _exactly(written, name_of)
+        if found is not None:
+            files.append(found[0])
+            return found[1] + written[len(found[0]) :]
         if match["quoted"] or "/" in written or "." in written.strip(_AFTER_A_WORD):
             missing.append(written)
         return match[0]
 
     said = _FILE.sub(replaced, text)
     return Sent(said, tuple(dict.fromkeys(files)), tuple(dict.fromkeys(missing)))
+
+
+def _meant(written: str, find: Find) -> tuple[str, str] | None:
+    """How much of a word is a name, and whose: all of it, or without the signs or the Chinese text behind it."""
+    ascii_part = _ASCII.match(written)
+    parts = [written, *([ascii_part[0]] if ascii_part else [])]
+    found = (_exactly(part, find) for whole in parts for part in (whole, whole.rstrip(_AFTER_A_WORD)))
+    return next(filter(None, found), None)
+
+
+def _exactly(written: str, find: Find) -> tuple[str, str] | None:
+    found = find(written) if written else None
+    return None if found is None else (written, found)

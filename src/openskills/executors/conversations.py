@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -33,6 +34,12 @@ class Conversations:
         self._processes = processes
         self._owner = owner
         self._talks: dict[str, _Talk] = {}
+
+    def on(self, bench: Workbench) -> "Conversations":
+        """The same commands; those that are started from here on follow the rules of another workbench."""
+        other = copy(self)
+        other._bench = bench  # noqa: SLF001 - a copy of ourselves
+        return other
 
     async def start(self, request: RunRequest, tell: Tell = shown) -> str:
         """Start a command with its input left open, and return its id. Raises what `Workbench.start` raises.

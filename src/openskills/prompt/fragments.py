@@ -1,22 +1,34 @@
-"""Parts of a document by lines: `guide.md#L120` and `guide.md#L120-L180`. Pure."""
+"""Parts of a document by lines: `guide.md#L120`, `guide.md#L120-L180`, `guide.md#L1C4000`. Pure."""
 
 import re
+from typing import NamedTuple
 
-_FRAGMENT = re.compile(r"(?P<path>.+)#L(?P<first>[1-9]\d{0,8})(?:-L?(?P<last>[1-9]\d{0,8}))?", re.ASCII | re.DOTALL)
+_FRAGMENT = re.compile(
+    r"(?P<path>.+)#L(?P<first>[1-9]\d{0,8})(?:C(?P<character>[1-9]\d{0,8}))?(?:-L?(?P<last>[1-9]\d{0,8}))?",
+    re.ASCII | re.DOTALL,
+)
 
 
-def parse_fragment(name: str) -> tuple[str, tuple[int, int | None] | None]:
-    """A path, and the first and last line that are meant; None for the whole, a last line of None for its end."""
+class Lines(NamedTuple):
+    """Some lines of a text, both ends included: from a character of the first one on; None is the end of the text."""
+
+    first: int
+    last: int | None = None
+    character: int = 1
+
+
+def parse_fragment(name: str) -> tuple[str, Lines | None]:
+    """A path, and the lines that are meant; None for all of them."""
     match = _FRAGMENT.fullmatch(name)
     if match is None:
         return name, None
-    return match["path"], (int(match["first"]), int(match["last"]) if match["last"] else None)
+    last = int(match["last"]) if match["last"] else None
+    return match["path"], Lines(int(match["first"]), last, int(match["character"] or 1))
 
 
-def lines_of(text: str, lines: tuple[int, int | None]) -> str:
-    """These lines of a text, both ends included; nothing when it has fewer."""
-    first, last = lines
-    return "".join(lines_in(text)[first - 1 : last])
+def lines_of(text: str, lines: Lines) -> str:
+    """These lines of a text; nothing when it has fewer."""
+    return "".join(lines_in(text)[lines.first - 1 : lines.last])[lines.character - 1 :]
 
 
 def lines_in(text: str) -> list[str]:

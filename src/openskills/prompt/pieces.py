@@ -7,20 +7,20 @@ from itertools import accumulate
 from typing import TypeAlias
 
 from openskills.errors import InvalidArgument
-from openskills.prompt.fragments import lines_in
+from openskills.prompt.fragments import Lines, lines_in, lines_of
 from openskills.prompt.shown import Piece
 from openskills.tokens import TokenCounter
 
-Rest: TypeAlias = Callable[[int], str]
-"""How to read on from a line: a sentence for the model."""
+Rest: TypeAlias = Callable[[int, int], str]
+"""How to read on from a line, and from a character of it: a sentence for the model."""
 
 LEAST = 64
-"""However little room is left, so many tokens of a text are shown, and how to read on."""
+"""With less room than this many tokens, showing a text makes no sense."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How many tokens one body, one document, and all loaded texts of an agent may have."""
+    """How many tokens one body, one document, and all loaded texts of an agent may have, their headings included."""
 
     body: int = 20_000
     doc: int = 20_000
@@ -33,23 +33,31 @@ class Budget:
                 raise InvalidArgument(f"budget.{field.name}", f"{value} is too little; {LEAST} tokens is the least")
 
 
-def fitted(path: str, text: str, room: int, count: TokenCounter, rest: Rest) -> Piece:
+def fitted(path: str, text: str, room: int, count: TokenCounter, rest: Rest, part: Lines | None = None) -> Piece:
     """The text, or as many of its first lines as fit into `room` tokens and a line that says how to read on.
 
-    A first line that is too long by itself is cut, too. Less room than `LEAST` counts as that much.
+    A first line that is too long by itself is cut within. Less room than `LEAST` counts as that much. With `part`, only
+    those lines of the text are meant; lines are counted from its beginning all the same.
     """
-    lines = lines_in(text)
-    tokens = count(text)
-    if tokens <= max(room, LEAST):
-        return Piece(path, text, tokens, len(lines))
+    first, character = (part.first, part.character) if part else (1, 1)
+    wanted = lines_of(text, part) if part else text
+    whole = text.count("\n") + (not text.endswith("\n") and bool(text))
+    room = max(room, LEAST)
+    tokens = count(wanted)
+    if tokens <= room:
+        return Piece(path, wanted, tokens, whole)
+    lines = lines_in(wanted)
     # Each part is counted by itself, and so rounded by itself.
-    room = max(room, LEAST) - count(f"\n\n{_note(len(lines), len(lines), rest)}\n") - 2
+    room -= count(f"\n\n{_note(whole, whole, rest(whole, len(wanted)))}\n") + 2
     ends = list(accumulate(map(len, lines)))
-    # Counters are almost linear, so a share of the length is a good beginning, and halving ends it.
-    kept = bisect_right(ends, 0, key=lambda end: 0 if count(text[:end]) <= room else 1)
-    shown = text[: ends[kept - 1]] if kept else _beginning(lines[0], room, count)
-    cut = f"{shown.rstrip()}\n\n{_note(kept, len(lines), rest)}\n"
-    return Piece(path, cut, count(cut), len(lines), kept)
+    kept = bisect_right(ends, 0, key=lambda end: 0 if count(wanted[:end]) <= room else 1)
+    if kept:
+        shown, note = wanted[: ends[kept - 1]], _note(first + kept - 1, whole, rest(first + kept, 1))
+    else:
+        shown = _beginning(lines[0], room, count)
+        note = _note(first, whole, rest(first, character + len(shown)), within=True)
+    cut = f"{shown.rstrip() if kept else shown}\n\n{note}\n"
+    return Piece(path, cut, count(cut), whole, first + kept - 1)
 
 
 def _beginning(line: str, room: int, count: TokenCounter) -> str:
@@ -61,6 +69,5 @@ def _beginning(line: str, room: int, count: TokenCounter) -> str:
     return line[:low]
 
 
-def _note(kept: int, lines: int, rest: Rest) -> str:
-    place = f"after line {kept} of {lines}" if kept else f"within line 1 of {lines}"
-    return f"[cut {place}; {rest(kept + 1)}]"
+def _note(line: int, lines: int, rest: str, *, within: bool = False) -> str:
+    return f"[cut {'within' if within else 'after'} line {line} of {lines}; {rest}]"

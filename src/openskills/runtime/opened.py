@@ -1,9 +1,9 @@
 """What all agents of one conversation share: its state and its log, its workspace, its files."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from openskills.artifacts.store import Scope
@@ -21,13 +21,28 @@ from openskills.tools.profiles import LOAD, SELECT
 from openskills.tools.uploads import Uploads
 
 
+@dataclass(slots=True)
+class Remembered:
+    """What of a conversation outlives its use, in this process: files of the user, and what people have answered."""
+
+    uploads: Uploads = field(default_factory=Uploads)
+    approvals: dict[Hashable, Approvals] = field(default_factory=dict[Hashable, Approvals])
+
+
 class OpenedSession:
     """One conversation, as long as anybody uses it. It belongs to one event loop."""
 
-    def __init__(self, scope: Scope, store: SessionStore, open_bench: Callable[[], Awaitable[Workbench]]) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        store: SessionStore,
+        open_bench: Callable[[], Awaitable[Workbench]],
+        remembered: Remembered | None = None,
+    ) -> None:
         self.scope = scope
         self.state = SkillState()
-        self.uploads = Uploads()
+        self._remembered = remembered or Remembered()
+        self.uploads = self._remembered.uploads
         self.users = 0
         self._store = store
         self._key = SessionKey(scope.app, scope.user, scope.session)
@@ -36,7 +51,6 @@ class OpenedSession:
         self._opening = asyncio.Lock()
         self._writing = asyncio.Lock()
         self._talks: dict[Owner, Conversations] = {}
-        self._approvals: dict[str, Approvals] = {}
         self._pending: list[Event] = []
         self._listeners: list[Callable[[Event], None]] = []
 
@@ -64,8 +78,9 @@ class OpenedSession:
         An update of the state that changes nothing is no event; anything else that happened is one.
         """
         before = self.state
-        self.state = apply(before, changes)
-        found = delta(before, self.state)
+        happened = list(changes)
+        self.state = apply(before, happened)
+        found = delta(before, self.state, agents={recorded.agent for recorded in happened})
         if found or kind != STATE_UPDATE:
             self._pending.append(new_event(agent, kind, about, found))
 
@@ -127,30 +142,32 @@ class OpenedSession:
             return self._bench.for_agent(agent, rules)
 
     def talks(self, owner: Owner, bench: Workbench, processes: Processes) -> Conversations:
-        """The interactive commands of an agent, the same in every turn."""
+        """The interactive commands of an agent, the same in every turn; new ones start by the rules of `bench`."""
         if owner not in self._talks:
             self._talks[owner] = Conversations(bench, processes, owner)
-        return self._talks[owner]
+        return self._talks[owner].on(bench)
 
-    def approvals(self, agent: str, made: Callable[[], Approvals]) -> Approvals:
-        """What a person has answered for an agent, remembered for as long as the conversation is open."""
-        if agent not in self._approvals:
-            self._approvals[agent] = made()
-        return self._approvals[agent]
+    def approvals(self, key: Hashable, made: Callable[[], Approvals]) -> Approvals:
+        """What people have answered to those who ask in the same way."""
+        if key not in self._remembered.approvals:
+            self._remembered.approvals[key] = made()
+        return self._remembered.approvals[key]
 
     def is_talking(self) -> bool:
         """Whether a command is still running that somebody talks to."""
         return any(talks.running() for talks in self._talks.values())
 
     async def close(self) -> None:
-        """Write what is left, and give the workspace back; its files stay."""
-        await self.flush()
-        for talks in self._talks.values():
-            await talks.close()
-        async with self._opening:
-            if self._bench is not None:
-                await self._bench.close()
-                self._bench = None
+        """Write what is left, and give the workspace back, also when it cannot be written; its files stay."""
+        try:
+            await self.flush()
+        finally:
+            for talks in self._talks.values():
+                await talks.close()
+            async with self._opening:
+                if self._bench is not None:
+                    await self._bench.close()
+                    self._bench = None
 
 
 def _last_to_touch(skill: str, events: Sequence[Event]) -> str | None:

@@ -1,8 +1,8 @@
 """A process that serves conversations with skills."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.store import ArtifactStore, Scope
@@ -14,7 +14,8 @@ from openskills.executors.processes.interactive import Owner, Processes
 from openskills.executors.protocol import Executor
 from openskills.executors.rules.policy import CommandPolicy
 from openskills.executors.workbench import Rules, Workbench, open_workbench
-from openskills.runtime.opened import OpenedSession
+from openskills.runtime.open_sessions import OpenSessions
+from openskills.runtime.opened import OpenedSession, Remembered
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.overviews import Overviews
 from openskills.runtime.session import SkillSession
@@ -54,8 +55,7 @@ class SkillRuntime:
         self.artifacts = artifacts or FileArtifactStore(self.settings.state_dir / "artifacts")
         self._executor = chosen_executor(executor, self.settings) if isinstance(executor, str) else executor
         self._owns_executor = isinstance(executor, str)
-        self._shared: dict[Scope, OpenedSession] = {}
-        self._opening = asyncio.Lock()
+        self._sessions = OpenSessions(self._made)
         self._processes = Processes()
         # Options that cannot work are said now, not in the first conversation.
         Overviews(catalog, self.options, executor=self._executor is not None)
@@ -77,23 +77,26 @@ class SkillRuntime:
         """
         chosen = options or self.options
         checked_id("agent", agent)
-        shared = await self._open(Scope(app, user, session), agent)
+        shared = await self._sessions.take(Scope(app, user, session), agent)
         try:
             opened = self._session(shared, agent, chosen)
             if inherit_from is not None:
                 _inherit(shared, inherit_from, agent)
-            yield opened
+            try:
+                yield opened
+            finally:
+                opened.end()
         finally:
-            await self._release(shared)
+            await self._sessions.give_back(shared)
 
     async def close(self) -> None:
         """End every command, give back every workspace; files, artifacts and sessions stay."""
         await self._processes.close()
-        for shared in list(self._shared.values()):
-            await shared.close()
-        self._shared.clear()
+        failed = await self._sessions.close()
         if self._owns_executor and self._executor is not None:
             await self._executor.close()
+        if failed:
+            raise failed[0]
 
     async def __aenter__(self) -> "SkillRuntime":
         return self
@@ -101,24 +104,8 @@ class SkillRuntime:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _open(self, scope: Scope, agent: str) -> OpenedSession:
-        async with self._opening:
-            shared = self._shared.get(scope)
-            if shared is None:
-                shared = OpenedSession(scope, self.store, lambda: self._workbench(scope))
-                await shared.open(agent)
-                self._shared[scope] = shared
-            shared.users += 1
-            return shared
-
-    async def _release(self, shared: OpenedSession) -> None:
-        async with self._opening:
-            shared.users -= 1
-            await shared.flush()
-            # A command that is still talked to outlives the turn; its workspace stays open with it.
-            if not shared.users and not shared.is_talking():
-                self._shared.pop(shared.scope, None)
-                await shared.close()
+    def _made(self, scope: Scope, remembered: Remembered) -> OpenedSession:
+        return OpenedSession(scope, self.store, lambda: self._workbench(scope), remembered)
 
     async def _workbench(self, scope: Scope) -> Workbench:
         if self._executor is None:
@@ -162,16 +149,17 @@ class SkillRuntime:
         denied = settings.denied_commands if options.denied_commands is None else options.denied_commands
         return Rules(
             policy=CommandPolicy.of(allowed, denied),
-            approve=shared.approvals(agent, lambda: self._approvals(options))
-            if options.ask or options.restrict
-            else None,
+            approve=self._approve(shared, agent, options),
             host_roots=settings.host_roots if options.host_roots is None else options.host_roots,
             values=options.secrets,
             network=options.network,
         )
 
-    def _approvals(self, options: SessionOptions) -> Approvals:
-        return Approvals(options.ask, allowed_tools_of=self._allowed_tools, restrict=options.restrict)
+    def _approve(self, shared: OpenedSession, agent: str, options: SessionOptions) -> Approvals | None:
+        if options.ask is None and not options.restrict:
+            return None
+        made = partial(Approvals, options.ask, allowed_tools_of=self._allowed_tools, restrict=options.restrict)
+        return shared.approvals((agent, options.ask, options.restrict), made)
 
     def _allowed_tools(self, skill: str) -> tuple[str, ...]:
         return self.catalog.snapshot.get(skill).manifest.allowed_tools

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 from openskills.artifacts.store import Scope
-from openskills.errors import SkillError
+from openskills.errors import InvalidArgument, SkillError
 from openskills.executors.workbench import Workbench
 from openskills.prompt.ledger import Ledger
 from openskills.prompt.memory import Memory
@@ -21,7 +21,7 @@ from openskills.runtime.turns import Position, position
 from openskills.session.changes import Change, Consumed, Loaded, LoadMode, Recorded, TurnBegan, Unloaded
 from openskills.session.events import TOOL_RESPONSE, Event, new_event
 from openskills.session.state import AgentView, Evict, apply, most_recent
-from openskills.tools.decode import decode
+from openskills.tools.decode import decode, named_skill
 from openskills.tools.result import ToolResult
 from openskills.tools.schemas import ENUM_LIMIT, SchemaFormat, described
 from openskills.tools.table import TOOLS
@@ -58,6 +58,7 @@ class SkillSession:
         self._evict: Evict = options.evict or most_recent(options.max_loaded_skills)
         self._trace_content = trace_content or None
         self._memory = Memory()
+        self._ended = False
         self._before: Position | None = None
         self._last_request = shared.state.clock
         self._presented: dict[str, int] = {}
@@ -126,6 +127,7 @@ class SkillSession:
         Loaded texts stand in the results of the calls that asked for them, or where the options say. Touches no file
         unless something was loaded that was not read yet.
         """
+        self._check_open()
         layer = self._overviews.now()
         given = [_plain(message) for message in messages]
         self._shared.uploads.note(given)
@@ -164,7 +166,9 @@ class SkillSession:
         `revise` may put another result in the place of the tool's before anything is written.
         Raises only what the session store raises when it cannot keep what has happened; the next call tries again.
         """
+        self._check_open()
         at = self._shared.tick()
+        name = str(name)
         known = name if name in TOOLS else "unknown"
         with (
             bind(content=self._trace_content, session=self.scope.session, agent=self.agent, tool=known),
@@ -177,7 +181,7 @@ class SkillSession:
                 traced.failed(result.error)
             result = await self._recorded(result, at, {"tool": name, "call_id": call_id})
             if traced.shows:
-                told = arguments if isinstance(arguments, str) else json.dumps(dict(arguments or {}), default=str)
+                told = arguments if isinstance(arguments, str) else json.dumps(arguments, default=str, skipkeys=True)
                 traced.show({"gen_ai.tool.call.arguments": told, "gen_ai.tool.call.result": result.text})
             return result
 
@@ -241,10 +245,16 @@ class SkillSession:
             self._fold([TurnBegan()], at)
 
     def _placed(self, messages: Messages, layer: LayerOne) -> Placed:
+        self._keep_to_the_limit()
         view = self._view()
-        shown, gone = self._context.shelf.shown(view, layer.skills)
-        for skill in gone:
+        sight = self._context.shelf.sight(view, layer.skills)
+        shown = sight.shown
+        for skill in sight.gone:
             self._lose(skill, "it is not among the available skills any more")
+        now = self._view()
+        self._notices = {name: line for name, line in self._notices.items() if not now.is_loaded(name)}
+        for skill, doc in sight.missing:
+            self._notices[f"{skill}/{doc}"] = f"[Missing] {doc} of {skill} cannot be read any more"
         placed = self._place(messages, layer, shown)
         if self._options.when_lost is WhenLost.UNLOAD:
             lost = [skill for skill in placed.restored if skill in self._had_place]
@@ -269,14 +279,34 @@ class SkillSession:
             memory=self._memory,
         )
 
+    def _keep_to_the_limit(self) -> None:
+        """What came otherwise than by a call, from a store or another agent, has to fit as well."""
+        view = self._view()
+        for skill in self._evict(view):
+            if view.is_loaded(skill):
+                self._fold([Unloaded(skill, evicted=True)], view.entries[skill].loaded)
+                self._notices[skill] = (
+                    f"[Unloaded] {skill}: too many skills were loaded; call skill_load to read it again"
+                )
+
+    def end(self) -> None:
+        """Nobody may use it any more."""
+        self._ended = True
+
     def _lose(self, skill: str, why: str) -> None:
         """A loaded skill that cannot be shown is not loaded, and the model is told."""
         self._fold([Unloaded(skill)], self._shared.tick())
         self._notices[skill] = f"[Unloaded] {skill}: {why}"
 
+    def _check_open(self) -> None:
+        if self._ended:
+            raise InvalidArgument(
+                "session", f"{self.scope.session!r} is closed; open it again with SkillRuntime.session"
+            )
+
     def _skill_of(self, arguments: Mapping[str, Any] | str | None) -> str | None:
         """The skill that a call names, if there is one of that name: it stands in metrics, where nothing else may."""
-        name = arguments.get("skill") if isinstance(arguments, Mapping) else None
+        name = named_skill(arguments)
         known = self._overviews.now().skills
         return name if isinstance(name, str) and known.has(name) else None
 
@@ -297,4 +327,8 @@ def _plain(message: Any) -> Mapping[str, Any]:
     """A message of a client, such as an answer of the OpenAI client, as what would be sent of it."""
     if isinstance(message, Mapping):
         return cast("Mapping[str, Any]", message)
+    if not hasattr(message, "model_dump"):
+        raise InvalidArgument(
+            "messages", f"a {type(message).__name__} is no message; give mappings with role and content"
+        )
     return cast("Mapping[str, Any]", message.model_dump(exclude_none=True))

@@ -10,7 +10,7 @@ is not complete) loads nothing and breaks nothing.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 from urllib.parse import quote, unquote
@@ -54,13 +54,15 @@ def runnable_key(agent: str, skill: str) -> str:
 
 def to_keys(state: SkillState) -> dict[str, str]:
     """The state as keys and texts; what is not loaded, selected or to be run has no key."""
-    agents = sorted({agent for agent, _ in state.entries})
-    return {key: text for agent in agents for key, text in _keys_of(state.of(agent))}
+    return _keys_for(state, None)
 
 
-def delta(before: SkillState, after: SkillState) -> StateDelta:
-    """What has to be done to the keys of one state so that they are those of another."""
-    old, new = to_keys(before), to_keys(after)
+def delta(before: SkillState, after: SkillState, *, agents: Collection[str] | None = None) -> StateDelta:
+    """What has to be done to the keys of one state so that they are those of another.
+
+    With `agents`, only theirs are looked at: the others' have not changed.
+    """
+    old, new = _keys_for(before, agents), _keys_for(after, agents)
     changed: dict[str, str | None] = {key: text for key, text in new.items() if old.get(key) != text}
     return changed | dict.fromkeys(key for key in old if key not in new)
 
@@ -152,6 +154,15 @@ def _read(held: dict[str, _Held], key: str, text: object) -> None:
         one.docs |= {skill: docs} if (docs := docs_of(text)) else {}
     elif text == YES:
         (one.loaded if prefix == _LOADED else one.runnable).add(skill)
+
+
+def _keys_for(state: SkillState, agents: Collection[str] | None) -> dict[str, str]:
+    entries: dict[str, dict[str, SkillEntry]] = {}
+    for (agent, skill), entry in state.entries.items():
+        if agents is None or agent in agents:
+            entries.setdefault(agent, {})[skill] = entry
+    views = [AgentView(agent, entries[agent], state.turns.get(agent, 0)) for agent in sorted(entries)]
+    return {key: text for view in views for key, text in _keys_of(view)}
 
 
 def _keys_of(view: AgentView) -> Iterator[tuple[str, str]]:

@@ -124,17 +124,23 @@ class PostgresPool:
         connection = await pool.acquire(timeout=_CONNECT_WITHIN)
         try:
             plain = Asking(self.place, connection)
-            if not missing_steps(await _version(plain), place=self.place, steps=self._steps):
+            ((recorded,),) = await plain.rows((_IS_RECORDED, ()))
+            if recorded and not await self._missing_steps(plain):
                 return
             async with _in_transaction(plain, WRITING) as asking:
                 await asking.lock(_MIGRATION_LOCK)
+                await asking.change((RECORD, ()))
                 # Asked again: another process may have been faster.
-                for version, step in missing_steps(await _version(asking), place=self.place, steps=self._steps):
-                    for sql in (RECORD, *step):
+                for version, step in await self._missing_steps(asking):
+                    for sql in step:
                         await asking.change((sql, ()))
                     await asking.change((TAKEN, (version,)))
         finally:
             await pool.release(connection)
+
+    async def _missing_steps(self, asking: Asking) -> Sequence[tuple[int, Step]]:
+        ((version,),) = await asking.rows((VERSION, ()))
+        return missing_steps(version, place=self.place, steps=self._steps)
 
 
 @asynccontextmanager
@@ -148,14 +154,6 @@ async def _in_transaction(asking: Asking, kind: str) -> AsyncGenerator[Asking]:
         with suppress(SkillError):
             await asking.change(("ROLLBACK", ()))
         raise
-
-
-async def _version(asking: Asking) -> int:
-    ((recorded,),) = await asking.rows((_IS_RECORDED, ()))
-    if not recorded:
-        return 0
-    ((version,),) = await asking.rows((VERSION, ()))
-    return int(version)
 
 
 def _asyncpg() -> "ModuleType":

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from openskills.errors import SkillError
@@ -81,19 +82,17 @@ def _log_ahead(asking: Asking, deadline: float) -> None:
 
 
 def _migrate(asking: Asking, steps: tuple[Step, ...]) -> None:
-    place = f"the session store {asking.path}"
-    if not missing_steps(_version(asking), place=place, steps=steps):
+    if asking.rows((_IS_RECORDED, ())) and not _missing_steps(asking, steps):
         return
     with asking.transaction("IMMEDIATE"):
+        asking.change((RECORD, ()))
         # Asked again: another process may have been faster.
-        for version, step in missing_steps(_version(asking), place=place, steps=steps):
-            for sql in (RECORD, *step):
+        for version, step in _missing_steps(asking, steps):
+            for sql in step:
                 asking.change((sql, ()))
             asking.change((TAKEN, (version,)))
 
 
-def _version(asking: Asking) -> int:
-    if not asking.rows((_IS_RECORDED, ())):
-        return 0
-    ((found,),) = asking.rows((VERSION, ()))
-    return int(found)
+def _missing_steps(asking: Asking, steps: tuple[Step, ...]) -> Sequence[tuple[int, Step]]:
+    ((version,),) = asking.rows((VERSION, ()))
+    return missing_steps(version, place=f"the session store {asking.path}", steps=steps)

@@ -23,19 +23,21 @@ _NO_MORE = Refusal(400, "the script has no more answers")
 class ModelServer:
     """Used as `with ModelServer([...]) as server`; it serves in a thread of its own, on a port that was free.
 
-    Both protocols are served at once, streamed or not, as the client asks. `requests` has what was asked, in order. A
-    request for which the script has no answer is refused. What a function of the script raises is raised by the `with`.
+    Both protocols are served at once, streamed or not, as the client asks. `requests` has what was asked, in order,
+    and `connections` is over how many of them. A request for which the script has no answer is refused. What a function
+    of the script raises is raised by the `with`.
     """
 
     def __init__(self, script: Script) -> None:
         self._next = script if callable(script) else _in_order(iter(script))
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="model-server", daemon=True)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="model-server", daemon=True)
         self._started = threading.Event()
+        self._stop: Callable[[], object] = lambda: None
         self._connections: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
         self._port = 0
         self.requests: list[Asked] = []
+        self.connections = 0
 
     @property
     def openai_url(self) -> str:
@@ -59,23 +61,21 @@ class ModelServer:
         return self
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._stop()
         self._thread.join()
         if self._failure is not None:
             raise self._failure from error
 
-    def _run(self) -> None:
+    async def _serve(self) -> None:
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
         # What goes wrong is raised by the `with`, so nobody has to be told in a log.
-        self._loop.set_exception_handler(lambda _, __: None)
-        server = self._loop.run_until_complete(asyncio.start_server(self._connected, _HOST, 0, backlog=500))
+        loop.set_exception_handler(lambda _, __: None)
+        server = await asyncio.start_server(self._connected, _HOST, 0, backlog=500)
         self._port = server.sockets[0].getsockname()[1]
+        self._stop = lambda: loop.call_soon_threadsafe(stopped.set)
         self._started.set()
-        self._loop.run_forever()
+        await stopped.wait()
         server.close()
-        self._loop.run_until_complete(self._end())
-        self._loop.close()
-
-    async def _end(self) -> None:
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
@@ -83,6 +83,7 @@ class ModelServer:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = cast("asyncio.Task[None]", asyncio.current_task())
         self._connections.add(task)
+        self.connections += 1
         task.add_done_callback(self._ended)
         connection = Connection(reader, writer)
         try:
@@ -139,7 +140,8 @@ async def _reply(connection: Connection, asked: Asked, reply: Reply) -> bool:
 
 async def _chunks(connection: Connection, chunks: Iterator[bytes], how: RawReply) -> bool:
     await connection.begin(how.status, how.content_type)
-    for number, chunk in enumerate(chunks):
+    # An empty chunk would be the end.
+    for number, chunk in enumerate(filter(None, chunks)):
         await connection.silence(how.between if number else 0)
         await connection.chunk(chunk)
     if not how.cut:

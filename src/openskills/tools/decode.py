@@ -22,11 +22,21 @@ def decode(tool: Tool[A], arguments: Mapping[str, Any] | str | None) -> A:
         raise _refusal(tool, error) from None
 
 
+def named_skill(arguments: Mapping[str, Any] | str | None) -> object:
+    """What stands for the skill in the arguments of a call; None when nothing does, or nobody can tell."""
+    try:
+        return _object(arguments).get("skill")
+    except InvalidArgument:
+        return None
+
+
 def _object(arguments: Mapping[str, Any] | str | None) -> dict[str, Any]:
     if arguments is None or arguments == "":
         return {}
     if isinstance(arguments, Mapping):
         return dict(arguments)
+    if not isinstance(arguments, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a model's client may send anything
+        raise InvalidArgument("arguments", f"are a {type(arguments).__name__}; send one JSON object")
     try:
         value = json.loads(arguments)
     except (ValueError, RecursionError) as error:

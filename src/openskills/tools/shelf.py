@@ -4,25 +4,42 @@ A text stays the same, to the byte, for as long as it is loaded, whatever happen
 told does not change behind its back, and a prompt cache keeps what it has.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from openskills.catalog.skill import Skill
 from openskills.catalog.skillfile import SKILL_FILE
 from openskills.catalog.snapshot import Snapshot
-from openskills.errors import InvalidArgument, InvalidSkill, SkillError
-from openskills.prompt.fragments import lines_of, parse_fragment
-from openskills.prompt.pieces import Budget, fitted
+from openskills.errors import InvalidArgument, InvalidSkill, LimitExceeded, SkillError
+from openskills.prompt.fragments import parse_fragment
+from openskills.prompt.pieces import LEAST, Budget, fitted
 from openskills.prompt.shown import Piece, Shown
 from openskills.session.changes import ALL
 from openskills.session.state import AgentView
 from openskills.tokens import TokenCounter, estimate
 
-ReadOn = Callable[[str, str, int], str]
-"""How to read on in a text of a skill from a line: `read_on(skill, path, line)`."""
+ReadOn = Callable[[str, str, int, int], str]
+"""How to read on in a text of a skill from a line and a character of it: `read_on(skill, path, line, character)`."""
+
+_HEADING = "[Doc] {}\n\n\n\n, {}"
+"""About what stands around a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What an agent is to see: the skills that are loaded, and what of them cannot be had any more.
+
+    `gone` are skills, `missing` pairs of a skill and a document of it.
+    """
+
+    shown: tuple[Shown, ...] = ()
+    gone: tuple[str, ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()
 
 
 class Shelf:
-    """One agent's texts. Used from one thread at a time."""
+    """One agent's texts. Threads may use it at the same time; they wait for each other."""
 
     def __init__(self, read_on: ReadOn, budget: Budget | None = None, count: TokenCounter = estimate) -> None:
         self._read_on = read_on
@@ -31,49 +48,62 @@ class Shelf:
         self._bodies: dict[str, Piece] = {}
         self._docs: dict[str, dict[str, Piece]] = {}
         self._names: dict[str, tuple[str, ...]] = {}
+        self._lock = threading.RLock()
 
     def load(self, skill: Skill) -> Piece:
-        """The body of a skill; read now unless it is here. Raises `InvalidSkill` when it cannot be."""
-        if skill.name not in self._bodies:
-            self._bodies[skill.name] = self._piece(skill.name, SKILL_FILE, skill.body(), self._budget.body)
-        return self._bodies[skill.name]
+        """The body of a skill; read now unless it is here.
+
+        Raises `InvalidSkill` when it cannot be read, `LimitExceeded` when there is no room left for it.
+        """
+        with self._lock:
+            if skill.name not in self._bodies:
+                room = self._checked_room(self._room(), SKILL_FILE)
+                self._bodies[skill.name] = self._piece(skill, SKILL_FILE, skill.body(), min(room, self._budget.body))
+            return self._bodies[skill.name]
 
     def select(self, skill: Skill, docs: Iterable[str]) -> tuple[Piece, ...]:
-        """Documents of a skill, sorted by path; those that are new are read now.
+        """Documents of a skill, sorted by path; those that are new are read now, all of them or none.
 
-        Raises `InvalidArgument` for one that cannot be read or is no text.
+        Raises `InvalidArgument` for one that cannot be read or is no text, `LimitExceeded` when there is no room left.
         """
-        here = self._docs.setdefault(skill.name, {})
-        for path in self._paths(skill, docs):
-            if path not in here:
-                here[path] = self._piece(skill.name, path, _text_of(skill, path), self._budget.doc)
-        return tuple(here[path] for path in sorted(self._paths(skill, docs)))
+        with self._lock:
+            here, paths = self._docs.setdefault(skill.name, {}), self._paths(skill, docs)
+            new: dict[str, Piece] = {}
+            left = self._room()
+            for path in paths:
+                if path not in here and path not in new:
+                    room = self._checked_room(left, path)
+                    new[path] = self._piece(skill, path, _text_of(skill, path), min(room, self._budget.doc))
+                    left -= self._cost(new[path])
+            here.update(new)
+            return tuple(here[path] for path in sorted(paths))
 
-    def shown(self, view: AgentView, skills: Snapshot) -> tuple[tuple[Shown, ...], tuple[str, ...]]:
-        """Everything that is loaded, in the order in which it came here, and the names of what cannot be had any more.
+    def sight(self, view: AgentView, skills: Snapshot) -> Sight:
+        """Everything that is loaded, in the order in which it came here.
 
         What is not loaded is forgotten, so that the next load reads it again.
         """
-        loaded = view.loaded()
-        for name in [name for name in self._bodies if name not in loaded]:
-            self.forget(name)
-        found: dict[str, Shown] = {}
-        lost: list[str] = []
-        for name in loaded:
-            shown = self._shown(name, view.docs(name), skills)
-            if shown is None:
-                lost.append(name)
-            else:
-                found[name] = shown
-        return tuple(found[name] for name in self._bodies if name in found), tuple(lost)
+        with self._lock:
+            loaded = view.loaded()
+            for name in [name for name in self._bodies if name not in loaded]:
+                self.forget(name)
+            found: dict[str, Shown] = {}
+            missing: list[tuple[str, str]] = []
+            for name in loaded:
+                shown = self._shown(name, view.docs(name), skills, missing)
+                if shown is not None:
+                    found[name] = shown
+            gone = tuple(name for name in loaded if name not in found)
+            return Sight(tuple(found[name] for name in self._bodies if name in found), gone, tuple(missing))
 
     def forget(self, name: str) -> None:
         """Read a skill and its documents again when they are loaded the next time."""
-        self._bodies.pop(name, None)
-        self._docs.pop(name, None)
-        self._names.pop(name, None)
+        with self._lock:
+            self._bodies.pop(name, None)
+            self._docs.pop(name, None)
+            self._names.pop(name, None)
 
-    def _shown(self, name: str, docs: Sequence[str], skills: Snapshot) -> Shown | None:
+    def _shown(self, name: str, docs: Sequence[str], skills: Snapshot, missing: list[tuple[str, str]]) -> Shown | None:
         held = self._docs.get(name, {})
         wanted = self._names.get(name) if docs == (ALL,) else docs
         if name in self._bodies and wanted is not None and all(path in held for path in wanted):
@@ -82,21 +112,27 @@ class Shelf:
             return Shown(name, self._bodies[name], tuple(held[path] for path in sorted(wanted)))
         try:
             skill = skills.get(name)
-            body = self.load(skill)
+            if name not in self._bodies:
+                room = min(self._room() - self._heading(SKILL_FILE), self._budget.body)
+                self._bodies[name] = self._piece(skill, SKILL_FILE, skill.body(), room)
         except SkillError:
             # It was here when it was loaded; the caller says that it has gone.
             return None
-        return Shown(name, body, self._those_there(skill, docs))
+        return Shown(name, self._bodies[name], self._those_there(skill, docs, missing))
 
-    def _those_there(self, skill: Skill, docs: Sequence[str]) -> tuple[Piece, ...]:
+    def _those_there(self, skill: Skill, docs: Sequence[str], missing: list[tuple[str, str]]) -> tuple[Piece, ...]:
         """The documents that can still be read; one that has gone must not take the others with it."""
-        found: list[Piece] = []
+        here = self._docs.setdefault(skill.name, {})
+        left = self._room()
         for path in self._paths(skill, docs):
-            try:
-                found += self.select(skill, [path])
-            except (InvalidArgument, InvalidSkill):
-                continue
-        return tuple(found)
+            if path not in here:
+                try:
+                    room = self._checked_room(left, path)
+                    here[path] = self._piece(skill, path, _text_of(skill, path), min(room, self._budget.doc))
+                    left -= self._cost(here[path])
+                except (InvalidArgument, InvalidSkill, LimitExceeded):
+                    missing.append((skill.name, path))
+        return tuple(here[path] for path in sorted(self._paths(skill, docs)) if path in here)
 
     def _paths(self, skill: Skill, docs: Iterable[str]) -> tuple[str, ...]:
         wanted = tuple(docs)
@@ -106,22 +142,42 @@ class Shelf:
             self._names[skill.name] = tuple(doc.path for doc in skill.docs())
         return self._names[skill.name]
 
-    def _piece(self, skill: str, path: str, text: str, most: int) -> Piece:
-        used = sum(piece.tokens for piece in self._bodies.values())
-        used += sum(piece.tokens for docs in self._docs.values() for piece in docs.values())
-        room = min(most, self._budget.total - used)
-        plain, lines = parse_fragment(path)
-        before = lines[0] - 1 if lines else 0
-        return fitted(path, text, room, self._count, lambda line: self._read_on(skill, plain, before + line))
+    def _room(self) -> int:
+        """How many tokens are left for all texts."""
+        pieces = [*self._bodies.values(), *(piece for docs in self._docs.values() for piece in docs.values())]
+        return self._budget.total - sum(map(self._cost, pieces))
+
+    def _cost(self, piece: Piece) -> int:
+        return piece.tokens + self._heading(piece.path)
+
+    def _heading(self, path: str) -> int:
+        return self._count(_HEADING.format(path, path))
+
+    def _checked_room(self, left: int, path: str) -> int:
+        """What is left for a text; raises `LimitExceeded` when that is too little to show anything."""
+        room, total = left - self._heading(path), self._budget.total
+        if room < LEAST:
+            raise LimitExceeded(
+                f"there is no room for {path[:200]}: loaded texts have {total - left:,} of {total:,} tokens; unload a "
+                "skill with skill_unload, or select documents with mode replace",
+                limit=total,
+            )
+        return room
+
+    def _piece(self, skill: Skill, name: str, text: str, room: int) -> Piece:
+        path, part = parse_fragment(name)
+
+        def rest(line: int, character: int) -> str:
+            return self._read_on(skill.name, path, line, character)
+
+        return fitted(name, text, room, self._count, rest, part)
 
 
 def _text_of(skill: Skill, name: str) -> str:
-    path, lines = parse_fragment(name)
+    path, _ = parse_fragment(name)
     if path == SKILL_FILE:
-        text = skill.body()
-    else:
-        try:
-            text = skill.read(path).decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise InvalidArgument("docs", f"{path!r} of {skill.name!r} is not UTF-8 text") from None
-    return text if lines is None else lines_of(text, lines)
+        return skill.body()
+    try:
+        return skill.read(path).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidArgument("docs", f"{path!r} of {skill.name!r} is not UTF-8 text") from None

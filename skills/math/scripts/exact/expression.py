@@ -15,7 +15,7 @@ from exact.functions import CONSTANTS, FUNCTIONS, power
 from exact.values import Fault, Value, approximate, bounded, exact_number, settled
 
 MAX_LENGTH = 4000
-Result = Union[Value, bool]
+Result = Union[Value, bool]  # noqa: UP007 - Python 3.9
 
 SIGNS = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", "（": "(", "）": ")", "，": ",", "π": "pi"})
 COMPARE: dict[type[ast.cmpop], Callable[[Value, Value], bool]] = {

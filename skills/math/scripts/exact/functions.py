@@ -42,10 +42,12 @@ def power(base: Value, exponent: Value) -> Value:
 def integer_power(base: Fraction, exponent: int) -> Fraction:
     if base == 0 and exponent < 0:
         raise Fault("division by zero")
+    if abs(base) == 1:
+        return base ** (exponent % 2)
     bits = max(base.numerator.bit_length(), base.denominator.bit_length())
-    if abs(base) not in (0, 1) and (bits - 1) * abs(exponent) > BITS:
+    if base and (bits - 1) * abs(exponent) > BITS:
         raise Fault("the power is too large; numbers have at most about 19,000 digits")
-    return bounded(base ** (exponent if abs(base) not in (0, 1) else exponent % 2 or 2 * bool(exponent)))
+    return bounded(base**exponent)
 
 
 def exact_root(value: Fraction, degree: int) -> Fraction | None:
@@ -131,7 +133,7 @@ def sine(value: Value) -> Value:
             term *= -angle * angle / ((place + 1) * (place + 2))
             total += term
             place += 2
-    return settled(+total, Decimal(1))
+    return settled(+total, approximate(value))
 
 
 def cosine(value: Value) -> Value:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Union
 
-Value = Union[Fraction, Decimal]
+Value = Union[Fraction, Decimal]  # noqa: UP007 - Python 3.9
 
 BITS = 1 << 16
 """The most that the numerator or denominator of a number may have: about 19,700 digits."""
@@ -19,6 +19,9 @@ LONG = 60
 GUARD = 15
 """Digits that are carried along and not shown, so that those that are shown are right."""
 MAX_EXPONENT = 5000
+"""Of a number that somebody writes."""
+MAX_POWER = 20_000
+"""Of ten, in a rounded number."""
 MAX_DIGITS = 500
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?")
@@ -36,9 +39,12 @@ def prepare(digits: int) -> None:
     """Compute with so many digits from here on, and print UTF-8."""
     if not 1 <= digits <= MAX_DIGITS:
         raise Fault(f"--digits: {digits} is not between 1 and {MAX_DIGITS}")
-    decimal.getcontext().prec = digits + GUARD
+    context = decimal.getcontext()
+    context.prec, context.Emax, context.Emin = digits + GUARD, MAX_POWER, -MAX_POWER
+    context.traps[decimal.Underflow] = True
     # Python 3.11 refuses to print long integers; ours are bounded.
-    getattr(sys, "set_int_max_str_digits", lambda _: None)(0)
+    if hasattr(sys, "set_int_max_str_digits"):
+        sys.set_int_max_str_digits(0)
     for stream in (sys.stdout, sys.stderr):
         out: Any = stream
         if isinstance(out, io.TextIOWrapper):
@@ -72,8 +78,8 @@ def approximate(value: Value) -> Decimal:
 
 def settled(value: Decimal, size: Decimal) -> Decimal:
     """Zero, when nothing is left of numbers of this size but the errors of rounding."""
-    context = decimal.getcontext()
-    return Decimal(0) if abs(value) < abs(size) * Decimal(10) ** (5 - context.prec + GUARD - 10) else value
+    noise = abs(size).scaleb(GUARD - 5 - decimal.getcontext().prec)
+    return Decimal(0) if abs(value) < noise else value
 
 
 def rounded(value: Value, digits: int) -> str:

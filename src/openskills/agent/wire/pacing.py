@@ -1,7 +1,7 @@
 """How long an answer may keep us waiting."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, fields
 
 import httpx2
@@ -43,7 +43,8 @@ class Paced(httpx2.AsyncByteStream):
     def __init__(self, source: httpx2.AsyncByteStream, limits: TimeLimits, deadline: float) -> None:
         self._source = source
         self._limits = limits
-        self._deadline = deadline
+        self._first = deadline
+        self._pieces: AsyncIterator[bytes] | None = None
         self._tail = b""
 
     @property
@@ -51,20 +52,20 @@ class Paced(httpx2.AsyncByteStream):
         """Whether the server said that this was all."""
         return _LAST_WORD in self._tail
 
-    async def __aiter__(self) -> AsyncGenerator[bytes]:
-        pieces = aiter(self._source)
-        deadline = self._deadline
-        while True:
-            try:
-                async with asyncio.timeout_at(deadline):
-                    piece = await anext(pieces)
-            except StopAsyncIteration:
-                return
-            except TimeoutError:
-                raise httpx2.ReadTimeout("nothing came for too long") from None
-            self._tail = (self._tail + piece)[-_TAIL:]
-            yield piece
-            deadline = asyncio.get_running_loop().time() + self._limits.between
+    def __aiter__(self) -> "Paced":
+        return self
+
+    async def __anext__(self) -> bytes:
+        # A reader who takes his time is no silence of the server: it is counted from when he asks.
+        deadline = self._first if self._pieces is None else asyncio.get_running_loop().time() + self._limits.between
+        self._pieces = self._pieces or aiter(self._source)
+        try:
+            async with asyncio.timeout_at(deadline):
+                piece = await anext(self._pieces)
+        except TimeoutError:
+            raise httpx2.ReadTimeout("nothing came for too long") from None
+        self._tail = (self._tail + piece)[-_TAIL:]
+        return piece
 
     async def aclose(self) -> None:
         """Give up the rest."""

@@ -1,0 +1,69 @@
+"""The conversations that somebody uses now, and what is remembered of those that were used lately."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+from openskills.artifacts.store import Scope
+from openskills.runtime.opened import OpenedSession, Remembered
+
+REMEMBERED = 256
+"""Of so many conversations the answers of people and the files of users are kept between two uses."""
+
+
+class OpenSessions:
+    """A table of conversations. One is opened for its first user and closed behind its last; none waits for another."""
+
+    def __init__(self, make: Callable[[Scope, Remembered], OpenedSession]) -> None:
+        self._make = make
+        self._open: dict[Scope, OpenedSession] = {}
+        self._locks: dict[Scope, asyncio.Lock] = {}
+        self._waiting: dict[Scope, int] = {}
+        self._remembered: OrderedDict[Scope, Remembered] = OrderedDict()
+
+    async def take(self, scope: Scope, agent: str) -> OpenedSession:
+        """The conversation of this scope, for an agent; whoever takes one gives it back."""
+        async with self._alone(scope):
+            opened = self._open.get(scope)
+            if opened is None:
+                opened = self._make(scope, self._memory_of(scope))
+                await opened.open(agent)
+                self._open[scope] = opened
+            opened.users += 1
+            return opened
+
+    async def give_back(self, opened: OpenedSession) -> None:
+        """Be done with a conversation. A command that is still talked to outlives its users, and keeps it open."""
+        async with self._alone(opened.scope):
+            opened.users -= 1
+            if opened.users or opened.is_talking():
+                await opened.flush()
+            else:
+                self._open.pop(opened.scope, None)
+                await opened.close()
+
+    async def close(self) -> list[BaseException]:
+        """Close all of them, whatever happens to some; gives what was raised."""
+        opened, self._open = list(self._open.values()), {}
+        results = await asyncio.gather(*(one.close() for one in opened), return_exceptions=True)
+        return [result for result in results if isinstance(result, BaseException)]
+
+    def _memory_of(self, scope: Scope) -> Remembered:
+        found = self._remembered.setdefault(scope, Remembered())
+        self._remembered.move_to_end(scope)
+        while len(self._remembered) > REMEMBERED:
+            self._remembered.popitem(last=False)
+        return found
+
+    @asynccontextmanager
+    async def _alone(self, scope: Scope) -> AsyncGenerator[None]:
+        """One at a time opens or closes a conversation."""
+        self._waiting[scope] = self._waiting.get(scope, 0) + 1
+        try:
+            async with self._locks.setdefault(scope, asyncio.Lock()):
+                yield
+        finally:
+            self._waiting[scope] -= 1
+            if not self._waiting[scope]:
+                del self._waiting[scope], self._locks[scope]

@@ -1,0 +1,144 @@
+"""The model without a language model, at work."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openskills.agent.agent import Agent
+from openskills.agent.attachments import Attachment
+from openskills.agent.runner import Reply, Runner
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
+from openskills.session.events import TOOL_RESPONSE
+from openskills.sync import run
+from tests.agent.rule_requests import RULES_SAID, answer, arguments, called, catalog_in, loaded, user
+from tests.prompt.garbage import garbage
+from tests.tools.contexts import settings_in
+
+DESCRIPTION = "Describe a CSV table with its rows (表格). Use when the user gives a table."
+BODY = "```\npython3 scripts/rows.py table.csv --output rows.txt\n```"
+SCRIPT = """\
+import sys
+source, target = sys.argv[1], sys.argv[3]
+rows = open(source).read().splitlines()
+open(target, "w").write(f"{len(rows) - 1} rows in {source}")
+"""
+
+
+def replied(directory: Path, *messages: tuple[str, bytes | None], **options: Any) -> list[Reply]:
+    """The answers of an agent without a language model to messages of one session, each with a table or without."""
+    directory.chmod(0o755)
+    catalog = catalog_in(directory, rows=(DESCRIPTION, BODY))
+    (directory / "skills" / "rows" / "scripts").mkdir()
+    (directory / "skills" / "rows" / "scripts" / "rows.py").write_text(SCRIPT)
+    executor = options.pop("executor", "local")
+
+    async def talk() -> list[Reply]:
+        async with SkillRuntime(catalog, executor, settings=settings_in(directory)) as runtime:
+            runner = Runner("app", Agent("assistant", "rule", runtime, options=SessionOptions(**options)))
+            return [
+                await runner.reply(
+                    user="u", session="s", message=text, files=[Attachment("t.csv", data)] if data is not None else []
+                )
+                for text, data in messages
+            ]
+
+    return run(talk())
+
+
+def test_a_request_becomes_a_file_and_a_later_one_finds_the_file_again(tmp_path: Path) -> None:
+    first, second = replied(tmp_path, ("Describe this table", b"a\n1\n2\n"), ("再描述一次表格", None))
+    assert "    2 rows in inputs/t.csv" in first.text
+    assert "Kept: artifact://out/rows.txt@0" in first.text
+    assert "已保存：artifact://out/rows.txt@1" in second.text
+    assert [reply.text.count("language model") + reply.text.count("语言模型") for reply in (first, second)] == [1, 1]
+
+
+@pytest.mark.parametrize("mode", ["turn", "once", "session"])
+@pytest.mark.parametrize("placement", ["tool_result", "system"])
+def test_it_works_wherever_the_texts_of_skills_stand_and_however_long(
+    tmp_path: Path, mode: str, placement: str
+) -> None:
+    (reply,) = replied(tmp_path, ("Describe this table", b"a\n"), load_mode=mode, placement=placement)
+    assert "    0 rows in inputs/t.csv" in reply.text
+    assert len([event for event in reply.events if event.kind == TOOL_RESPONSE]) == 2
+
+
+def test_without_an_executor_it_reads_the_skill_out(tmp_path: Path) -> None:
+    (reply,) = replied(tmp_path, ("Describe this table", b"a\n"), executor=None)
+    assert reply.text.startswith("No command can be run here")
+    assert "    python3 scripts/rows.py table.csv" in reply.text
+
+
+def test_a_command_that_the_policy_denies_is_told(tmp_path: Path) -> None:
+    (reply,) = replied(tmp_path, ("Describe this table", b"a\n"), denied_commands=["python3"])
+    assert reply.text.startswith("I wanted to run")
+    assert "python3" in reply.text
+
+
+def test_skills_that_a_conversation_may_not_see_are_not_chosen(tmp_path: Path) -> None:
+    catalog = catalog_in(tmp_path, rows=DESCRIPTION, other="Something else.")
+    parameters = {"properties": {"skill": {"enum": ["other"]}}}
+    tools = [{"type": "function", "function": {"name": "skill_load", "parameters": parameters}}]
+    found = answer(catalog, [user("$rows", "t.csv")], tools)
+    assert not found.calls
+    assert "There is no skill named rows" in found.text
+
+
+def test_it_calls_tools_as_they_want_to_be_called(tmp_path: Path) -> None:
+    catalog = catalog_in(tmp_path, rows=(DESCRIPTION, BODY))
+    first = answer(catalog, [user("Describe this table", "t.csv")])
+    assert ([call.name for call in first.calls], arguments(first)) == (["skill_load"], {"skill": "rows"})
+    second = answer(catalog, [user("Describe this table", "t.csv"), *loaded("rows", BODY)])
+    command = "python3 scripts/rows.py inputs/t.csv --output out/rows.txt"
+    assert arguments(second) == {"skill": "rows", "command": command, "save_as_artifacts": True}
+    assert (second.stop, second.model, second.text) == ("tool_calls", "rule", "")
+
+
+def test_where_a_request_went_is_logged_once_without_its_words(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog = catalog_in(tmp_path, rows=(DESCRIPTION, BODY))
+    asked = user("Describe this secret table", "t.csv")
+    with caplog.at_level(logging.INFO, logger="openskills"):
+        answer(catalog, [asked])
+        answer(catalog, [asked, *loaded("rows", BODY)])
+    (record,) = caplog.records
+    assert record.__dict__["selected_skill_id"] == "rows"
+    assert record.__dict__["routing_reason"] == "search"
+    assert "secret" not in json.dumps({name: str(value) for name, value in record.__dict__.items()})
+
+
+@given(st.lists(garbage, max_size=4), st.lists(garbage, max_size=2))
+def test_no_messages_and_no_tools_make_it_fail(messages: list[Any], tools: list[Any]) -> None:
+    found = answer(Catalog([]), messages, tools)
+    assert not found.calls
+    assert any(words in found.text for words in RULES_SAID)
+
+
+@given(st.data())
+def test_whatever_tools_answer_a_turn_has_one_load_and_two_runs_at_most(data: st.DataObject) -> None:
+    tables = st.sampled_from(["Describe this table", "plot it", "描述表格", "$rows", "/rows 1 2 3"])
+    result = st.sampled_from(["", "error: no", "{", "loaded: rows", '{"exit_code": 1}', '{"exit_code": 0}', "\ud800"])
+    messages = [user(data.draw(tables), *data.draw(st.lists(st.sampled_from(["a.csv", "b.log"]), max_size=3)))]
+    calls: list[str] = []
+    while (found := answer(CATALOG, messages)).calls:
+        (call,) = found.calls
+        calls.append(call.name)
+        assert len(calls) <= 3
+        text = data.draw(result)
+        if call.name == "skill_load" and data.draw(st.booleans()):
+            messages += loaded(
+                "rows", data.draw(st.sampled_from([BODY, "", "`sh x.sh a.csv b.csv`", "```\nsh <what>"]))
+            )
+        else:
+            messages += called(call.id, call.name, text, **json.loads(call.arguments))
+    assert calls.count("skill_load") <= 1
+    assert calls.count("skill_run") <= 2
+    assert any(words in found.text for words in RULES_SAID)

@@ -1,0 +1,123 @@
+"""Conversations in tests: one in this process with a scripted model, and the real command on a terminal."""
+
+import errno
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from openskills.agent.runner import Runner
+from openskills.cli.chat_talk import Talk
+from openskills.cli.chat_tokens import Tokens
+from openskills.cli.chat_view import TextView
+from openskills.runtime.options import SessionOptions
+from openskills.testing import ScriptedModel
+from openskills.testing.scripted_model import Line
+from tests.agent.agents import agent_in
+from tests.cli.command import PATIENCE, Command, Ran
+
+PROMPT = "\n> "
+
+_TAKES_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+@asynccontextmanager
+async def talking(
+    directory: Path, answers: Iterable[Line], *, executor: str | None = None
+) -> AsyncGenerator[tuple[Talk, ScriptedModel]]:
+    """A conversation about the skills in `directory/skills`, and its model."""
+    tokens = Tokens()
+    agent, model = agent_in(
+        directory, list(answers), executor=executor, options=SessionOptions(before_model=tokens.seen)
+    )
+    async with agent.runtime.session("s", agent=agent.name, user="u", app="app") as session:
+        yield Talk(Runner("app", agent), agent.runtime, session, TextView(agent.name), tokens), model
+    await agent.runtime.close()
+
+
+class Chat:
+    """`openskills chat` on a terminal that is its own, so that Ctrl-C is what it is for a person."""
+
+    def __init__(self, command: Command, *arguments: str | Path, **environment: str) -> None:
+        self._master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (40, 200))
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _TAKES_TERMINAL, *command.line(["chat", *arguments])],
+            cwd=command.cwd,
+            env=command.variables(environment),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+        )
+        os.close(slave)
+        self._seen = b""
+        self._read_to = 0
+        self._deadline = time.monotonic() + PATIENCE
+
+    def __enter__(self) -> "Chat":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._master)
+
+    @property
+    def screen(self) -> str:
+        """What a person has seen so far: no styles, and no switching of how pasted text arrives."""
+        text = self._seen.decode("utf-8", "replace")
+        return re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", text).replace("\r", "")
+
+    def expect(self, text: str = PROMPT) -> str:
+        """Read on until a text appears, behind all that was expected before; gives what is written up to it."""
+        while text not in self.screen[self._read_to :]:
+            assert self._more(), f"{text!r} never appeared in {self.screen[self._read_to :]!r}"
+        before, self._read_to = self._read_to, self.screen.index(text, self._read_to) + len(text)
+        return self.screen[before : self._read_to]
+
+    def type(self, text: str) -> None:
+        """Type on the keyboard."""
+        os.write(self._master, text.encode())
+
+    def say(self, text: str) -> str:
+        """Type a line; gives what is written until the next prompt."""
+        self.type(f"{text}\n")
+        return self.expect()
+
+    def terminate(self) -> None:
+        """What a shutdown does to the command."""
+        self._process.terminate()
+
+    def end(self, keys: str = "\x04") -> Ran:
+        """Type Ctrl-D, or something else that ends it, and read to the end."""
+        self.type(keys)
+        return self.finish()
+
+    def finish(self) -> Ran:
+        """Read to the end."""
+        while self._more():
+            pass
+        return Ran(self._process.wait(), self.screen, "")
+
+    def _more(self) -> bool:
+        ready, _, _ = select.select([self._master], [], [], max(self._deadline - time.monotonic(), 0))
+        assert ready, f"nothing more within {PATIENCE} seconds: {self.screen!r}"
+        try:
+            chunk = os.read(self._master, 65536)
+        except OSError as error:
+            # Linux says so when the last process has closed the other side.
+            if error.errno != errno.EIO:
+                raise
+            chunk = b""
+        self._seen += chunk
+        return bool(chunk)
