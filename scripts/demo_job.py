@@ -14,7 +14,7 @@ from openskills.agent.callbacks import Callbacks
 from openskills.agent.log import ARTIFACT, END, ERROR
 from openskills.agent.runner import Runner
 from openskills.artifacts.store import Scope, read
-from openskills.session.sqlite import SqliteSessionStore
+from openskills.session.choose import session_store
 from openskills.session.store import SessionKey
 from openskills.skillmd.problem import errors_in
 
@@ -78,7 +78,7 @@ class Job:
     async def _turn(self, message: str, *files: Attachment, makes: str) -> str:
         """One message of the user to the answer, printed as a timeline. What it makes must be in the artifact store."""
         before = len(self._requests.asked)
-        store = SqliteSessionStore(self._settings.state_dir / "sessions.db")
+        store = session_store(None, self._settings)
         async with SkillRuntime(self._catalog, "auto", store=store, settings=self._settings) as runtime:
             agent = Agent("assistant", "rule", runtime, callbacks=Callbacks(before_model=self._requests.note))
             reply = await Runner(APP, agent).reply(user=YOU, session=SESSION, message=message, files=files)
@@ -99,7 +99,7 @@ class Job:
 
     async def _go_on(self) -> None:
         """The same session once more, with nothing but what is on disk."""
-        store = SqliteSessionStore(self._settings.state_dir / "sessions.db")
+        store = session_store(None, self._settings)
         found = await store.get(SessionKey(APP, YOU, SESSION))
         await store.close()
         self._paper.heading(self._words.restarted.format(events=len(found.events) if found else 0))

@@ -6,6 +6,8 @@ Importing this package loads nothing else. Each public name is fetched from its 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from openskills.agent.agent import Agent
+    from openskills.agent.runner import Runner
     from openskills.catalog.catalog import Catalog
     from openskills.catalog.skill import Resource, Skill
     from openskills.catalog.validate import validate
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from openskills.version import __version__
 
 __all__ = [
+    "Agent",
     "Catalog",
     "CommandDenied",
     "ExecutorUnavailable",
@@ -46,6 +49,7 @@ __all__ = [
     "Overview",
     "Problem",
     "Resource",
+    "Runner",
     "SessionOptions",
     "Settings",
     "Severity",
@@ -64,6 +68,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "Agent": "agent.agent",
     "Catalog": "catalog.catalog",
     "CommandDenied": "errors",
     "ExecutorUnavailable": "errors",
@@ -76,6 +81,7 @@ _HOME = {
     "Overview": "prompt.overview",
     "Problem": "skillmd.problem",
     "Resource": "catalog.skill",
+    "Runner": "agent.runner",
     "SessionOptions": "runtime.options",
     "Settings": "settings",
     "Severity": "skillmd.problem",

@@ -48,16 +48,13 @@ def loaded(skill: str, body: str) -> Messages:
 
 def ended(identity: str, skill: str, command: str, **data: Any) -> Messages:
     """A run with its result."""
-    usual = {
-        "stdout": "",
-        "stderr": "",
-        "exit_code": 0,
-        "timed_out": False,
-        "duration_ms": 5,
-        "isolation": "bubblewrap",
-    }
-    result = json.dumps({**usual, "output_files": [], **data})
-    return called(identity, "skill_run", result, skill=skill, command=command)
+    return called(identity, "skill_run", result_of(**data), skill=skill, command=command)
+
+
+def result_of(**data: Any) -> str:
+    """What `skill_run` tells a model, of a command that ended well unless something else is said."""
+    ending = {"stdout": "", "stderr": "", "exit_code": 0, "timed_out": False, "duration_ms": 5}
+    return json.dumps({**ending, "isolation": "bubblewrap", "output_files": [], **data})
 
 
 def answer(catalog: Catalog, messages: Sequence[Any], tools: Sequence[Any] = TOOLS) -> Answer:

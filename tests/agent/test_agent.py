@@ -1,7 +1,7 @@
 """Agents that make sense."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -29,7 +29,7 @@ async def nothing(_: object) -> str:
 def test_what_makes_no_sense_is_refused_with_the_field(tmp_path: Path, given: dict[str, Any], said: str) -> None:
     runtime = runtime_in(skills_for_agents(tmp_path))
     with pytest.raises(InvalidArgument, match=said):
-        Agent(**{"name": "a", "model": ScriptedModel([]), "runtime": runtime, **given})
+        Agent(**cast("Any", {"name": "a", "model": ScriptedModel([]), "runtime": runtime, **given}))
 
 
 def test_limits_are_at_least_one() -> None:

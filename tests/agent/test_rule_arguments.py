@@ -15,9 +15,9 @@ from openskills.agent.rule_arguments import filled
         ("bash scripts/s.sh FILE > result.txt", ["a"], "bash scripts/s.sh inputs/a > out/result.txt"),
         ("python3 s.py --input=a.csv --output=b.md", ["c.csv"], "python3 s.py --input=inputs/c.csv --output=out/b.md"),
         ("python3 s.py docs README.md --json", ["a.md", "b.md"], "python3 s.py inputs/a.md inputs/b.md --json"),
-        ("python3 s.py --left a.csv --right b.csv", ["x.csv", "y.csv"], "python3 s.py --left inputs/x.csv --right inputs/y.csv"),
+        ("python3 s.py --l a.csv --r b.csv", ["x.csv", "y.csv"], "python3 s.py --l inputs/x.csv --r inputs/y.csv"),
         ("python3 s.py a.csv -o $OUTPUT_DIR/x", ["b.csv"], "python3 s.py inputs/b.csv -o $OUTPUT_DIR/x"),
-        ("python3 s.py assets/t.html https://x.example/a.csv 0.5", [], "python3 s.py assets/t.html https://x.example/a.csv 0.5"),
+        ("python3 s.py assets/t.html http://x.org/a.csv 0.5", [], "python3 s.py assets/t.html http://x.org/a.csv 0.5"),
         ("python3 s.py path/to/thing *.md", ["t"], "python3 s.py inputs/t *.md"),
     ],
 )  # fmt: skip

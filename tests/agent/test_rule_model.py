@@ -62,9 +62,7 @@ def test_a_request_becomes_a_file_and_a_later_one_finds_the_file_again(tmp_path:
 
 @pytest.mark.parametrize("mode", ["turn", "once", "session"])
 @pytest.mark.parametrize("placement", ["tool_result", "system"])
-def test_it_works_wherever_the_texts_of_skills_stand_and_however_long(
-    tmp_path: Path, mode: str, placement: str
-) -> None:
+def test_it_works_wherever_texts_of_skills_stand_and_however_long(tmp_path: Path, mode: str, placement: str) -> None:
     (reply,) = replied(tmp_path, ("Describe this table", b"a\n"), load_mode=mode, placement=placement)
     assert "    0 rows in inputs/t.csv" in reply.text
     assert len([event for event in reply.events if event.kind == TOOL_RESPONSE]) == 2
@@ -122,21 +120,26 @@ def test_no_messages_and_no_tools_make_it_fail(messages: list[Any], tools: list[
     assert any(words in found.text for words in RULES_SAID)
 
 
-@given(st.data())
-def test_whatever_tools_answer_a_turn_has_one_load_and_two_runs_at_most(data: st.DataObject) -> None:
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    """A catalog with one skill."""
+    return catalog_in(tmp_path_factory.mktemp("rules"), rows=(DESCRIPTION, BODY))
+
+
+@given(data=st.data())
+def test_whatever_tools_answer_a_turn_has_one_load_and_two_runs_at_most(rows: Catalog, data: st.DataObject) -> None:
     tables = st.sampled_from(["Describe this table", "plot it", "描述表格", "$rows", "/rows 1 2 3"])
     result = st.sampled_from(["", "error: no", "{", "loaded: rows", '{"exit_code": 1}', '{"exit_code": 0}', "\ud800"])
     messages = [user(data.draw(tables), *data.draw(st.lists(st.sampled_from(["a.csv", "b.log"]), max_size=3)))]
+    bodies = st.sampled_from([BODY, "", "`sh x.sh a.csv b.csv`", "```\nsh x.sh <what>", f"`sh x.sh`\n{BODY} plot"])
     calls: list[str] = []
-    while (found := answer(CATALOG, messages)).calls:
+    while (found := answer(rows, messages)).calls:
         (call,) = found.calls
         calls.append(call.name)
         assert len(calls) <= 3
         text = data.draw(result)
         if call.name == "skill_load" and data.draw(st.booleans()):
-            messages += loaded(
-                "rows", data.draw(st.sampled_from([BODY, "", "`sh x.sh a.csv b.csv`", "```\nsh <what>"]))
-            )
+            messages += loaded("rows", data.draw(bodies))
         else:
             messages += called(call.id, call.name, text, **json.loads(call.arguments))
     assert calls.count("skill_load") <= 1

@@ -126,9 +126,8 @@ def test_the_answer_of_a_skill_that_works_elsewhere_is_passed_on(catalog: Catalo
 
 
 def test_a_step_without_a_result_ends_the_turn(catalog: Catalog) -> None:
-    assert "no result of the last step" in said(
-        planned(catalog, user("$notes"), *called("l", "skill_load", skill="notes"))
-    )
+    turn = [user("$notes"), *called("load-1", "skill_load", skill="notes")]
+    assert "no result of the last step" in said(planned(catalog, *turn))
 
 
 def test_no_request_and_no_fitting_skill_are_said(catalog: Catalog) -> None:

@@ -1,25 +1,17 @@
 """What a person is told about a run."""
 
-import json
 from typing import Any
 
 from openskills.agent.rule_phrases import CHINESE, ENGLISH
 from openskills.agent.rule_results import outcome, quoted, report
 from openskills.agent.rule_turn import Step
+from tests.agent.rule_requests import result_of
 
 ARGUMENTS = {"skill": "csv-report", "command": "python3 scripts/report.py \\\n  inputs/a.csv"}
 
 
 def step(result: str | None = None, **data: Any) -> Step:
-    usual = {
-        "stdout": "",
-        "stderr": "",
-        "exit_code": 0,
-        "timed_out": False,
-        "duration_ms": 5,
-        "isolation": "bubblewrap",
-    }
-    return Step("skill_run", ARGUMENTS, json.dumps({**usual, "output_files": [], **data}) if result is None else result)
+    return Step("skill_run", ARGUMENTS, result_of(**data) if result is None else result)
 
 
 def test_the_command_the_place_and_the_output_are_told() -> None:

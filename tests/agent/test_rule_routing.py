@@ -8,10 +8,8 @@ from openskills.agent.rule_routing import Reason, Route, route, without_name
 from openskills.catalog.snapshot import Snapshot
 from tests.agent.rule_requests import catalog_in
 
-TABLES = (
-    "Summarise a CSV file as a report with missing values and statistics. Use when the user gives a table (表格, 统计)."
-)
-LOGS = "分析日志文件：合并相同的错误。Group the errors of a log file. Use when the user gives a log and asks what went wrong."
+TABLES = "Summarise a CSV file with missing values and statistics. Use when the user gives a table (表格, 统计)."
+LOGS = "分析日志文件：合并相同的错误。Group the errors of a log file. Use when the user gives a log."
 LINKS = "Check the relative links of Markdown files. Use when the user renames files."
 
 
@@ -64,9 +62,8 @@ def test_every_rule_of_the_document_finds_its_skill(tmp_path: Path) -> None:
 
 
 def test_a_rule_without_a_fitting_skill_leaves_it_to_search(skills: Snapshot) -> None:
-    assert route("find missing values in the table", (), skills) == Route(
-        "csv-report", Reason.SEARCH, "", ("csv-report",)
-    )
+    found = route("find missing values in the table", (), skills)
+    assert (found.skill, found.reason) == ("csv-report", Reason.SEARCH)
 
 
 def test_a_rule_does_not_send_a_file_to_a_skill_that_is_not_for_it(tmp_path: Path) -> None:

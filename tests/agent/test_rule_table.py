@@ -25,6 +25,7 @@ def first_rule(text: str) -> str | None:
         ("MEDIAN please", "calculator"),
         ("min and max", "calculator"),
         ("比较 10 和 12", "calculator"),
+        ("17 * 23", "calculator"),
         ("把日志整理一下", "log_transform"),
         ("parse app.log", "log_transform"),
         ("log文件转换为jsonl", "log_transform"),
@@ -35,7 +36,7 @@ def test_each_word_of_the_document_asks_for_its_skill(text: str, skill_id: str) 
     assert first_rule(text) == skill_id
 
 
-@pytest.mark.parametrize("text", ["a catalog of logic", "please echo this: x", "minimal findings", "sparse", ""])
+@pytest.mark.parametrize("text", ["a catalog of logic", "please echo: x", "2026-01-31, 3/4", "minimal findings", "sparse", ""])
 def test_a_word_within_another_asks_for_nothing(text: str) -> None:
     assert first_rule(text) is None
 

@@ -6,6 +6,7 @@ import pytest
 
 from openskills.agent.agent import Agent
 from openskills.agent.model import Answer
+from openskills.errors import ModelUnavailable
 from openskills.sync import run
 from openskills.testing import ScriptedModel
 from tests.agent.agents import agent_in, calling, heard, skills_for_agents
@@ -44,7 +45,7 @@ def test_a_sub_agent_has_its_own_skills_and_gives_an_answer(place: Path) -> None
 
 
 def test_a_task_is_needed_and_a_failure_is_a_result(place: Path) -> None:
-    helper = ScriptedModel([])
+    helper = ScriptedModel([ModelUnavailable("gone")])
     chief, model = agent_in(place, [calling(("helper", {})), calling(("helper", {"task": "x"})), Answer("ok")])
     chief = Agent("chief", model, chief.runtime, sub_agents=[Agent("helper", helper, chief.runtime)])
     run(heard(chief))

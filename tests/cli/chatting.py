@@ -45,9 +45,12 @@ async def talking(
 
 
 class Chat:
-    """`openskills chat` on a terminal that is its own, so that Ctrl-C is what it is for a person."""
+    """`openskills chat` on a terminal that is its own, so that Ctrl-C is what it is for a person.
 
-    def __init__(self, command: Command, *arguments: str | Path, **environment: str) -> None:
+    With `stdout` a pipe, only input and stderr are the terminal.
+    """
+
+    def __init__(self, command: Command, *arguments: str | Path, stdout: int | None = None, **environment: str) -> None:
         self._master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (40, 200))
         self._process = subprocess.Popen(
@@ -55,7 +58,7 @@ class Chat:
             cwd=command.cwd,
             env=command.variables(environment),
             stdin=slave,
-            stdout=slave,
+            stdout=slave if stdout is None else stdout,
             stderr=slave,
             start_new_session=True,
         )
@@ -70,6 +73,8 @@ class Chat:
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
         os.close(self._master)
 
     @property
@@ -85,9 +90,9 @@ class Chat:
         before, self._read_to = self._read_to, self.screen.index(text, self._read_to) + len(text)
         return self.screen[before : self._read_to]
 
-    def type(self, text: str) -> None:
+    def type(self, text: str | bytes) -> None:
         """Type on the keyboard."""
-        os.write(self._master, text.encode())
+        os.write(self._master, text.encode() if isinstance(text, str) else text)
 
     def say(self, text: str) -> str:
         """Type a line; gives what is written until the next prompt."""
@@ -102,6 +107,11 @@ class Chat:
         """Type Ctrl-D, or something else that ends it, and read to the end."""
         self.type(keys)
         return self.finish()
+
+    def output(self) -> str:
+        """What was written to a stdout that is a pipe, to its end."""
+        assert self._process.stdout is not None
+        return self._process.stdout.read().decode()
 
     def finish(self) -> Ran:
         """Read to the end."""

@@ -37,5 +37,9 @@ def _file(objects: Sequence[bytes]) -> bytes:
     for number, body in enumerate(objects, 1):
         places.append(len(data))
         data += b"%d 0 obj\n%s\nendobj\n" % (number, body)
-    table = b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1) + b"".join(b"%010d 00000 n \n" % at for at in places)
-    return data + table + b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, len(data))
+    table = b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1) + b"".join(
+        b"%010d 00000 n \n" % at for at in places
+    )
+    return (
+        data + table + b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, len(data))
+    )

@@ -7,7 +7,6 @@ from openskills.agent.callbacks import Callbacks
 from openskills.agent.choose import model_named
 from openskills.agent.extra_tool import ExtraTool
 from openskills.agent.model import Model
-from openskills.agent.rule_model import RuleModel
 from openskills.agent.summary import Summary
 from openskills.errors import InvalidArgument
 from openskills.runtime.options import SessionOptions
@@ -67,4 +66,5 @@ class Agent:
 
 
 def _model(name: str, runtime: SkillRuntime) -> Model:
-    return RuleModel(runtime.catalog) if name == "rule" else model_named(name, runtime.settings)
+    options = {"catalog": runtime.catalog} if name == "rule" else {}
+    return model_named(name, runtime.settings, **options)

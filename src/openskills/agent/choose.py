@@ -9,8 +9,6 @@ from openskills.agent.model import Model
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings
 
-PROVIDERS = ("openai", "anthropic")
-
 _PROVIDERS = {
     "openai": "openskills.agent.openai_model:OpenAIModel.from_settings",
     "anthropic": "openskills.agent.anthropic_model:AnthropicModel.from_settings",
@@ -35,6 +33,8 @@ def model_named(name: str, settings: Settings, **options: Any) -> Model:
     if slash and provider in _PROVIDERS and model.strip():
         return cast("Model", _imported(_PROVIDERS[provider])(model.strip(), settings, **options))
     if name == "rule":
+        if "catalog" not in options:
+            raise InvalidArgument("model", "rule needs the option `catalog`: the skills that it may choose from")
         return cast("Model", _imported(_RULE)(**options))
     if _FACTORY.fullmatch(name):
         return cast("Model", _imported(name)(settings, **options))

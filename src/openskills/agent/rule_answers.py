@@ -1,6 +1,6 @@
 """Answers of the rules that are not about a run. Every answer says once that no language model gave it. Pure."""
 
-from openskills.agent.rule_arguments import Filled, Kind
+from openskills.agent.rule_arguments import Filled
 from openskills.agent.rule_phrases import Phrases
 from openskills.agent.rule_routing import Reason, Route
 from openskills.catalog.snapshot import Snapshot
@@ -34,8 +34,8 @@ def nothing(route: Route, skills: Snapshot, say: Phrases) -> str:
 
 def lacking(ready: Filled, skill: str, say: Phrases) -> str:
     """What a command needs and nobody gave."""
-    known = [say.needs[what].format(skill=skill) for what in ready.missing if what in (Kind.FILE, Kind.NUMBERS)]
-    other = [what for what in ready.missing if what not in (Kind.FILE, Kind.NUMBERS)]
+    known = [say.needs[what].format(skill=skill) for what in ready.missing if what in say.needs]
+    other = [what for what in ready.missing if what not in say.needs]
     if other:
         unknown = say.needs_other.format(what=", ".join(other), command=ready.command, skill=skill)
         known.append(f"{unknown} {say.ask_again}")

@@ -27,6 +27,7 @@ class Phrases:
     not_loaded: str
     needs: Mapping[str, str]
     needs_other: str
+    assumed: str
     ask_again: str
     no_runner: str
     no_command: str
@@ -65,9 +66,11 @@ ENGLISH = Phrases(
     not_loaded="The skill {skill} could not be loaded: {why}",
     needs={
         "file": "The skill {skill} works on a file, and there is none. Attach one and ask again.",
+        "formula": "The skill {skill} needs something to compute, such as `2 * (3 + 4)`. Write it and ask again.",
         "numbers": "The skill {skill} works on numbers, and there are none in the request. Write them and ask again.",
     },
     needs_other="A rule cannot know what to put for {what} in `{command}` of the skill {skill}.",
+    assumed="Taken from the example in the skill's text, not from the request: {values}",
     ask_again="Run it yourself, or use a language model.",
     no_runner="No command can be run here, so nothing was done. This is how the skill {skill} begins:",
     no_command="The skill {skill} instructs a language model and has no command that a rule could run. It begins:",
@@ -111,9 +114,11 @@ CHINESE = Phrases(
     not_loaded="技能 {skill} 无法加载：{why}",
     needs={
         "file": "技能 {skill} 需要一个文件，但这次没有。请附上文件后再试一次。",
+        "formula": "技能 {skill} 需要一个算式，例如 `2 * (3 + 4)`。请写出来后再试一次。",
         "numbers": "技能 {skill} 需要数字，但请求里没有。请写出数字后再试一次。",
     },
     needs_other="规则不知道该在技能 {skill} 的 `{command}` 里为 {what} 填什么。",
+    assumed="以下取自技能说明里的例子，而不是请求：{values}",
     ask_again="请自己运行它，或者使用语言模型。",
     no_runner="这里不能运行命令，所以什么都没有做。技能 {skill} 的说明开头是：",
     no_command="技能 {skill} 是写给语言模型的说明，没有规则可以运行的命令。它的开头是：",

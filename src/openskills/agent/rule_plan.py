@@ -104,7 +104,7 @@ class Plan:
         again = self._again(skill, well=outcome(runs[-1]).succeeded) if len(runs) < MOST_RUNS else None
         if again is not None and not again.missing:
             return Run(skill, again.command)
-        said = [report(run, self._say) for run in runs]
+        said = [report(run, self._say, self._turn.text) for run in runs]
         return self._answer("\n\n".join([*said, *self._undone(skill)]))
 
     def _again(self, skill: str, *, well: bool) -> Filled | None:

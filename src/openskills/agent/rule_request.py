@@ -12,6 +12,12 @@ _AFTER_VERB = re.compile(
     re.IGNORECASE,
 )
 _COMMAND_PREFIX = re.compile(r"\s*[\w-]{1,32}\s*[:：]\s*(?=\S)")
+# Numbers, names of one letter (but not "a" and "I"), functions, and what stands between them.
+_FORMULA = re.compile(
+    r"(?:\d+[b-hj-z]?(?![a-z])|(?<![a-z])(?:[b-hj-z](?![a-z])|[a-z]{2,8}\d{0,2}(?=\())|[-+*/^=<>×÷(),.%!²³ ])+",
+    re.IGNORECASE,
+)
+_OPERATION = re.compile(r"[-+*/^=×÷(]")
 _NUMBERS = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)", re.ASCII)
 
 
@@ -41,6 +47,13 @@ def value_of(option: str, text: str) -> str:
 def numbers_in(text: str) -> list[str]:
     """The numbers of a text as a command takes them: without separators of thousands."""
     return [found.replace(",", "") for found in _NUMBERS.findall(text)]
+
+
+def formulas_in(text: str) -> list[str]:
+    """The calculations and equations of a text, the longest first: `17 * 23`, `x^2 - x - 1 = 0`, `sqrt(2)`."""
+    found = [match.group().strip(" ,.=<>*/+!").replace("×", "*").replace("÷", "/") for match in _FORMULA.finditer(text)]
+    kept = [one for one in found if _OPERATION.search(one) and re.search(r"\d", one)]
+    return sorted(kept, key=len, reverse=True)
 
 
 def meant(text: str, files: Sequence[str], earlier: Sequence[str]) -> tuple[str, ...]:

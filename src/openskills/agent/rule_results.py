@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from openskills.agent.rule_arguments import assumed
 from openskills.agent.rule_phrases import Phrases
 from openskills.agent.rule_turn import Step
 from openskills.prompt.messages import items, json_object, string
@@ -33,16 +34,23 @@ def outcome(step: Step) -> Outcome:
     return Outcome(data) if "exit_code" in data else Outcome({}, text.removeprefix("error:").strip() or "?")
 
 
-def report(step: Step, say: Phrases) -> str:
-    """What was run, what it printed or wrote, where its files are, or why it failed."""
+def report(step: Step, say: Phrases, request: str = "") -> str:
+    """What was run, what it printed or wrote, where its files are, or why it failed.
+
+    What the command has from an example of the skill and not from the `request` is said.
+    """
     found = outcome(step)
     about = {"skill": string(step.arguments, "skill"), "command": _line(string(step.arguments, "command"))}
     if found.refused:
         return f"{say.tried.format(**about)}\n\n{say.refused.format(why=found.refused)}"
     isolation, took = string(found.data, "isolation"), found.data.get("duration_ms")
     where = say.where.format(isolation=isolation, milliseconds=took) if isolation else ""
-    head = say.ran.format(**about, where=where)
-    return "\n\n".join((head, *(_well if found.succeeded else _badly)(found.data, say)))
+    examples = assumed(about["command"], request)
+    head = [
+        say.ran.format(**about, where=where),
+        *([say.assumed.format(values=", ".join(examples))] if examples else []),
+    ]
+    return "\n\n".join((*head, *(_well if found.succeeded else _badly)(found.data, say)))
 
 
 def quoted(text: str, say: Phrases) -> str:

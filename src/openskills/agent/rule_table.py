@@ -20,18 +20,22 @@ class Rule:
         return self.pattern.search(text) is not None
 
 
-def _rule(skill_id: str, words: str, kin: str) -> Rule:
+def _rule(skill_id: str, words: str, kin: str, more: str = "") -> Rule:
     latin = "|".join(word for word in words.split() if word.isascii())
     chinese = "|".join(word for word in words.split() if not word.isascii())
-    pattern = re.compile(f"(?<![a-z])(?:{latin})s?(?![a-z])|{chinese}", re.IGNORECASE)
+    pattern = re.compile(f"(?<![a-z])(?:{latin})s?(?![a-z])|{chinese}{more}", re.IGNORECASE)
     return Rule(skill_id, pattern, frozenset(kin.split()))
 
 
 RULES = (
-    Rule("echo", re.compile(r"\s*echo\s*[:：]", re.IGNORECASE), frozenset({"echo"})),
+    Rule("echo", re.compile(r"\A\s*echo\s*[:：]", re.IGNORECASE), frozenset({"echo"})),
     _rule("file_search", "搜索 find grep 检索", "search grep find"),
     _rule(
-        "calculator", "平均 均值 mean 中位数 median min max 比较", "calculator calc math maths mathematics statistics"
+        "calculator",
+        "平均 均值 mean 中位数 median min max 比较",
+        "calculator calc math maths mathematics statistics",
+        # Nobody has to name what is written down: 17 * 23.
+        r"|\d\s*[*+×÷^]\s*\d|\d\s+[-/]\s+\d",
     ),
     _rule("log_transform", "日志 log 转换 parse jsonl", "log logs"),
 )

@@ -7,6 +7,7 @@ _MOST_WORDS = 64
 
 _SAME = (
     "chart plot graph draw diagram 图表 画图 绘图 绘制 画出 画一 曲线 柱状图 折线图",
+    "equation solve 方程",
     "find search grep 搜索 检索 查找",
     "count 统计 计数 字数 多少",
     "sort 排序",
@@ -15,8 +16,7 @@ _SAME = (
     "convert transform 转换 转成",
     "split cut 拆分 切分",
     "join merge 合并 拼接",
-    "mean average 平均 均值",
-    "median 中位数",
+    "statistics mean average median deviation 统计 平均 均值 中位数 方差",
     "compare 比较 对比",
     "error failure 错误 报错",
     "report summary summarise summarize describe 报告 汇总 概括 总结 概述",
@@ -30,9 +30,9 @@ _CHINESE = [(word, head) for head, words in _GROUPS for word in words if not wor
 
 
 def all_words(text: str) -> list[str]:
-    """Every word once, Chinese as pairs of characters, in the order of the text."""
+    """Every word once, without numbers, Chinese as pairs of characters, in the order of the text."""
     words, runs = pieces(fold(split_humps(text[:_MOST_CHARACTERS])))
-    terms = [stem(word) for word in words if word not in STOP_WORDS]
+    terms = [stem(word) for word in words if word not in STOP_WORDS and not word.isdigit()]
     terms += [pair for run in runs for pair in pairs(run)[:-1] if pair not in STOP_WORDS]
     return list(dict.fromkeys(terms))
 

@@ -60,11 +60,11 @@ class Keyboard:
 
     def _completion(self, text: str, state: int) -> str | None:
         if state == 0:
-            self._found = _paths(text) if text.startswith("@") else self._complete(text) if text[:1] in "/$" else ()
+            self._found = paths(text) if text.startswith("@") else self._complete(text) if text[:1] in "/$" else ()
         return self._found[state] if state < len(self._found) else None
 
 
-def _paths(text: str) -> Sequence[str]:
+def paths(text: str) -> Sequence[str]:
     """Paths that begin like the one behind the `@`; directories end with a slash, so that one can go on."""
     begun = os.path.expanduser(text[1:].lstrip('"'))
     found: list[str] = []

@@ -103,11 +103,14 @@ async def _attach(talk: Talk, rest: str) -> None:
 
 
 async def _files(talk: Talk, rest: str) -> None:
-    result = await talk.session.call("list_files", {"glob": rest or None})
-    result.checked()
-    say(whole(result.text))
-    for artifact in await talk.runtime.artifacts.list(talk.session.scope):
+    if any(tool["name"] == "list_files" for tool in talk.session.tools("mcp")):
+        result = await talk.session.call("list_files", {"glob": rest or None})
+        say(whole(result.checked().text))
+    artifacts = await talk.runtime.artifacts.list(talk.session.scope)
+    for artifact in artifacts:
         say(artifact_line(artifact))
+    if not artifacts:
+        say("[no artifacts yet]")
 
 
 def artifact_line(artifact: Artifact) -> str:

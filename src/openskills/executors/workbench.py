@@ -319,7 +319,7 @@ class Workbench:
         where = Surroundings(self._workspace.root, skill=command.skill)
         if policy.restricts:
             found = await program(self._workspace, wanted, command, policy.denied(where))
-            where = Surroundings(where.root, lambda _: found, where.skill)
+            where = Surroundings(where.root, lambda _: found, where.skill, command.cwd)
         return policy.argv(wanted, where)
 
     def _allowed(self, hosts: tuple[str, ...]) -> tuple[str, ...]:

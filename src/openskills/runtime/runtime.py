@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from openskills.artifacts.files import FileArtifactStore
+from openskills.artifacts.choose import artifact_store
 from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.catalog.catalog import Catalog
 from openskills.errors import ExecutorUnavailable
@@ -20,6 +20,7 @@ from openskills.runtime.options import SessionOptions
 from openskills.runtime.overviews import Overviews
 from openskills.runtime.session import SkillSession
 from openskills.session.changes import Loaded, Recorded
+from openskills.session.choose import session_store
 from openskills.session.memory import MemorySessionStore
 from openskills.session.plain import checked_id
 from openskills.session.store import SessionStore
@@ -34,8 +35,9 @@ class SkillRuntime:
     """Skills, an executor for their commands, and stores, for any number of conversations. Close it, or `async with`.
 
     `executor` is the name of one (`auto`, `sandbox`, `container`, `local`, …), one that you made, or None: then skills
-    can be read and not run. `artifacts` are kept in files of the state directory unless you give another store;
-    `store` keeps what is loaded, in memory unless you give another.
+    can be read and not run. `artifacts` are kept in files of the state directory unless you give another store or its
+    address (`s3://bucket`); `store` keeps conversations, in memory unless you give another or its address
+    (`sqlite:///sessions.db`, `postgresql://…`, `redis://…`).
     """
 
     def __init__(
@@ -43,16 +45,16 @@ class SkillRuntime:
         catalog: Catalog,
         executor: str | Executor | None = None,
         *,
-        artifacts: ArtifactStore | None = None,
-        store: SessionStore | None = None,
+        artifacts: ArtifactStore | str | None = None,
+        store: SessionStore | str | None = None,
         settings: Settings | None = None,
         options: SessionOptions | None = None,
     ) -> None:
         self.catalog = catalog
         self.settings = settings or Settings.from_env()
         self.options = options or SessionOptions()
-        self.store = store or MemorySessionStore()
-        self.artifacts = artifacts or FileArtifactStore(self.settings.state_dir / "artifacts")
+        self.store = _store(store, self.settings)
+        self.artifacts = _artifacts(artifacts, self.settings)
         self._executor = chosen_executor(executor, self.settings) if isinstance(executor, str) else executor
         self._owns_executor = isinstance(executor, str)
         self._sessions = OpenSessions(self._made)
@@ -163,6 +165,18 @@ class SkillRuntime:
 
     def _allowed_tools(self, skill: str) -> tuple[str, ...]:
         return self.catalog.snapshot.get(skill).manifest.allowed_tools
+
+
+def _store(store: SessionStore | str | None, settings: Settings) -> SessionStore:
+    if store is None:
+        return MemorySessionStore()
+    return session_store(store, settings) if isinstance(store, str) else store
+
+
+def _artifacts(artifacts: ArtifactStore | str | None, settings: Settings) -> ArtifactStore:
+    if isinstance(artifacts, str) or artifacts is None:
+        return artifact_store(artifacts, settings)
+    return artifacts
 
 
 def _tool_options(options: SessionOptions) -> ToolOptions:

@@ -13,6 +13,8 @@ from openskills.session.unavailable import SessionsUnavailable
 
 _IS_RECORDED = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'openskills_schema'"
 _PAUSE = 0.01
+_MAGIC = b"SQLite format 3\0"
+_SMALLEST = 512
 
 
 def opened(path: Path, *, patience: float, steps: tuple[Step, ...] = STEPS) -> Asking:
@@ -47,11 +49,18 @@ def _connected(path: Path, patience: float) -> sqlite3.Connection:
 def _create(path: Path) -> None:
     """An empty file, if there is none; SQLite gives the files beside it the same mode."""
     if path.exists():
+        _expect_database(path)
         return
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     for directory in (path.parent, path.parent.parent):
         _flush(directory)
+
+
+def _expect_database(path: Path) -> None:
+    # SQLite itself refuses what is no database, unless it is very small: that it writes over.
+    if path.is_file() and 0 < path.stat().st_size < _SMALLEST and not path.read_bytes().startswith(_MAGIC):
+        raise SkillError(f"the session store {path} is no SQLite database; choose another file", store=str(path))
 
 
 def _flush(directory: Path) -> None:

@@ -9,16 +9,19 @@ from hypothesis import strategies as st
 from openskills.agent.model import Answer, ModelRequest, ToolCall, Usage
 from openskills.agent.wire.openai_answer import OpenAIAnswer
 
+NAMES = (
+    *("choices", "delta", "message", "content", "tool_calls", "function", "name", "arguments", "index", "id"),
+    *("usage", "prompt_tokens", "finish_reason", "model", "refusal", "text", "prompt_tokens_details"),
+)
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(
-            ["choices", "delta", "message", "content", "tool_calls", "function", "name", "arguments", "index", "id"]
-            + ["usage", "prompt_tokens", "finish_reason", "model", "refusal", "text", "prompt_tokens_details"]
-        ),
-        inner,
-        max_size=5,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(NAMES),
+            inner,
+            max_size=5,
+        )
     ),
     max_leaves=25,
 )

@@ -68,12 +68,12 @@ class _Conversation:
             self._assistant(message)
         elif role in TOOL_ROLES:
             self._result(message)
-        else:
-            self._turn("user").extend(blocks_of(message.get("content")))
+        elif blocks := blocks_of(message.get("content")):
+            self._turn("user").extend(blocks)
 
     def end(self) -> list[Said]:
         self._close_calls()
-        said = [turn for turn in self._said if turn["content"]]
+        said = self._said
         if not said:
             raise InvalidArgument("messages", "there is none that a model could answer")
         if said[0]["role"] == "assistant":

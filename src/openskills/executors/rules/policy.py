@@ -1,8 +1,8 @@
 """Which commands may be run. Pure.
 
-A policy is a convenience for its operator and keeps a model on a path; it is not a boundary. Many programs run others
-when their arguments say so (`find -exec`, `awk`, `git -c`), and arguments are not looked at. What a command can reach
-is decided by its executor.
+A policy is a convenience for its operator and keeps a model on a path; it is not a boundary. Programs that run others
+when their arguments say so (`python3 -c`, `find -exec`, `awk`, `git -c`) are known by a table, and no table is
+complete; a script may do anything. What a command can reach is decided by its executor.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from openskills.errors import CommandDenied, InvalidArgument
 from openskills.executors.layout import RESERVED, SKILLS
+from openskills.executors.rules.inline_code import has_language, runs_by_arguments
 from openskills.executors.rules.words import words
 from openskills.executors.rules.wrappers import is_many, runs_others
 
@@ -50,11 +51,15 @@ def _no_program(name: str) -> Program | None:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where a command would be run: the workspace as it sees it, the skill, and what its programs are."""
+    """Where a command would be run: the workspace as it sees it, the skill, what its programs are, and the directory.
+
+    `cwd` is relative to the workspace; None when it is not known.
+    """
 
     root: str
     resolve: Resolve = _no_program
     skill: str | None = None
+    cwd: str | None = None
 
     @property
     def home(self) -> str:
@@ -68,10 +73,19 @@ class Surroundings:
     def is_made(self, program: Program) -> bool:
         """Whether a file lies where commands can write: it may be anything, under any name."""
         real = program.real or program.file
-        if not self.is_brought(program) or not real.startswith(f"{self.root}/"):
+        return real.startswith(f"{self.root}/") and not self.is_authored(real)
+
+    def is_authored(self, path: str) -> bool:
+        """Whether a path, relative to the directory of the command or absolute, is that of a file of a skill.
+
+        No command can write there: it is what the skill's author wrote.
+        """
+        if not path.startswith("/") and self.cwd is None:
             return False
-        place = real.removeprefix(f"{self.root}/").split("/")
-        return place[0] != SKILLS or len(place) < 3 or place[2] in RESERVED
+        whole = path if path.startswith("/") else f"{self.root}/{self.cwd}/{path}"
+        place = [part for part in whole.removeprefix(f"{self.root}/").split("/") if part not in ("", ".")]
+        below = whole.startswith(f"{self.root}/") and ".." not in place
+        return below and place[0] == SKILLS and len(place) > 2 and place[2] not in RESERVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +98,9 @@ class CommandPolicy:
     `deny` wins; its plain names match every program of that name, wherever it lies, in small and capital letters.
     What leads to the same file, and a script that a denied program runs, is denied as well. Programs that run others
     (shells, `env`, `xargs`, `timeout` …) are denied unless `allow` has them, and so is a script for one of them that is
-    no part of the skill but was written by a command. An `allow` of `()` allows nothing; None is no list.
+    no part of the skill but was written by a command. Without an `allow`, so is code in arguments (`python3 -c`, `awk`
+    unless its program is a file of the skill) and what starts programs by arguments (`find -exec`), as far as the table
+    in `starters` knows it. An `allow` of `()` allows nothing; None is no list.
     """
 
     allow: tuple[str, ...] | None = None
@@ -110,7 +126,7 @@ class CommandPolicy:
         if not self.restricts:
             return _checked(() if isinstance(command, str) else tuple(command))
         found = _checked(words(command) if isinstance(command, str) else tuple(command))
-        return (self._judged(found[0], where), *found[1:])
+        return (self._judged(found[0], found[1:], where), *found[1:])
 
     def summary(self) -> str:
         """One sentence for the model that is to write commands, or nothing when there is no list."""
@@ -127,7 +143,7 @@ class CommandPolicy:
         """The entries of `deny` as `Program.same` has them: plain names, and absolute paths."""
         return tuple(_absolute(entry, where) if "/" in entry else entry for entry in self.deny)
 
-    def _judged(self, program: str, where: Surroundings) -> str:
+    def _judged(self, program: str, arguments: Sequence[str], where: Surroundings) -> str:
         if ".." in program.split("/"):
             raise self._denied(program, "has '..' in it", "path")
         found = where.resolve(program)
@@ -142,6 +158,9 @@ class CommandPolicy:
                 raise self._denied(program, "runs other commands, so a policy must allow it by name", "wrapper")
             if self.allow is not None:
                 raise self._denied(program, _why_not(program, found, where, self.allow), "allow")
+            if (by := _runs_by_arguments(program, arguments, found, where)) is not None:
+                why = f"with {by} runs what no list of commands can judge; run a script, or have it allowed by name"
+                raise self._denied(program, why, "inline")
         if found is None:
             raise InvalidArgument("command", f"there is no program {program!r} here")
         return found.file
@@ -211,7 +230,18 @@ def _leads_to_others(found: Program | None, where: Surroundings) -> bool:
         return False
     # A skill's own script is what its author wrote; one that a command wrote is a command line by another name.
     run_by = found.run_by if where.is_made(found) else ()
-    return any(map(where.is_made, run_by)) or any(runs_others(name) for one in (found, *run_by) for name in one.names)
+    if any(map(where.is_made, run_by)) or any(has_language(name) for one in run_by for name in one.names):
+        return True
+    return any(runs_others(name) for one in (found, *run_by) for name in one.names)
+
+
+def _runs_by_arguments(
+    program: str, arguments: Sequence[str], found: Program | None, where: Surroundings
+) -> str | None:
+    """What in the arguments of a program runs something else. A file of the skill is no program of that name."""
+    if found is None or where.is_authored(found.real or found.file):
+        return None
+    return runs_by_arguments((_base(program), *found.names), arguments, where.is_authored)
 
 
 def _why_not(program: str, found: Program | None, where: Surroundings, allow: Sequence[str]) -> str:

@@ -17,14 +17,15 @@ class Starting:
     """By which arguments a program starts something.
 
     `letters` are options of one letter, which may stand together with others (`-ne`), `names` longer ones, written
-    with one dash or two. `valued` are other letters that a value follows, in the same word or in the next.
-    `orders` are words that are no options (`config` in `git config`), each with the options that matter after it;
-    without any, the word itself is refused.
+    with one dash or two. `valued` are other letters that a value follows, in the same word or in the next; `attached`
+    those that have one in the same word only. `orders` are words that are no options (`config` in `git config`), each
+    with the options that matter after it; where there are none, the word itself starts something.
     """
 
     letters: str = ""
     names: tuple[str, ...] = ()
     valued: str = ""
+    attached: str = ""
     orders: Mapping[str, "Starting | None"] = field(default_factory=dict[str, "Starting | None"])
 
 
@@ -32,12 +33,11 @@ class Starting:
 class Interpreter:
     """What takes its code from its arguments (`code`), from the file that comes first, or from its input.
 
-    `attached` are letters that are followed by a value in the same word only, `file` those whose value is the script.
-    `about` are words that only have it say something about itself; `modules` are those of Python's `-m` that take code.
+    `file` are letters whose value is the script. `about` are words that only have it say something about itself;
+    `modules` are those of Python's `-m` that take code.
     """
 
     code: Starting
-    attached: str = ""
     file: str = ""
     about: tuple[str, ...] = ()
     modules: frozenset[str] = frozenset()
@@ -45,6 +45,10 @@ class Interpreter:
 
 def _each(names: str, value: T) -> dict[str, T]:
     return dict.fromkeys(names.split(), value)
+
+
+def _set(names: str) -> frozenset[str]:
+    return frozenset(names.split())
 
 
 def _only(orders: str) -> Starting:
@@ -56,43 +60,45 @@ INTERPRETERS: Mapping[str, Interpreter] = MappingProxyType(
         **_each(
             "python pypy micropython graalpy",
             Interpreter(
-                Starting("ci", valued="WX"),
+                Starting("ci", valued="WXm"),
                 file="m",
                 about=("-V", "-VV", "-?"),
-                modules=frozenset("code timeit pdb asyncio idlelib IPython bpython ptpython xonsh".split()),
+                modules=_set("code timeit pdb asyncio idlelib IPython bpython ptpython xonsh"),
             ),
         ),
-        "perl": Interpreter(Starting("eEMmd", valued="I"), attached="DFiVx", about=("-v",)),
+        "perl": Interpreter(Starting("eEMmd", valued="I", attached="DFVix"), about=("-v",)),
         "raku": Interpreter(Starting("eM", valued="I"), about=("-v",)),
-        **_each("ruby jruby", Interpreter(Starting("e", valued="CEIXr"), attached="FKTWix", about=("-v",))),
+        **_each("ruby jruby", Interpreter(Starting("e", valued="CEIXr", attached="FKTWix"), about=("-v",))),
         **_each(
             "node nodejs tsx ts-node",
             Interpreter(
-                Starting("epi", ("eval", "print", "interactive", "import", "loader", "experimental-loader", "run"), "rC"),
+                Starting(
+                    "epi", ("eval", "print", "interactive", "import", "loader", "experimental-loader", "run"), "rC"
+                ),
                 about=("-v",),
             ),
         ),
         "bun": Interpreter(
-            Starting("ep", ("eval", "print"), "r", _each("x exec run repl create", None)), about=("-v",)
+            Starting("ep", ("eval", "print"), "r", orders=_each("x exec run repl create", None)), about=("-v",)
         ),
         **_each("coffee qjs gjs d8 jrunscript", Interpreter(Starting("ceip", ("eval", "exec"), "rI"))),
         "php": Interpreter(
             Starting(
                 "rBREFaS",
                 ("run", "process-begin", "process-code", "process-end", "process-file", "interactive", "server"),
-                "cdgtz",
+                "cdfgtz",
             ),
             file="f",
             about=("-v", "-i", "-m"),
         ),
-        **_each("lua luajit texlua", Interpreter(Starting("ei", valued="l"), attached="bjO", about=("-v",))),
+        **_each("lua luajit texlua", Interpreter(Starting("ei", valued="l", attached="Obj"), about=("-v",))),
         **_each("tclsh wish jimsh", Interpreter(Starting("e"))),
         "rscript": Interpreter(Starting("e")),
-        "julia": Interpreter(Starting("eEi", ("eval", "print"), "CHJLpt"), attached="Og", about=("-v",)),
+        "julia": Interpreter(Starting("eEi", ("eval", "print"), "CHJLpt", "Og"), about=("-v",)),
         "octave": Interpreter(Starting("", ("eval", "exec-path"), "p")),
         "gnuplot": Interpreter(Starting("ec"), about=("-V",)),
-        "guile": Interpreter(Starting("c", valued="Llex"), file="s", about=("-v",)),
-        "racket": Interpreter(Starting("ei", valued="AGISXlp"), file="frtu", about=("-v",)),
+        "guile": Interpreter(Starting("c", valued="Llesx"), file="s", about=("-v",)),
+        "racket": Interpreter(Starting("ei", valued="AGISXflprtu"), file="frtu", about=("-v",)),
         **_each("csi gosh bb clojure clj", Interpreter(Starting("eEpPMX", ("eval", "print")))),
         **_each("sbcl clisp ecl", Interpreter(Starting("x", ("eval", "shell")))),
         **_each("groovy scala kotlin ocaml ghc elixir", Interpreter(Starting("e", ("eval", "rpc-eval"), "cr"))),
@@ -101,18 +107,26 @@ INTERPRETERS: Mapping[str, Interpreter] = MappingProxyType(
     }
 )
 
-AWKS = frozenset("awk gawk mawk nawk original-awk bwk goawk".split())
+AWKS = _set("awk gawk mawk nawk original-awk bwk goawk")
 """Their first argument is a program that can start others, unless `-f` names a file."""
+AWK = Starting(valued="Ffv")
 SED = "sed"
+SED_OPTIONS = Starting(
+    names=(
+        *("-n", "-E", "-r", "-s", "-u", "-z", "-i", "-b", "-e", "-f", "-l", "--expression", "--file", "--in-place"),
+        *("--quiet", "--silent", "--regexp-extended", "--separate", "--unbuffered", "--null-data", "--posix"),
+    ),
+    valued="efl",
+    attached="i",
+)
+"""All that sed is known by; what makes it start something is in its script."""
 
-LANGUAGES = frozenset(
-    {
-        # Editors and pagers: an order in their own language, or a key, starts anything.
-        *"vi vim view ex nvim gvim rvim vimdiff ed emacs emacsclient nano pico joe micro less more most man mc".split(),
-        *"ipython bpython ptpython irb pry iex erl ghci jshell r matlab maxima sage m4 gm4 dc socat".split(),
-        *"psql mysql mariadb ftp lftp sftp telnet mail mailx mutt lynx w3m".split(),
-        *"docker podman nerdctl kubectl ctr crictl lxc just rake".split(),
-    }
+LANGUAGES = _set(
+    # Editors and pagers: an order in their own language, or a key, starts anything.
+    "vi vim view ex nvim gvim rvim vimdiff ed emacs emacsclient nano pico joe micro less more most man mc "
+    "ipython bpython ptpython irb pry iex erl ghci jshell r matlab maxima sage m4 gm4 dc socat "
+    "psql mysql mariadb ftp lftp sftp telnet mail mailx mutt lynx w3m "
+    "docker podman nerdctl kubectl ctr crictl lxc just rake"
 )
 """Programs whose own language starts others, wherever they get it from."""
 
@@ -127,7 +141,7 @@ STARTERS: Mapping[str, Starting] = MappingProxyType(
             "c",
             ("config-env", "exec-path"),
             "C",
-            {
+            orders={
                 **_each("config bisect submodule difftool mergetool filter-branch daemon shell instaweb", None),
                 **_each("send-email for-each-repo hook maintenance", None),
                 "rebase": Starting("x", ("exec",), "CXs"),
@@ -176,11 +190,12 @@ STARTERS: Mapping[str, Starting] = MappingProxyType(
     }
 )
 
-_STEM = re.compile(r"[a-z][a-z_+-]*")
+# python3.11, perl5.36-x86_64-linux-gnu, vim.basic, nc.openbsd
+_STEM = re.compile(r"([a-z][a-z_+-]*?)(?:[-.]?\d[\d.]*(?:-.*)?|\.(?:basic|tiny|nox|gtk3?|openbsd|traditional))")
 
 
 def names_of(name: str) -> tuple[str, ...]:
-    """How the table may call a program: its name, and that without what comes with a version (`python3.11`)."""
+    """How the table may call a program: by its name, and by that without a version or a variant."""
     folded = name.casefold()
-    stem = _STEM.match(folded)
-    return (folded, stem[0].rstrip("-_")) if stem else (folded,)
+    stem = _STEM.fullmatch(folded)
+    return (folded, stem[1]) if stem else (folded,)

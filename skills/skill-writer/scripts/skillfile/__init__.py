@@ -1,0 +1,1 @@
+"""The parts of scaffold.py and check.py."""
