@@ -13,8 +13,10 @@ from openskills.agent.attachments import Attachment
 from openskills.agent.callbacks import Callbacks
 from openskills.agent.log import ARTIFACT, END, ERROR
 from openskills.agent.runner import Runner
+from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.store import Scope, read
-from openskills.session.choose import session_store
+from openskills.session.choose import DEFAULT_FILE
+from openskills.session.sqlite import SqliteSessionStore
 from openskills.session.store import SessionKey
 from openskills.skillmd.problem import errors_in
 
@@ -78,13 +80,15 @@ class Job:
     async def _turn(self, message: str, *files: Attachment, makes: str) -> str:
         """One message of the user to the answer, printed as a timeline. What it makes must be in the artifact store."""
         before = len(self._requests.asked)
-        store = session_store(None, self._settings)
-        async with SkillRuntime(self._catalog, "auto", store=store, settings=self._settings) as runtime:
+        store = SqliteSessionStore(self._settings.state_dir / DEFAULT_FILE)
+        artifacts = FileArtifactStore(self._settings.state_dir / "artifacts")
+        runtime = SkillRuntime(self._catalog, "auto", artifacts=artifacts, store=store, settings=self._settings)
+        async with runtime:
             agent = Agent("assistant", "rule", runtime, callbacks=Callbacks(before_model=self._requests.note))
             reply = await Runner(APP, agent).reply(user=YOU, session=SESSION, message=message, files=files)
             kept = {str(event.payload["name"]) for event in reply.events if event.kind == ARTIFACT}
             if makes in kept:
-                await read(runtime.artifacts, Scope(APP, YOU, SESSION), makes)
+                await read(artifacts, Scope(APP, YOU, SESSION), makes)
             else:
                 self.failures.append(f"{makes} was not made")
         await store.close()
@@ -99,7 +103,7 @@ class Job:
 
     async def _go_on(self) -> None:
         """The same session once more, with nothing but what is on disk."""
-        store = session_store(None, self._settings)
+        store = SqliteSessionStore(self._settings.state_dir / DEFAULT_FILE)
         found = await store.get(SessionKey(APP, YOU, SESSION))
         await store.close()
         self._paper.heading(self._words.restarted.format(events=len(found.events) if found else 0))

@@ -58,7 +58,7 @@ def test_a_schema_is_asked_for_beside_the_effort_of_the_caller() -> None:
 
 
 def test_a_schema_beyond_the_client_is_for_the_api_to_judge() -> None:
-    schema = {"properties": {"a": {}}}
+    schema: dict[str, Any] = {"properties": {"a": {}}}
     with ModelServer(["{}"]) as server:
         asyncio.run(answer(make_anthropic(server), ModelRequest(HELLO.messages, json_schema=schema)))
     assert server.requests[0].body["output_config"]["format"]["schema"] == schema
@@ -97,7 +97,7 @@ def test_events_of_a_later_version_are_passed_over() -> None:
 
 def test_thoughts_before_a_call_come_back_with_its_result() -> None:
     thought = {"type": "thinking", "thinking": "", "signature": ""}
-    call = {"type": "tool_use", "id": "toolu_1", "name": "skill_load", "input": {}}
+    call: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": "skill_load", "input": {}}
     reply = sse(
         START,
         {"type": "content_block_start", "index": 0, "content_block": thought},

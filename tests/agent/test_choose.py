@@ -13,6 +13,7 @@ from openskills.agent.rule_model import RuleModel
 from openskills.catalog.catalog import Catalog
 from openskills.errors import InvalidArgument, MissingExtra, Unauthorized
 from openskills.settings import Settings
+from openskills.testing import ScriptedModel
 
 SETTINGS = Settings.from_env({"OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2"})
 
@@ -22,7 +23,7 @@ SETTINGS = Settings.from_env({"OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk
     [
         ("openai/gpt-5", OpenAIModel),
         ("openai/meta-llama/llama-4:free", OpenAIModel),
-        ("anthropic/claude-sonnet-4-5", AnthropicModel),
+        ("anthropic/claude-opus-5-5", AnthropicModel),
     ],
 )
 def test_a_provider_and_a_name_are_its_model(name: str, kind: type[object]) -> None:
@@ -42,22 +43,20 @@ def test_rules_need_a_catalog_and_nothing_else(tmp_path: Path) -> None:
         model_named("rule", SETTINGS)
 
 
-def test_a_factory_of_ones_own_is_called_with_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "my_models.py").write_text(
-        "from openskills.testing import ScriptedModel\n"
-        "def make(settings, **options):\n"
-        "    return ScriptedModel([], name=settings.environment['MINE'] + options['suffix'])\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
+def factory(settings: Settings, *, suffix: str) -> ScriptedModel:
+    return ScriptedModel([], name=settings.environment["MINE"] + suffix)
+
+
+def test_a_factory_of_ones_own_is_called_with_the_settings() -> None:
     settings = Settings.from_env({"MINE": "my-model"})
-    assert model_named("my_models:make", settings, suffix="-1").name == "my-model-1"
+    assert model_named("tests.agent.test_choose:factory", settings, suffix="-1").name == "my-model-1"
 
 
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
         ("gpt-5", r"did you mean openai/gpt-5\?"),
-        ("claude-sonnet-4-5", r"did you mean anthropic/claude-sonnet-4-5\?"),
+        ("claude-opus-5-5", r"did you mean anthropic/claude-opus-5-5\?"),
         ("ollama/llama4", "use openai/NAME .*OPENAI_BASE_URL.*, anthropic/NAME, rule .*package.module:factory"),
         ("openai/", "use openai/NAME"),
         ("", "use openai/NAME"),

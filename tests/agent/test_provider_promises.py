@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from openskills.agent.model import Answer, ModelRequest, TextDelta, ToolCall, Usage
+from openskills.agent.model import Answer, Model, ModelRequest, TextDelta, ToolCall, Usage
 from openskills.agent.retrying import Retrying
 from openskills.agent.wire.pacing import TimeLimits
 from openskills.errors import InvalidArgument, ModelUnavailable, SkillError, Unauthorized
@@ -42,6 +42,12 @@ CALLS = (
 )
 
 both = pytest.mark.parametrize("make", [make_openai, make_anthropic], ids=["openai", "anthropic"])
+
+
+@both
+def test_it_is_a_model(make: Make) -> None:
+    model: Model = make(_Nowhere())
+    assert model.name in {"openai/gpt-test", "anthropic/claude-test"}
 
 
 @both
@@ -206,6 +212,15 @@ def test_a_key_is_in_no_error_and_in_no_line_of_the_log(make: Make, caplog: pyte
 
 
 @both
+def test_a_secret_in_a_header_of_the_caller_is_in_no_error(make: Make) -> None:
+    with (
+        ModelServer([Refusal(400, "bad token: hunter2-hunter2")]) as server,
+        pytest.raises(InvalidArgument, match=r"bad token: \[key\]"),
+    ):
+        asyncio.run(answer(make(server, headers={"X-Gateway-Token": "hunter2-hunter2"})))
+
+
+@both
 @pytest.mark.parametrize(
     "fault",
     [
@@ -236,13 +251,14 @@ def test_an_answer_that_breaks_in_the_middle_is_never_begun_anew(make: Make) -> 
                 assert isinstance(event, TextDelta)
                 into.append(event.text)
 
+    tale = "Once upon a time there was a king."
     read_so_far: list[str] = []
-    with ModelServer([Reply(Answer("Once upon a time"), cut_after=4), "never asked for"]) as server:
+    with ModelServer([Reply(Answer(tale), cut_after=4), "never asked for"]) as server:
         with pytest.raises(ModelUnavailable, match="the answer broke off in the middle"):
             asyncio.run(read(make(server), read_so_far))
         assert len(server.requests) == 1
-    assert "".join(read_so_far) == "Once upon a time"[: len("".join(read_so_far))]
     assert read_so_far
+    assert tale.startswith("".join(read_so_far))
 
 
 @both
@@ -250,6 +266,18 @@ def test_half_a_call_is_no_answer_and_asked_for_again(make: Make) -> None:
     with ModelServer([Reply(Answer(calls=CALLS), cut_after=6), Answer(calls=CALLS)]) as server:
         assert asyncio.run(answer(make(server))).calls == CALLS
     assert len(server.requests) == 2
+
+
+@both
+def test_a_connection_that_breaks_after_the_last_word_does_no_harm(make: Make) -> None:
+    def all_but_the_end(asked: Asked) -> RawReply:
+        events = openai_events if asked.protocol == "openai" else anthropic_events
+        sent = list(events(Answer("Hello"), asked.body, 8))
+        return RawReply(tuple(sent[:-1]), cut=True)
+
+    with ModelServer(all_but_the_end) as server:
+        assert asyncio.run(answer(make(server))).text == "Hello"
+    assert len(server.requests) == 1
 
 
 @both
@@ -268,7 +296,7 @@ def test_nobody_at_the_address_is_tried_again_and_then_told(make: Make) -> None:
     with ModelServer([]) as server:
         pass
     waits = Waits()
-    with pytest.raises(ModelUnavailable, match=r"127\.0\.0\.1 cannot be reached: .+; tried 2 times"):
+    with pytest.raises(ModelUnavailable, match=r"127\.0\.0\.1:\d+ cannot be reached: .+; tried 2 times"):
         asyncio.run(answer(make(server, retrying=waits.retrying(attempts=2))))
 
 
@@ -279,8 +307,12 @@ def test_nobody_at_the_address_is_tried_again_and_then_told(make: Make) -> None:
     ids=["first byte", "between events"],
 )
 def test_silence_ends_an_attempt_and_the_server_sees_us_leave(make: Make, slow: Reply) -> None:
-    with ModelServer([slow, "In time."]) as server:
-        assert asyncio.run(answer(make(server, limits=IMPATIENT))).text == "In time."
+    def script(_: Asked) -> Reply:
+        return slow if len(server.requests) == 1 else Reply(Answer("In time."))
+
+    with ModelServer(script) as server:
+        model = make(server, limits=IMPATIENT, retrying=Waits().retrying(attempts=50))
+        assert asyncio.run(answer(model)).text == "In time."
         assert server.requests[0].left.wait(10)
 
 
@@ -295,7 +327,7 @@ def test_silence_in_the_middle_of_an_answer_is_told(make: Make) -> None:
         ModelServer(then_silence) as server,
         pytest.raises(ModelUnavailable, match="nothing for too long; the answer broke off in the middle"),
     ):
-        asyncio.run(answer(make(server, limits=IMPATIENT)))
+        asyncio.run(answer(make(server, limits=IMPATIENT, retrying=Waits().retrying(attempts=50))))
 
 
 @both

@@ -122,7 +122,7 @@ def test_closing_the_stream_closes_the_attempt() -> None:
 def test_a_retry_is_a_line_of_the_log_without_what_the_provider_said(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "openskills"):
         streamed(Attempts([BUSY], [Answer("done")]), Waits().retrying())
-    assert caplog.messages == ["the model: attempt 1 came to nothing; trying again in 1.0 seconds"]
+    assert caplog.messages == ["the model: attempt 1 came to nothing (429); again in 1.0 seconds"]
 
 
 def test_fewer_than_one_attempt_is_refused() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from openskills.agent.rule_arguments import filled
+from openskills.agent.rule_arguments import assumed, filled
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from openskills.agent.rule_arguments import filled
         ("python3 s.py docs README.md --json", ["a.md", "b.md"], "python3 s.py inputs/a.md inputs/b.md --json"),
         ("python3 s.py --l a.csv --r b.csv", ["x.csv", "y.csv"], "python3 s.py --l inputs/x.csv --r inputs/y.csv"),
         ("python3 s.py a.csv -o $OUTPUT_DIR/x", ["b.csv"], "python3 s.py inputs/b.csv -o $OUTPUT_DIR/x"),
-        ("python3 s.py assets/t.html http://x.org/a.csv 0.5", [], "python3 s.py assets/t.html http://x.org/a.csv 0.5"),
+        ("python3 s.py assets/t.html http://x.org/a.csv", [], "python3 s.py assets/t.html http://x.org/a.csv"),
         ("python3 s.py path/to/thing *.md", ["t"], "python3 s.py inputs/t *.md"),
     ],
 )  # fmt: skip
@@ -57,3 +57,19 @@ def test_a_command_for_one_file_can_be_repeated_and_labels_keep_the_results_apar
     )  # fmt: skip
     assert not filled("python3 s.py a.md b.md", ["x.md", "y.md"], "do it").repeats
     assert not filled("python3 s.py", ["x.md"], "do it").repeats
+
+
+def test_an_argument_that_is_only_an_example_is_missing_unless_the_request_says_it() -> None:
+    assert filled("python3 c.py 5 mile km", [], "convert 5 mile to km").missing == ()
+    assert filled("python3 c.py 5 mile km", [], "convert 10 kg to lb").missing == ("mile", "km")
+
+
+def test_formulas_of_the_request_are_quoted() -> None:
+    assert filled('python3 e.py "1/3 + 0.1"', [], "what is 17 * 23?").command == "python3 e.py '17 * 23'"
+    assert filled("python3 e.py <expression>", [], "nothing").missing == ("formula",)
+
+
+def test_values_that_the_request_does_not_have_are_known_to_be_examples() -> None:
+    command = "python3 c.py inputs/a.csv --x month --y amount --output out/c.svg"
+    assert assumed(command, "plot the amount") == ["--x month"]
+    assert assumed(command, "amount by month") == []

@@ -2,7 +2,15 @@
 
 import pytest
 
-from openskills.agent.rule_request import is_chinese, meant, numbers_in, payload, value_of
+from openskills.agent.rule_request import (
+    formulas_in,
+    is_chinese,
+    meant,
+    numbers_in,
+    payload,
+    value_of,
+    without_files,
+)
 
 
 @pytest.mark.parametrize(
@@ -46,3 +54,30 @@ def test_files_that_are_named_come_before_those_that_are_there() -> None:
 def test_one_chinese_character_makes_a_request_chinese() -> None:
     assert is_chinese("plot 这个")
     assert not is_chinese("plot it, señor")
+
+
+@pytest.mark.parametrize(
+    ("text", "formulas"),
+    [
+        ("What is 17 * 23?", ["17 * 23"]),
+        ("计算(1+2)×3", ["(1+2)*3"]),
+        ("solve x^2 - x - 1 = 0 for me", ["x^2 - x - 1 = 0"]),
+        ("2x + 3y = 5 and x - y = 1/2", ["2x + 3y = 5", "x - y = 1/2"]),
+        ("what is sqrt(2)", ["sqrt(2)"]),
+        ("I have 3 apples and a pear", []),
+    ],
+)
+def test_calculations_are_found_between_words(text: str, formulas: list[str]) -> None:
+    assert formulas_in(text) == formulas
+
+
+def test_names_of_files_say_nothing_about_the_work() -> None:
+    assert without_files("sort Notes.txt", ("notes.txt",)).split() == ["sort"]
+
+
+@pytest.mark.parametrize("text", ["(" * 50_000, "1(" * 20_000, "-" * 50_000, '"' * 50_001, "x" * 50_000, "=" * 50_000])
+def test_hostile_texts_cost_no_more_than_others(text: str) -> None:
+    assert payload("\n" * 50_000 + text) == text
+    assert (numbers_in(text) == []) is ("1" not in text)
+    assert len(formulas_in(text)) <= 1
+    assert value_of("top", text) == ""

@@ -39,8 +39,8 @@ def test_a_picture_is_not_read_out() -> None:
 
 def test_a_failure_is_told_with_its_words_and_what_to_do() -> None:
     said = report(step(exit_code=2, stderr="error: no column 'x'\n", warnings=["slow"]), ENGLISH)
-    assert "It failed with exit code 2.\n\n    error: no column 'x'\n    slow" in said
-    assert said.endswith("Correct the file or the request, and ask again.")
+    assert "It ended with exit code 2, not 0.\n\n    error: no column 'x'\n    slow" in said
+    assert said.endswith("correct the file or the request, and ask again.")
     assert "was stopped" in report(step(timed_out=True, exit_code=None), ENGLISH)
 
 

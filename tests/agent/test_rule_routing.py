@@ -108,3 +108,13 @@ def test_the_reason_for_a_log_has_nothing_that_a_user_wrote(skills: Snapshot) ->
 def test_a_request_without_its_name_is_what_is_left() -> None:
     assert without_name("$csv-report what is it", "csv-report") == "what is it"
     assert without_name("use /csv-report now, not $csv-report-2", "csv-report") == "use now, not $csv-report-2"
+
+
+def test_names_of_files_do_not_count_as_words_of_the_request(tmp_path: Path) -> None:
+    skills = catalog_in(tmp_path, text_tools="Sort lines of text.", meeting_notes="Writes minutes and notes.").snapshot
+    assert route("sort notes.txt", ("notes.txt",), skills).skill == "text-tools"
+
+
+def test_a_kind_of_file_is_known_by_the_word_that_skills_use(tmp_path: Path) -> None:
+    skills = catalog_in(tmp_path, markdown_links=LINKS, writer="Write a SKILL.md and check it.").snapshot
+    assert route("check the links", ("a.md",), skills).skill == "markdown-links"

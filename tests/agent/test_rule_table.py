@@ -36,7 +36,7 @@ def test_each_word_of_the_document_asks_for_its_skill(text: str, skill_id: str) 
     assert first_rule(text) == skill_id
 
 
-@pytest.mark.parametrize("text", ["a catalog of logic", "please echo: x", "2026-01-31, 3/4", "minimal findings", "sparse", ""])
+@pytest.mark.parametrize("text", ["a catalog of logic", "please echo: x", "2026-01-31 3/4", "findings", "sparse", ""])
 def test_a_word_within_another_asks_for_nothing(text: str) -> None:
     assert first_rule(text) is None
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -50,13 +50,19 @@ class Chat:
     With `stdout` a pipe, only input and stderr are the terminal.
     """
 
-    def __init__(self, command: Command, *arguments: str | Path, stdout: int | None = None, **environment: str) -> None:
+    def __init__(
+        self,
+        command: Command,
+        *arguments: str | Path,
+        stdout: int | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (40, 200))
         self._process = subprocess.Popen(
             [sys.executable, "-c", _TAKES_TERMINAL, *command.line(["chat", *arguments])],
             cwd=command.cwd,
-            env=command.variables(environment),
+            env=command.variables(environment or {}),
             stdin=slave,
             stdout=slave if stdout is None else stdout,
             stderr=slave,

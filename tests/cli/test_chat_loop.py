@@ -23,7 +23,7 @@ def skill(openskills: Command, write_skill: WriteSkill) -> Path:
 
 
 def test_words_are_answered_line_after_line_until_ctrl_d(openskills: Command) -> None:
-    with ModelServer(["Hello!", "Bye."]) as server, Chat(openskills, *MODEL, **server.environment) as chat:
+    with ModelServer(["Hello!", "Bye."]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
         assert "session chat-" in chat.expect()
         assert chat.say("hi") == f"hi\nHello!{PROMPT}"
         assert chat.say("  ") == f"  {PROMPT}"
@@ -36,7 +36,10 @@ def test_words_are_answered_line_after_line_until_ctrl_d(openskills: Command) ->
 
 def test_an_answer_appears_while_it_is_made_and_ctrl_c_ends_it_and_not_the_chat(openskills: Command) -> None:
     slow = Reply(Answer("one two three four"), piece=4, between=30.0)
-    with ModelServer([slow, "I am still here."]) as server, Chat(openskills, *MODEL, **server.environment) as chat:
+    with (
+        ModelServer([slow, "I am still here."]) as server,
+        Chat(openskills, *MODEL, environment=server.environment) as chat,
+    ):
         chat.expect()
         chat.type("count\n")
         chat.expect("one ")
@@ -48,7 +51,7 @@ def test_an_answer_appears_while_it_is_made_and_ctrl_c_ends_it_and_not_the_chat(
 
 
 def test_ctrl_c_at_the_prompt_throws_away_what_was_typed(openskills: Command) -> None:
-    with ModelServer(["Yes."]) as server, Chat(openskills, *MODEL, **server.environment) as chat:
+    with ModelServer(["Yes."]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
         chat.expect()
         chat.type("never mind")
         chat.expect("never mind")
@@ -61,7 +64,7 @@ def test_ctrl_c_at_the_prompt_throws_away_what_was_typed(openskills: Command) ->
 
 def test_an_error_is_one_line_and_the_chat_goes_on(openskills: Command) -> None:
     refused = Refusal(401, "that key is no good")
-    with ModelServer([refused, "Fine."]) as server, Chat(openskills, *MODEL, **server.environment) as chat:
+    with ModelServer([refused, "Fine."]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
         chat.expect()
         failed = chat.say("hi")
         assert "error: " in failed
@@ -74,7 +77,7 @@ def test_an_error_is_one_line_and_the_chat_goes_on(openskills: Command) -> None:
 
 def test_tool_calls_are_shown_with_what_came_of_them(openskills: Command) -> None:
     both = calling(("skill_load", {"skill": "alpha"}), ("skill_load", {"skill": "alfa"}), text="Let me see.")
-    with ModelServer([both, "Done."]) as server, Chat(openskills, *MODEL, **server.environment) as chat:
+    with ModelServer([both, "Done."]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
         chat.expect()
         lines = chat.say("merge").splitlines()
         chat.end()
@@ -85,7 +88,10 @@ def test_tool_calls_are_shown_with_what_came_of_them(openskills: Command) -> Non
 
 
 def test_what_a_model_says_cannot_command_the_terminal(openskills: Command) -> None:
-    with ModelServer(["a\x1b]52;c;aGk=\x07b\tc\n表"]) as server, Chat(openskills, *MODEL, **server.environment) as chat:
+    with (
+        ModelServer(["a\x1b]52;c;aGk=\x07b\tc\n表"]) as server,
+        Chat(openskills, *MODEL, environment=server.environment) as chat,
+    ):
         chat.expect()
         assert "a\\x1b]52;c;aGk=\\x07b" in chat.say("hi")
         assert "\n表\n" in chat.end().out
@@ -93,11 +99,11 @@ def test_what_a_model_says_cannot_command_the_terminal(openskills: Command) -> N
 
 def test_a_chat_goes_on_in_another_process(openskills: Command) -> None:
     with ModelServer(["Hello Ada!", "Ada."]) as server:
-        with Chat(openskills, *MODEL, "--session", "mine", **server.environment) as chat:
+        with Chat(openskills, *MODEL, "--session", "mine", environment=server.environment) as chat:
             chat.expect()
             chat.say("I am Ada")
             chat.end("/quit\n")
-        with Chat(openskills, *MODEL, "--session", "mine", **server.environment) as chat:
+        with Chat(openskills, *MODEL, "--session", "mine", environment=server.environment) as chat:
             assert "session mine, 3 events so far" in chat.expect()
             assert "Ada." in chat.say("Who am I?")
             chat.end()
@@ -107,7 +113,7 @@ def test_a_chat_goes_on_in_another_process(openskills: Command) -> None:
 
 def test_asked_to_end_it_ends_what_it_does_and_says_so_by_its_status(openskills: Command) -> None:
     slow = Reply(Answer("one two"), piece=4, between=30.0)
-    with ModelServer([slow]) as server, Chat(openskills, *MODEL, **server.environment) as chat:
+    with ModelServer([slow]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
         chat.expect()
         chat.type("count\n")
         chat.expect("one ")

@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -16,7 +18,9 @@ class Newcomer:
 
     home: Path
 
-    def run(self, program: Path) -> list[str]:
+    def run(
+        self, program: Path, *arguments: str | Path, typed: str = "", variables: Mapping[str, str] | None = None
+    ) -> list[str]:
         """The lines that a program prints. It has to end well, to complain about nothing, and to leave nothing behind.
 
         What the catalog remembers between runs is in the user's cache, as always; that may stay.
@@ -25,9 +29,10 @@ class Newcomer:
         temporary.mkdir(parents=True)
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), "TMPDIR": str(temporary)}
         ended = subprocess.run(
-            [sys.executable, "-W", "error", str(program)],
+            [sys.executable, "-W", "error", str(program), *map(str, arguments)],
             cwd=self.home,
-            env=environment,
+            env={**environment, **(variables or {})},
+            input=typed,
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -43,3 +48,9 @@ class Newcomer:
         found = [path for path in self.home.rglob("*") if path.is_file() or path.is_relative_to(temporary)]
         names = [path.relative_to(self.home).as_posix() for path in found if path != temporary]
         return [name for name in names if not name.startswith(".cache/openskills/index/")]
+
+
+def below(title: str, lines: list[str]) -> list[str]:
+    """The lines after the one that begins with `title`, up to the next empty one."""
+    start = next(number for number, line in enumerate(lines, 1) if line.startswith(title))
+    return [line.strip() for line in takewhile(bool, lines[start:])]

@@ -1,29 +1,14 @@
 """Every example runs from an empty home and shows what it says that it shows."""
 
 import re
-from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import RequireProgram
-from tests.examples.newcomer import EXAMPLES, Newcomer
+from tests.examples.newcomer import EXAMPLES, Newcomer, below
 
-NOT_RUN = {"scripted_server.py"}
+NOT_RUN = {"gaia_dataset.py", "scripted_server.py"}
 """What is no program, but belongs to one."""
-
-
-@pytest.fixture
-def newcomer(tmp_path: Path, require_program: RequireProgram) -> Newcomer:
-    """Somebody who can run commands in the sandbox."""
-    require_program("bwrap")
-    return Newcomer(tmp_path / "home")
-
-
-def below(title: str, lines: list[str]) -> list[str]:
-    """The lines after the one that begins with `title`, up to the next empty one."""
-    start = next(number for number, line in enumerate(lines, 1) if line.startswith(title))
-    return [line.strip() for line in takewhile(bool, lines[start:])]
 
 
 def test_load_modes_differ_in_how_long_the_model_reads_the_instructions(newcomer: Newcomer) -> None:

@@ -34,7 +34,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         server: PostgresServer = request.getfixturevalue("postgres_server")
         return server.new_database()
     redis: RedisServer = request.getfixturevalue("redis_server")
-    redis.client().flushall()
+    redis.ask("FLUSHALL")
     return redis.url()
 
 

@@ -131,7 +131,7 @@ def test_threads_with_loops_of_their_own_lose_no_event(make_store: MakeStore) ->
         return len(revisions)
 
     with ThreadPoolExecutor(6) as threads:
-        done = list(threads.map(lambda number: asyncio.run(append(number)), range(6)))
+        done = [one.result() for one in [threads.submit(asyncio.run, append(number)) for number in range(6)]]
     assert sum(done) == 30
     check_log(session(store), {})
     assert session(store).state["count"] == "30"

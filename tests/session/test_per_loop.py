@@ -32,7 +32,7 @@ def test_tasks_that_ask_at_once_get_the_same() -> None:
 def test_loops_in_threads_get_one_each() -> None:
     own, made = counted()
     with ThreadPoolExecutor(4) as threads:
-        got = list(threads.map(lambda _: asyncio.run(own.get()), range(8)))
+        got = [one.result() for one in [threads.submit(asyncio.run, own.get()) for _ in range(8)]]
     assert sorted(map(id, got)) == sorted(map(id, made))
     assert len(made) == 8
 

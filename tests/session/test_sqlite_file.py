@@ -29,7 +29,8 @@ asked_by: ContextVar[str] = ContextVar("asked_by")
 def test_threads_and_loops_use_one_connection_in_one_thread(tmp_path: Path) -> None:
     file = SqliteFile(tmp_path / "x.db", patience=5)
     with ThreadPoolExecutor(8) as threads:
-        used = list(threads.map(lambda _: asyncio.run(file.use(lambda a: (threading.get_ident(), id(a)))), range(32)))
+        asking = [threads.submit(asyncio.run, file.use(lambda a: (threading.get_ident(), id(a)))) for _ in range(32)]
+        used = [one.result() for one in asking]
     assert len(set(used)) == 1
     assert used[0][0] != threading.get_ident()
     run(file.close())

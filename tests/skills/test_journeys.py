@@ -110,8 +110,8 @@ def test_every_documented_change_of_a_text_works(tmp_path: Path) -> None:
             model.add("part.001", "one\n")
             model.add("part.002", "two\n")
             found: dict[str, str] = {}
-            for command in documented("text-tools"):
-                command = with_inputs(command, "notes.txt", "part.001", "part.002")  # noqa: PLW2901
+            given = ("notes.txt", "part.001", "part.002")
+            for command in [with_inputs(command, *given) for command in documented("text-tools")]:
                 data = await model.ends_well(command, output_files=MADE)
                 found.update({file["name"]: file["content"] for file in data["output_files"]})
                 if "--find" in command and "--output" not in command:

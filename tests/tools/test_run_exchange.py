@@ -205,9 +205,10 @@ def test_files_of_the_conversation_are_there_and_told_once(tmp_path: Path) -> No
             },
             {"name": "work/inputs/b", "original_name": "../b", "mime_type": "text/plain", "size_bytes": 1},
         ]
-        assert said(data) == "x of the conversation is not there: its content is no base64"
+        assert said(data) == "x of the conversation is not there: the content is no base64"
         again = await call(context, "rm inputs/b; echo mine > 'inputs/my data.csv'")
         assert "staged_inputs" not in again
+        assert "warnings" not in again
         assert (await call(context, "ls inputs; cat inputs/*"))["stdout"] == "my data.csv\nmine\n"
 
     in_session(tmp_path, scenario, uploads=(upload_of("my data.csv", b"1,2\n"), upload_of("../b", b"b")))

@@ -113,6 +113,38 @@ def test_arrivals_are_told_until_a_model_has_heard_of_them() -> None:
     ran(scenario())
 
 
+def test_a_problem_is_told_until_a_model_has_heard_of_it_and_stays_a_reason_for_who_looks() -> None:
+    async def scenario() -> None:
+        desk = Desk(by_id("file-1", "a.csv"), limits=UploadLimits(files=2))
+        desk.uploads.note([{"role": "user", "content": [{"type": "file", "file": {"filename": "x", "data": "!"}}]}])
+        staging = await desk.staging()
+        await staging.arrive()
+        arrivals = await staging.arrive()
+        assert [warning.partition(" ")[0] for warning in arrivals.warnings] == ["x", "a.csv"]
+        assert arrivals.missing == arrivals.warnings
+        staging.told(arrivals)
+        again = await staging.arrive()
+        assert (again.warnings, again.missing) == ((), arrivals.missing)
+        await desk.executor.remove("session")
+        assert (await desk.arrive()).warnings == ()
+        for name in ("b", "c", "d"):
+            desk.uploads.add(upload_of(name, b"1"))
+        (news,) = (await desk.arrive()).warnings
+        assert news == "c, d of the conversation are not there: 2 files are the most"
+
+    ran(scenario())
+
+
+def test_downloads_that_fail_are_few_sentences_however_many_they_are() -> None:
+    async def scenario() -> None:
+        desk = Desk(*(by_id(f"file-{number}", f"{number}.csv") for number in range(100)))
+        warnings = (await desk.arrive()).warnings
+        assert len(warnings) == 11
+        assert warnings[-1] == "90 more files of the conversation are not there"
+
+    ran(scenario())
+
+
 def test_in_a_workspace_from_before_the_users_file_is_taken_as_it_is_and_nothing_is_overwritten() -> None:
     async def scenario() -> None:
         desk = Desk(upload_of("same.txt", b"1"), upload_of("mine.txt", b"2"))
@@ -284,8 +316,8 @@ def test_files_beyond_the_limits_are_warnings_with_the_limit() -> None:
         warnings = (await desk.arrive()).warnings
         assert sorted(await desk.paths()) == ["one", "three"]
         assert [warning.partition(": ")[2] for warning in warnings] == [
-            "it has 11 bytes; 10 is the most",
-            "with it there would be 20 bytes; 15 is the most",
+            "10 bytes are the most for one file",
+            "15 bytes are the most for all files together",
             "2 files are the most",
         ]
 
@@ -352,6 +384,6 @@ def test_a_problem_of_the_messages_is_a_warning_too() -> None:
     async def scenario() -> None:
         desk = Desk()
         desk.uploads.note([{"role": "user", "content": [{"type": "file", "file": {"filename": "x", "data": "!"}}]}])
-        assert (await desk.arrive()).warnings == ("x of the conversation is not there: its content is no base64",)
+        assert (await desk.arrive()).warnings == ("x of the conversation is not there: the content is no base64",)
 
     ran(scenario())

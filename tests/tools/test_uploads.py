@@ -91,8 +91,8 @@ def test_a_file_that_is_broken_is_a_problem_that_names_it_once() -> None:
         uploads.note([message(file("broken.pdf", "no base64 !"), {"type": "file", "file": {"filename": "empty.pdf"}})])
     assert uploads.all() == ()
     assert uploads.problems() == (
-        "broken.pdf of the conversation is not there: its content is no base64",
-        "empty.pdf of the conversation is not there: it came without content and without an id",
+        "broken.pdf of the conversation is not there: the content is no base64",
+        "empty.pdf of the conversation is not there: there is neither content nor an id",
     )
 
 
@@ -108,7 +108,32 @@ def test_a_content_that_is_far_too_large_is_not_even_decoded() -> None:
     content = Counted(base64.b64encode(b"x" * 10_000).decode())
     uploads.note([message(file("large.bin", content))])
     assert (uploads.all(), content.decodings) == ((), 0)
-    assert "large.bin of the conversation is not there: it has more than 1,000 bytes" in uploads.problems()
+    assert uploads.problems() == ("large.bin of the conversation is not there: 1,000 bytes are the most for one file",)
+
+
+def test_what_is_over_the_limits_is_not_held_and_told_in_one_sentence_for_each_limit() -> None:
+    uploads = Uploads(limits=UploadLimits(files=3, file_bytes=100, total_bytes=250))
+    for _ in range(2):
+        uploads.note([message(*(file(f"{number}.bin", bytes([number]) * 100) for number in range(5)))])
+    assert [len(one.data or b"") for one in uploads.all()] == [100, 100]
+    uploads.note([message(file("small.bin", b"x"), file("large.bin", b"x" * 101))])
+    uploads.note([message(*(file(f"f{number}.txt", b"%d" % number) for number in range(3000)))])
+    assert len(uploads.all()) == 3
+    assert uploads.problems() == (
+        "2.bin, 3.bin, 4.bin of the conversation are not there: 250 bytes are the most for all files together",
+        "large.bin of the conversation is not there: 100 bytes are the most for one file",
+        "f0.txt, f1.txt, f2.txt and 2,997 more of the conversation are not there: 3 files are the most",
+    )
+
+
+def test_a_file_over_the_limits_is_refused_once_and_one_that_is_known_is_not_refused() -> None:
+    uploads = Uploads(limits=UploadLimits(files=1))
+    assert uploads.add(upload_of("a", b"1"))
+    assert not uploads.add(upload_of("b", b"2"))
+    assert not uploads.add(upload_of("b", b"2"))
+    assert uploads.add(upload_of("a", b"1"))
+    assert not uploads.add(Upload("file_id/f/name/c", "c", file_id="f"))
+    assert uploads.problems() == ("b, c of the conversation are not there: 1 files are the most",)
 
 
 def test_names_cannot_draw_on_a_terminal() -> None:

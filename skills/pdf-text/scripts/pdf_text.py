@@ -13,10 +13,13 @@ import json
 import logging
 import os
 import re
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 EXAMPLES = """examples:
@@ -53,6 +56,16 @@ class Fault(Exception):
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """What somebody asks for, of every file."""
+
+    pages: str | None
+    layout: bool
+    password: str | None
+    seconds: int
+
+
+@dataclass(frozen=True)
 class Page:
     """The text of one page; what went wrong, when it could not be read."""
 
@@ -73,21 +86,39 @@ def library() -> Any:
     return found
 
 
-def reader_of(pypdf: Any, path: Path, password: str | None) -> Any:
+@contextmanager
+def limited(seconds: int) -> Generator[None]:
+    """Raise TimeoutError when it takes longer, again and again: the library catches much. Some files never end."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise TimeoutError(f"it takes longer than {seconds} seconds (--timeout)")
+
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def reader_of(pypdf: Any, path: Path, wanted: Wanted) -> Any:
     """The opened file. Raises `Fault` for what is no PDF, and when it cannot be decrypted."""
     check_file(path)
     try:
-        reader = pypdf.PdfReader(str(path))
-        if reader.is_encrypted and not reader.decrypt(password or ""):
-            said = (
-                "the password is wrong" if password is not None else "say --password-env with the variable that has it"
-            )
-            raise Fault(3, f"{path} is encrypted; {said}")
-        pages = len(reader.pages)
+        with limited(wanted.seconds):
+            reader = pypdf.PdfReader(str(path))
+            locked = reader.is_encrypted and not reader.decrypt(wanted.password or "")
+            pages = 0 if locked else len(reader.pages)
     except pypdf.errors.DependencyError:
         raise Fault(3, f"{path} is encrypted with AES; install the package 'cryptography' as well") from None
     except (pypdf.errors.PyPdfError, *BROKEN) as error:
         raise Fault(3, f"{path} is damaged: {said_of(error)}") from None
+    if locked:
+        hint = "say --password-env with the variable that has the password"
+        raise Fault(3, f"{path} is encrypted; {hint if wanted.password is None else 'the password is wrong'}")
     if pages > MAX_PAGES:
         raise Fault(2, f"{path} has {pages:,} pages, more than {MAX_PAGES:,}")
     return reader
@@ -110,14 +141,16 @@ def said_of(error: BaseException) -> str:
     return (" ".join(str(error).split()) or type(error).__name__)[:200]
 
 
-def read(pypdf: Any, path: Path, wanted: str | None, password: str | None, layout: bool) -> Iterator[Page]:
+def read(pypdf: Any, path: Path, wanted: Wanted) -> Iterator[Page]:
     """The wanted pages, in their order in the file. A page that is broken does not hide the others."""
-    reader = reader_of(pypdf, path, password)
+    reader = reader_of(pypdf, path, wanted)
     count = len(reader.pages)
-    for number in chosen(wanted, count, path):
+    mode = "layout" if wanted.layout else "plain"
+    for number in chosen(wanted.pages, count, path):
         text, problem = "", ""
         try:
-            found = reader.pages[number - 1].extract_text(extraction_mode="layout" if layout else "plain") or ""
+            with limited(wanted.seconds):
+                found = reader.pages[number - 1].extract_text(extraction_mode=mode) or ""
             text = found[:MAX_PAGE].encode("utf-8", "replace").decode()
             if len(found) > MAX_PAGE:
                 problem = f"only the first {MAX_PAGE:,} characters"
@@ -175,6 +208,12 @@ def password_in(name: str | None) -> str | None:
     return os.environ[name] if name is not None else None
 
 
+def seconds(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text[:5]) <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 1 and 3600")
+    return int(text)
+
+
 def arguments() -> argparse.Namespace:
     shape = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, epilog=EXAMPLES, formatter_class=shape)
@@ -182,6 +221,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pages", metavar="LIST", help="such as 1-3,7 or 5- (default: all)")
     parser.add_argument("--layout", action="store_true", help="keep the places of words on the page")
     parser.add_argument("--password-env", metavar="NAME", help="the variable with the password")
+    parser.add_argument("--timeout", type=seconds, default=20, metavar="SECONDS", help="for one page (default: 20)")
     parser.add_argument("--json", action="store_true", help="write a JSON list of pages")
     parser.add_argument("--output", type=Path, metavar="FILE", help="where to write (default: standard output)")
     return parser.parse_args()
@@ -191,8 +231,8 @@ def main() -> int:
     options = arguments()
     try:
         pypdf = library()
-        password = password_in(options.password_env)
-        pages = [page for path in options.files for page in read(pypdf, path, options.pages, password, options.layout)]
+        wanted = Wanted(options.pages, options.layout, password_in(options.password_env), options.timeout)
+        pages = [page for path in options.files for page in read(pypdf, path, wanted)]
         as_json = json.dumps([asdict(page) for page in pages], ensure_ascii=False, indent=2) + "\n"
         write(as_json if options.json else rendered(pages), options.output)
     except Fault as fault:

@@ -1,7 +1,6 @@
 """Models behind Anthropic's Messages API."""
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from openskills.agent.model import ModelEvent, ModelRequest, TextDelta
@@ -10,8 +9,8 @@ from openskills.agent.wire.anthropic_answer import AnthropicAnswer
 from openskills.agent.wire.anthropic_caching import marked
 from openskills.agent.wire.anthropic_request import request_body, stable_blocks
 from openskills.agent.wire.anthropic_thoughts import Thoughts
-from openskills.agent.wire.asking import Heard, asked
-from openskills.agent.wire.endpoint import checked_key, checked_url
+from openskills.agent.wire.asking import asked
+from openskills.agent.wire.endpoint import checked_key, checked_url, place_of, secrets_in
 from openskills.agent.wire.failures import Provider
 from openskills.agent.wire.pacing import TimeLimits
 from openskills.errors import MissingExtra, Unauthorized
@@ -61,7 +60,7 @@ class AnthropicModel:
         self._extra = dict(extra or {})
         self._limits = limits or TimeLimits()
         self._retrying = retrying or Retrying()
-        self._provider = Provider(self.name, url.host, [key, token])
+        self._provider = Provider(self.name, place_of(url), [key, token, *secrets_in(headers or {})])
         self._thoughts = Thoughts()
         self._schema = anthropic.transform_schema
         self._errors = anthropic.AnthropicError
@@ -76,6 +75,8 @@ class AnthropicModel:
             # Spans are ours to make, with what our settings allow in them.
             open_telemetry=False,
         )
+        # Asked for here, because the client imports what is behind it, which takes its time.
+        self._create: Any = self._client.messages.with_streaming_response.create
 
     @classmethod
     def from_settings(cls, model: str, settings: Settings, **options: Any) -> "AnthropicModel":
@@ -105,30 +106,32 @@ class AnthropicModel:
         await self._client.close()
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        heard_so_far = AnthropicAnswer(self._model)
+        answer = AnthropicAnswer(self._model)
         body = request_body(self._model, request, self._max_output_tokens)
-        async with self._asked(request, body) as heard:
+        sent = self._create(**self._prepared(request, body), extra_body=self._with_schema(request))
+        async with asked(
+            sent, self._events, self._errors, self._limits, self._provider, lambda: answer.is_complete
+        ) as heard:
             async for event in heard.events:
-                if text := heard_so_far.add(event):
+                if text := answer.add(event):
                     yield TextDelta(text)
-            if not heard_so_far.is_complete:
+            if not answer.is_complete:
                 raise self._provider.cut("it broke off")
-        if text := heard_so_far.end():
+        if text := answer.end():
             yield TextDelta(text)
-        answer = heard_so_far.answer(request)
-        self._thoughts.keep(request, body, answer, heard_so_far.blocks)
-        yield answer
+        whole = answer.answer(request)
+        self._thoughts.keep(request, body, whole, answer.blocks)
+        yield whole
 
-    def _asked(self, request: ModelRequest, body: Mapping[str, Any]) -> AbstractAsyncContextManager[Heard]:
-        sent = self._thoughts.put_back(body)
-        if self._cache:
-            sent = marked(sent, stable_blocks(request.messages))
-        extra = dict(self._extra)
-        if request.json_schema is not None:
-            wanted = {"type": "json_schema", "schema": self._promised(request.json_schema)}
-            extra["output_config"] = {**extra.get("output_config", {}), "format": wanted}
-        create: Any = self._client.messages.with_streaming_response.create
-        return asked(create(**sent, extra_body=extra), self._events, self._errors, self._limits, self._provider)
+    def _prepared(self, request: ModelRequest, body: Mapping[str, Any]) -> dict[str, Any]:
+        with_thoughts = self._thoughts.put_back(body)
+        return marked(with_thoughts, stable_blocks(request.messages)) if self._cache else with_thoughts
+
+    def _with_schema(self, request: ModelRequest) -> dict[str, Any]:
+        if request.json_schema is None:
+            return self._extra
+        wanted = {"type": "json_schema", "schema": self._promised(request.json_schema)}
+        return {**self._extra, "output_config": {**self._extra.get("output_config", {}), "format": wanted}}
 
     def _promised(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         try:

@@ -23,7 +23,7 @@ _KNOWN = (
 
 
 def model_named(name: str, settings: Settings, **options: Any) -> Model:
-    """The model of this name: `openai/gpt-5`, `anthropic/claude-sonnet-4-5`, `rule`, or `package.module:factory`.
+    """The model of this name: `openai/gpt-5`, `anthropic/claude-opus-5-5`, `rule`, or `package.module:factory`.
 
     `options` go to the model: those of `OpenAIModel` and `AnthropicModel`, `catalog` for `rule`; a factory is called
     with `settings` and `options`. Raises `InvalidArgument` for a name that means nothing, `MissingExtra` when the

@@ -1,13 +1,13 @@
 """Models behind OpenAI's chat completions API: OpenAI's own, and those of every server that speaks it."""
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import aclosing
 from typing import Any
 
 from openskills.agent.model import ModelEvent, ModelRequest, TextDelta
 from openskills.agent.retrying import AttemptFailed, Retrying
-from openskills.agent.wire.asking import Heard, asked
-from openskills.agent.wire.endpoint import checked_key, checked_url
+from openskills.agent.wire.asking import asked
+from openskills.agent.wire.endpoint import checked_key, checked_url, place_of, secrets_in
 from openskills.agent.wire.failures import Provider
 from openskills.agent.wire.openai_answer import OpenAIAnswer
 from openskills.agent.wire.openai_request import Dialect, request_body
@@ -56,7 +56,7 @@ class OpenAIModel:
         self._limits = limits or TimeLimits()
         self._retrying = retrying or Retrying()
         self._dialect = Dialect()
-        self._provider = Provider(self.name, url.host, [key])
+        self._provider = Provider(self.name, place_of(url), [key, *secrets_in(headers or {})])
         self._errors = openai.OpenAIError
         self._events = openai.AsyncStream[object]
         self._client = openai.AsyncOpenAI(
@@ -68,6 +68,8 @@ class OpenAIModel:
             timeout=self._limits.for_client(),
             max_retries=0,
         )
+        # Asked for here, because the client imports what is behind it, which takes its time.
+        self._create: Any = self._client.chat.completions.with_streaming_response.create
 
     @classmethod
     def from_settings(cls, model: str, settings: Settings, **options: Any) -> "OpenAIModel":
@@ -112,7 +114,10 @@ class OpenAIModel:
 
     async def _answer(self, request: ModelRequest, body: dict[str, Any]) -> AsyncGenerator[ModelEvent]:
         answer = OpenAIAnswer(self._model)
-        async with self._asked(body) as heard:
+        sent = self._create(**body, extra_body=self._extra)
+        async with asked(
+            sent, self._events, self._errors, self._limits, self._provider, lambda: answer.is_complete
+        ) as heard:
             async for chunk in heard.events:
                 if text := answer.add(chunk):
                     yield TextDelta(text)
@@ -121,8 +126,3 @@ class OpenAIModel:
         if text := answer.end():
             yield TextDelta(text)
         yield answer.answer(request)
-
-    def _asked(self, body: dict[str, Any]) -> AbstractAsyncContextManager[Heard]:
-        create: Any = self._client.chat.completions.with_streaming_response.create
-        sent = create(**body, extra_body=self._extra)
-        return asked(sent, self._events, self._errors, self._limits, self._provider)

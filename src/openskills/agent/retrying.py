@@ -94,10 +94,12 @@ class Retrying:
                         yield event
             except AttemptFailed as failure:
                 pause = self._pause(failure, tried, begun=begun)
+                why = failure.error.details.get("status") or "no whole answer"
             else:
                 return
             count("openskills.model.retries", model=name)
-            _LOG.warning("%s: attempt %d came to nothing; trying again in %.1f seconds", name, tried, pause)
+            # What the provider said stays out: it may repeat what it was asked.
+            _LOG.warning("%s: attempt %d came to nothing (%s); again in %.1f seconds", name, tried, why, pause)
             await self._wait(pause)
 
     def _pause(self, failure: AttemptFailed, tried: int, *, begun: bool) -> float:

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from openskills.agent.rule_kinds import INPUTS, Kind, Slot, slots_of
+from openskills.agent.rule_kinds import INPUTS, Kind, Slot, is_placeholder, slots_of
 from openskills.agent.rule_request import formulas_in, numbers_in, payload, value_of
 
 OUT = "out/"
@@ -81,9 +81,9 @@ def _put(slot: Slot, filling: _Filling) -> list[str]:
 
 
 def _found(found: list[str], slot: Slot, filling: _Filling) -> list[str]:
-    """As many as there are examples where there is one; all of them for a row of examples."""
+    """One for one example; all for a row of them, or for a placeholder."""
     filling.missing += [] if found else [slot.kind]
-    return found[:1] if len(slot.examples) == 1 else found
+    return found if len(slot.examples) > 1 or is_placeholder(slot.examples[0]) else found[:1]
 
 
 def _put_files(slot: Slot, filling: _Filling) -> list[str]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from openskills.agent.rule_kinds import takes_files
 from openskills.agent.rule_words import work_words
 
 _FENCE = re.compile(r"^[ \t>]*(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)")
@@ -13,6 +14,7 @@ _COMMENT = re.compile(r"(?:^|[ \t]+)#[ \t](?P<words>.*)$")
 _RUNS = re.compile(r"(?:python3?|bash|sh|node|uv run)[ \t]+[^-\s]\S*|\./\S+")
 _SCRIPT = re.compile(r"scripts/\S+")
 _SET_UP = re.compile(r"(?:^|[ \t])(?:--help|-h|--version|pip|venv|install)(?:[ \t]|$)")
+_FILES_COUNT = 1.5
 _SHELLS = frozenset({"", "bash", "sh", "shell", "console", "text", "terminal", "zsh"})
 
 
@@ -42,10 +44,18 @@ def documented(body: str) -> list[Documented]:
     return list(found.values())
 
 
-def best(commands: Sequence[Documented], request: str) -> Documented | None:
-    """The command that shares the most words with a request, the first of those that share equally many."""
+def best(commands: Sequence[Documented], request: str, *, files: bool = False) -> Documented | None:
+    """The command that shares the most words with a request, the first of those that share equally many.
+
+    Having files where the command takes some, or none where it takes none, counts more than one word.
+    """
     wanted = work_words(request)
-    return max(commands, key=lambda one: len(wanted & work_words(f"{one.about} {one.command}")), default=None)
+
+    def fits(one: Documented) -> float:
+        shared = len(wanted & work_words(f"{one.about} {one.command}"))
+        return shared + (_FILES_COUNT if takes_files(one.command) is files else 0)
+
+    return max(commands, key=fits, default=None)
 
 
 def _blocks(body: str) -> Iterator[_Block]:

@@ -48,8 +48,7 @@ _MEANINGS = (
 
 @dataclass(slots=True)
 class Slot:
-    """Neighbouring words of a kind. `prefix` is the option that stands in one word with its value, `option` the one
-    before it."""
+    """Neighbouring words of a kind. `option` is the word before it, `prefix` an option in one word with it."""
 
     kind: Kind
     examples: list[str]
@@ -57,8 +56,18 @@ class Slot:
     option: str = ""
 
 
+def is_placeholder(word: str) -> bool:
+    """`<file>` or `FILE`, and no example."""
+    return _PLACEHOLDER.fullmatch(word.strip("\"'")) is not None
+
+
+def takes_files(command: str) -> bool:
+    """Whether a command is for files of the user."""
+    return any(slot.kind is Kind.FILE for slot in slots_of(command))
+
+
 def slots_of(command: str) -> list[Slot]:
-    """The words of a command; files, numbers and formulas that stand in a row are one slot. What is optional is left out."""
+    """The words of a command without what is optional; files, numbers and formulas in a row are one slot."""
     slots: list[Slot] = []
     for slot in _single_slots(_WORD.findall(_OPTIONAL.sub("", command))):
         last = slots[-1] if slots else None
@@ -91,14 +100,18 @@ def _slot(word: str, before: str, after: Sequence[str], *, first: bool) -> Slot:
         return Slot(Kind.OUTPUT, [word])
     if word in _FOLDERS and after and _kind(after[0]) is Kind.FILE:
         return Slot(Kind.FILE, [word])
-    if word.startswith("-") and not _NUMBER.fullmatch(word):
+    if _is_option(word):
         return Slot(Kind.PLAIN, [word])
     kind = _kind(word)
-    if before.startswith("-") and before != "--" and kind in (Kind.PLAIN, Kind.NUMBERS):
+    if _is_option(before) and before != "--" and kind in (Kind.PLAIN, Kind.NUMBERS):
         return Slot(Kind.VALUE, [word], option=before)
-    # The first argument may be the name of a task (`count`); every later one is an example.
-    bare = kind is Kind.PLAIN and not first and _VALUE_WORD.fullmatch(word)
-    return Slot(Kind.WORD if bare else kind, [word])
+    # The first argument may be the name of a task (`count`); every other one is an example.
+    task = first and word.isalpha()
+    return Slot(Kind.WORD if kind is Kind.PLAIN and not task and _VALUE_WORD.fullmatch(word) else kind, [word])
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and not _NUMBER.fullmatch(word)
 
 
 def _kind(word: str) -> Kind:

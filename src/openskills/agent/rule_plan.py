@@ -9,7 +9,7 @@ from openskills.agent.rule_answers import lacking, nothing, signed
 from openskills.agent.rule_arguments import Filled, filled
 from openskills.agent.rule_commands import Documented, best, documented
 from openskills.agent.rule_phrases import CHINESE, ENGLISH
-from openskills.agent.rule_request import is_chinese, meant
+from openskills.agent.rule_request import is_chinese, meant, without_files
 from openskills.agent.rule_results import outcome, quoted, report
 from openskills.agent.rule_routing import Reason, Route, route, without_name
 from openskills.agent.rule_turn import TurnSoFar
@@ -119,8 +119,12 @@ class Plan:
     def _commands(self, skill: str) -> list[Documented]:
         return documented(self._turn.bodies.get(skill, ""))
 
+    def _words(self, skill: str) -> str:
+        """The request without the names of the skill and of files, which say nothing about what is to be done."""
+        return without_files(without_name(self._turn.text, skill), self._files)
+
     def _best(self, skill: str) -> Documented | None:
-        return best(self._commands(skill), without_name(self._turn.text, skill))
+        return best(self._commands(skill), self._words(skill), files=bool(self._files))
 
     def _ready(self, skill: str, number: int = 0) -> Filled | None:
         """The command that fits the request best, for the file of this number if it takes one at a time."""

@@ -11,12 +11,14 @@ _AFTER_VERB = re.compile(
     r"(?:\bfind\b|\bgrep\b|\bsearch(?:\s+for)?\b|搜索|检索|查找)\s*[:：]?\s*(?P<what>[^\s，,。；;]+)",
     re.IGNORECASE,
 )
-_COMMAND_PREFIX = re.compile(r"\s*[\w-]{1,32}\s*[:：]\s*(?=\S)")
+_COMMAND_PREFIX = re.compile(r"[\w-]{1,32}\s?[:：]\s*(?=\S)")
 # Numbers, names of one letter (but not "a" and "I"), functions, and what stands between them.
 _FORMULA = re.compile(
     r"(?:\d+[b-hj-z]?(?![a-z])|(?<![a-z])(?:[b-hj-z](?![a-z])|[a-z]{2,8}\d{0,2}(?=\())|[-+*/^=<>×÷(),.%!²³ ])+",
     re.IGNORECASE,
 )
+_ALSO = {"find": ("replace", "substitute"), "with": ("by",)}
+"""Other words for an option, in a request."""
 _OPERATION = re.compile(r"[-+*/^=×÷(]")
 _NUMBERS = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)", re.ASCII)
 
@@ -34,13 +36,22 @@ def payload(text: str) -> str:
     wanted = _AFTER_VERB.search(text)
     if wanted is not None:
         return wanted["what"]
-    return _COMMAND_PREFIX.sub("", text, count=1).strip()
+    text = text.strip()
+    prefix = _COMMAND_PREFIX.match(text)
+    return text[prefix.end() :] if prefix else text
+
+
+def without_files(text: str, files: Sequence[str]) -> str:
+    """The request without the names of these files."""
+    for name in files:
+        text = re.sub(re.escape(name), " ", text, flags=re.IGNORECASE)
+    return text
 
 
 def value_of(option: str, text: str) -> str:
     """The word after an option's name in a request, such as `5` in "the top 5 errors" for `top`; empty for none."""
-    name = re.escape(option.replace("-", " "))
-    found = re.search(rf"(?<![\w-]){name}(?:\s*[:=]\s*|\s+)(?P<value>[\w.+-]*\w)", text, re.IGNORECASE)
+    names = "|".join(re.escape(name) for name in (option.replace("-", " "), *_ALSO.get(option, ())))
+    found = re.search(rf"(?<![\w-])(?:{names})(?:\s*[:=]\s*|\s+)(?P<value>[\w.+-]*\w)", text, re.IGNORECASE)
     return found["value"] if found and found["value"].lower() not in STOP_WORDS else ""
 
 

@@ -45,12 +45,10 @@ def report(step: Step, say: Phrases, request: str = "") -> str:
         return f"{say.tried.format(**about)}\n\n{say.refused.format(why=found.refused)}"
     isolation, took = string(found.data, "isolation"), found.data.get("duration_ms")
     where = say.where.format(isolation=isolation, milliseconds=took) if isolation else ""
-    examples = assumed(about["command"], request)
-    head = [
-        say.ran.format(**about, where=where),
-        *([say.assumed.format(values=", ".join(examples))] if examples else []),
-    ]
-    return "\n\n".join((*head, *(_well if found.succeeded else _badly)(found.data, say)))
+    values = ", ".join(assumed(about["command"], request))
+    parts = [say.ran.format(**about, where=where), say.assumed.format(values=values) if values else ""]
+    parts += (_well if found.succeeded else _badly)(found.data, say)
+    return "\n\n".join(part for part in parts if part)
 
 
 def quoted(text: str, say: Phrases) -> str:

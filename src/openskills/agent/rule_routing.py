@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from openskills.agent.rule_request import without_files
 from openskills.agent.rule_table import RULES, Rule
 from openskills.agent.rule_words import all_words, telling_words
 from openskills.catalog.skill import Skill
@@ -18,6 +19,15 @@ _NEAREST = 3
 _HITS = 10
 _ENOUGH = 2
 _SHARE = 0.5
+_CALLED = {
+    "md": "markdown",
+    "txt": "text",
+    "docx": "word",
+    "xlsx": "excel",
+    "yml": "yaml",
+    "jpg": "image",
+    "png": "image",
+}
 _SMALL_SHARE = 0.1
 
 
@@ -64,8 +74,9 @@ def route(text: str, files: Sequence[str], skills: Snapshot, loaded: Sequence[st
     found = _by_rule(text, files, skills)
     if found is not None:
         return Route(found[0], Reason.RULE, found[1].skill_id)
+    text = without_files(text, files)
     hits = [hit.skill for hit in skills.search(_query(text, files), _HITS)]
-    fitting = [skill.name for skill in hits if _shares_enough(text, files, skill)]
+    fitting = [skill.name for skill in hits if _shares_enough(text, files, skill) and _takes(skill.name, files, skills)]
     visible = [name for name in loaded if skills.has(name)]
     kept = [name for name in visible if name in fitting or not fitting]
     if kept:
@@ -132,7 +143,9 @@ def _spoken_of(skill: Skill) -> set[str]:
 
 
 def _endings(files: Sequence[str]) -> list[str]:
-    return [stem(name.rpartition(".")[2].lower()) for name in files if "." in name]
+    """What files are called by their kind; as skills call it, where that is another word."""
+    endings = [name.rpartition(".")[2].lower() for name in files if "." in name]
+    return [stem(_CALLED.get(ending, ending)) for ending in endings]
 
 
 def _query(text: str, files: Sequence[str]) -> str:
@@ -141,18 +154,14 @@ def _query(text: str, files: Sequence[str]) -> str:
 
 def _shares_enough(text: str, files: Sequence[str], skill: Skill) -> bool:
     """Half of the telling words of a request in common; two of them are enough when they are not lost in many."""
-    wanted = _wanted(text, files)
     common = _common(text, files, skill)
+    wanted = common | set(telling_words(text))
     share = len(common) / len(wanted) if wanted else 0.0
     return share >= _SHARE or (len(common) >= _ENOUGH and share >= _SMALL_SHARE)
 
 
 def _common(text: str, files: Sequence[str], skill: Skill) -> set[str]:
-    return _wanted(text, files) & _spoken_of(skill)
-
-
-def _wanted(text: str, files: Sequence[str]) -> set[str]:
-    return set(telling_words(text)) | set(_endings(files))
+    return {*telling_words(text), *_endings(files)} & _spoken_of(skill)
 
 
 def _nearest(name: str, skills: Snapshot) -> tuple[str, ...]:

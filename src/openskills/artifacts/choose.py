@@ -67,6 +67,7 @@ def _s3(url: str, environment: Mapping[str, str]) -> ArtifactStore:
         raise InvalidArgument(_FIELD, f"{bucket!r} is no name of a bucket; write an address such as s3://bucket/prefix")
     config = {**_from_environment(environment), **_options(query)}
     if "endpoint" in config:
+        _expect_address(config["endpoint"])
         # The same under the name that would win over it, if the process had it in its environment.
         config["aws_endpoint_url_s3"] = config["endpoint"]
     if find_spec("obstore") is None:
@@ -88,10 +89,12 @@ def _options(query: str) -> Mapping[str, str]:
     for name in found:
         if name not in _OPTIONS:
             raise InvalidArgument(_FIELD, f"a bucket has no option {name!r}; there are {' and '.join(_OPTIONS)}")
-    endpoint = found.get("endpoint")
-    if endpoint is not None and not re.match(r"https?://[^/]+", endpoint):
-        raise InvalidArgument(_FIELD, f"the endpoint {endpoint!r} is no address; write one such as https://host:9000")
     return found
+
+
+def _expect_address(endpoint: str) -> None:
+    if not re.fullmatch(r"https?://[\w.:\[\]-]+(/[\w./-]*)?", endpoint, re.ASCII):
+        raise InvalidArgument(_FIELD, "the endpoint is no address; write one such as https://host:9000")
 
 
 def _from_environment(environment: Mapping[str, str]) -> Mapping[str, str]:

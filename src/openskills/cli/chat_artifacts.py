@@ -40,6 +40,8 @@ async def fetched(
         if to is None:
             await _printed(reading, shows=bare and sys.stdout.isatty())
             return reading.artifact, None
+        if not to:
+            raise InvalidArgument("--to", "is empty; name a file, a directory, or - for stdout")
         path = _target(Path(to).expanduser(), reading.artifact)
         try:
             await _written(path, reading.chunks)

@@ -30,7 +30,7 @@ class ModelServer:
 
     def __init__(self, script: Script) -> None:
         self._next = script if callable(script) else _in_order(iter(script))
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="model-server", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="model-server", daemon=True)
         self._started = threading.Event()
         self._stop: Callable[[], object] = lambda: None
         self._connections: set[asyncio.Task[None]] = set()
@@ -58,6 +58,7 @@ class ModelServer:
     def __enter__(self) -> "ModelServer":
         self._thread.start()
         self._started.wait()
+        assert self._port, "the server could not be started; its thread says why"  # noqa: S101
         return self
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
@@ -65,6 +66,12 @@ class ModelServer:
         self._thread.join()
         if self._failure is not None:
             raise self._failure from error
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        finally:
+            self._started.set()
 
     async def _serve(self) -> None:
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()

@@ -11,6 +11,7 @@ from openskills.catalog.skillfile import SKILL_FILE
 from openskills.errors import InvalidArgument, UnknownSkill
 from openskills.executors.files.globs import compiled, escaped
 from openskills.executors.layout import SKILLS
+from openskills.paths import printable
 from openskills.tools.readable import furnished, root_for
 from openskills.tools.refs import ArtifactFile, FileRef, Kind, SkillFile, WorkspaceFile, skill_and_path, split
 from openskills.tools.tool import ToolContext
@@ -96,14 +97,20 @@ async def _of_skill(context: ToolContext, rest: str, limit: int, field: str) -> 
     name, pattern = skill_and_path(rest, field=field)
     skill = context.skills.get(name)
     matches = _test(pattern or EVERYTHING, field)
-    files = await to_the_end(lambda: _files(skill))
-    found = [Entry(SkillFile(skill.name, path), size) for path, size in files if matches(path)]
-    return Found(tuple(found[:limit]), len(found) <= limit)
+    files = [(path, size) for path, size in await to_the_end(lambda: _files(skill)) if matches(path)]
+    found = [Entry(SkillFile(skill.name, path), size) for path, size in files if _is_text(path)]
+    # As in the workspace: such a name can be given to no tool.
+    odd = tuple(f"{printable(path)} has a name that is not UTF-8" for path, _ in files if not _is_text(path))
+    return Found(tuple(found[:limit]), len(found) <= limit, odd)
 
 
 def _files(skill: Skill) -> list[tuple[str, int]]:
     size = len(skill.read(SKILL_FILE))
     return [(SKILL_FILE, size), *((resource.path, resource.size) for resource in skill.resources())]
+
+
+def _is_text(name: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 async def _of_store(context: ToolContext, rest: str, limit: int, field: str) -> Found:

@@ -45,7 +45,7 @@ async def furnished(context: ToolContext) -> tuple[Workspace, tuple[str, ...]]:
     """The workspace with the files of the conversation in `work/inputs/`, and which of them are missing and why."""
     workspace = (await context.bench()).workspace
     staging = UploadStaging(context.uploads, workspace, scope=context.scope, artifacts=context.artifacts)
-    return workspace, (await staging.arrive()).warnings
+    return workspace, (await staging.arrive()).missing
 
 
 @asynccontextmanager

@@ -111,10 +111,15 @@ def split(text: str, *, root: str | None = None, field: str) -> tuple[Kind, str]
     """What a path or pattern belongs to, and the rest of it: for the workspace, relative to it, maybe empty.
 
     Raises `ForbiddenPath` for an absolute path that is not below `root` and for files of the host, `InvalidArgument`
-    for other schemes and for an empty text.
+    for other schemes, for an empty text, and for what is no text.
     """
     if not text.strip():
         raise InvalidArgument(field, f"is empty; write {WANTED}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # No answer could name such a file either: it would be no text.
+        raise InvalidArgument(field, f"{_cut(text)} contains half a character (a lone surrogate)") from None
     match = _SCHEME.match(text)
     if match is None:
         return Kind.WORKSPACE, _below(text, root, field) if is_absolute(text) else expanded(text, field=field)

@@ -13,10 +13,14 @@ from openskills.executors.files.mime import SNIFFED, TEXT, mime_type
 from openskills.executors.requests import RunResult
 from openskills.executors.spec import Captured, Ended, Ending
 from openskills.executors.staging.outputs import PRIMARY_BYTES, OutputFile, primary
+from openskills.paths import printable
 from openskills.tools.uploads import StagedUpload
 
 STREAM_BYTES = 16 * 1024
 CONTENT_BYTES = 128 * 1024
+LISTED = 1_000
+"""So many files of a run are told by name; the others are counted."""
+WARNINGS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +46,24 @@ def outcome(
 ) -> dict[str, Any]:
     """The data of a result; plain JSON values. `staged` and `warnings` are what is known from before the run."""
     streams = {name: _clipped(one, shape.stream_bytes) for name, one in _streams(result.ended)}
-    files, cut = _files(result.output_files, shape)
+    files, cut = _files(result.output_files[:LISTED], shape)
+    kept = result.artifact_files[:LISTED]
     optional = {
         "primary_output": _primary(result.output_files, shape),
-        "artifact_files": [{"name": one.name, "version": one.version, "ref": one.ref} for one in result.artifact_files],
+        "artifact_files": [{"name": one.name, "version": one.version, "ref": one.ref} for one in kept],
         "staged_inputs": [_staged(one) for one in staged],
-        "warnings": [
-            *_about_the_end(result.ended, shape.advice),
-            *warnings,
-            *_about_cutting(result.ended, streams),
-            *_about_nothing(result, shape.patterns),
-            *cut,
-            # What a warm start would have saved is for the author of the skill.
-            *(warning for warning in result.warnings if not warning.startswith("started cold: ")),
-        ],
+        "warnings": _few(
+            [
+                *_about_the_end(result.ended, shape.advice),
+                *warnings,
+                *_about_cutting(result.ended, streams),
+                *_about_nothing(result, shape.patterns),
+                *cut,
+                *_about_many(result),
+                # What a warm start would have saved is for the author of the skill.
+                *(warning for warning in result.warnings if not warning.startswith("started cold: ")),
+            ]
+        ),
     }
     return {
         **{name: one.text() for name, one in streams.items()},
@@ -117,7 +125,17 @@ def _about_the_end(ended: Ended, advice: str) -> Sequence[str]:
 def _about_nothing(result: RunResult, patterns: Sequence[str]) -> Sequence[str]:
     if result.output_files or not patterns:
         return ()
-    return (f"no file that this run made or changed matches {', '.join(patterns)[:300]}",)
+    return (f"no file that this run made or changed matches {printable(', '.join(patterns)[:300])}",)
+
+
+def _about_many(result: RunResult) -> Sequence[str]:
+    more = len(result.output_files) - LISTED
+    return (f"{more:,} more files came of this run than are listed here; list_files shows them",) if more > 0 else ()
+
+
+def _few(warnings: list[str]) -> list[str]:
+    more = len(warnings) - WARNINGS
+    return [*warnings[:WARNINGS], f"{more:,} more warnings are left out"] if more > 0 else warnings
 
 
 def _files(files: Sequence[OutputFile], shape: Shape) -> tuple[list[dict[str, Any]], Sequence[str]]:
@@ -135,7 +153,9 @@ def _files(files: Sequence[OutputFile], shape: Shape) -> tuple[list[dict[str, An
         found.append(_file(shown, shown.text()))
     if not cut:
         return found, ()
-    return found, (f"the content of {cut} files is cut to {shape.content_bytes:,} bytes in all; read on by their ref",)
+    cut_files = "1 file is" if cut == 1 else f"{cut} files is"
+    most = f"{shape.content_bytes:,} bytes in all"
+    return found, (f"the content of {cut_files} cut to {most}; read on by ref, with read_file or with a command",)
 
 
 def _primary(files: Sequence[OutputFile], shape: Shape) -> dict[str, Any] | None:

@@ -76,6 +76,13 @@ def collected(arguments: RunArguments, options: ToolOptions) -> OutputSpec:
         # Only a primary output is looked for in what is read, and nothing larger can be that.
         room = min(spec.max_file_bytes, options.primary_bytes)
         spec = replace(spec, inline=spec.inline and room > 0, max_file_bytes=room)
+    # One byte more than there is room for, so that it can be told that something was cut.
+    most = max(_room(spec, options) + 1, options.primary_bytes)
+    spec = replace(
+        spec,
+        max_file_bytes=min(spec.max_file_bytes, most),
+        max_total_bytes=min(spec.max_total_bytes, max(most, _USUAL.max_total_bytes)),
+    )
     save = spec.save or arguments.save_as_artifacts or options.force_save
     return replace(spec, save=save, name_template=spec.name_template or arguments.artifact_prefix)
 
@@ -93,7 +100,7 @@ def _shape(context: ToolContext, arguments: RunArguments) -> Shape:
     return Shape(
         stream_bytes=options.inline_bytes,
         primary_bytes=options.primary_bytes,
-        content_bytes=_room(outputs or _USUAL),
+        content_bytes=_room(outputs or _USUAL, options),
         inline=wanted and not arguments.omit_inline_content,
         primary_content=not arguments.omit_inline_content,
         patterns=asked,
@@ -101,10 +108,10 @@ def _shape(context: ToolContext, arguments: RunArguments) -> Shape:
     )
 
 
-def _room(outputs: OutputSpec) -> int:
+def _room(outputs: OutputSpec, options: ToolOptions) -> int:
     """How much content goes into a result: what the model asks for, or what is safe for one that says nothing."""
     says_nothing = (outputs.max_file_bytes, outputs.max_total_bytes) == (_USUAL.max_file_bytes, _USUAL.max_total_bytes)
-    return CONTENT_BYTES if says_nothing else outputs.max_total_bytes
+    return min(options.max_inline_bytes, CONTENT_BYTES if says_nothing else outputs.max_total_bytes)
 
 
 def _limits(context: ToolContext, timeout: float | None) -> Limits:

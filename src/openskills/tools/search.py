@@ -4,11 +4,14 @@ import asyncio
 
 from pydantic import Field
 
+from openskills.paths import printable
 from openskills.prompt.escape import one_line
 from openskills.tools.result import ToolResult
 from openskills.tools.tool import Arguments, Tool, ToolContext
 
 MOST = 20
+_SHOWN = 200
+_LONGEST = 2_000
 
 
 class SearchArguments(Arguments):
@@ -22,8 +25,11 @@ async def search(context: ToolContext, arguments: SearchArguments) -> ToolResult
     """The skills that fit a query, best first."""
     # The first search makes the index.
     hits = await asyncio.to_thread(context.skills.search, arguments.query, arguments.limit)
-    found = [{"name": hit.skill.name, "description": one_line(hit.skill.description)} for hit in hits]
-    data = {"query": arguments.query, "skills": found}
+    found = [
+        {"name": printable(hit.skill.name), "description": one_line(hit.skill.description)[:_LONGEST]} for hit in hits
+    ]
+    asked = arguments.query if len(arguments.query) <= _SHOWN else f"{arguments.query[:_SHOWN]}…"
+    data = {"query": printable(asked), "skills": found}
     if not found:
         data["hint"] = "nothing fits; try other words, or words from the task itself"
     return ToolResult.json(data)

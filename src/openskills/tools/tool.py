@@ -39,7 +39,8 @@ A = TypeVar("A", bound=Arguments)
 class ToolOptions:
     """How the tools of a session behave.
 
-    `inline_bytes` is how much of stdout and stderr each goes into a result; `primary_bytes` of the primary output.
+    `inline_bytes` is how much of stdout and stderr each goes into a result; `primary_bytes` of the primary output;
+    `max_inline_bytes` of all other files together, whatever a model asks for.
     `limits` are those of every command; a call may ask for a shorter timeout, and for a longer one up to `max_timeout`.
     """
 
@@ -47,6 +48,7 @@ class ToolOptions:
     force_save: bool = False
     inline_bytes: int = 16 * 1024
     primary_bytes: int = 32 * 1024
+    max_inline_bytes: int = 256 * 1024
     limits: Limits = field(default_factory=Limits)
     max_timeout: float = 3600.0
     network: tuple[str, ...] = ()

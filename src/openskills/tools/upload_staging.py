@@ -8,7 +8,7 @@ and what lies under its name otherwise is left alone: the user's file gets anoth
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -22,6 +22,7 @@ from openskills.executors.layout import INPUTS
 from openskills.executors.protocol import Workspace
 from openskills.executors.watching import BYTES
 from openskills.paths import printable
+from openskills.tools.upload_problems import Problems
 from openskills.tools.uploads import Download, Placed, StagedUpload, Upload, Uploads
 from openskills.trace import count, span
 
@@ -33,10 +34,16 @@ _MIME_TYPE = re.compile(r"[\w.+-]{1,100}/[\w.+-]{1,100}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Files of the conversation that a model has not heard of yet, by key, and what is missing and why."""
+    """Files of the conversation that a model has not heard of yet, by key, and what is wrong with others.
+
+    `missing` is what is not there and why, `warnings` that of it which a model has not heard of; `problems` are its
+    keys in `Uploads.warned`.
+    """
 
     files: dict[str, StagedUpload]
     warnings: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    problems: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,39 +70,50 @@ class UploadStaging:
 
     async def arrive(self) -> Arrivals:
         """Stage what is not there yet. Whoever asks at the same time waits."""
-        placed = self._uploads.placed(self._workspace)
-        warnings = list(self._uploads.problems())
+        placed, broken = self._uploads.placed(self._workspace), self._uploads.problems()
+        failed: dict[str, tuple[str, str]] = {}
         if any(upload.key not in placed.files for upload in self._uploads.all()):
             async with placed.turn:
-                warnings += await self._staged(placed)
+                failed = await self._staged(placed)
         files = {key: file for key, file in placed.files.items() if key not in placed.told}
-        return Arrivals(files, tuple(warnings))
+        warned = self._uploads.warned
+        news = {key: about for key, about in failed.items() if key not in warned}
+        return Arrivals(
+            files,
+            warnings=(*(one for one in broken if one not in warned), *_sentences(news)),
+            missing=(*broken, *_sentences(failed)),
+            problems=frozenset((*broken, *news)),
+        )
 
     def told(self, arrivals: Arrivals) -> None:
         """A model has heard of these."""
         self._uploads.placed(self._workspace).told.update(arrivals.files)
+        self._uploads.warned.update(arrivals.problems)
 
-    async def _staged(self, placed: Placed) -> list[str]:
+    async def _staged(self, placed: Placed) -> dict[str, tuple[str, str]]:
+        """What could not be staged, by key: how it is called, and why."""
         waiting = [upload for upload in self._uploads.all() if upload.key not in placed.files]
-        warnings: list[str] = []
+        failed: dict[str, tuple[str, str]] = {}
         with span("workspace.stage.uploads", {"workspace.inputs": len(waiting)}) as watched:
             for upload in waiting:
-                warnings += await self._one(upload, placed)
+                reason = await self._one(upload, placed)
+                if reason is not None:
+                    failed[upload.key] = upload.shown, reason
             arrived = [file.size for upload in waiting if (file := placed.files.get(upload.key)) is not None]
             watched.set({"workspace.files": len(arrived), "workspace.bytes": sum(arrived)})
         count(BYTES, sum(arrived), flow="staged")
-        return warnings
+        return failed
 
-    async def _one(self, upload: Upload, placed: Placed) -> list[str]:
+    async def _one(self, upload: Upload, placed: Placed) -> str | None:
         try:
             async with self._fetched(upload) as fetched:
                 self._check(fetched.size, placed)
                 placed.files[upload.key] = await self._put(fetched, upload, placed)
         except SkillError as error:
-            return [f"{upload.shown} of the conversation is not there: {error.message}"]
+            return error.message
         except OSError as error:
-            return [f"{upload.shown} of the conversation is not there: {error.strerror or error}"]
-        return []
+            return error.strerror or str(error)
+        return None
 
     @asynccontextmanager
     async def _fetched(self, upload: Upload) -> AsyncGenerator[_Fetched]:
@@ -154,6 +172,13 @@ class UploadStaging:
             # No file, or a link that leaves: the one is replaced, and through the other nothing can be written.
             return None
         return digest.hexdigest() == fetched.sha256
+
+
+def _sentences(failed: Mapping[str, tuple[str, str]]) -> tuple[str, ...]:
+    found = Problems()
+    for name, reason in failed.values():
+        found.add(name, reason)
+    return found.sentences()
 
 
 def _given(upload: Upload) -> str:

@@ -13,6 +13,7 @@ from openskills.errors import InvalidArgument
 from openskills.executors.spec import MIB
 from openskills.paths import printable
 from openskills.tools.run_upload_parts import FilePart, decoded, file_part, size_at_least
+from openskills.tools.upload_problems import Problems
 
 Download = Callable[[str], Awaitable[bytes]]
 """Gets the bytes of a file by the id that a model's provider gave to it."""
@@ -67,25 +68,41 @@ class Placed:
 
 
 class Uploads:
-    """The files of one conversation, in the order in which they were met.
+    """The files of one conversation, in the order in which they were met. No more is held than the limits allow.
 
-    `download` gets what is only there as an id, unless that begins with `artifact://`.
+    `download` gets what is only there as an id, unless that begins with `artifact://`. `warned` is of which problems a
+    model has heard: sentences of `problems`, and keys of files that could not be staged.
     """
 
     def __init__(self, *, download: Download | None = None, limits: UploadLimits | None = None) -> None:
         self.download = download
         self.limits = limits or UploadLimits()
+        self.warned: set[str] = set()
         self._files: dict[str, Upload] = {}
+        self._bytes = 0
         self._seen: set[object] = set()
-        self._problems: dict[str, None] = {}
+        self._problems = Problems()
         self._placed: Placed | None = None
 
-    def add(self, upload: Upload) -> None:
-        """Remember a file; one that is known already is not remembered twice."""
-        self._files.setdefault(upload.key, upload)
+    def add(self, upload: Upload) -> bool:
+        """Remember a file; one that is known already is not remembered twice.
+
+        One that is over the limits is not remembered at all: it is among the problems, and the answer is false.
+        """
+        if upload.key in self._files:
+            return True
+        size = len(upload.data or b"")
+        fault = self._over(size)
+        if fault is None:
+            self._files[upload.key] = upload
+            self._bytes += size
+        elif upload.key not in self._seen:
+            self._seen.add(upload.key)
+            self._problems.add(upload.shown, fault)
+        return fault is None
 
     def note(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Remember the files of all user messages; what is broken is among the problems.
+        """Remember the files of all user messages; what is broken or too much is among the problems.
 
         Meant to be called with the whole conversation, again and again: a part that was met before is only compared.
         """
@@ -97,12 +114,12 @@ class Uploads:
                         self._note_parts(cast("Sequence[object]", parts))
 
     def all(self) -> tuple[Upload, ...]:
-        """Every file so far that is not broken."""
+        """Every file so far that is of use."""
         return tuple(self._files.values())
 
     def problems(self) -> tuple[str, ...]:
-        """A sentence for each file that is no use."""
-        return tuple(self._problems)
+        """A sentence for each reason for which files are no use."""
+        return self._problems.sentences()
 
     def placed(self, workspace: object) -> Placed:
         """What is in this workspace. Only the latest is remembered: a conversation has one at a time."""
@@ -127,14 +144,28 @@ class Uploads:
             key = f"file_id/{part.file_id}/name/{part.name.lower()}"
             self.add(Upload(key, part.name, None, part.file_id, part.mime_type))
         else:
-            self._problems[f"{_shown(part)} of the conversation is not there: {self._fault(part)}"] = None
+            self._problems.add(_shown(part), self._fault(part))
 
     def _fault(self, part: FilePart) -> str:
         if not part.content:
-            return "it came without content and without an id"
+            return "there is neither content nor an id"
         if size_at_least(part.content) > self.limits.file_bytes:
-            return f"it has more than {self.limits.file_bytes:,} bytes"
-        return "its content is no base64"
+            return self._too_large()
+        return "the content is no base64"
+
+    def _over(self, size: int) -> str | None:
+        """Which limit one more file of this size would break."""
+        limits = self.limits
+        if size > limits.file_bytes:
+            return self._too_large()
+        if len(self._files) >= limits.files:
+            return f"{limits.files:,} files are the most"
+        if self._bytes + size > limits.total_bytes:
+            return f"{limits.total_bytes:,} bytes are the most for all files together"
+        return None
+
+    def _too_large(self) -> str:
+        return f"{self.limits.file_bytes:,} bytes are the most for one file"
 
 
 def upload_of(name: str, data: bytes, mime_type: str = "") -> Upload:

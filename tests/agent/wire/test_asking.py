@@ -16,13 +16,20 @@ from openskills.testing import ModelServer, RawReply, Refusal, event
 PROVIDER = Provider("openai/gpt-test", "models.local", [])
 
 
-def heard(reply: Any) -> tuple[list[object], bool]:
+def heard(reply: Any, *, complete_after: int | None = None) -> tuple[list[object], bool]:
     async def ask(url: str) -> tuple[list[object], bool]:
         async with openai.AsyncOpenAI(api_key="k", base_url=url, max_retries=0) as client:
             create: Any = client.chat.completions.with_streaming_response.create
             sent = create(model="gpt-test", messages=[], stream=True)
-            async with asked(sent, openai.AsyncStream[object], openai.OpenAIError, TimeLimits(), PROVIDER) as answer:
-                return [event async for event in answer.events], answer.source.said_done
+            found: list[object] = []
+            async with asked(
+                *(sent, openai.AsyncStream[object], openai.OpenAIError, TimeLimits(), PROVIDER),
+                is_complete=lambda: len(found) == complete_after,
+            ) as answer:
+                async for sent_event in answer.events:
+                    found.append(sent_event)  # noqa: PERF401 - what came before an error counts
+                return found, answer.source.said_done
+            return found, False
 
     with ModelServer([reply]) as server:
         return asyncio.run(ask(server.openai_url))
@@ -66,3 +73,10 @@ def test_a_refusal_is_told_with_its_whole_text() -> None:
     with pytest.raises(AttemptFailed) as caught:
         heard(Refusal(422, "unknown field stream_options"))
     assert "unknown field stream_options" in caught.value.said
+
+
+def test_what_breaks_after_the_answer_is_complete_does_no_harm() -> None:
+    events = (event({"a": 1}), event({"b": 2}))
+    assert heard(RawReply(events, cut=True), complete_after=2) == ([{"a": 1}, {"b": 2}], False)
+    with pytest.raises(AttemptFailed):
+        heard(RawReply(events, cut=True), complete_after=3)

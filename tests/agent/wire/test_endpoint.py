@@ -2,7 +2,7 @@
 
 import pytest
 
-from openskills.agent.wire.endpoint import checked_key, checked_url
+from openskills.agent.wire.endpoint import checked_key, checked_url, place_of, secrets_in
 from openskills.errors import InvalidArgument, Unauthorized
 
 
@@ -30,3 +30,13 @@ def test_a_key_that_http_cannot_send_is_refused_by_the_name_of_its_variable() ->
     with pytest.raises(Unauthorized, match=r"the key \(OPENAI_API_KEY\) has blanks") as caught:
         checked_key("sk-…1", "OPENAI_API_KEY")
     assert "sk-" not in str(caught.value)
+
+
+def test_a_place_is_told_with_its_port_and_without_who_goes_there() -> None:
+    assert place_of(checked_url("http://me:secret@models.local:8000/v1")) == "models.local:8000"
+    assert place_of(checked_url("https://models.local/v1")) == "models.local"
+
+
+def test_headers_with_telling_names_are_secret() -> None:
+    headers = {"X-Api-Key": "one", "Authorization": "two", "x-team": "skills", "Proxy-Token": "three"}
+    assert secrets_in(headers) == ["one", "two", "three"]

@@ -72,6 +72,15 @@ def test_the_last_word_of_a_server_is_noticed(pieces: tuple[bytes, ...], done: b
     assert read(Source(*pieces), TimeLimits())[1].said_done is done
 
 
+def test_an_answer_that_does_not_end_is_not_kept_in_memory() -> None:
+    async def read_on() -> None:
+        async for _ in Paced(Source(b"abc", b"de"), TimeLimits(), asyncio.get_running_loop().time() + 5, most=4):
+            pass
+
+    with pytest.raises(httpx2.ReadError, match="does not end"):
+        asyncio.run(read_on())
+
+
 def test_no_time_at_all_is_refused_by_its_name() -> None:
     with pytest.raises(InvalidArgument, match=r"limits\.between: is not more than 0"):
         TimeLimits(between=0)

@@ -182,6 +182,55 @@ def test_a_script_that_a_command_wrote_is_judged_by_what_runs_it() -> None:
     assert policy.argv("tool", made) == (f"{SKILL}/.venv/bin/tool",)
 
 
+def test_a_script_that_a_command_wrote_for_a_program_with_a_language_is_refused_and_that_of_the_skill_runs() -> None:
+    awk = Program("/usr/bin/mawk")
+    scripts = where({"out/x": Program(f"{ROOT}/out/x", run_by=(awk,)), "x": Program(f"{SKILL}/bin/x", run_by=(awk,))})
+    policy = CommandPolicy.of(None, ["rm"])
+    denied(policy, "out/x", "wrapper", scripts)
+    assert policy.argv("x BEGIN", scripts) == (f"{SKILL}/bin/x", "BEGIN")
+
+
+def test_code_in_arguments_is_refused_unless_the_program_is_allowed_by_name() -> None:
+    machine = where({"innocent": Program(f"{ROOT}/work/innocent", "/usr/bin/python3.11")})
+    policy = CommandPolicy.of(None, ["rm"])
+    said = denied(policy, "python3 -c x", "inline")
+    assert said == (
+        "'python3' with -c runs what no list of commands can judge; run a script, or have it allowed by name"
+    )
+    denied(policy, ("innocent", "-c", "x"), "inline", machine)
+    assert policy.argv("python3 scripts/x.py -c", where()) == ("/usr/bin/python3", "scripts/x.py", "-c")
+    assert CommandPolicy.of(["python3"], ["rm"]).argv("python3 -c x", where())[1:] == ("-c", "x")
+
+
+def test_a_file_of_the_skill_is_not_the_program_of_the_same_name() -> None:
+    own = where({"find": Program(f"{SKILL}/bin/find"), "work/find": Program(f"{ROOT}/work/find")})
+    policy = CommandPolicy.of(None, ["rm"])
+    assert policy.argv("find -exec", own) == (f"{SKILL}/bin/find", "-exec")
+    denied(policy, "work/find -exec", "inline", own)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_own"),
+    [
+        ("scripts/x", True),
+        ("./scripts//x", True),
+        (f"{SKILL}/x", True),
+        ("out/x", False),
+        (".venv/x", False),
+        ("inputs/x", False),
+        ("../../out/x", False),
+        ("a/../../../out/x", False),
+        ("/etc/x", False),
+        (f"{ROOT}/out/x", False),
+        (f"{ROOT}/skills/x", False),
+    ],
+)
+def test_a_file_is_the_skills_own_where_no_command_can_write(path: str, is_own: bool) -> None:
+    assert Surroundings(ROOT, skill="pdf", cwd="skills/pdf").is_authored(path) is is_own
+    assert not Surroundings(ROOT, skill="pdf", cwd="out").is_authored("scripts/x")
+    assert not Surroundings(ROOT, skill="pdf").is_authored("scripts/x")
+
+
 def test_a_script_of_the_skill_runs_unless_what_runs_it_is_denied() -> None:
     own = where({"scripts/run.sh": Program(f"{SKILL}/scripts/run.sh", run_by=(DASH,))})
     assert CommandPolicy.of(None, ["rm"]).argv("scripts/run.sh", own) == (f"{SKILL}/scripts/run.sh",)

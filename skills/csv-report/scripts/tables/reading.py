@@ -12,6 +12,7 @@ from typing import TextIO
 MAX_LINE = 1_000_000
 MAX_COLUMNS = 10_000
 
+_QUOTED = re.compile(r'"[^"]*(?:"|$)')
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 
 
@@ -68,8 +69,8 @@ def lines(file: TextIO, path: Path) -> Iterator[str]:
 
 
 def guess(header: str) -> str:
-    """The separator that stands most often in the header, which rarely holds any other."""
-    return max(",;\t|", key=header.count)
+    """The separator that stands most often in the header outside of quotes, which rarely holds any other."""
+    return max(",;\t|", key=_QUOTED.sub("", header).count)
 
 
 def as_number(text: str) -> float | None:

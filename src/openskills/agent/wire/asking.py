@@ -1,7 +1,7 @@
 """One request through an official client, and the events of its answer as plain JSON values."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +20,10 @@ _BROKEN = (httpx2.HTTPError, httpx2.StreamError, anyio.EndOfStream, OSError, *GA
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """An answer that is being read. `streamed` is false for one that came whole, because the server does not stream."""
+    """An answer that is being read: its events, one for an answer that came whole, and the bytes that they are in."""
 
     events: AsyncIterator[object]
     source: Paced
-    streamed: bool = True
 
 
 @asynccontextmanager
@@ -34,12 +33,14 @@ async def asked(
     errors: type[Exception],
     limits: TimeLimits,
     provider: Provider,
+    is_complete: Callable[[], bool],
 ) -> AsyncGenerator[Heard]:
     """Send a request that `with_streaming_response` of a client has made, and hear its answer.
 
     `stream` is the client's `AsyncStream[object]`: events are not made into its types, which trust the server. `errors`
-    is the base of the client's errors. What goes wrong is `AttemptFailed`, also while the block reads. Leaving the
-    block closes the connection, unless the answer was read to its end.
+    is the base of the client's errors. What goes wrong is `AttemptFailed`, also while the block reads; but what goes
+    wrong after the answer `is_complete` only ends the block. Leaving it closes the connection, unless the answer was
+    read to its end.
     """
     deadline = asyncio.get_running_loop().time() + limits.first
     try:
@@ -51,11 +52,12 @@ async def asked(
             if kind in _STREAMS:
                 yield Heard(await response.parse(to=stream), source)
             elif kind == "application/json":
-                yield Heard(_whole(await response.json(), provider), source, streamed=False)
+                yield Heard(_whole(await response.json(), provider), source)
             else:
                 raise provider.no_stream(kind)
     except (errors, *_BROKEN) as error:
-        raise provider.failure(error) from None
+        if not is_complete():
+            raise provider.failure(error) from None
 
 
 def _paced(response: httpx2.Response, limits: TimeLimits, deadline: float) -> Paced:

@@ -126,7 +126,8 @@ def _status_of(body: object) -> int:
 
 def _error(message: str, status: int, said: str) -> SkillError:
     if status in {401, 403}:
-        return Unauthorized(f"{message} (the key was refused, {status})", status=status)
+        why = "the key was refused" if status == 401 else "not allowed"
+        return Unauthorized(f"{message} ({why}, {status})", status=status)
     if 400 <= status < 500 and status not in _PASSING and status != 402:
         return InvalidArgument("model", f"{message} (refused, {status})")
     shown = f"{message} ({status})" if status else message

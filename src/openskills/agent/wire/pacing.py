@@ -10,6 +10,8 @@ from openskills.errors import InvalidArgument
 
 _LAST_WORD = b"[DONE]"
 _TAIL = 64
+MOST_BYTES = 256 * 1024 * 1024
+"""Of one answer. The longest that models give today take a fifth of it, with everything around each word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +36,21 @@ class TimeLimits:
 
 
 class Paced(httpx2.AsyncByteStream):
-    """The bytes of an answer; raises `httpx2.ReadTimeout` when they keep us waiting.
+    """The bytes of an answer; raises `httpx2.ReadTimeout` when they keep us waiting, `ReadError` when they do not end.
 
     The first must have come by `deadline`, in the time of the event loop. `said_done` tells whether the last of them
     were the `[DONE]` with which some protocols end.
     """
 
-    def __init__(self, source: httpx2.AsyncByteStream, limits: TimeLimits, deadline: float) -> None:
+    def __init__(
+        self, source: httpx2.AsyncByteStream, limits: TimeLimits, deadline: float, most: int = MOST_BYTES
+    ) -> None:
         self._source = source
         self._limits = limits
         self._first = deadline
         self._pieces: AsyncIterator[bytes] | None = None
         self._tail = b""
+        self._left = most
 
     @property
     def said_done(self) -> bool:
@@ -65,6 +70,9 @@ class Paced(httpx2.AsyncByteStream):
         except TimeoutError:
             raise httpx2.ReadTimeout("nothing came for too long") from None
         self._tail = (self._tail + piece)[-_TAIL:]
+        self._left -= len(piece)
+        if self._left < 0:
+            raise httpx2.ReadError("the answer does not end")
         return piece
 
     async def aclose(self) -> None:

@@ -5,6 +5,7 @@ position on or drops it. So nothing is ever tried twice, and a directory that no
 `*` and `**` match names that begin with a dot; they never match the names of files that are still arriving.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -143,10 +144,14 @@ def escaped(path: str) -> str:
 
 def _check_text(pattern: str, field: str) -> None:
     if not pattern or "\0" in pattern:
-        raise InvalidArgument(field, f"{pattern!r} is no pattern; write one such as out/**/*.txt")
+        raise InvalidArgument(field, f"{pattern[:40]!r} is no pattern; write one such as out/**/*.txt")
     if len(pattern) > MAX_PATTERN:
         shown = pattern[:40] + "…"
         raise InvalidArgument(field, f"{shown!r} has {len(pattern):,} characters; {MAX_PATTERN:,} is the most")
+    try:
+        os.fsencode(pattern)
+    except UnicodeEncodeError:
+        raise InvalidArgument(field, f"{pattern!r} contains half a character (a lone surrogate)") from None
 
 
 def _segments(place: str, pattern: str, field: str) -> list[_Segment]:

@@ -9,20 +9,24 @@ from openskills.paths import MAX_COMPONENT
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _LONGEST_ENDING = 32
+_TAKEN_FOR_MORE = ("-", "~")
 
 
 def upload_name(name: str, taken: Collection[str] = ()) -> str:
     """A file name for something that somebody else has named, different from all that are taken in any case.
 
     Only the last part of a path is kept, of backslashes, too. Control and invisible characters become `_`, a name of
-    more than 255 bytes loses its middle, and what is no name becomes `upload_1`, `upload_2`, … A name that is taken
-    gets `_2`, `_3`, … before its ending.
+    more than 255 bytes loses its middle, and what is no name becomes `upload_1`, `upload_2`, … What a command would
+    take for an option or a home directory (`-rf`, `~root`) begins with `_`. A name that is taken gets `_2`, `_3`, …
+    before its ending.
     """
     used = {other.casefold() for other in taken}
     shown = "".join("_" if unicodedata.category(char) in _UNSEEN else char for char in name)
     base = shown.replace("\\", "/").rpartition("/")[2].strip()
     if base.startswith(ARRIVING):
         base = base.removeprefix(".")
+    if base.startswith(_TAKEN_FOR_MORE):
+        base = f"_{base}"
     if not base.strip("."):
         return next(found for number in _from(1) if (found := f"upload_{number}") not in used)
     stem, ending = _parts(base)

@@ -53,10 +53,13 @@ def _of_one(name: str, arguments: Sequence[str], own: Own) -> str | None:
         return None if {"-safe", "--safe"}.intersection(arguments) else "no -safe"
     if name in INTERPRETERS:
         return _in_interpreter(INTERPRETERS[name], arguments)
+    if name not in STARTERS:
+        return None
     if name == "tar" and arguments and not arguments[0].startswith("-"):
-        # The old way to write it: letters without a dash.
-        arguments = (f"-{arguments[0]}", *arguments[1:])
-    return _in_options(STARTERS[name], arguments) if name in STARTERS else None
+        # The old way to write it: letters without a dash, and values for all of them in the words after it.
+        together = next((f"-{letter}" for letter in arguments[0] if letter in STARTERS[name].letters), None)
+        return together or _in_options(STARTERS[name], arguments[1:])
+    return _in_options(STARTERS[name], arguments)
 
 
 def _in_options(starting: Starting, arguments: Sequence[str]) -> str | None:

@@ -182,7 +182,12 @@ STARTERS: Mapping[str, Starting] = MappingProxyType(
         **_each("gcc g++ cc c++ clang clang++ gfortran", Starting("", ("wrapper", "fplugin"))),
         **_each("make gmake", Starting("E", ("eval",), "CIWfo")),
         "cmake": Starting("EP", valued="BCDGSTU"),
-        "go": Starting("", ("exec", "toolexec", "vettool"), orders=_each("generate tool", None)),
+        "go": Starting(
+            orders={
+                **_each("generate tool", None),
+                **_each("run test build install vet", Starting("", ("exec", "toolexec", "vettool"))),
+            }
+        ),
         "cargo": Starting("", ("config",)),
         "ip": _only("netns vrf"),
         "deno": _only("eval repl task x"),

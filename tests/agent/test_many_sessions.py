@@ -1,0 +1,96 @@
+"""Fifty sessions at once against a real server that has its bad days."""
+
+import asyncio
+import json
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openskills.agent.agent import Agent
+from openskills.agent.log import transcript, unanswered
+from openskills.agent.model import Answer, ToolCall
+from openskills.agent.openai_model import OpenAIModel
+from openskills.agent.retrying import Retrying
+from openskills.agent.runner import Runner
+from openskills.session.memory import MemorySessionStore
+from openskills.session.store import SessionKey
+from openskills.sync import run
+from openskills.testing import ModelServer
+from openskills.testing.model_server_replies import Asked, Refusal, Reply, Reset, Scripted
+from tests.agent.agents import calling, skills_for_agents
+from tests.runtime.talking import runtime_in
+
+SESSIONS = 50
+
+
+class BadDays:
+    """A model that loads, runs and answers, behind a server that fails each session in another way first."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[tuple[int, int]] = Counter()
+        self._lock = threading.Lock()
+
+    def __call__(self, asked: Asked) -> Scripted:
+        messages: list[dict[str, Any]] = asked.body["messages"]
+        said = next(str(message["content"]) for message in messages if message["role"] == "user")
+        number, step = int(said.rpartition(" ")[2]), sum(message["role"] == "tool" for message in messages)
+        with self._lock:
+            self._seen[number, step] += 1
+            first = self._seen[number, step] == 1
+        return self._fault(number, step) if first and number % 2 else self._right(number, step)
+
+    def _fault(self, number: int, step: int) -> Scripted:
+        answer = Answer("this answer breaks off before it")
+        faults: list[Scripted] = [
+            Refusal(429, "slow down", headers={"Retry-After": "0"}),
+            Refusal(500, "oops"),
+            Reset(),
+            Reply(answer, cut_after=0),
+            Reply(self._right(number, step), first_after=0.05, between=0.001),
+        ]
+        return faults[(number // 2 + step) % len(faults)]
+
+    def _right(self, number: int, step: int) -> Answer:
+        if step == 0:
+            return calling(("skill_load", {"skill": "alpha"}))
+        if step == 1:
+            return Answer("", (ToolCall("garbage", "skill_run", '{"skill": "alpha", "command"'),), stop="tool_calls")
+        if step == 2:
+            command = f"echo {number} > out/number.txt"
+            return calling(("skill_run", {"skill": "alpha", "command": command}))
+        return Answer(f"done with {number}")
+
+
+@pytest.mark.slow
+def test_every_session_ends_with_a_correct_log_and_none_has_anothers(tmp_path: Path) -> None:
+    skills_for_agents(tmp_path)
+    store = MemorySessionStore()
+
+    async def quickly(seconds: float) -> None:
+        await asyncio.sleep(min(seconds, 0.01))
+
+    async def go(server: ModelServer) -> None:
+        async with runtime_in(tmp_path, executor="local", store=store) as runtime:
+            model = OpenAIModel("m", api_key="k", base_url=server.openai_url, retrying=Retrying(wait=quickly))
+            agent = Agent("assistant", model, runtime)
+            runner = Runner("app", agent)
+            replies = await asyncio.gather(
+                *(runner.reply(user="u", session=f"s{n}", message=f"number {n}") for n in range(SESSIONS))
+            )
+            await model.close()
+        assert [reply.text for reply in replies] == [f"done with {number}" for number in range(SESSIONS)]
+        for number in range(SESSIONS):
+            found = await store.get(SessionKey("app", "u", f"s{number}"))
+            assert found is not None
+            assert [event.seq for event in found.events] == list(range(1, found.revision + 1))
+            assert unanswered(transcript(found.events, "assistant")) == []
+            results = [event.payload for event in found.events if event.kind == "tool.response"]
+            assert [result["failed"] for result in results] == [False, True, False]
+            assert json.loads(results[-1]["content"])["primary_output"]["content"] == f"{number}\n"
+
+    with ModelServer(BadDays()) as server:
+        run(go(server))
+    assert len(server.requests) > 4 * SESSIONS

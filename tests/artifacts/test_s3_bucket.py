@@ -1,0 +1,97 @@
+"""Objects of a bucket, and what goes wrong with it, said without a secret."""
+
+import asyncio
+import traceback
+from collections.abc import AsyncGenerator, Mapping
+
+import pytest
+
+from openskills.artifacts.s3_bucket import PART, Bucket
+from openskills.artifacts.unavailable import ArtifactsUnavailable
+from openskills.errors import InvalidArgument, SkillError
+from openskills.sync import run
+from tests.artifacts.buckets import bucket_of, config_of, keys, uploads
+from tests.servers.s3 import CREDENTIALS, S3Server
+from tests.servers.started import free_port
+
+
+def test_what_is_written_can_be_read_listed_and_removed(s3_server: S3Server) -> None:
+    bucket = bucket_of(s3_server)
+
+    async def use() -> None:
+        await bucket.put("a/1", b"one")
+        await bucket.put("a/2", b"two")
+        await bucket.put("b/1", b"other")
+        assert await bucket.read("a/1") == b"one"
+        assert await bucket.read("a/3") is None
+        assert await bucket.read_all(["a/2", "a/3", "b/1"]) == [b"two", None, b"other"]
+        assert [(one.key, one.size) async for one in bucket.listed("a/")] == [("a/1", 3), ("a/2", 3)]
+        await bucket.delete(["a/1", "a/3"])
+        assert [one.key async for one in bucket.listed("")] == ["a/2", "b/1"]
+
+    run(use())
+
+
+def test_of_many_who_create_a_key_at_once_one_does(s3_server: S3Server) -> None:
+    bucket = bucket_of(s3_server)
+
+    async def create() -> list[bool]:
+        return await asyncio.gather(*(bucket.create("key", b"%d" % number) for number in range(12)))
+
+    won = run(create())
+    assert won.count(True) == 1
+    assert run(bucket.read("key")) == b"%d" % won.index(True)
+
+
+def test_a_listing_of_more_than_a_page_is_whole_and_in_order(s3_server: S3Server) -> None:
+    bucket = bucket_of(s3_server)
+
+    async def fill_and_list() -> list[str]:
+        for start in range(0, 1005, 15):
+            await asyncio.gather(*(bucket.put(f"k/{start + number:04}", b"") for number in range(15)))
+        return [one.key async for one in bucket.listed("k/")]
+
+    assert run(fill_and_list()) == [f"k/{number:04}" for number in range(1005)]
+
+
+def test_what_comes_in_parts_is_whole_and_leaves_nothing_when_it_fails(s3_server: S3Server) -> None:
+    name = s3_server.new_bucket()
+    bucket = bucket_of(s3_server, name)
+
+    async def content(*, fail: bool) -> AsyncGenerator[bytes]:
+        for number in range(20):
+            yield bytes([number]) * (PART // 10)
+        if fail:
+            raise LookupError("halfway")
+
+    with pytest.raises(LookupError, match="halfway"):
+        run(bucket.put_in_parts("large", content(fail=True)))
+    assert (keys(s3_server, name), uploads(s3_server, name)) == ([], 0)
+    run(bucket.put_in_parts("large", content(fail=False)))
+
+    async def read() -> list[bytes]:
+        return [piece async for piece in bucket.stream("large")]
+
+    pieces = run(read())
+    assert b"".join(pieces) == b"".join(bytes([number]) * (PART // 10) for number in range(20))
+    assert max(map(len, pieces)) <= 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("changes", "bucket", "kind", "said"),
+    [
+        ({}, "nowhere", SkillError, "the place: there is no such bucket; make it first"),
+        ({"endpoint": "http://127.0.0.1:{free}"}, None, ArtifactsUnavailable, "the place cannot be reached, or failed"),
+        ({"unknown": "x"}, None, InvalidArgument, "the options in its address are not understood"),
+    ],
+)
+def test_what_goes_wrong_is_said_without_the_secret(
+    s3_server: S3Server, changes: Mapping[str, str], bucket: str | None, kind: type[SkillError], said: str
+) -> None:
+    given = {name: value.format(free=free_port()) for name, value in changes.items()}
+    broken = Bucket(bucket or s3_server.new_bucket(), "", {**config_of(s3_server), **given}, "the place")
+    with pytest.raises(kind, match=said) as raised:
+        run(broken.create("x", b""))
+    whole_story = "".join(traceback.format_exception(raised.value))
+    assert not any(secret in whole_story for secret in CREDENTIALS.values())
+    assert len(str(raised.value)) < 700

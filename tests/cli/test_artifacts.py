@@ -1,0 +1,74 @@
+"""`artifacts`: what conversations and runs have kept, and getting it."""
+
+import pytest
+
+from openskills.artifacts.files import FileArtifactStore
+from openskills.artifacts.store import Scope
+from openskills.cli.chat_store import me
+from openskills.sync import run
+from tests.cli.command import Command
+
+
+@pytest.fixture(autouse=True)
+def store(openskills: Command) -> FileArtifactStore:
+    """The artifacts of a session named `mine`."""
+    found = FileArtifactStore(openskills.home / ".local/state/openskills/artifacts")
+    scope = Scope("cli", me(), "mine")
+    for data in (b"# Old", b"# Report\n\x1b[2J"):
+        run(found.put(scope, "out/report.md", data, mime_type="text/markdown"))
+    run(found.put(scope, "out/chart.png", b"\x89PNG\0", mime_type="image/png"))
+    return found
+
+
+def test_the_latest_version_of_each_is_listed_or_all(openskills: Command) -> None:
+    rows = [line.split("\t") for line in openskills("artifacts", "list", "mine").lines]
+    assert [row[:3] for row in rows] == [
+        ["artifact://out/chart.png@0", "5", "image/png"],
+        ["artifact://out/report.md@1", "13", "text/markdown"],
+    ]
+    assert len(openskills("artifacts", "list", "mine", "--versions").lines) == 3
+    found = openskills("artifacts", "list", "mine", "--json").json["artifacts"]
+    fields = {"ref", "name", "version", "size_bytes", "mime_type", "sha256", "created_at"}
+    assert [set(one) for one in found] == [fields, fields]
+
+
+def test_a_session_without_artifacts_is_no_error(openskills: Command) -> None:
+    ran = openskills("artifacts", "list", "other")
+    assert (ran.code, ran.out, ran.err) == (0, "", "the session other has no artifacts\n")
+    assert openskills("artifacts", "list", "mine", "--user", "somebody").out == ""
+
+
+def test_bytes_go_to_stdout_or_into_a_file(openskills: Command) -> None:
+    ran = openskills("artifacts", "get", "mine", "artifact://out/report.md@0")
+    assert (ran.code, ran.out, ran.err) == (0, "# Old", "")
+    assert openskills("artifacts", "get", "mine", "out/report.md", "--to", "-").out == "# Report\n\x1b[2J"
+    ran = openskills("artifacts", "get", "mine", "out/chart.png", "--to", ".")
+    assert (ran.code, ran.out, ran.err) == (0, "", "artifact://out/chart.png@0: 5 bytes in chart.png\n")
+    assert (openskills.cwd / "chart.png").read_bytes() == b"\x89PNG\0"
+    told = openskills("artifacts", "get", "mine", "out/report.md", "--to", "copy.md", "--json").json
+    assert (told["path"], told["version"], told["size_bytes"]) == ("copy.md", 1, 13)
+
+
+def test_on_a_terminal_text_is_harmless_and_what_is_no_text_is_refused(openskills: Command) -> None:
+    assert "# Report\n\\x1b[2J" in openskills.on_terminal("artifacts", "get", "mine", "out/report.md").out
+    ran = openskills.on_terminal("artifacts", "get", "mine", "out/chart.png")
+    assert ran.code == 2
+    assert "artifact://out/chart.png@0 is no text; say with --to in which file to put it" in ran.out
+    assert "artifact://out/chart.png@0" in openskills.on_terminal("artifacts", "list", "mine").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("out/nothing",), "there is no artifact named 'out/nothing' in this session"),
+        (("out/report.md@9",), "'out/report.md' has no version 9; it has 0 to 1"),
+        (("../secret",), "climbs out"),
+        (("out/report.md", "--json"), "say with --to in which file to put it"),
+        (("out/report.md", "--to", "no/such/place"), "no/such/place cannot be written"),
+    ],
+)
+def test_what_cannot_be_had_is_one_sentence(openskills: Command, arguments: tuple[str, ...], message: str) -> None:
+    ran = openskills("artifacts", "get", "mine", *arguments)
+    assert ran.code in (1, 2)
+    assert (ran.out, len(ran.err.splitlines())) == ("", 1)
+    assert message in ran.err
