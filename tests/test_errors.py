@@ -55,6 +55,12 @@ def test_an_unknown_skill_names_the_nearest() -> None:
     assert error.details == {"name": "pfd", "near": ["pdf", "pdf-tools"]}
 
 
+def test_a_name_of_any_length_makes_a_short_sentence() -> None:
+    error = UnknownSkill("x" * 2_000_000, near=["pdf"])
+    assert str(error) == f"there is no skill named '{'x' * 100}…'; did you mean 'pdf'?"
+    assert len(str(error.details)) < 200
+
+
 def test_an_invalid_argument_names_its_field() -> None:
     error = InvalidArgument("limit", "must be positive")
     assert str(error) == "limit: must be positive"

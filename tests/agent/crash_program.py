@@ -1,11 +1,8 @@
-"""A host with one agent that works until somebody kills it: `crash_program.py STORE DIRECTORY SESSION`.
-
-Prints the id of every event once it is stored.
-"""
+"""A host with one agent that works until somebody kills it."""
 
 import asyncio
 import itertools
-import sys
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,7 +33,13 @@ def script(session: str) -> Iterator[Answer]:
         yield Answer("so far so good")
 
 
-async def work(store: str, directory: Path, session: str) -> None:
+def host(store: str, directory: str, session: str, log: str) -> None:
+    """Work, and write the id of every event into the log once it is stored."""
+    acknowledged = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC)
+    asyncio.run(_work(store, Path(directory), session, acknowledged))
+
+
+async def _work(store: str, directory: Path, session: str, acknowledged: int) -> None:
     settings = settings_of(directory)
     catalog = Catalog.from_paths(directory / "skills", settings=settings)
     async with SkillRuntime(catalog, "local", settings=settings, store=store) as runtime:
@@ -44,9 +47,4 @@ async def work(store: str, directory: Path, session: str) -> None:
         for number in itertools.count():
             async for event in runner.run(user="u", session=session, message=f"message {number}"):
                 if event.seq:
-                    sys.stdout.write(f"{event.id}\n")
-                    sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    asyncio.run(work(sys.argv[1], Path(sys.argv[2]), sys.argv[3]))
+                    os.write(acknowledged, f"{event.id}\n".encode())

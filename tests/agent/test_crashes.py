@@ -1,11 +1,11 @@
 """A host that is killed in the middle of a run, a hundred times on each store."""
 
 import asyncio
-import os
+import multiprocessing
 import random
 import signal
 import subprocess
-import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -20,26 +20,30 @@ from openskills.session.store import SessionKey
 from openskills.sync import run
 from openskills.testing import ScriptedModel
 from tests.agent.agents import skills_for_agents
-from tests.agent.crash_program import settings_of
+from tests.agent.crash_program import host, settings_of
 from tests.servers.postgres import PostgresServer
 
 ROUNDS, AT_ONCE = 100, 4
+HOSTS = multiprocessing.get_context("forkserver")
+# Hosts are forked from a process that has imported everything: nobody waits for that two hundred times.
+HOSTS.set_forkserver_preload(["tests.agent.crash_program"])
 
 
 def killed_after(store: str, directory: Path, session: str, seconds: float) -> list[str]:
     """The ids of the events that a host had stored when it was killed, so long after the first of them."""
-    program = [sys.executable, "-m", "tests.agent.crash_program", store, str(directory), session]
-    errors = directory / f"{session}.errors"
-    with errors.open("wb") as stderr, subprocess.Popen(program, stdout=subprocess.PIPE, stderr=stderr) as child:
-        assert child.stdout is not None
-        acknowledged = child.stdout.readline()
-        try:
-            child.wait(seconds)
-        except subprocess.TimeoutExpired:
-            os.kill(child.pid, signal.SIGKILL)
-        acknowledged += child.stdout.read()
-    assert child.returncode == -signal.SIGKILL, errors.read_text()
-    return acknowledged.decode().split("\n")[:-1]
+    log = directory / f"{session}.acknowledged"
+    child = HOSTS.Process(target=host, args=(store, str(directory), session, str(log)))
+    child.start()
+    deadline = time.monotonic() + 60
+    while not (log.exists() and log.stat().st_size) and time.monotonic() < deadline:
+        child.join(0.01)
+    child.join(seconds)
+    child.kill()
+    child.join()
+    # 255 is what a fork server says when it did not see the end itself; one that failed by itself has 1.
+    assert child.exitcode in (-signal.SIGKILL, 255)
+    child.close()
+    return log.read_text().split("\n")[:-1]
 
 
 async def check(runtime: SkillRuntime, session: str, acknowledged: list[str]) -> None:

@@ -45,3 +45,8 @@ def test_a_skill_that_was_unloaded_has_no_text() -> None:
 def test_a_conversation_without_a_request_is_an_empty_turn() -> None:
     assert turn_of([{"role": "system", "content": "x"}]).text == ""
     assert turn_of([]).steps == ()
+
+
+def test_a_line_that_somebody_typed_names_no_files_elsewhere() -> None:
+    turn = turn_of([user("look", "../../secret", "a.csv", "a.csv")])
+    assert (turn.text, turn.files) == ("look", ("a.csv",))

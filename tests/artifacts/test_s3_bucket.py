@@ -2,7 +2,7 @@
 
 import asyncio
 import traceback
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -54,27 +54,35 @@ def test_a_listing_of_more_than_a_page_is_whole_and_in_order(s3_server: S3Server
     assert run(fill_and_list()) == [f"k/{number:04}" for number in range(1005)]
 
 
-def test_what_comes_in_parts_is_whole_and_leaves_nothing_when_it_fails(s3_server: S3Server) -> None:
+def test_what_is_written_in_parts_is_whole_when_it_is_closed_and_nothing_when_it_is_withdrawn(
+    s3_server: S3Server,
+) -> None:
     name = s3_server.new_bucket()
     bucket = bucket_of(s3_server, name)
 
-    async def content(*, fail: bool) -> AsyncGenerator[bytes]:
+    async def write(*, withdraw: bool) -> None:
+        writer = await bucket.writer("large")
         for number in range(20):
-            yield bytes([number]) * (PART // 10)
-        if fail:
-            raise LookupError("halfway")
-
-    with pytest.raises(LookupError, match="halfway"):
-        run(bucket.put_in_parts("large", content(fail=True)))
-    assert (keys(s3_server, name), uploads(s3_server, name)) == ([], 0)
-    run(bucket.put_in_parts("large", content(fail=False)))
+            await writer.write(bytes([number]) * (PART // 10))
+        await (writer.withdraw() if withdraw else writer.close())
 
     async def read() -> list[bytes]:
         return [piece async for piece in bucket.stream("large")]
 
+    run(write(withdraw=True))
+    assert (keys(s3_server, name), uploads(s3_server, name)) == ([], 0)
+    run(write(withdraw=False))
     pieces = run(read())
     assert b"".join(pieces) == b"".join(bytes([number]) * (PART // 10) for number in range(20))
     assert max(map(len, pieces)) <= 1024 * 1024
+
+
+def test_what_is_not_there_is_said_before_anything_is_read(s3_server: S3Server) -> None:
+    async def read() -> list[bytes]:
+        return [piece async for piece in bucket_of(s3_server).stream("nothing")]
+
+    with pytest.raises(FileNotFoundError):
+        run(read())
 
 
 @pytest.mark.parametrize(

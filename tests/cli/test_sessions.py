@@ -67,7 +67,7 @@ def test_those_of_other_users_applications_and_stores_are_found_when_they_are_na
     assert openskills("sessions", "list", *other).out == ""
     ran = openskills("sessions", "show", "one", *other)
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("error: there is no session named 'one' of 'somebody'; ")
+    assert ran.err.startswith("error: there is no session named 'one'; ")
 
 
 @pytest.mark.parametrize("command", ["show", "delete"])

@@ -12,10 +12,12 @@ import pytest
 
 from openskills.catalog.catalog import Catalog
 from openskills.settings import Settings
-from tests.conftest import RequireProgram
+from tests.conftest import RequireProgram, find_program
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(sys.executable).parent
+
+pytestmark = pytest.mark.slow
 
 
 class Newcomer:
@@ -50,7 +52,17 @@ def sandboxed(newcomer: Newcomer, require_program: RequireProgram) -> Newcomer:
     return newcomer
 
 
-def numbers_before(words: str, printed: str) -> int:
+@pytest.fixture(scope="module")
+def english(tmp_path_factory: pytest.TempPathFactory) -> tuple[Newcomer, subprocess.CompletedProcess[str]]:
+    """Somebody with settings and a key of their own, and what the demo printed for them, asked for in English."""
+    find_program("bwrap", search_path=os.environ.get("PATH", os.defpath), ci=os.environ.get("CI") == "true")
+    person = Newcomer(tmp_path_factory.mktemp("demo"))
+    (person.home / "mine").write_text("mine")
+    theirs = {"OPENAI_API_KEY": "mine", "OPENSKILL_EXECUTOR": "local", "XDG_STATE_HOME": str(person.home / "mine")}
+    return person, person.demo("--en", LANG="zh_CN.UTF-8", **theirs)
+
+
+def number_before(words: str, printed: str) -> int:
     """The number in front of some words."""
     found = re.search(rf"([\d,]+)%?\s*{words}", printed)
     assert found is not None, f"no {words!r} in {printed}"
@@ -74,17 +86,38 @@ def shows_the_main_job(printed: str) -> None:
     assert "\x1b" not in printed
 
 
-def test_the_main_job_is_shown_to_its_end_without_a_key(sandboxed: Newcomer) -> None:
-    done = sandboxed.demo("--en", LANG="zh_CN.UTF-8")
+def test_the_main_job_is_shown_to_its_end_without_a_key(
+    english: tuple[Newcomer, subprocess.CompletedProcess[str]],
+) -> None:
+    person, done = english
     assert (done.returncode, done.stderr) == (0, "")
     shows_the_main_job(done.stdout)
-    skills = Catalog.from_paths(ROOT / "skills", settings=Settings.from_env({"HOME": str(sandboxed.home)})).skills
+    skills = Catalog.from_paths(ROOT / "skills", settings=Settings.from_env({"HOME": str(person.home / "none")})).skills
     assert f"1. Discovery: {len(skills)} skills in skills/" in done.stdout
     assert done.stdout.count("A rule chose csv-report, not a language model") == 1
-    assert numbers_before("in 6 requests", done.stdout) < numbers_before("for the same with all", done.stdout)
-    assert 0 < numbers_before("saved", done.stdout) < 100
+    assert number_before("in 6 requests", done.stdout) < number_before("for the same with all", done.stdout)
+    assert 0 < number_before("saved", done.stdout) < 100
     assert "the session has 10 events" in done.stdout
-    assert "--model openai/gpt-5" in done.stdout.partition("Next, with a real model:")[2]
+
+
+def test_nothing_is_left_and_nothing_of_the_person_is_touched(
+    english: tuple[Newcomer, subprocess.CompletedProcess[str]],
+) -> None:
+    person, _ = english
+    assert (person.home / "mine").read_text() == "mine"
+    assert list(person.scratch.iterdir()) == []
+
+
+def test_what_it_says_to_type_next_works_with_the_model_that_needs_no_key(
+    english: tuple[Newcomer, subprocess.CompletedProcess[str]], sandboxed: Newcomer
+) -> None:
+    (line,) = re.findall(r"\$ (openskills chat .*)", english[1].stdout.partition("Next, with a real model:")[2])
+    words = [word if word != "skills" else str(ROOT / "skills") for word in shlex.split(line)]
+    assert words.pop() == "openai/gpt-5"
+    (sandboxed.home / "your.csv").write_text("name,age\nada,36\n")
+    done = sandboxed.run([PROGRAMS / words[0], *words[1:], "rule"])
+    assert done.returncode == 0, done.stderr
+    assert "| age | integer | 0 | 36 | 36 | 36 |" in done.stdout
 
 
 def test_it_works_the_same_in_chinese_where_the_terminal_is_chinese(sandboxed: Newcomer) -> None:
@@ -94,27 +127,7 @@ def test_it_works_the_same_in_chinese_where_the_terminal_is_chinese(sandboxed: N
     assert done.stdout.startswith("一分钟了解 OpenSkill")
     assert "csv-report 由规则选定，不是语言模型" in done.stdout
     assert "下一步，使用真正的模型：" in done.stdout
-
-
-def test_nothing_is_left_and_nothing_of_the_person_is_touched(sandboxed: Newcomer) -> None:
-    (sandboxed.home / "mine").write_text("mine")
-    done = sandboxed.demo(
-        OPENAI_API_KEY="mine", OPENSKILL_EXECUTOR="local", XDG_STATE_HOME=str(sandboxed.home / "mine")
-    )
-    assert done.returncode == 0, done.stderr
-    assert [path.name for path in sandboxed.home.iterdir()] == ["mine"]
-    assert list(sandboxed.scratch.iterdir()) == []
-
-
-def test_what_it_says_to_type_next_works_without_a_key_with_the_model_that_needs_none(sandboxed: Newcomer) -> None:
-    printed = sandboxed.demo().stdout
-    (line,) = re.findall(r"\$ (openskills chat .*)", printed)
-    words = [word if word != "skills" else str(ROOT / "skills") for word in shlex.split(line.partition("  #")[0])]
-    assert words.pop() == "openai/gpt-5"
-    (sandboxed.home / "your.csv").write_text("name,age\nada,36\n")
-    done = sandboxed.run([PROGRAMS / words[0], *words[1:], "rule"])
-    assert done.returncode == 0, done.stderr
-    assert "| age | integer | 0 | 36 | 36 | 36 |" in done.stdout
+    assert list(sandboxed.home.iterdir()) == []
 
 
 def test_the_tour_shows_every_command_at_work(sandboxed: Newcomer) -> None:

@@ -167,12 +167,15 @@ def test_what_the_skill_declares_is_installed_and_the_model_reads_the_file(
     rules = Rules(index_arguments=("--no-index", "--find-links", "wheels"))
 
     async def install() -> None:
-        async with executor("sandbox", settings_in(tmp_path)) as place:
+        place = executor("sandbox", settings_in(tmp_path))
+        try:
             bench = await open_workbench(place, settings_in(tmp_path), scope, rules=rules)
             await bench.stage("pdf-text", folder)
             done = await bench.install("pdf-text")
             assert (done.ready, done.changed) == (True, True), done.warnings
             await bench.close()
+        finally:
+            await place.close()
 
     async def read() -> None:
         async with runtime_in(tmp_path, executor="sandbox") as runtime, runtime.session("s") as session:

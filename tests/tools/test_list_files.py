@@ -1,4 +1,6 @@
 import asyncio
+import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.requests import RunRequest
 from openskills.tools.list_files import LIST_FILES
 from openskills.tools.result import ToolResult
+from openskills.tools.search_files import SEARCH_FILES
 from openskills.tools.uploads import Upload, upload_of
 from tests.conftest import RequireProgram
 from tests.tools.contexts import SCOPE, call, tool_context, write_skill
@@ -22,6 +25,33 @@ def listed(directory: Path, command: str, executor: str = "local", **arguments: 
             return await call(context, LIST_FILES, **arguments)
 
     return asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "glob", ["\ud800", "workspace://\ud800", "skill://demo/\ud800", "artifact://\udcff", "out/\udcff"]
+)
+def test_half_a_character_is_refused_with_the_field(glob: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with tool_context(tmp_path) as context:
+            for tool, more in ((LIST_FILES, {}), (SEARCH_FILES, {"pattern": "x"})):
+                with pytest.raises(InvalidArgument, match=r"glob: .*half a character"):
+                    await call(context, tool, glob=glob, **more)
+
+    asyncio.run(scenario())
+
+
+def test_a_file_of_a_skill_whose_name_is_not_utf_8_is_left_out_and_said(tmp_path: Path) -> None:
+    folder = write_skill(tmp_path, files={"a.md": "x"})
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff.md")).write_text("x")
+
+    async def scenario() -> None:
+        async with tool_context(tmp_path) as context:
+            result = await call(context, LIST_FILES, glob="skill://demo")
+            assert [one["path"] for one in result.data["files"]] == ["skill://demo/SKILL.md", "skill://demo/a.md"]
+            assert "\\xff.md has a name that is not UTF-8; left out" in result.text
+            json.dumps(result.data, ensure_ascii=False).encode()
+
+    asyncio.run(scenario())
 
 
 def test_files_are_listed_with_their_sizes(tmp_path: Path) -> None:

@@ -101,6 +101,15 @@ def test_a_message_does_not_repeat_endless_text() -> None:
 
 
 @pytest.mark.parametrize(
+    "text", [f"$X{'x' * 10**6}", "x" * 10**6 + "\0", f"skill://{'x' * 10**6}", f"skill://a/../{'x' * 10**6}"]
+)
+def test_what_is_too_long_for_a_path_is_said_without_repeating_it(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="characters, which is too long") as caught:
+        parse_file(text)
+    assert len(caught.value.message) < 500
+
+
+@pytest.mark.parametrize(
     ("text", "kind", "rest"),
     [
         ("out/**/*.csv", Kind.WORKSPACE, "out/**/*.csv"),

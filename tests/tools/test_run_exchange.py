@@ -189,6 +189,26 @@ def test_a_file_of_the_host_needs_to_be_allowed(tmp_path: Path) -> None:
     in_session(tmp_path, refused)
 
 
+def test_content_is_cut_to_what_the_operator_allows_and_kept_whole(tmp_path: Path) -> None:
+    async def scenario(context: ToolContext) -> None:
+        data = await call(
+            context,
+            "head -c 3000000 /dev/zero | tr '\\0' x > $OUTPUT_DIR/big.txt; echo 1 > $OUTPUT_DIR/report.md",
+            outputs={"globs": ["out/*"], "max_file_bytes": 10**9, "max_total_bytes": 10**9, "save": True},
+        )
+        big, report = data["output_files"]
+        assert (len(big["content"]), big["truncated"], big["size_bytes"]) == (1000, True, 3_000_000)
+        assert (report["content"], data["primary_output"]["content"]) == ("", "1\n")
+        assert said(data) == (
+            "the content of 2 files is cut to 1,000 bytes in all; read on by ref, with read_file or with a command"
+        )
+        assert context.artifacts is not None
+        assert [one.size for one in await context.artifacts.list(context.scope)] == [3_000_000, 2]
+
+    options = ToolOptions(max_inline_bytes=1000)
+    in_session(tmp_path, scenario, options=options, artifacts=MemoryArtifactStore())
+
+
 def test_files_of_the_conversation_are_there_and_told_once(tmp_path: Path) -> None:
     async def scenario(context: ToolContext) -> None:
         context.uploads.note([{"role": "user", "content": [{"type": "file", "file": {"filename": "x", "data": "!"}}]}])

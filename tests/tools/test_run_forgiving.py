@@ -5,7 +5,16 @@ import pytest
 from openskills.errors import ForbiddenPath, InvalidArgument
 from openskills.executors.staging.inputs import InputSpec, Mode
 from openskills.executors.staging.outputs import OutputSpec
-from openskills.tools.run_forgiving import command, environment, inputs, outputs, patterns, prefix, seconds
+from openskills.tools.run_forgiving import (
+    command,
+    directory,
+    environment,
+    inputs,
+    outputs,
+    patterns,
+    prefix,
+    seconds,
+)
 
 
 def test_a_command_in_words_keeps_its_words() -> None:
@@ -130,6 +139,15 @@ def test_a_timeout_beyond_all_numbers_is_a_very_long_one() -> None:
 def test_what_is_no_timeout_is_refused(wrong: object) -> None:
     with pytest.raises(InvalidArgument, match=r"timeout: .* is no number of seconds"):
         seconds(wrong)
+
+
+@pytest.mark.parametrize("wrong", ["host://" + "x" * 10**6, {"from": "workspace://a", "to": "../" + "x" * 10**6}])
+def test_places_that_are_too_long_are_refused_without_repeating_them(wrong: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"inputs: (from|to) has 1,000,00\d characters; 4,352 is the most"):
+        inputs(wrong)
+    with pytest.raises(InvalidArgument, match="cwd: has 1,000,003 characters"):
+        directory("../" + "x" * 10**6)
+    assert directory("$WORK_DIR/x") == "$WORK_DIR/x"
 
 
 def test_a_prefix_must_be_one_that_names_of_artifacts_can_have() -> None:

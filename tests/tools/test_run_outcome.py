@@ -111,7 +111,20 @@ def test_content_is_cut_where_there_is_no_more_room_and_the_result_says_so() -> 
     data = outcome(result(text("out/a", "aaaa"), text("out/b", "bébb"), text("out/c", "c")), Shape(content_bytes=6))
     assert contents(data) == ["aaaa", "b", ""]
     assert [file["truncated"] for file in data["output_files"]] == [False, True, True]
-    assert data["warnings"] == ["the content of 2 files is cut to 6 bytes in all; read on by their ref"]
+    said = "the content of 2 files is cut to 6 bytes in all; read on by ref, with read_file or with a command"
+    assert data["warnings"] == [said]
+
+
+def test_of_very_many_files_and_warnings_only_so_many_are_told() -> None:
+    files = [text(f"out/{number:05}", "") for number in range(3000)]
+    data = outcome(result(*files, warnings=tuple(f"w{number}" for number in range(500))), Shape())
+    assert len(data["output_files"]) == 1000
+    assert "2,000 more files came of this run than are listed here" in data["warnings"][0]
+    assert (len(data["warnings"]), data["warnings"][-1]) == (51, "451 more warnings are left out")
+
+
+def test_a_pattern_that_is_no_text_does_not_make_the_result_one_that_cannot_be_sent() -> None:
+    told(outcome(result(), Shape(patterns=("out/\udcff*",)))).encode()
 
 
 def test_artifacts_and_staged_files_and_warnings_are_told() -> None:

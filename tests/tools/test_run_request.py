@@ -145,15 +145,25 @@ def test_without_patterns_what_is_new_in_out_is_listed_and_only_the_primary_outp
 
 def test_patterns_bring_content_and_are_named_when_nothing_matches(tmp_path: Path) -> None:
     made = ready(tmp_path, output_files=["out/*.txt"])
-    assert made.request.outputs == OutputSpec(("out/*.txt",))
+    assert made.request.outputs == OutputSpec(("out/*.txt",), max_file_bytes=CONTENT_BYTES + 1)
     assert (made.shape.inline, made.shape.patterns, made.shape.content_bytes) == (True, ("out/*.txt",), CONTENT_BYTES)
 
 
 def test_outputs_decide_about_content_and_its_limits(tmp_path: Path) -> None:
     shape = ready(tmp_path, outputs={"globs": ["out/*"], "inline": False}).shape
     assert (shape.inline, shape.content_bytes) == (False, CONTENT_BYTES)
-    shape = ready(tmp_path, outputs={"globs": ["out/*"], "max_total_bytes": 10**6}).shape
-    assert (shape.inline, shape.content_bytes) == (True, 10**6)
+    shape = ready(tmp_path, outputs={"globs": ["out/*"], "max_total_bytes": 10**5}).shape
+    assert (shape.inline, shape.content_bytes) == (True, 10**5)
+
+
+def test_no_model_gets_more_content_than_the_operator_allows_and_no_more_is_read(tmp_path: Path) -> None:
+    endless = {"globs": ["out/*"], "max_files": 10**9, "max_file_bytes": 10**9, "max_total_bytes": 10**9}
+    assert ready(tmp_path, outputs=endless).shape.content_bytes == 256 * 1024
+    spec = collected(written(outputs=endless), ToolOptions(max_inline_bytes=10**5))
+    assert (spec.max_file_bytes, spec.max_total_bytes) == (10**5 + 1, 64 * 1024 * 1024)
+    little = collected(written(outputs={**endless, "max_file_bytes": 5, "max_total_bytes": 7}), ToolOptions())
+    assert (little.max_file_bytes, little.max_total_bytes) == (5, 7)
+    assert collected(written(output_files="out/*"), ToolOptions(max_inline_bytes=0)).max_file_bytes == KIB32
 
 
 def test_omitted_content_is_not_even_read_beyond_what_a_primary_output_may_have(tmp_path: Path) -> None:
@@ -184,4 +194,6 @@ def test_a_prefix_counts_for_either_way_to_collect() -> None:
     assert collected(written(artifact_prefix="p/"), ToolOptions()).name_template == "p/"
     both = written(outputs={"globs": "out/*", "name_template": "own/"}, artifact_prefix="p/")
     assert collected(both, ToolOptions()).name_template == "own/"
-    assert collected(both, ToolOptions()) == replace(OutputSpec(("out/*",)), name_template="own/")
+    assert collected(both, ToolOptions()) == replace(
+        OutputSpec(("out/*",)), name_template="own/", max_file_bytes=CONTENT_BYTES + 1
+    )

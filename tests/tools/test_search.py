@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from openskills.sync import run
 from openskills.tools.result import ToolResult
 from openskills.tools.search import SearchArguments, search
@@ -24,6 +26,14 @@ def test_skills_are_found_by_what_they_do(tmp_path: Path) -> None:
     result = found(tmp_path, "split a pdf")
     assert result.data["skills"][0]["name"] == "pdf-tools"
     assert found(tmp_path, "weather").data["skills"][0]["description"] == "Tell the weather of a city."
+
+
+@pytest.mark.parametrize("query", ["x" * 2_000_000, "weather \ud800", "\x1b[2J"])
+def test_a_query_is_repeated_short_and_as_text(query: str, tmp_path: Path) -> None:
+    skill_writer(tmp_path, "skills")("weather", description="Tell the weather.")
+    result = found(tmp_path, query)
+    assert len(result.text.encode()) < 1_000
+    assert result.data["query"].isprintable()
 
 
 def test_nothing_found_says_what_to_try(tmp_path: Path) -> None:

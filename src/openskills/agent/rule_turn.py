@@ -66,7 +66,7 @@ def _request(text: str) -> tuple[str, tuple[str, ...]]:
     if found is None:
         return text, ()
     names = tuple(name.strip() for name in found["names"].split(", "))
-    return text[: found.start()].strip(), tuple(dict.fromkeys(name for name in names if name))
+    return text[: found.start()].strip(), tuple(dict.fromkeys(name for name in names if name and "/" not in name))
 
 
 def _steps(messages: Sequence[object]) -> tuple[Step, ...]:

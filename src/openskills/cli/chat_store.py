@@ -24,7 +24,7 @@ class UnknownSession(SkillError):
     def __init__(self, key: SessionKey, others: Sequence[str]) -> None:
         near = get_close_matches(key.session, others, n=2, cutoff=0.7)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "`openskills sessions list` shows them"
-        super().__init__(f"there is no session named {key.session!r} of {key.user!r}; {hint}", session=key.session)
+        super().__init__(f"there is no session named {key.session!r}; {hint}", session=key.session)
 
 
 def me() -> str:

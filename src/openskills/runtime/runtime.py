@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Protocol, runtime_checkable
 
 from openskills.artifacts.choose import artifact_store
 from openskills.artifacts.store import ArtifactStore, Scope
@@ -54,6 +55,7 @@ class SkillRuntime:
         self.settings = settings or Settings.from_env()
         self.options = options or SessionOptions()
         self.store = _store(store, self.settings)
+        self._owns_store = store is None or isinstance(store, str)
         self.artifacts = _artifacts(artifacts, self.settings)
         self._executor = chosen_executor(executor, self.settings) if isinstance(executor, str) else executor
         self._owns_executor = isinstance(executor, str)
@@ -97,6 +99,8 @@ class SkillRuntime:
         failed = await self._sessions.close()
         if self._owns_executor and self._executor is not None:
             await self._executor.close()
+        if self._owns_store and isinstance(self.store, _Closable):
+            await self.store.close()
         if failed:
             raise failed[0]
 
@@ -165,6 +169,13 @@ class SkillRuntime:
 
     def _allowed_tools(self, skill: str) -> tuple[str, ...]:
         return self.catalog.snapshot.get(skill).manifest.allowed_tools
+
+
+@runtime_checkable
+class _Closable(Protocol):
+    """A store that holds a connection or a file."""
+
+    async def close(self) -> None: ...
 
 
 def _store(store: SessionStore | str | None, settings: Settings) -> SessionStore:

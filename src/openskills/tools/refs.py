@@ -10,12 +10,14 @@ from openskills.catalog.skillfile import SKILL_FILE
 from openskills.errors import ForbiddenPath, InvalidArgument
 from openskills.executors.files.places import place
 from openskills.executors.layout import TOP, expanded
-from openskills.paths import relative
+from openskills.paths import MAX_PATH, relative
 
 WANTED = "a path such as out/report.md, workspace://path, artifact://name[@version] or skill://name/path"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SHOWN = 200
+_LONGEST = MAX_PATH + 256
+"""A path, with a scheme and the name of a skill before it."""
 
 
 class Kind(StrEnum):
@@ -120,6 +122,8 @@ def split(text: str, *, root: str | None = None, field: str) -> tuple[Kind, str]
     except UnicodeEncodeError:
         # No answer could name such a file either: it would be no text.
         raise InvalidArgument(field, f"{_cut(text)} contains half a character (a lone surrogate)") from None
+    if len(text) > _LONGEST and not is_absolute(text):
+        raise InvalidArgument(field, f"{_cut(text)} has {len(text):,} characters, which is too long")
     match = _SCHEME.match(text)
     if match is None:
         return Kind.WORKSPACE, _below(text, root, field) if is_absolute(text) else expanded(text, field=field)

@@ -60,7 +60,7 @@ class RunArguments(Arguments):
     command: Annotated[str, BeforeValidator(run_forgiving.command, json_schema_input_type=str)] = Field(
         description="Shell command; it starts in the skill's folder"
     )
-    cwd: str = Field(
+    cwd: Annotated[str, BeforeValidator(run_forgiving.directory, json_schema_input_type=str)] = Field(
         default="",
         description="Where to start instead: relative to the skill's folder, or below $WORK_DIR, $OUTPUT_DIR, "
         "$SKILLS_DIR, $WORKSPACE_DIR or $RUN_DIR",

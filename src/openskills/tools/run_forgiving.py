@@ -16,9 +16,11 @@ from openskills.errors import InvalidArgument
 from openskills.executors.files.globs import compiled
 from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.outputs import OutputSpec
+from openskills.paths import MAX_PATH
 
 _SECONDS = re.compile(r"\s*([+-]?\d+(?:\.\d*)?)\s*(?:s|secs?|seconds?)?\s*", re.ASCII | re.IGNORECASE)
 _ENDLESS = 10**12
+_LONGEST_SOURCE = MAX_PATH + 256
 _TRUTH = {"true": True, "false": False}
 _FLAGS = ("inline", "save", "pin")
 _KINDS = {"str": "text", "bool": "true or false", "list": "a list", "dict": "an object", "NoneType": "null"}
@@ -83,6 +85,13 @@ def seconds(value: object) -> float | None:
     return number if number > 0 else None
 
 
+def directory(value: object) -> object:
+    """Where to start: a path as long as one can be."""
+    if isinstance(value, str) and len(value) > MAX_PATH:
+        raise InvalidArgument("cwd", f"has {len(value):,} characters; {MAX_PATH:,} is the most")
+    return value
+
+
 def prefix(value: object) -> object:
     """A prefix of names that artifacts can have."""
     if isinstance(value, str):
@@ -93,10 +102,14 @@ def prefix(value: object) -> object:
 def _input(value: object) -> InputSpec:
     found = _meant(value)
     if isinstance(found, str):
-        return InputSpec.parse({"from": found})
+        found = {"from": found}
     if not isinstance(found, Mapping):
         raise InvalidArgument("inputs", f'has {_kind(found)} in it; write objects such as {{"from": "artifact://x"}}')
-    return InputSpec.parse(_mended(cast("Mapping[object, object]", found)))
+    given = _mended(cast("Mapping[object, object]", found))
+    for name, one in given.items():
+        if isinstance(one, str) and len(one) > _LONGEST_SOURCE:
+            raise InvalidArgument("inputs", f"{name[:80]} has {len(one):,} characters; {_LONGEST_SOURCE:,} is the most")
+    return InputSpec.parse(given)
 
 
 def _variable(name: str, value: object) -> str:

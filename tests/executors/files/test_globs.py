@@ -8,6 +8,13 @@ from openskills.errors import ForbiddenPath, InvalidArgument
 from openskills.executors.files.globs import compiled, escaped
 
 
+@pytest.mark.parametrize("pattern", ["\ud800", "out/\ud800*", "out/[\udfff]"])
+def test_half_a_character_is_refused_and_a_name_that_is_not_utf_8_is_not(pattern: str) -> None:
+    with pytest.raises(InvalidArgument, match="half a character"):
+        compiled([pattern])
+    assert compiled(["out/\udcff*"]).matches("out/\udcffx")
+
+
 @pytest.mark.parametrize(
     ("pattern", "path"),
     [

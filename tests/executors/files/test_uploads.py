@@ -22,7 +22,10 @@ from openskills.executors.files.uploads import upload_name
         ("x/", "upload_1"),
         ("  ", "upload_1"),
         ("CON", "CON"),
-        ("-rf", "-rf"),
+        ("-rf", "_-rf"),
+        ("a/--help.txt", "_--help.txt"),
+        ("~root", "_~root"),
+        (" ~", "_~"),
         ("a\0b\nc\u202e.txt", "a_b_c_.txt"),
         (".arriving-x", "arriving-x"),
         ("日本語.txt", "日本語.txt"),
@@ -57,3 +60,4 @@ def test_every_name_is_one_part_of_a_path_and_no_two_are_the_same(names: list[st
         assert "/" not in name
         assert "\0" not in name
         assert name not in (".", "..")
+        assert name[0] not in "-~"
