@@ -44,12 +44,12 @@ async def main(directory: Path) -> None:
             await run(session, "csv-report", "ls out")
             await run(session, "csv-report", "rm -r out")
 
-            print("\nNot asked, because the allowed-tools of this skill have Bash(python:*) among them:")
-            await run(session, "markdown-links", "python scripts/check_links.py SKILL.md")
+            print("\nNot asked, because the allowed-tools of this skill have Bash(python3:*) among them:")
+            await run(session, "markdown-links", "python3 scripts/check_links.py SKILL.md")
 
         async with runtime.session("restricted", options=SessionOptions(restrict=True)) as session:
             print("\nWith restrict, nothing but what allowed-tools name is run:")
-            await run(session, "markdown-links", "python scripts/check_links.py SKILL.md")
+            await run(session, "markdown-links", "python3 scripts/check_links.py SKILL.md")
             await run(session, "markdown-links", "ls out")
 
     print("\nThe audit log:")

@@ -51,9 +51,10 @@ async def main() -> None:
             print(event.payload["content"].replace("\n", ", "))
 
     print("\nThe model sees:")
-    for line in str(model.requests[-1].messages).split("\\n"):
-        if line.startswith("[Loaded] "):
-            print(f"  {line}")
+    for message in model.requests[-1].messages:
+        for line in str(message["content"]).splitlines():
+            if line.startswith("[Loaded] "):
+                print(f"  {line}")
     async with runtime.session("reading", app="library", user="ada", agent="reader") as session:
         print("\nThe session remembers:")
         for key, value in sorted(session.state().items()):

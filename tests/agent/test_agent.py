@@ -23,6 +23,7 @@ async def nothing(_: object) -> str:
         ({"name": ""}, "name"),
         ({"history_turns": 0}, "history_turns"),
         ({"tools": [ExtraTool("x", "", nothing), ExtraTool("x", "", nothing)]}, "two are named 'x'"),
+        ({"tools": [ExtraTool("skill_load", "", nothing)]}, "two are named 'skill_load'"),
         ({"model": "nobody/knows"}, "model"),
     ],
 )

@@ -14,12 +14,22 @@ from tests.agent.agents import agent_in, calling, heard, kinds, skills_for_agent
 async def shout(arguments: Mapping[str, Any]) -> str:
     if "text" not in arguments:
         raise InvalidArgument("text", "is missing")
+    if not arguments["text"]:
+        raise KeyError("nobody thought of this")
     return str(arguments["text"]).upper()
 
 
 def test_tools_of_your_own_are_called_beside_those_of_skills(tmp_path: Path) -> None:
     skills_for_agents(tmp_path)
-    broken = Answer("", (ToolCall("a", "shout", "[]"), ToolCall("b", "shout", "{"), ToolCall("c", "shout", "{}")))
+    broken = Answer(
+        "",
+        (
+            ToolCall("a", "shout", "[]"),
+            ToolCall("b", "shout", "{"),
+            ToolCall("c", "shout", "{}"),
+            ToolCall("d", "shout", '{"text": ""}'),
+        ),
+    )
     agent, model = agent_in(
         tmp_path,
         [calling(("shout", {"text": "hi"})), broken, Answer("ok")],

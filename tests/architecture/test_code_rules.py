@@ -12,6 +12,7 @@ PURE = ("skillmd/", "prompt/", "tokens.py")
 DOORS = {
     "cli/main.py": "translates whatever went wrong into a message and an exit code",
     "runtime/session.py": "answers whatever a model does with a result, and logs what was our fault",
+    "agent/calls.py": "calls functions of the application for a model, and logs what was their fault",
     "catalog/watch.py": "calls a function of the caller in a thread of its own and keeps what it raised",
 }
 

@@ -79,7 +79,8 @@ def test_threads_and_processes_get_consecutive_versions(s3_server: S3Server) -> 
         assert run(read(shared, SCOPE, "raced", version)) == content.encode()
 
 
-def test_128_mb_go_through_in_little_memory(s3_server: S3Server) -> None:
+@pytest.mark.slow
+def test_64_mb_go_through_in_little_memory(s3_server: S3Server) -> None:
     program = """
 import hashlib, resource, sys
 from openskills.artifacts.choose import artifact_store
@@ -105,7 +106,7 @@ async def there_and_back(pieces):
 
 run(there_and_back(256))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-size = run(there_and_back(2048))
+size = run(there_and_back(1024))
 print(size, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
     url = s3_server.url(s3_server.new_bucket())
@@ -113,7 +114,7 @@ print(size, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 102
     done = subprocess.run([sys.executable, "-c", program, url], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     size, megabytes = map(int, done.stdout.split())
-    assert size == 128 * 1024 * 1024
+    assert size == 64 * 1024 * 1024
     assert megabytes < 64
 
 

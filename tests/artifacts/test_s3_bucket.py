@@ -2,7 +2,10 @@
 
 import asyncio
 import traceback
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -13,6 +16,8 @@ from openskills.sync import run
 from tests.artifacts.buckets import bucket_of, config_of, keys, uploads
 from tests.servers.s3 import CREDENTIALS, S3Server
 from tests.servers.started import free_port
+
+CONFIG = {"access_key_id": "AKTESTKEY", "secret_access_key": "the secret of tests", "region": "eu-central-1"}
 
 
 def test_what_is_written_can_be_read_listed_and_removed(s3_server: S3Server) -> None:
@@ -43,6 +48,7 @@ def test_of_many_who_create_a_key_at_once_one_does(s3_server: S3Server) -> None:
     assert run(bucket.read("key")) == b"%d" % won.index(True)
 
 
+@pytest.mark.slow
 def test_a_listing_of_more_than_a_page_is_whole_and_in_order(s3_server: S3Server) -> None:
     bucket = bucket_of(s3_server)
 
@@ -103,3 +109,45 @@ def test_what_goes_wrong_is_said_without_the_secret(
     whole_story = "".join(traceback.format_exception(raised.value))
     assert not any(secret in whole_story for secret in CREDENTIALS.values())
     assert len(str(raised.value)) < 700
+
+
+@contextmanager
+def answering(status: int, body: bytes) -> Generator[str]:
+    """A server that says the same to everybody."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name that it has there
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    with server, ThreadPoolExecutor(1) as thread:
+        serving = thread.submit(server.serve_forever)
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        serving.result()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind", "said"),
+    [
+        (403, b"AccessDenied", SkillError, "the place refuses: .*check the credentials, and what they allow"),
+        (401, b"Unauthorized", SkillError, "the place refuses: .*check the credentials, and what they allow"),
+        (400, b"ExpiredToken", ArtifactsUnavailable, "the place cannot be reached, or failed: .*ExpiredToken"),
+        (503, b"SlowDown", ArtifactsUnavailable, "the place cannot be reached, or failed: .*; try again"),
+    ],
+)
+def test_what_the_server_refuses_is_told_from_what_passes(
+    status: int, code: bytes, kind: type[SkillError], said: str
+) -> None:
+    with answering(status, b"<Error><Code>" + code + b"</Code></Error>") as endpoint:
+        bucket = Bucket("bucket", "", {**CONFIG, "endpoint": endpoint}, "the place")
+        with pytest.raises(kind, match=said) as raised:
+            run(bucket.read("x"))
+    assert raised.type is kind
+    assert not any(secret in "".join(traceback.format_exception(raised.value)) for secret in CREDENTIALS.values())

@@ -100,6 +100,17 @@ class Chat:
         """Type on the keyboard."""
         os.write(self._master, text.encode() if isinstance(text, str) else text)
 
+    def interrupt_prompt(self) -> None:
+        """Press Ctrl-C at the prompt until there is a new one.
+
+        Python misses it when it comes right behind a key, before it waits for the next one; a person presses again.
+        """
+        while PROMPT not in self.screen[self._read_to :]:
+            self.type("\x03")
+            if select.select([self._master], [], [], 1.0)[0]:
+                assert self._more()
+        self.expect()
+
     def say(self, text: str) -> str:
         """Type a line; gives what is written until the next prompt."""
         self.type(f"{text}\n")

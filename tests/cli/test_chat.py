@@ -146,6 +146,7 @@ def test_commands_are_asked_about_when_somebody_wants_that(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("/nothing",), "/nothing: there is neither an order nor a skill of that name"),
         (("hi", "--ask", "--yes"), "--yes: cannot be combined with --ask"),
         (("  ",), "MESSAGE: is empty"),
         ((), "MESSAGE: is empty"),
@@ -164,6 +165,21 @@ def test_wrong_usage_is_one_sentence_and_nothing_begins(
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err.splitlines()[-1]
     assert openskills("sessions", "list").out == ""
+
+
+def test_a_message_may_be_an_order_or_the_name_of_a_skill(openskills: Command) -> None:
+    ran = openskills(*RULE, "--executor", "none", "/skills")
+    assert (ran.code, ran.out.startswith("line-count\t")) == (0, True)
+    ran = openskills(*RULE, "--executor", "none", "/line-count now")
+    assert (ran.code, "* loaded: line-count" in ran.err.splitlines()) == (0, True)
+    assert openskills(*RULE, "/quit").code == 0
+
+
+def test_places_that_gave_nothing_are_named(openskills: Command) -> None:
+    ran = openskills("chat", "--model", "rule", "--executor", "none", "--skills", "nowhere", "hello")
+    assert ran.code == 0
+    assert "nowhere" in ran.err.splitlines()[0]
+    assert "note: there are no skills here; --skills PATH says where some are" in ran.err.splitlines()
 
 
 def test_json_needs_a_message(openskills: Command) -> None:

@@ -65,4 +65,5 @@ def test_text_shows_its_first_line_and_how_many_more_there_are() -> None:
 def test_no_line_is_long_or_commands_a_terminal() -> None:
     assert len(call_line("skill_run", json.dumps({"command": "x" * 10_000}))) == MOST
     assert result_line("a\x1b[2Jb\x07") == "a\\x1b[2Jb\\x07"
+    assert whole("a\r\nb\rc") == "a\nb\\rc"
     assert whole("a\tb\n\x1b]0;x\x07👩\u200d👩") == "a\tb\n\\x1b]0;x\\x07👩\u200d👩"

@@ -26,7 +26,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
 
 def in_talk(
     directory: Path,
-    work: Callable[[Talk, ScriptedModel], Awaitable[None]],
+    work: Callable[[Talk, ScriptedModel], Awaitable[object]],
     *answers: str,
     executor: str | None = None,
 ) -> None:
@@ -97,6 +97,8 @@ def test_a_loaded_skill_stays_loaded_with_its_documents_until_it_is_unloaded(tmp
         (Order("load", "alpha nothing.md"), "nothing.md"),
         (Order("unload"), "/unload: which skill?"),
         (Order("attach"), "/attach: which file?"),
+        (Order("save"), "/save: which artifact?"),
+        (Order("save", "out/nothing"), "there is no artifact named 'out/nothing'"),
         (Order("attach", "nothing.csv"), "'nothing.csv' cannot be read: No such file"),
         (Order("skils"), "did you mean /skills or /files?"),
         (Order("alpa"), "did you mean /alpha?"),
@@ -115,7 +117,7 @@ def test_what_cannot_be_done_is_said_with_what_to_do(tmp_path: Path, order: Orde
 
 def test_the_name_of_a_skill_sends_the_rest_with_that_skill_loaded(tmp_path: Path) -> None:
     async def work(talk: Talk, model: ScriptedModel) -> None:
-        await obey(talk, Order("beta", "do it"))
+        assert await obey(talk, Order("beta", "do it"))
         assert model.requests[-1].messages[-1]["content"] == "Use the skill beta: do it"
         assert "BODY OF beta" in str(model.requests[-1].messages)
         await obey(talk, Order("beta"))
@@ -154,6 +156,16 @@ def test_files_are_those_of_the_workspace_and_the_artifacts(
         assert said().splitlines() == ["out/chart.svg\t6", "[no artifacts yet]"]
 
     in_talk(tmp_path, work, executor="sandbox")
+
+
+def test_an_artifact_is_put_into_a_file_of_the_person(tmp_path: Path, said: Said) -> None:
+    async def work(talk: Talk, _: ScriptedModel) -> None:
+        await talk.runtime.artifacts.put(talk.session.scope, "out/report.md", b"# Report")
+        await obey(talk, Order("save", f"out/report.md {tmp_path}/my copy.md"))
+
+    in_talk(tmp_path, work)
+    assert (tmp_path / "my copy.md").read_bytes() == b"# Report"
+    assert said() == f"artifact://out/report.md@0: 8 bytes in {tmp_path}/my copy.md\n"
 
 
 def test_without_an_executor_there_are_only_artifacts(tmp_path: Path, said: Said) -> None:

@@ -1,6 +1,5 @@
 """Conversations in a file: `test_durable_stores.py` has what all durable stores do; here is what only this one does."""
 
-import os
 import sqlite3
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from openskills.session.events import new_event
 from openskills.session.sqlite import SqliteSessionStore
 from openskills.session.store import SessionKey
 from openskills.sync import run
+from tests.servers.started import own_directory
 
 KEY = SessionKey("app", "erika", "s1")
 
@@ -30,7 +30,7 @@ def test_the_work_of_an_append_does_not_grow_with_the_log(tmp_path: Path) -> Non
             return 0
 
         def watch(handler: object) -> None:
-            run(store._file.use(lambda asking: asking.connection.set_progress_handler(handler, 1)))  # pyright: ignore[reportArgumentType, reportPrivateUsage, reportUnknownLambdaType]
+            run(store._writing.use(lambda asking: asking.connection.set_progress_handler(handler, 1)))  # pyright: ignore[reportArgumentType, reportPrivateUsage, reportUnknownLambdaType]
 
         watch(one)
         run(store.append(KEY, new_event("a", "message", {}, {"last": "x"})))
@@ -78,7 +78,7 @@ print(run(store.append(key, new_event("a", "message"))).revision == stored + 1)
     assert (intact, goes_on) == ("True", "True")
 
 
-def test_a_file_that_this_user_may_not_write_to_is_named(tmp_path: Path) -> None:
+def test_a_file_that_this_user_may_not_write_to_is_named() -> None:
     program = """
 import os, sys
 from openskills.errors import SkillError
@@ -94,19 +94,16 @@ try:
 except SkillError as error:
     print(error)
 """
-    place = tmp_path / "place"
-    store = SqliteSessionStore(place / "x.db")
-    run(store.append(KEY, new_event("a", "message")))
-    run(store.close())
-    (place / "x.db").chmod(0o444)
-    place.chmod(0o555)
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        # Not everybody may enter the directories that pytest makes.
-        if directory.stat().st_uid == os.getuid():
-            directory.chmod(directory.stat().st_mode | 0o011)
-    done = subprocess.run([sys.executable, "-c", program, place / "x.db"], capture_output=True, text=True, timeout=60)
-    place.chmod(0o700)
-    assert "check the owner and mode of the file and its directory" in done.stdout, done.stderr
+    with own_directory("readonly") as place:
+        store = SqliteSessionStore(place / "x.db")
+        run(store.append(KEY, new_event("a", "message")))
+        run(store.close())
+        (place / "x.db").chmod(0o444)
+        place.chmod(0o555)
+        command = [sys.executable, "-c", program, place / "x.db"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        place.chmod(0o700)
+    assert "check the owner and mode of the file and its directory" in done.stdout, done
 
 
 def test_other_tables_in_the_same_file_are_left_alone(tmp_path: Path) -> None:

@@ -53,16 +53,18 @@ def test_the_loop_goes_on_while_others_write_and_the_writer_waits_for_them(tmp_p
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
 
-    async def append_beside_the_other() -> tuple[bool, int]:
+    async def append_beside_the_other() -> tuple[int, bool, int]:
         appending = asyncio.ensure_future(store.append(KEY, new_event("a", "message")))
-        # The loop turns; the append cannot end as long as the other has not.
+        # The loop turns, and who reads is answered; the append cannot end as long as the other has not.
         for _ in range(100):
             await asyncio.sleep(0.001)
+        read = await store.get(KEY)
+        assert read is not None
         waited = not appending.done()
         other.execute("COMMIT")
-        return waited, (await appending).revision
+        return read.revision, waited, (await appending).revision
 
-    assert run(append_beside_the_other()) == (True, 2)
+    assert run(append_beside_the_other()) == (1, True, 2)
     other.close()
     run(store.close())
 

@@ -111,5 +111,5 @@ def test_a_directory_in_the_place_of_the_file_is_named(tmp_path: Path) -> None:
 
 def test_a_place_where_no_file_can_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
-    with pytest.raises(SkillError, match=r"x\.db cannot be made: .*file"):
+    with pytest.raises(SkillError, match=r"x\.db cannot be opened or made: .*file"):
         opened(tmp_path / "file" / "x.db", patience=1)

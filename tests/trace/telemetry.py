@@ -155,11 +155,14 @@ def logged(level: int = logging.DEBUG, formatter: logging.Formatter | None = Non
     log = Log(io.StringIO())
     handler = logging.StreamHandler(log.stream)
     handler.setFormatter(formatter or JsonFormatter())
-    before = logger.level
+    before = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(level)
+    # pytest would send what it captures to another process, and half a character cannot be sent.
+    logger.propagate = False
     try:
         yield log
     finally:
         logger.removeHandler(handler)
-        logger.setLevel(before)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]

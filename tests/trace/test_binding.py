@@ -45,6 +45,14 @@ def test_fields_add_up_and_the_inner_one_wins() -> None:
     assert bound().fields == {}
 
 
+def test_secrets_add_up_and_are_not_told_by_the_value_itself() -> None:
+    with bind(masked={"A": "1111", "B": "2222"}), bind(masked={"B": "3333"}, session="s"), bind() as here:
+        assert here.secrets == {"A": "1111", "B": "3333"}
+        assert "1111" not in repr(here)
+    with bind() as outside:
+        assert not outside.secrets
+
+
 def test_content_is_not_allowed_until_somebody_does() -> None:
     with bind():
         assert not bound().content

@@ -39,6 +39,18 @@ def test_a_span_is_one_line_with_its_trace_its_time_and_what_is_bound() -> None:
     }
 
 
+def test_a_secret_that_is_bound_is_in_no_line_and_no_traceback() -> None:
+    with logged() as log, bind(masked={"TOKEN": "hunter2"}), bind(session="s"):
+        try:
+            int("hunter2")
+        except ValueError:
+            LOGGER.exception("it was %s", "hunter2", extra={"about": {"value": ["hunter2"]}, "count": 7})
+    (line,) = log.lines
+    assert (line["message"], line["about"]) == ("it was [secret TOKEN]", {"value": ["[secret TOKEN]"]})
+    assert "ValueError: invalid literal for int() with base 10: '[secret TOKEN]'" in line["exception"]
+    assert "hunter2" not in log.text
+
+
 def test_what_failed_is_a_warning_with_the_type_and_without_the_text() -> None:
     with logged() as log, pytest.raises(NotLoaded), span("execute_tool skill_run"):
         raise NotLoaded("call skill_load for 'my-private-skill' first")

@@ -12,6 +12,7 @@ from openskills.errors import InvalidArgument
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
 from openskills.session.plain import checked_id
+from openskills.tools.profiles import NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class RunLimits:
 class Agent:
     """An agent with a name, a model, and the skills of a runtime.
 
-    `model` is one, or the name of one (`openai/gpt-5`, `anthropic/claude-sonnet-4-5`, `rule`). `options` are those of
+    `model` is one, or the name of one (`openai/gpt-5`, `anthropic/claude-opus-5-5`, `rule`). `options` are those of
     its sessions. `sub_agents` are tools to it: each works on a task of its own, in the same workspace, with its own
     loaded skills. `history_turns` is how many turns of the user the model sees, None for all. `code_blocks` runs the
     fenced blocks of its answers.
@@ -52,17 +53,24 @@ class Agent:
     history_turns: int | None = None
     code_blocks: bool = False
     max_output_tokens: int | None = None
+    _made_its_model: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         checked_id("name", self.name)
         if isinstance(self.model, str):
             object.__setattr__(self, "model", _model(self.model, self.runtime))
+            object.__setattr__(self, "_made_its_model", True)
         if self.history_turns is not None and self.history_turns < 1:
             raise InvalidArgument("history_turns", "is less than 1; the turn that runs is always seen")
         names = [tool.name for tool in self.tools] + [agent.name for agent in self.sub_agents]
         for name in names:
-            if names.count(name) > 1:
+            if names.count(name) > 1 or name in NAMES:
                 raise InvalidArgument("tools", f"two are named {name!r}")
+
+    async def close(self) -> None:
+        """Give back the connections of a model that was made from its name. The runtime is its maker's to close."""
+        if self._made_its_model and not isinstance(self.model, str):
+            await self.model.close()
 
 
 def _model(name: str, runtime: SkillRuntime) -> Model:

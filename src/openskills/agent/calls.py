@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
@@ -16,7 +17,11 @@ from openskills.runtime.session import SkillSession
 from openskills.session.events import TOOL_RESPONSE
 from openskills.tools.result import ToolResult
 
+_LOG = logging.getLogger("openskills")
+
 Answered = tuple[ToolCall, ToolResult]
+COST = "model_usage"
+"""In the data of a result: what another agent's model cost."""
 Fork = Callable[[str, str], Awaitable[ToolResult]]
 """Lets a sub-agent work with a skill on a task."""
 
@@ -94,6 +99,10 @@ async def _called(run: Callable[[Mapping[str, Any]], Awaitable[ToolResult | str]
         result = await run(_object(arguments))
     except SkillError as error:
         return ToolResult.failed(error)
+    except Exception as error:  # noqa: BLE001
+        # A door to somebody's function: its fault must not end the run, and the model cannot mend it. The log has it.
+        _LOG.exception("a tool of the application failed")
+        return ToolResult.failed(SkillError(f"the tool failed inside ({type(error).__name__}); try something else"))
     return ToolResult(result) if isinstance(result, str) else result
 
 

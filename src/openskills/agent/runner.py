@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from openskills.agent.agent import Agent
 from openskills.agent.attachments import Attachment, in_log, keep, offer, said
@@ -38,7 +39,8 @@ class Runner:
     def __init__(self, app: str, agent: Agent) -> None:
         self._app = app
         self._agent = agent
-        self._running: dict[tuple[str, str], asyncio.Lock] = {}
+        # A lock lives as long as somebody holds it or waits for it.
+        self._running: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def run(
         self,
@@ -99,32 +101,44 @@ class Runner:
         self, agent: Agent, session: SkillSession, wishes: "_Wishes", queue: "asyncio.Queue[Event | None]"
     ) -> None:
         await declare(session, wishes.loads, session.max_loaded_skills)
-        messages = await self._history(agent, session)
+        done = Done()
+        try:
+            done = await self._answered(agent, session, wishes, queue, done)
+        except SkillError as error:
+            await session.log(ERROR, {"reason": error.reason, "message": error.message, **_cost(done)})
+            return
+        if agent.callbacks.after_run:
+            await agent.callbacks.after_run(agent.name, done.text)
+        await session.log(END, {"text": done.text, **_cost(done)})
+
+    async def _answered(
+        self,
+        agent: Agent,
+        session: SkillSession,
+        wishes: "_Wishes",
+        queue: "asyncio.Queue[Event | None]",
+        done: Done,
+    ) -> Done:
+        """Let the model work on the message. What it has cost is in `done`, also when it gets nowhere."""
         text = wishes.message
         if agent.callbacks.before_run:
             text = await agent.callbacks.before_run(agent.name, text) or text
+        messages = await self._history(agent, session)
         message = {"role": "user", "content": said(text, wishes.files)}
         files = await keep(session, agent.runtime.artifacts, wishes.files)
         await session.log(MESSAGE, {"to": agent.name, "message": message, "files": files}, author=USER)
         messages.append(message)
-        extra = [*agent.tools, *as_tools(agent, session, queue.put_nowait)]
         turn = Turn(
             agent,
             session,
             messages,
             emit=queue.put_nowait,
-            extra=extra,
+            extra=[*agent.tools, *as_tools(agent, session, queue.put_nowait)],
             instructions=wishes.instructions,
             fork=forking(agent, session, queue.put_nowait),
+            done=done,
         )
-        try:
-            done = await with_code_blocks(agent, session, turn, messages)
-        except SkillError as error:
-            await session.log(ERROR, {"reason": error.reason, "message": error.message, **_cost(turn.done)})
-            return
-        if agent.callbacks.after_run:
-            await agent.callbacks.after_run(agent.name, done.text)
-        await session.log(END, {"text": done.text, **_cost(done)})
+        return await with_code_blocks(agent, session, turn, messages)
 
     async def _history(self, agent: Agent, session: SkillSession) -> list[Message]:
         """What was said before, as much of it as the model is to see; calls that a crash left open are closed."""

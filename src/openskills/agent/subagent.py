@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from openskills.agent.agent import Agent
-from openskills.agent.calls import Fork
+from openskills.agent.calls import COST, Fork
 from openskills.agent.declared import Load, declare
 from openskills.agent.extra_tool import ExtraTool
 from openskills.agent.fork import forked
@@ -81,6 +82,6 @@ async def work(
             done = await turn.run()
         except SkillError as error:
             await own.log(ERROR, {"reason": error.reason, "message": error.message})
-            return ToolResult.failed(error)
+            return replace(ToolResult.failed(error), data={COST: asdict(turn.done.usage)})
         await own.log(END, {"text": done.text, "steps": done.steps})
-        return ToolResult(done.text or "(no answer)", {"text": done.text})
+        return ToolResult(done.text or "(no answer)", {"text": done.text, COST: asdict(done.usage)})

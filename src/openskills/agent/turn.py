@@ -5,7 +5,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from openskills.agent.agent import Agent
-from openskills.agent.calls import Calls, Fork
+from openskills.agent.calls import COST, Calls, Fork
 from openskills.agent.extra_tool import ExtraTool
 from openskills.agent.log import DELTA, Message
 from openskills.agent.model import Answer, ModelRequest, TextDelta, ToolCall, Usage
@@ -38,14 +38,16 @@ class Turn:
         extra: Sequence[ExtraTool] = (),
         instructions: str = "",
         fork: Fork | None = None,
+        done: Done | None = None,
     ) -> None:
         self._agent = agent
         self._session = session
         self._messages = messages
         self._emit = emit
         self._calls = Calls(agent, session, extra, fork)
-        self._instructions = instructions or agent.instructions
-        self.done = Done()
+        # Always something: what a session shows first stands at the end of it, whatever comes to stand behind.
+        self._instructions = instructions or agent.instructions or f"You are {agent.name}."
+        self.done = done or Done()
 
     async def run(self) -> Done:
         """Work until the model has an answer. Raises `LimitExceeded` when it takes more than is allowed."""
@@ -69,6 +71,7 @@ class Turn:
                 raise LimitExceeded(why, limit="tool_calls")
             for call, result in await self._calls.all(answer.calls, self._messages):
                 self._messages.append(_result(call, result))
+                self.done.usage += Usage(**result.data.get(COST, {}))
 
     async def _ask(self) -> Answer:
         hooks, name = self._agent.callbacks, self._agent.name
@@ -81,8 +84,8 @@ class Turn:
         return answer
 
     def _request(self) -> ModelRequest:
-        system = [{"role": "system", "content": self._instructions}] if self._instructions else []
-        sent = self._session.context([*system, *self._messages])
+        system = {"role": "system", "content": self._instructions}
+        sent = self._session.context([system, *self._messages])
         return ModelRequest(sent, self._calls.described(), max_output_tokens=self._agent.max_output_tokens)
 
     async def _streamed(self, request: ModelRequest) -> Answer:

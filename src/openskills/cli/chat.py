@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from openskills.cli.listing import Trust
+from openskills.cli.listing import Trust, report_places
 from openskills.cli.run import Many
 from openskills.cli.skills import open_catalog, settings_of
 from openskills.errors import InvalidArgument
@@ -76,11 +76,13 @@ def chat(
         store=store,
         ask=ask,
         yes=yes,
-        interactive=sys.stdin.isatty(),
+        # Whoever is asked must see the question, too.
+        interactive=sys.stdin.isatty() and sys.stderr.isatty(),
         verbose=verbose,
         as_json=as_json,
     )
-    catalog = open_catalog(skills or (), settings, trusted=trust, asking=words is None)
+    catalog = open_catalog(skills or (), settings, trusted=trust, asking=not as_json)
+    report_places(catalog.snapshot)
     chat_with(catalog, wishes, settings, words, attach or [])
 
 

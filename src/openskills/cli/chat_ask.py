@@ -95,8 +95,12 @@ async def _typed(prompt: str) -> str | None:
 
     def read() -> None:
         loop.remove_reader(descriptor)
+        data = b""
+        # A terminal that has gone says so instead of ending.
+        with contextlib.suppress(OSError):
+            data = os.read(descriptor, 4096)
         if not line.done():
-            line.set_result(os.read(descriptor, 4096))
+            line.set_result(data)
 
     # Never in a thread: one that waits for a line after the run was stopped would take the next message.
     loop.add_reader(descriptor, read)

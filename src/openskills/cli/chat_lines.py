@@ -38,7 +38,8 @@ def result_line(content: str, *, failed: bool = False) -> str:
 
 def whole(text: str) -> str:
     """A text with all of its lines, safe for a terminal."""
-    return "\n".join("\t".join(plain_part(part) for part in line.split("\t")) for line in text.split("\n"))
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join("\t".join(plain_part(part) for part in line.split("\t")) for line in lines)
 
 
 def plain_part(text: str) -> str:

@@ -30,15 +30,18 @@ def converse(talk: Talk) -> None:
         if line is None:
             return
         try:
-            _done(talk, line)
+            _tried(talk, line)
         except Ended:
             return
 
 
 def once(talk: Talk, message: str) -> None:
-    """Answer one message. Exits with 1 when there is no answer."""
-    if not run(talk.say(message)):
-        raise typer.Exit(1)
+    """Answer one message, or do what it orders. Exits with 1 when there is no answer."""
+    try:
+        if not run(_done(talk, message)):
+            raise typer.Exit(1)
+    except Ended:
+        return
 
 
 def ending_on_signals() -> None:
@@ -47,12 +50,12 @@ def ending_on_signals() -> None:
         signal.signal(number, _leave)
 
 
-def _done(talk: Talk, line: str) -> None:
-    order, words = order_in(line), words_in(line)
-    if order is None and not words:
+def _tried(talk: Talk, line: str) -> None:
+    """Do what a line says; what goes wrong is told, and is over."""
+    if not line.strip():
         return
     try:
-        run(obey(talk, order) if order is not None else _said(talk, words))
+        run(_done(talk, line))
     except KeyboardInterrupt:
         talk.view.note()
         talk.view.note("stopped; the conversation goes on")
@@ -61,8 +64,9 @@ def _done(talk: Talk, line: str) -> None:
     sys.stdout.flush()
 
 
-async def _said(talk: Talk, words: str) -> None:
-    await talk.say(words)
+async def _done(talk: Talk, line: str) -> bool:
+    order = order_in(line)
+    return await (talk.say(words_in(line)) if order is None else obey(talk, order))
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

@@ -90,7 +90,7 @@ async def _greet(talk: Talk, *, chosen: bool) -> None:
         talk.view.note(
             ("note", "yellow"),
             ": no model is chosen, so fixed rules answer, which are no language model; choose one with --model NAME or"
-            " OPENSKILL_MODEL, such as openai/gpt-5 or anthropic/claude-sonnet-4-5",
+            " OPENSKILL_MODEL, such as openai/gpt-5 or anthropic/claude-opus-5-5",
         )
     said = len(await talk.session.events())
     name = plain(talk.session.scope.session)

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from openskills.agent.declared import Load
 from openskills.artifacts.store import Artifact
+from openskills.cli.chat_artifacts import fetched
 from openskills.cli.chat_files import shown
 from openskills.cli.chat_lines import whole
 from openskills.cli.chat_talk import NO_SKILLS, Talk
@@ -29,15 +30,15 @@ class Ended(Exception):
     """The person wants to leave."""
 
 
-async def obey(talk: Talk, order: Order) -> None:
+async def obey(talk: Talk, order: Order) -> bool:
     """Do what was ordered; the name of a skill sends the rest to the agent with that skill loaded.
 
-    Raises `Ended` when it was to leave, and `SkillError` when it cannot be done.
+    Gives False when that had no answer. Raises `Ended` when it was to leave, and `SkillError` when it cannot be done.
     """
     known = ORDERS.get(order.name or "help")
     if known is not None:
         await known.run(talk, order.rest)
-        return
+        return True
     try:
         skill = talk.skill(order.name)
     except UnknownSkill as error:
@@ -45,7 +46,7 @@ async def obey(talk: Talk, order: Order) -> None:
         hint = f"did you mean {' or '.join(near)}?" if near else "/help shows what there is"
         raise InvalidArgument(f"/{order.name}", f"there is neither an order nor a skill of that name; {hint}") from None
     text = f"Use the skill {skill.name}: {order.rest}" if order.rest else f"Use the skill {skill.name}."
-    await talk.say(text, [skill.name])
+    return await talk.say(text, [skill.name])
 
 
 async def _help(talk: Talk, rest: str) -> None:
@@ -113,6 +114,14 @@ async def _files(talk: Talk, rest: str) -> None:
         say("[no artifacts yet]")
 
 
+async def _save(talk: Talk, rest: str) -> None:
+    ref, _, to = rest.partition(" ")
+    if not ref:
+        raise InvalidArgument("/save", "which artifact? /files lists them; as in: /save out/report.md report.md")
+    artifact, path = await fetched(talk.runtime.settings, talk.session.scope, ref, to.strip() or ".")
+    say(f"{plain(artifact.ref)}: {artifact.size:,} bytes in {plain(str(path))}")
+
+
 def artifact_line(artifact: Artifact) -> str:
     """An artifact for a person."""
     return f"{plain(artifact.ref)}\t{artifact.size}"
@@ -141,6 +150,7 @@ ORDERS = {
     "unload": _Help("/unload NAME", "end that", _unload),
     "attach": _Help("/attach FILE", "send a file with the next message", _attach),
     "files": _Help("/files [GLOB]", "the files of the workspace, and the artifacts", _files),
+    "save": _Help("/save NAME [FILE]", "put an artifact into a file of yours, or into this directory", _save),
     "tokens": _Help("/tokens", "what the conversation costs", _tokens),
     "session": _Help("/session", "the name of this conversation, for --session", _session),
     "quit": _Help("/quit", "end the chat; --session NAME goes on with it", _quit),

@@ -13,6 +13,7 @@ from openskills.artifacts.store import Scope
 from openskills.catalog.skill import Skill
 from openskills.cli.output import plain, warn
 from openskills.cli.progress import Waiting
+from openskills.cli.reporting import reported
 from openskills.errors import InvalidArgument
 from openskills.executors.choose import executor
 from openskills.executors.protocol import Executor, Process, Workspace
@@ -55,7 +56,8 @@ def run_once(skill: Skill, request: RunRequest, wishes: Wishes, settings: Settin
     )
     # Asked to end, it ends as with Ctrl-C: the command first, then its workspace.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    return run(_run(skill, replace(request, inputs=specs), wishes, settings, rules))
+    with reported():
+        return run(_run(skill, replace(request, inputs=specs), wishes, settings, rules))
 
 
 async def _run(skill: Skill, request: RunRequest, wishes: Wishes, settings: Settings, rules: Rules) -> RunResult:

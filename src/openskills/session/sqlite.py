@@ -23,29 +23,32 @@ class SqliteSessionStore:
 
     def __init__(self, path: Path | str, hook: AppendEventHook | None = None, *, patience: float = PATIENCE) -> None:
         self._hook = hook
-        self._file = SqliteFile(Path(path).absolute(), patience=patience)
+        # Two, so that nobody who reads waits for those who write, in this process either.
+        self._writing = SqliteFile(Path(path).absolute(), patience=patience)
+        self._reading = SqliteFile(Path(path).absolute(), patience=patience)
 
     async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
         """See `SessionStore.get`."""
-        return await self._file.use(lambda asking: _get(asking, key, after))
+        return await self._reading.use(lambda asking: _get(asking, key, after))
 
     async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> Appended:
         """See `SessionStore.append`. A hook keeps everybody else who writes to this file waiting."""
-        return await self._file.use(lambda asking: _append(asking, key, event, expected, self._hook))
+        return await self._writing.use(lambda asking: _append(asking, key, event, expected, self._hook))
 
     async def list(self, app: str, user: str) -> Sequence[SessionInfo]:
         """See `SessionStore.list`."""
         question = tables.list_question(checked_id("app", app), checked_id("user", user))
-        rows = await self._file.use(lambda asking: asking.rows(question))
+        rows = await self._reading.use(lambda asking: asking.rows(question))
         return latest_first([tables.info_of(app, user, row) for row in rows])
 
     async def delete(self, key: SessionKey) -> bool:
         """See `SessionStore.delete`."""
-        return await self._file.use(lambda asking: _delete(asking, key))
+        return await self._writing.use(lambda asking: _delete(asking, key))
 
     async def close(self) -> None:
         """Close the file; the next use opens it again."""
-        await self._file.close()
+        await self._reading.close()
+        await self._writing.close()
 
 
 def _get(asking: Asking, key: SessionKey, after: int) -> Session | None:

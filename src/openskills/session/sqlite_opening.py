@@ -4,6 +4,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from openskills.errors import SkillError
@@ -39,7 +40,7 @@ def _connected(path: Path, patience: float) -> sqlite3.Connection:
         _create(path)
     except OSError as error:
         where = f" ({os.fsdecode(error.filename)})" if error.filename else ""
-        message = f"the session store {path} cannot be made: {error.strerror or error}{where}"
+        message = f"the session store {path} cannot be opened or made: {error.strerror or error}{where}"
         raise SkillError(message, store=str(path)) from error
     # One thread at a time uses it, but it may be another one that closes it.
     with Asking.translated(path):
@@ -54,7 +55,9 @@ def _create(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     for directory in (path.parent, path.parent.parent):
-        _flush(directory)
+        # One that may not be read was there before.
+        with suppress(PermissionError):
+            _flush(directory)
 
 
 def _expect_database(path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from openskills.trace import otel
 from openskills.trace.binding import BOUND, Bound, bound, restore
 from openskills.trace.lines import FIELDS
+from openskills.trace.masking import masked_attributes
 from openskills.trace.values import LONGEST_CONTENT, Attributes, Plain, Value, error_type, one_line, plain
 
 if TYPE_CHECKING:
@@ -43,7 +44,10 @@ class Span:
         """Say something about it: counts, sizes, names of ours. Never what somebody wrote; see `show`."""
 
     def show(self, attributes: Attributes | None = None, /, **more: Value) -> None:
-        """Say what somebody wrote: arguments, results, commands. Forgotten unless `bind(content=True)` allows it."""
+        """Say what somebody wrote: arguments, results, commands. Forgotten unless `bind(content=True)` allows it.
+
+        Secrets that are bound (`masked`) are replaced by their names.
+        """
 
     def failed(self, error: BaseException) -> None:
         """It ended badly, although no exception passes."""
@@ -105,7 +109,9 @@ class _Watched(Span):
 
     def show(self, attributes: Attributes | None = None, /, **more: Value) -> None:
         if self._bound.content:
-            self._add(plain({**(attributes or {}), **more}, longest=LONGEST_CONTENT))
+            # Before it is cut: of a secret that is cut in two, half would be left.
+            told = masked_attributes({**(attributes or {}), **more}, self._bound.secrets)
+            self._add(plain(told, longest=LONGEST_CONTENT))
 
     def failed(self, error: BaseException) -> None:
         self._error = error_type(error)

@@ -11,6 +11,7 @@ import pytest
 
 from openskills.executors.records.audit import AuditLog, Run, Who, began, ended, failed
 from openskills.executors.spec import Captured, Command, Ended, Ending, Isolation
+from openskills.trace import bind
 
 SECRET = "s3cr3t-value"
 COMMAND = Command(
@@ -44,6 +45,7 @@ def test_a_run_leaves_who_what_and_how_it_ended(tmp_path: Path) -> None:
     first, second = lines(tmp_path / "state" / "audit.jsonl")
     assert first.pop("time").endswith("+00:00")
     assert first == {
+        "trace_id": "",
         "event": "begin",
         "run": "run-1",
         "request_id": "r:1",
@@ -64,6 +66,18 @@ def test_a_run_leaves_who_what_and_how_it_ended(tmp_path: Path) -> None:
     assert (second["exit_code"], second["ending"], second["detail"]) == (137, "limit", "too much [secret API_KEY]")
     assert (second["duration_ms"], second["cpu_ms"]) == (1200, 7)
     assert (second["stdout_bytes"], second["stderr_bytes"], second["artifacts"]) == (8, 1, ["artifact://a@0"])
+
+
+def test_lines_have_the_trace_id_of_the_work_they_are_part_of(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl")
+    with bind("4bf92f3577b34da6a3ce929d0e0e4736"):
+        log.write(began(RUN))
+        log.write(failed(RUN, "no"))
+    with bind() as here:
+        log.write(ended(RUN, ENDED))
+    told = [line["trace_id"] for line in lines(tmp_path / "audit.jsonl")]
+    assert told == [*["4bf92f3577b34da6a3ce929d0e0e4736"] * 2, here.trace_id]
+    assert len(here.trace_id) == 32
 
 
 def test_no_line_has_a_value_of_a_secret_or_variable_and_each_record_is_one_line(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Who ran what, and how it ended: a log that is only ever added to, one JSON object on each line. Blocking.
 
 A run leaves a line when it begins and one when it ends, with the same `run`; where the second is missing, a crash
-interrupted it. An empty line means nothing, and neither does one that a full disk cut short.
+interrupted it. `trace_id` is that of the work which it was part of, as spans and lines of the log have it, and empty
+outside of any. An empty line means nothing, and neither does one that a full disk cut short.
 """
 
 import fcntl
@@ -17,6 +18,7 @@ from typing import cast
 
 from openskills.executors.rules.environment import redacted
 from openskills.executors.spec import Command, Ended, Isolation
+from openskills.trace import trace_id
 
 MAX_BYTES = 64 * 1024 * 1024
 KEEP = 5
@@ -117,11 +119,11 @@ class AuditLog:
         self._failing = False
 
     def write(self, record: Mapping[str, object]) -> bool:
-        """Add one line, with the time, in one step; false when that is not possible, which was reported.
+        """Add one line, with the time and the trace id, in one step.
 
-        Long texts and lists are cut, and say so.
+        False when that is not possible, which was reported. Long texts and lists are cut, and say so.
         """
-        fields = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **record}
+        fields = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "trace_id": trace_id(), **record}
         text = _JSON.encode(fields)
         if len(text) > _LONGEST_TEXT:
             text = _JSON.encode(_bounded(fields))
