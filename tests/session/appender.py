@@ -13,7 +13,8 @@ from pathlib import Path
 
 from openskills.session.choose import session_store
 from openskills.session.events import Event, new_event
-from openskills.session.store import SessionKey, SessionStore
+from openskills.session.store import Appended, SessionKey, SessionStore
+from openskills.session.unavailable import SessionsUnavailable
 from openskills.settings import Settings
 from openskills.sync import run
 
@@ -34,8 +35,18 @@ def event_of(name: str, number: int) -> Event:
 async def append(store: SessionStore, name: str, numbers: range | None) -> None:
     """Append, and say what was acknowledged."""
     for number in numbers or count():
-        done = await store.append(KEY, event_of(name, number))
+        done = await until_it_answers(store, event_of(name, number))
         say(f"ack {number} {done.event.seq}")
+
+
+async def until_it_answers(store: SessionStore, event: Event) -> Appended:
+    """Repeat the call as it is, as the store says: on a machine with much to do a server may answer late."""
+    for _ in range(9):
+        try:
+            return await store.append(KEY, event)
+        except SessionsUnavailable as error:
+            sys.stderr.write(f"{error}\n")
+    return await store.append(KEY, event)
 
 
 def say(text: str) -> None:

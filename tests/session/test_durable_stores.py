@@ -194,23 +194,27 @@ def test_deleting_takes_everything_and_nothing_of_others(make_store: MakeStore) 
 
 def test_a_conversation_that_is_deleted_and_begun_by_others_is_never_half_of_each(make_store: MakeStore) -> None:
     store, writer = make_store(None), make_store(counting)
+    seen: list[int] = []
 
     async def write() -> None:
-        for turn in range(20):
+        turn = 0
+        while len(seen) < 20:
+            turn += 1
             await asyncio.gather(*(writer.append(KEY, event_of(f"w{turn}", number)) for number in range(4)))
             await writer.delete(KEY)
 
-    async def look() -> int:
-        writing, looks = asyncio.ensure_future(write()), 0
+    async def look() -> None:
+        writing = asyncio.ensure_future(write())
         while not writing.done():
             found = await store.get(KEY)
             if found is not None:
                 check_log(found, {})
-                looks += 1
+                assert len({event.payload["by"] for event in found.events}) == 1
+                seen.append(found.revision)
         await writing
-        return looks
 
-    assert run(look()) > 0
+    run(look())
+    assert len(seen) >= 20
 
 
 def test_appending_does_not_make_others_wait_for_the_loop(make_store: MakeStore) -> None:

@@ -159,6 +159,13 @@ def test_labels_never_overlap(tmp_path: Path) -> None:
             assert right - left > 3.4 * (len(first) + len(second)), (first, second)
 
 
+def test_labels_that_lean_are_a_line_apart(tmp_path: Path) -> None:
+    chart = draw(tmp_path, "what,n\n" + "".join(f"a rather long name {n},{n}\n" for n in range(40)))
+    leaning = [x for x, _, text in chart.texts("end") if text.startswith("a rather")]
+    assert len(leaning) > 10
+    assert all(right - left > 12 / 0.57 for left, right in pairwise(leaning))
+
+
 def test_cells_that_are_no_numbers_are_counted_not_guessed(tmp_path: Path) -> None:
     chart = draw(tmp_path, 'a,b\nx,"1,000"\ny,2\n,3\n', "--y", "b")
     assert "1 cells are no numbers and are left out" in chart.said

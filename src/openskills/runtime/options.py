@@ -56,7 +56,8 @@ class SessionOptions:
 
     What is run: `require_loaded`, `force_save`, `allowed_commands` and `denied_commands` (None: those of the settings),
     `ask` for approvals, `restrict` to what a skill's `allowed-tools` pre-approves, `limits`, `host_roots`, `secrets` by
-    value and `secrets_of` by skill (`*`: all), `network`; `inline_bytes` and `primary_bytes` of a result.
+    value and `secrets_of` by skill (`*`: all), `network`; `inline_bytes`, `primary_bytes`,
+    `max_inline_bytes` of a result.
     """
 
     profile: Profile | str | None = None
@@ -89,6 +90,7 @@ class SessionOptions:
     network: tuple[str, ...] = ()
     inline_bytes: int = 16 * 1024
     primary_bytes: int = 32 * 1024
+    max_inline_bytes: int = 256 * 1024
     download: Callable[[str], Awaitable[bytes]] | None = None
 
     def __post_init__(self) -> None:
@@ -97,7 +99,7 @@ class SessionOptions:
         object.__setattr__(self, "overview_format", _one_of("overview_format", OverviewFormat, self.overview_format))
         if self.profile is not None:
             object.__setattr__(self, "profile", _one_of("profile", Profile, self.profile))
-        for name in ("max_loaded_skills", "inline_bytes", "primary_bytes"):
+        for name in ("max_loaded_skills", "inline_bytes", "primary_bytes", "max_inline_bytes"):
             if getattr(self, name) < 0:
                 raise InvalidArgument(name, "is negative")
         if self.evict is not None and self.max_loaded_skills:

@@ -196,6 +196,7 @@ def _tool_options(options: SessionOptions) -> ToolOptions:
         force_save=options.force_save,
         inline_bytes=options.inline_bytes,
         primary_bytes=options.primary_bytes,
+        max_inline_bytes=options.max_inline_bytes,
         limits=options.limits,
         max_timeout=options.max_timeout,
         network=options.network,

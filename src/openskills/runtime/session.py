@@ -1,6 +1,5 @@
 """One agent in one conversation: what the model is shown, and the door that every action of a model comes through."""
 
-import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -24,6 +23,7 @@ from openskills.session.state import AgentView, Evict, apply, most_recent
 from openskills.tools.decode import decode, named_skill
 from openskills.tools.result import ToolResult
 from openskills.tools.schemas import ENUM_LIMIT, SchemaFormat, described
+from openskills.tools.shown_arguments import shown_arguments
 from openskills.tools.table import TOOLS
 from openskills.tools.tool import AnyTool, ToolContext
 from openskills.tools.unknown import unknown_tool
@@ -171,7 +171,7 @@ class SkillSession:
         name = str(name)
         known = name if name in TOOLS else "unknown"
         with (
-            bind(content=self._trace_content, session=self.scope.session, agent=self.agent, tool=known),
+            self._bound(known),
             execute_tool(known, call_id=call_id or None, skill=self._skill_of(arguments)) as traced,
         ):
             result = await self._answer(name, arguments)
@@ -181,9 +181,18 @@ class SkillSession:
                 traced.failed(result.error)
             result = await self._recorded(result, at, {"tool": name, "call_id": call_id})
             if traced.shows:
-                told = arguments if isinstance(arguments, str) else json.dumps(arguments, default=str, skipkeys=True)
-                traced.show({"gen_ai.tool.call.arguments": told, "gen_ai.tool.call.result": result.text})
+                told = {
+                    "gen_ai.tool.call.arguments": shown_arguments(arguments),
+                    "gen_ai.tool.call.result": result.text,
+                }
+                traced.show(told)
             return result
+
+    def _bound(self, tool: str) -> AbstractContextManager[object]:
+        secrets = self._options.secrets
+        return bind(
+            content=self._trace_content, masked=secrets, session=self.scope.session, agent=self.agent, tool=tool
+        )
 
     async def _answer(self, name: str, arguments: Mapping[str, Any] | str | None) -> ToolResult:
         try:

@@ -23,7 +23,7 @@ _IS_RECORDED = "SELECT to_regclass('openskills_schema') IS NOT NULL"
 _LOCK = "SELECT pg_advisory_xact_lock($1)"
 _MIGRATION_LOCK = 0x6F70656E736B696C
 _CONNECTIONS = 10
-_CONNECT_WITHIN = 10.0
+_CONNECT_WITHIN = 30.0
 _ANSWER_WITHIN = 60.0
 
 # Kinds of errors, by the beginning of their SQLSTATE: those that pass by themselves, and what to do about others.

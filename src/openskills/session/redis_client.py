@@ -11,7 +11,7 @@ from openskills.session.schema import missing_steps
 from openskills.session.unavailable import SessionsUnavailable
 
 _CONNECTIONS = 10
-_CONNECT_WITHIN = 10.0
+_CONNECT_WITHIN = 30.0
 _ANSWER_WITHIN = 60.0
 
 

@@ -33,7 +33,7 @@ cost nothing until they are needed.
 2. Run the script, which prints JSON:
 
    ```bash
-   python scripts/example.py --input notes.txt
+   python3 scripts/example.py --input notes.txt
    ```
 
 3. Fill in [the template](assets/template.md) with the result.
@@ -41,7 +41,7 @@ cost nothing until they are needed.
 ## When something goes wrong
 
 - Exit code 1: the input cannot be read. Ask the user for the right file.
-- Exit code 2: the arguments are wrong. Run `python scripts/example.py --help`.
+- Exit code 2: the arguments are wrong. Run `python3 scripts/example.py --help`.
 
 ## More
 

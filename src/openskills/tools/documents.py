@@ -39,7 +39,7 @@ def _hint(skill: Skill, path: str, known: Sequence[str]) -> str:
     if any(resource.path == path for resource in skill.resources()):
         return f"only .md and .txt files are; read it as skill://{skill.name}/{path}"
     same = [one for one in known if path and one.endswith(f"/{path}")]
-    near = same[:3] or get_close_matches(path, known, n=3, cutoff=0.5)
+    near = same[:3] or get_close_matches(path[:300], known, n=3, cutoff=0.5)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
     few = ", ".join(known[:10])

@@ -15,6 +15,6 @@ def unknown_tool(name: str, available: Sequence[str]) -> InvalidArgument:
         )
     # Models mix up the order of words: load_skill.
     same = [one for one in available if set(one.split("_")) == set(name.lower().split("_"))]
-    near = same or get_close_matches(name, available, n=2)
+    near = same or get_close_matches(name[:100], available, n=2)
     hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(available) or 'none'}"
     return InvalidArgument("tool", f"there is no tool named {name[:100]!r}; {hint}")

@@ -77,7 +77,8 @@ def x_axis(frame: Frame) -> Iterator[str]:
         yield rule(frame.left, frame.bottom, frame.right, frame.bottom, "axis")
     below, free = frame.bottom + 8 + FONT, -math.inf
     for x, name in frame.x_marks():
-        need = FONT * 1.3 if frame.tilted else width_of(name) + 10
+        # Lines of text that lean are apart by the sine of their angle.
+        need = FONT * 1.9 if frame.tilted else width_of(name) + 10
         if x - need / 2 < free:
             continue
         free = x + need / 2
