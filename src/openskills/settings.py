@@ -35,6 +35,7 @@ class Settings:
     index: bool
     debug: bool
     trace_content: bool
+    model: str | None
     executor: str
     allow_local: bool
     allowed_commands: tuple[str, ...] | None
@@ -65,6 +66,7 @@ class Settings:
             index=_flag(env, "OPENSKILL_INDEX", default=True),
             debug=_flag(env, "OPENSKILL_DEBUG", default=False),
             trace_content=_flag(env, "OPENSKILL_TRACE_CONTENT", default=False),
+            model=_text(env, "OPENSKILL_MODEL"),
             executor=_executor(env, "OPENSKILL_EXECUTOR"),
             allow_local=_flag(env, "OPENSKILL_ALLOW_LOCAL", default=False),
             allowed_commands=_commands(env, "OPENSKILL_RUN_ALLOWED_COMMANDS", "TRPC_AGENT_SKILL_RUN_ALLOWED_COMMANDS"),

@@ -290,6 +290,17 @@ def test_every_run_is_in_the_audit_log_under_its_agent(place: Path) -> None:
     assert [line["agent"] for line in lines if line["event"] == "end"] == ["one", "two"]
 
 
+def test_variables_of_a_session_are_in_every_command_and_a_call_may_change_them(place: Path) -> None:
+    async def go() -> None:
+        options = SessionOptions(environment={"COLOUR": "red", "SHAPE": "round"})
+        async with runtime_in(place, executor="local", options=options) as runtime, runtime.session("s") as session:
+            await session.call("skill_load", {"skill": "alpha"})
+            wanted = {"skill": "alpha", "command": "echo $COLOUR $SHAPE", "env": {"COLOUR": "blue"}}
+            assert (await session.call("skill_run", wanted)).data["stdout"] == "blue round\n"
+
+    run(go())
+
+
 def test_the_limit_holds_for_what_is_inherited_and_for_what_a_store_had(place: Path) -> None:
     async def go() -> None:
         store = MemorySessionStore()

@@ -63,7 +63,7 @@ async def opened(wishes: ChatWishes, catalog: Catalog, settings: Settings) -> As
         options = await _options(wishes, place, view, tokens, settings)
         runtime = SkillRuntime(catalog, place, store=store, settings=settings, options=options)
         await stack.enter_async_context(runtime)
-        model = wishes.model or settings.environment.get("OPENSKILL_MODEL", "").strip() or RULE
+        model = wishes.model or settings.model or RULE
         agent = Agent(AGENT, model, runtime, instructions=INSTRUCTIONS)
         if not isinstance(agent.model, str):
             stack.push_async_callback(agent.model.close)

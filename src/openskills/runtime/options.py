@@ -56,7 +56,7 @@ class SessionOptions:
 
     What is run: `require_loaded`, `force_save`, `allowed_commands` and `denied_commands` (None: those of the settings),
     `ask` for approvals, `restrict` to what a skill's `allowed-tools` pre-approves, `limits`, `host_roots`, `secrets` by
-    value and `secrets_of` by skill (`*`: all), `network`; `inline_bytes`, `primary_bytes`,
+    value and `secrets_of` by skill (`*`: all), `network`, `environment`; `inline_bytes`, `primary_bytes`,
     `max_inline_bytes` of a result.
     """
 
@@ -88,6 +88,7 @@ class SessionOptions:
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     secrets_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     network: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
     inline_bytes: int = 16 * 1024
     primary_bytes: int = 32 * 1024
     max_inline_bytes: int = 256 * 1024

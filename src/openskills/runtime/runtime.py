@@ -200,6 +200,7 @@ def _tool_options(options: SessionOptions) -> ToolOptions:
         limits=options.limits,
         max_timeout=options.max_timeout,
         network=options.network,
+        environment=options.environment,
         secrets=options.secrets_of,
     )
 

@@ -52,7 +52,7 @@ async def prepared(context: ToolContext, arguments: RunArguments) -> Prepared:
         arguments.command,
         skill=skill.name,
         cwd=_below(bench.workspace.root, arguments.cwd),
-        env=arguments.env,
+        env={**context.options.environment, **arguments.env},
         secrets=_secrets(context.options, skill.name),
         stdin=_encoded(arguments.stdin),
         editor_text=arguments.editor_text,

@@ -52,6 +52,8 @@ class ToolOptions:
     limits: Limits = field(default_factory=Limits)
     max_timeout: float = 3600.0
     network: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Variables of every command; those of a call come on top."""
     secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Per skill (`*` for all): the names of the secrets that its commands get."""
 
