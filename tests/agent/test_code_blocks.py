@@ -14,6 +14,7 @@ def test_only_blocks_that_can_be_run_count() -> None:
     text = f"{CODE}\n```json\n{{}}\n```\n\n```sh title=x\nls\n```\n```\nplain\n```\n"
     assert blocks(text) == [("python3", "print(6 * 7)\n"), ("sh", "ls\n")]
     assert blocks("```python\nnot closed") == []
+    assert blocks("```python\n" + "``` x\n" * 50_000) == []
 
 
 def test_they_are_run_only_for_agents_that_ask_for_it(tmp_path: Path) -> None:

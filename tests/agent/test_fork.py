@@ -6,6 +6,7 @@ import pytest
 
 from openskills.agent.fork import task_of, wanted
 from openskills.agent.model import ToolCall
+from openskills.sync import run
 from tests.agent.agents import agent_in, skills_for_agents
 from tests.tools.contexts import write_skill
 
@@ -27,7 +28,12 @@ def test_only_a_load_of_a_skill_that_says_so(tmp_path: Path, name: str, argument
     folder = write_skill(tmp_path, "forky")
     (folder / "SKILL.md").write_text("---\nname: forky\ndescription: F.\ncontext: fork\n---\nX\n")
     agent, _ = agent_in(tmp_path, [])
-    assert wanted(agent, ToolCall("c", name, arguments)) == skill
+
+    async def go() -> str | None:
+        async with agent.runtime.session("s") as session:
+            return wanted(session, ToolCall("c", name, arguments))
+
+    assert run(go()) == skill
 
 
 def test_the_task_is_what_was_said_last() -> None:

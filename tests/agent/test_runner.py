@@ -5,18 +5,23 @@ from pathlib import Path
 
 import pytest
 
+from openskills.agent.agent import Agent
 from openskills.agent.attachments import Attachment
 from openskills.agent.declared import Load
-from openskills.agent.log import INTERRUPTED
+from openskills.agent.log import INTERRUPTED, transcript, unanswered
 from openskills.agent.model import Answer
 from openskills.agent.runner import Runner
 from openskills.errors import InvalidArgument, ModelUnavailable, UnknownSkill
 from openskills.runtime.options import SessionOptions
+from openskills.session.choose import session_store
 from openskills.session.events import new_event
 from openskills.session.memory import MemorySessionStore
 from openskills.session.store import SessionKey
 from openskills.sync import run
+from openskills.testing import ScriptedModel
 from tests.agent.agents import agent_in, calling, heard, kinds, skills_for_agents
+from tests.runtime.talking import runtime_in
+from tests.tools.contexts import settings_in, write_skill
 
 KEY = SessionKey("app", "u", "s")
 
@@ -192,3 +197,68 @@ def test_options_of_one_run_are_for_that_run(place: Path) -> None:
     assert "alpha" not in first
     assert first.startswith("Only today.")
     assert "alpha" in second
+
+
+def test_two_runners_on_one_session_do_not_talk_across_each_other(place: Path) -> None:
+    async def go() -> list[str]:
+        store = session_store(f"sqlite:///{place}/x.db", settings_in(place))
+        runtime = runtime_in(place, store=store)
+        agents = [Agent("assistant", ScriptedModel([Answer(f"answer {n}")]), runtime) for n in range(6)]
+        calls = [Runner("app", agent).reply(user="u", session="s", message="x") for agent in agents]
+        return [reply.text for reply in await asyncio.gather(*calls)]
+
+    assert run(go()) == [f"answer {number}" for number in range(6)]
+
+
+def test_a_fork_has_the_options_of_its_run(place: Path) -> None:
+    folder = write_skill(place, "forky")
+    (folder / "SKILL.md").write_text("---\nname: forky\ndescription: F.\ncontext: fork\n---\nBODY OF forky\n")
+    echo = calling(("skill_run", {"skill": "forky", "command": "echo no"}))
+    agent, model = agent_in(
+        place, [calling(("skill_load", {"skill": "forky"})), echo, Answer("tried"), Answer("done")], executor="local"
+    )
+
+    async def go() -> None:
+        async with agent.runtime:
+            await heard(agent, options=SessionOptions(denied_commands=["echo"]))
+
+    run(go())
+    assert "error: " in str(model.requests[2].messages[-1]["content"])
+
+
+def test_a_hidden_skill_is_not_forked(place: Path) -> None:
+    folder = write_skill(place, "forky")
+    (folder / "SKILL.md").write_text("---\nname: forky\ndescription: F.\ncontext: fork\n---\nBODY OF forky\n")
+    agent, model = agent_in(place, [calling(("skill_load", {"skill": "forky"})), Answer("done")])
+    run(heard(agent, options=SessionOptions(visible=lambda skill: skill.name != "forky")))
+    assert "there is no skill named 'forky'" in str(model.requests[-1].messages[-1]["content"])
+
+
+def test_calls_of_a_sub_agent_that_a_crash_left_open_are_closed_too(place: Path) -> None:
+    store = MemorySessionStore()
+    agent, _ = agent_in(place, [Answer("ok")], store=store)
+
+    async def go() -> None:
+        task = {"to": "kid", "message": {"role": "user", "content": "x"}}
+        await store.append(KEY, new_event("assistant", "message", task))
+        open_call = calling(("skill_load", {"skill": "alpha"})).message()
+        await store.append(KEY, new_event("kid", "message", {"message": open_call}))
+        await heard(agent)
+        found = await store.get(KEY)
+        assert found is not None
+        assert unanswered(transcript(found.events, "kid")) == []
+
+    run(go())
+
+
+def test_loads_that_fail_leave_what_was_loaded(place: Path) -> None:
+    agent, _ = agent_in(place, [Answer("ok")], options=SessionOptions(load_mode="session"))
+
+    async def go() -> None:
+        await heard(agent, loads=[Load("alpha")])
+        with pytest.raises(UnknownSkill):
+            await heard(agent, loads=[Load("alpha"), Load("nope")])
+        async with agent.runtime.session("s", user="u", app="app") as session:
+            assert session.loaded_skills() == ("alpha",)
+
+    run(go())

@@ -6,6 +6,7 @@ import pytest
 
 from openskills.agent.model import Answer
 from openskills.agent.summary import Summary, by_model, by_rule
+from openskills.errors import ModelUnavailable
 from openskills.runtime.options import SessionOptions
 from openskills.sync import run
 from openskills.testing import ScriptedModel
@@ -51,6 +52,22 @@ def test_a_model_can_write_it(place: Path) -> None:
     run(go())
     assert "Summarise" in str(writer.requests[0].messages[-1]["content"])
     assert "they counted" in str(model.requests[-1].messages)
+
+
+@pytest.mark.parametrize("written", [Answer(""), ModelUnavailable("busy")])
+def test_without_a_summary_from_the_model_the_rule_writes_it(place: Path, written: Answer | ModelUnavailable) -> None:
+    agent, model = agent_in(
+        place,
+        [Answer("y" * 400), Answer("2")],
+        summary=Summary(by_model(ScriptedModel([written])), tokens=60, keep_turns=0),
+    )
+
+    async def go() -> None:
+        for text in ("one", "two"):
+            await heard(agent, text)
+
+    run(go())
+    assert "user: one" in str(model.requests[-1].messages)
 
 
 def test_a_short_history_stays(place: Path) -> None:

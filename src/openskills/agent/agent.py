@@ -1,5 +1,6 @@
 """An agent: a model, skills, and how they work together. A value; `Runner` runs it."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,8 @@ from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
 from openskills.session.plain import checked_id
 from openskills.tools.profiles import NAMES
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,12 @@ class Agent:
             raise InvalidArgument("history_turns", "is less than 1; the turn that runs is always seen")
         names = [tool.name for tool in self.tools] + [agent.name for agent in self.sub_agents]
         for name in names:
-            if names.count(name) > 1 or name in NAMES:
+            if names.count(name) > 1 or name in (*NAMES, self.name):
                 raise InvalidArgument("tools", f"two are named {name!r}")
+            if not _TOOL_NAME.fullmatch(name):
+                raise InvalidArgument(
+                    "tools", f"{name[:80]!r} is no name of a tool; use letters, digits, _ and -, at most 64"
+                )
 
     async def close(self) -> None:
         """Give back the connections of a model that was made from its name. The runtime is its maker's to close."""

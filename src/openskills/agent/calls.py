@@ -66,7 +66,7 @@ class Calls:
         async with self._room:
             hooks = self._agent.callbacks
             result = await hooks.before_tool(self._agent.name, call) if hooks.before_tool else None
-            skill = wanted(self._agent, call) if self._fork else None
+            skill = wanted(self._session, call) if self._fork else None
             if result is None and self._fork is not None and skill is not None:
                 result = await self._fork(skill, task_of(messages))
             if result is None and call.name not in self._extra:
@@ -103,7 +103,11 @@ async def _called(run: Callable[[Mapping[str, Any]], Awaitable[ToolResult | str]
         # A door to somebody's function: its fault must not end the run, and the model cannot mend it. The log has it.
         _LOG.exception("a tool of the application failed")
         return ToolResult.failed(SkillError(f"the tool failed inside ({type(error).__name__}); try something else"))
-    return ToolResult(result) if isinstance(result, str) else result
+    if isinstance(result, str):
+        return ToolResult(result)
+    if not isinstance(result, ToolResult):  # pyright: ignore[reportUnnecessaryIsInstance] - it is somebody's function
+        return ToolResult.failed(SkillError(f"the tool gave a {type(result).__name__}; it has to give text"))
+    return result
 
 
 def _object(arguments: str) -> Mapping[str, Any]:

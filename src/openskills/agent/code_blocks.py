@@ -5,22 +5,37 @@ import re
 from openskills.agent.agent import Agent
 from openskills.agent.log import Message
 from openskills.agent.turn import Done, Turn
+from openskills.errors import SkillError
 from openskills.executors.requests import RunRequest
 from openskills.executors.stored import shown
 from openskills.executors.workbench import Workbench
 from openskills.runtime.session import SkillSession
 from openskills.session.events import MESSAGE
 
-_BLOCK = re.compile(r"^```(?P<language>[\w+-]*)[^\n]*\n(?P<code>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+_FENCE = "```"
+_OPENING = re.compile(r"```([\w+-]*)(?:\s.*)?")
 _PROGRAMS = {"python": "python3", "py": "python3", "python3": "python3", "bash": "bash", "sh": "sh", "shell": "bash"}
 _MOST_ROUNDS = 5
 _SHOWN = 4_000
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
-    """Program and code of every block that can be run."""
-    found = [(_PROGRAMS.get(match["language"].lower()), match["code"]) for match in _BLOCK.finditer(text)]
-    return [(program, code) for program, code in found if program is not None]
+    """Program and code of every closed block that can be run."""
+    found: list[tuple[str, str]] = []
+    program: str | None = None
+    code: list[str] | None = None
+    for line in text.splitlines():
+        if code is None:
+            opening = _OPENING.fullmatch(line)
+            if opening:
+                program, code = _PROGRAMS.get(opening[1].lower()), []
+        elif line.rstrip() == _FENCE:
+            if program is not None:
+                found.append((program, "".join(f"{one}\n" for one in code)))
+            code = None
+        else:
+            code.append(line)
+    return found
 
 
 async def with_code_blocks(agent: Agent, session: SkillSession, turn: Turn, messages: list[Message]) -> Done:
@@ -39,7 +54,11 @@ async def with_code_blocks(agent: Agent, session: SkillSession, turn: Turn, mess
 
 
 async def _output(bench: Workbench, program: str, code: str) -> str:
-    result = shown(await bench.run(RunRequest((program, "-"), stdin=code.encode(), cwd="$WORK_DIR")))
+    try:
+        ran = await bench.run(RunRequest((program, "-"), stdin=code.encode("utf-8", "replace"), cwd="$WORK_DIR"))
+    except SkillError as error:
+        return f"error: {error.message}"
+    result = shown(ran)
     parts = [part for part in (result["stdout"], result["stderr"]) if part]
     text = "\n".join(parts)[:_SHOWN] or "(no output)"
     return f"exit code {result['exit_code']}\n{text}"

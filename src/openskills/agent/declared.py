@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from openskills.errors import InvalidArgument
 from openskills.runtime.session import SkillSession
+from openskills.tools.documents import checked_docs
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,15 @@ async def declare(session: SkillSession, loads: Sequence[Load], limit: int = 0) 
     wanted = checked(loads, limit)
     if not wanted:
         return
+    for load in wanted:
+        checked_docs(session.skill(load.skill), _docs(load))
+    before = session.loaded_skills()
     results = [await session.call("skill_load", {"skill": load.skill, "docs": _docs(load)}) for load in wanted]
     failed = [result.error for result in results if result.error is not None]
     if failed:
         for load in wanted:
-            await session.call("skill_unload", {"skill": load.skill})
+            if load.skill not in before:
+                await session.call("skill_unload", {"skill": load.skill})
         raise failed[0]
 
 

@@ -7,12 +7,14 @@ from dataclasses import replace
 from openskills.agent.agent import Agent
 from openskills.agent.log import Message
 from openskills.agent.model import ToolCall
+from openskills.errors import UnknownSkill
+from openskills.runtime.session import SkillSession
 from openskills.tools.profiles import LOAD
 
 FORK = "fork"
 
 
-def wanted(agent: Agent, call: ToolCall) -> str | None:
+def wanted(session: SkillSession, call: ToolCall) -> str | None:
     """The skill of a call that loads one which wants to be worked on elsewhere; None for every other call."""
     if call.name != LOAD:
         return None
@@ -21,10 +23,13 @@ def wanted(agent: Agent, call: ToolCall) -> str | None:
     except (ValueError, KeyError, TypeError, RecursionError):
         # What is wrong with it is for the tool to say.
         return None
-    skills = agent.runtime.catalog.snapshot
-    if not isinstance(found, str) or not skills.has(found):
+    if not isinstance(found, str):
         return None
-    return found if skills.get(found).manifest.context == FORK else None
+    try:
+        skill = session.skill(found)
+    except UnknownSkill:
+        return None
+    return skill.name if skill.manifest.context == FORK else None
 
 
 def forked(agent: Agent, skill: str) -> Agent:

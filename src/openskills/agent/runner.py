@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any
-from weakref import WeakValueDictionary
 
 from openskills.agent.agent import Agent
 from openskills.agent.attachments import Attachment, in_log, keep, offer, said
@@ -15,6 +14,7 @@ from openskills.agent.log import END, ERROR, INTERRUPTED, Message, last_turn, tr
 from openskills.agent.model import Usage
 from openskills.agent.subagent import as_tools, forking
 from openskills.agent.turn import Done, Turn
+from openskills.artifacts.store import Scope
 from openskills.errors import SkillError
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
@@ -39,8 +39,6 @@ class Runner:
     def __init__(self, app: str, agent: Agent) -> None:
         self._app = app
         self._agent = agent
-        # A lock lives as long as somebody holds it or waits for it.
-        self._running: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def run(
         self,
@@ -61,11 +59,11 @@ class Runner:
         `instructions` take the place of the agent's for this run. Closing the generator ends the run and everything
         that it has started.
         """
-        agent = replace(self._agent, runtime=runtime or self._agent.runtime)
+        agent = _within(self._agent, runtime)
+        agent = replace(agent, options=options or agent.options)
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        wishes = _Wishes(user, session, message, tuple(files), tuple(loads), options or agent.options, instructions)
-        lock = self._running.setdefault((user, session), asyncio.Lock())
-        async with lock:
+        wishes = _Wishes(user, session, message, tuple(files), tuple(loads), agent.options, instructions)
+        async with agent.runtime.one_run_at_a_time(Scope(self._app, user, session)):
             task = asyncio.get_running_loop().create_task(self._work(agent, wishes, queue))
             task.add_done_callback(lambda _: queue.put_nowait(None))
             try:
@@ -79,7 +77,9 @@ class Runner:
     async def reply(self, *, user: str, session: str, message: str, **more: Any) -> Reply:
         """The same to its end, as one value: `run(Runner("app", agent).reply(...)).text`."""
         events = [event async for event in self.run(user=user, session=session, message=message, **more)]
-        last = events[-1]
+        last = next(
+            event for event in reversed(events) if event.kind in (END, ERROR) and event.author == self._agent.name
+        )
         usage = Usage(**last.payload.get("usage", {}))
         if last.kind == ERROR:
             return Reply("", tuple(events), usage, dict(last.payload))
@@ -143,10 +143,10 @@ class Runner:
     async def _history(self, agent: Agent, session: SkillSession) -> list[Message]:
         """What was said before, as much of it as the model is to see; calls that a crash left open are closed."""
         events = await session.events()
-        for identity, name in unanswered(transcript(events, agent.name)):
-            await session.log(
-                TOOL_RESPONSE, {"call_id": identity, "tool": name, "content": INTERRUPTED, "failed": True}
-            )
+        for author in dict.fromkeys(event.author for event in events):
+            for identity, name in unanswered(transcript(events, author)):
+                closed = {"call_id": identity, "tool": name, "content": INTERRUPTED, "failed": True}
+                await session.log(TOOL_RESPONSE, closed, author=author)
         if agent.summary is not None:
             await agent.summary.compact(agent.name, session)
         events = await session.events()
@@ -167,6 +167,13 @@ class _Wishes:
     loads: tuple[Load, ...]
     options: SessionOptions | None
     instructions: str
+
+
+def _within(agent: Agent, runtime: SkillRuntime | None) -> Agent:
+    """The agent and all below it in another runtime."""
+    if runtime is None:
+        return agent
+    return replace(agent, runtime=runtime, sub_agents=[_within(child, runtime) for child in agent.sub_agents])
 
 
 def _cost(done: Done) -> dict[str, Any]:

@@ -73,12 +73,12 @@ async def work(
     ) as own:
         own.records_calls = True
         own.begin_turn()
-        await declare(own, loads)
         message: Message = {"role": "user", "content": task}
         await own.log(MESSAGE, {"to": child.name, "message": message}, author=parent)
         extra = [*child.tools, *as_tools(child, own, emit)]
         turn = Turn(child, own, [message], emit=emit, extra=extra)
         try:
+            await declare(own, loads)
             done = await turn.run()
         except SkillError as error:
             await own.log(ERROR, {"reason": error.reason, "message": error.message})

@@ -1,5 +1,6 @@
 """Long histories in fewer words: by a model, or by a rule."""
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from typing import Any, TypeAlias
 
 from openskills.agent.log import SUMMARY, Message, last_turn, transcript
 from openskills.agent.model import Answer, Model, ModelRequest
+from openskills.errors import SkillError
 from openskills.runtime.session import SkillSession
 from openskills.tokens import estimate
 
@@ -18,6 +20,7 @@ _ASKED = (
     "found out, names and refs of files, what is still to be done. Facts only, at most 300 words."
 )
 _SHOWN = 400
+_LOG = logging.getLogger("openskills")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,17 @@ class Summary:
         old = transcript(before, agent)
         if not old:
             return False
-        await session.log(SUMMARY, {"upto": upto, "text": await self.summarise(old)})
+        await session.log(SUMMARY, {"upto": upto, "text": await self._text(old)})
         return True
+
+    async def _text(self, old: Sequence[Message]) -> str:
+        """What was said, in fewer words; without the model that should find them, by the rule."""
+        try:
+            text = await self.summarise(old)
+        except SkillError as error:
+            _LOG.warning("a summary could not be written: %s", error.message)
+            text = ""
+        return text.strip() or await by_rule(old)
 
 
 def by_model(model: Model) -> Summarise:

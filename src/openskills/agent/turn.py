@@ -9,7 +9,7 @@ from openskills.agent.calls import COST, Calls, Fork
 from openskills.agent.extra_tool import ExtraTool
 from openskills.agent.log import DELTA, Message
 from openskills.agent.model import Answer, ModelRequest, TextDelta, ToolCall, Usage
-from openskills.errors import LimitExceeded
+from openskills.errors import LimitExceeded, ModelUnavailable
 from openskills.runtime.session import SkillSession
 from openskills.session.events import MESSAGE, Event, new_event
 from openskills.tools.result import ToolResult
@@ -91,14 +91,18 @@ class Turn:
     async def _streamed(self, request: ModelRequest) -> Answer:
         model = self._agent.model
         assert not isinstance(model, str)  # noqa: S101 - `Agent` has made one of its name
-        answer = Answer()
+        answer: Answer | None = None
         async with aclosing(model.stream(request)) as stream:
             async for event in stream:
                 if isinstance(event, TextDelta):
                     self._emit(new_event(self._agent.name, DELTA, {"text": event.text}))
                 else:
                     answer = event
-        return replace(answer, calls=_unique(answer.calls, self._messages))
+        if answer is None:
+            raise ModelUnavailable(f"{model.name} ended without an answer")
+        # More are refused anyway, and each that is kept costs a line in the log.
+        calls = answer.calls[: self._agent.limits.tool_calls + 1]
+        return replace(answer, calls=_unique(calls, self._messages))
 
     async def _said(self, answer: Answer) -> None:
         message = answer.message()
@@ -116,11 +120,12 @@ def _unique(calls: Sequence[ToolCall], messages: Sequence[Message]) -> tuple[Too
     """The calls with ids that no earlier call has: some servers begin to count anew with every answer."""
     used = {call["id"] for message in messages for call in message.get("tool_calls") or ()}
     found: list[ToolCall] = []
+    numbers: dict[str, int] = {}
     for call in calls:
-        identity, number = call.id or "call", 1
+        base = identity = call.id or "call"
         while identity in used:
-            number += 1
-            identity = f"{call.id or 'call'}-{number}"
+            numbers[base] = numbers.get(base, 1) + 1
+            identity = f"{base}-{numbers[base]}"
         used.add(identity)
         found.append(replace(call, id=identity))
     return tuple(found)

@@ -1,9 +1,11 @@
 """A process that serves conversations with skills."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Protocol, runtime_checkable
+from weakref import WeakValueDictionary
 
 from openskills.artifacts.choose import artifact_store
 from openskills.artifacts.store import ArtifactStore, Scope
@@ -60,6 +62,8 @@ class SkillRuntime:
         self._executor = chosen_executor(executor, self.settings) if isinstance(executor, str) else executor
         self._owns_executor = isinstance(executor, str)
         self._sessions = OpenSessions(self._made)
+        # A lock lives as long as somebody holds it or waits for it.
+        self._runs: WeakValueDictionary[Scope, asyncio.Lock] = WeakValueDictionary()
         self._processes = Processes()
         # Options that cannot work are said now, not in the first conversation.
         Overviews(catalog, self.options, executor=self._executor is not None)
@@ -92,6 +96,10 @@ class SkillRuntime:
                 opened.end()
         finally:
             await self._sessions.give_back(shared)
+
+    def one_run_at_a_time(self, scope: Scope) -> asyncio.Lock:
+        """What whoever runs an agent in a conversation holds meanwhile, so that two do not talk across each other."""
+        return self._runs.setdefault(scope, asyncio.Lock())
 
     async def close(self) -> None:
         """End every command, give back every workspace; files, artifacts and sessions stay."""

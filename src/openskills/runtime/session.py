@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 from openskills.artifacts.store import Scope
+from openskills.catalog.skill import Skill
 from openskills.errors import InvalidArgument, SkillError
 from openskills.executors.workbench import Workbench
 from openskills.prompt.ledger import Ledger
@@ -82,6 +83,10 @@ class SkillSession:
     def loaded_skills(self) -> tuple[str, ...]:
         """The skills that the model sees, the one that was touched longest ago first."""
         return self._view().loaded()
+
+    def skill(self, name: str) -> Skill:
+        """The skill of this name that this session may use. Raises `UnknownSkill`."""
+        return self._overviews.now().skills.get(name)
 
     def docs_of(self, skill: str) -> tuple[str, ...]:
         """The documents of a skill that are selected, sorted; `("*",)` for every one."""
