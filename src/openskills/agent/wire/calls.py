@@ -14,6 +14,7 @@ INVALID = "invalid_json"
 
 _STRANGE = re.compile(r"[^A-Za-z0-9_-]")
 _MOST = 64
+_FEW = 16
 
 
 def settled(calls: Iterable[ToolCall], request: ModelRequest) -> tuple[ToolCall, ...]:
@@ -34,10 +35,11 @@ def settled(calls: Iterable[ToolCall], request: ModelRequest) -> tuple[ToolCall,
 
 
 def free_id(wanted: str, taken: set[str]) -> str:
-    """The id itself, or the first with a number at its end that is not taken."""
+    """The id itself, or one with a number at its end that is not taken: the first, unless many are."""
     own, number = wanted or "call", 1
     while own in taken:
-        number += 1
+        # A server that gives one id to thousands of calls must not make each look at all the others.
+        number = number + 1 if number < _FEW else max(number, len(taken)) + 1
         own = f"{wanted or 'call'}-{number}"
     return own
 
