@@ -43,7 +43,7 @@ def default_of(field: "Field[Any]") -> str:
 
 @pytest.mark.parametrize("described", VALUES, ids=lambda described: described.__name__)
 def test_every_field_and_method_of_a_value_is_on_the_page(described: type) -> None:
-    names = {field.name for field in fields(described)} | members_of(described)
+    names = {field.name for field in fields(described) if field.init} | members_of(described)
     assert not names - words_of(PAGE)
 
 
@@ -54,7 +54,9 @@ def test_every_argument_is_on_the_page(called: Callable[..., object]) -> None:
 
 @pytest.mark.parametrize(("title", "described"), [("## `Agent(", Agent), ("### `RunLimits`", RunLimits)])
 def test_a_table_has_every_field_in_order_with_its_default(title: str, described: type) -> None:
-    assert [row[:2] for row in rows(title)] == [[field.name, default_of(field)] for field in fields(described)]
+    assert [row[:2] for row in rows(title)] == [
+        [field.name, default_of(field)] for field in fields(described) if field.init
+    ]
 
 
 def test_the_table_of_events_has_every_kind_and_no_other() -> None:

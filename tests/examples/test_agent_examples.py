@@ -24,7 +24,7 @@ def test_an_agent_makes_a_report_and_goes_on_after_its_program_began_again(newco
 def test_a_conversation_at_the_terminal_goes_on_until_nothing_is_written(newcomer: Newcomer, tmp_path: Path) -> None:
     table = tmp_path / "sales.csv"
     table.write_text("month,amount\n2026-01,12\n")
-    asked = "Make a report of sales.csv\nConvert 5 mile to km with math\n\nnever read\n"
+    asked = "Make a report of sales.csv\nConvert 5 miles to km with math\n\nnever read\n"
     printed = newcomer.run(EXAMPLES / "chat.py", table, typed=asked)
     assert printed[0] == '> [skill_load {"skill": "csv-report"}]'
     assert "    1 rows, 2 columns." in printed

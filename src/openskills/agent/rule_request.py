@@ -70,4 +70,7 @@ def formulas_in(text: str) -> list[str]:
 def meant(text: str, files: Sequence[str], earlier: Sequence[str]) -> tuple[str, ...]:
     """The user's files that a request is about: those it names, else those that came with it, else the last one."""
     named = [name for name in (*files, *earlier) if name.casefold() in text.casefold()]
-    return tuple(named) or tuple(files) or tuple(earlier[:1])
+    if named or files:
+        return tuple(named or files)
+    # Who gives numbers gives what the request is about; a file of an earlier turn is not meant then.
+    return () if re.search(r"\d", text) else tuple(earlier[:1])
