@@ -71,7 +71,7 @@ ENGLISH = Words(
     next=(
         "$ source .venv/bin/activate",
         "$ pip install -c constraints.txt -e '.[openai]'    # or '.[anthropic]'",
-        "$ export OPENAI_API_KEY=...    # or ANTHROPIC_API_KEY, --model anthropic/claude-sonnet-4-5",
+        "$ export OPENAI_API_KEY=...    # or ANTHROPIC_API_KEY, --model anthropic/claude-opus-5-5",
         '$ openskills chat "What is in it?" --attach your.csv --skills skills --model openai/gpt-5',
         "",
         "Without a key --model rule does what you have seen. `make demo ARGS=--tour` shows the other commands,",
@@ -112,7 +112,7 @@ CHINESE = Words(
     next=(
         "$ source .venv/bin/activate",
         "$ pip install -c constraints.txt -e '.[openai]'    # 或者 '.[anthropic]'",
-        "$ export OPENAI_API_KEY=...    # 或者 ANTHROPIC_API_KEY、--model anthropic/claude-sonnet-4-5",
+        "$ export OPENAI_API_KEY=...    # 或者 ANTHROPIC_API_KEY、--model anthropic/claude-opus-5-5",
         '$ openskills chat "里面有什么？" --attach your.csv --skills skills --model openai/gpt-5',
         "",
         "没有密钥时，--model rule 就是刚才看到的做法。`make demo ARGS=--tour` 演示其他命令，",
