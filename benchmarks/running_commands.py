@@ -27,6 +27,7 @@ Opener = Callable[[Path, Path, AsyncExitStack], Awaitable[dict[str, Maker]]]
 """Opens what some ways need, with a scratch directory and a skill; raises `NotMeasured` when it is not to be had."""
 
 _EXECUTOR = ", executor only"
+_NEW = "OpenSkill, sandbox, new each time"
 _COMMANDS = {"true": ("true",), "python -c pass": (PYTHON, "-c", "pass")}
 _ABOUT = f"""
 `true` and `python -c pass` in a workspace that has been used before, with a skill of 20 files staged. "{BARE}" is
@@ -36,7 +37,9 @@ audit log, the variables, the executor, the result. "Executor only" leaves out w
 what the promises are about, since they compare starting a command with starting a command. "With
 out/**" also collects what the command wrote, which trpc-agent-py always does. trpc-agent-py 1.2.0 runs `skill_run` of
 a loaded skill with its local executor, which isolates nothing. "{BWRAP}" has new namespaces, the whole file system
-read-only, and no more: no limits, no filter of system calls, no user of its own. In containers, Python is the image's.
+read-only, and no more: no limits, no filter of system calls, no user of its own. In a workspace that has been used
+before, a sandbox that the last command left as it found it is used again; "new each time" is without that
+(`OPENSKILL_SANDBOX_KEPT=0`). In containers, Python is the image's.
 """
 
 
@@ -116,7 +119,8 @@ async def _bubblewrap(scratch: Path, skill: Path, stack: AsyncExitStack) -> dict
 
 async def _sandbox(scratch: Path, skill: Path, stack: AsyncExitStack) -> dict[str, Maker]:
     try:
-        return _ours(SANDBOX, await _bench("sandbox", scratch, skill, stack))
+        new = await _bench("sandbox", scratch / "new", skill, stack, kept=0)
+        return {**_ours(SANDBOX, await _bench("sandbox", scratch, skill, stack)), _NEW: lambda argv: run_of(new, argv)}
     except ExecutorUnavailable as error:
         raise NotMeasured(f"the sandbox: {error.message}") from error
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import InvalidArgument
-from openskills.settings import Settings, seconds
+from openskills.settings import Settings, amount, decided_by, seconds
 
 
 def test_an_empty_environment_gives_the_documented_defaults(tmp_path: Path) -> None:
@@ -27,6 +27,7 @@ def test_an_empty_environment_gives_the_documented_defaults_of_running(tmp_path:
     assert (settings.allowed_commands, settings.denied_commands) == (None, ())
     assert (settings.host_roots, settings.container_image, settings.docker_host) == ((), None, None)
     assert settings.sandbox_uids == (52000, 55999)
+    assert settings.sandbox_kept == 60
     assert (settings.workspace_ttl, settings.workspace_bytes, settings.workspace_files) == (86400, 1024**3, 50_000)
 
 
@@ -42,6 +43,7 @@ def test_everything_about_running_can_be_said() -> None:
             "OPENSKILL_CONTAINER_IMAGE": "skills:1",
             "DOCKER_HOST": "unix:///run/docker.sock",
             "OPENSKILL_SANDBOX_UIDS": "70000-70009",
+            "OPENSKILL_SANDBOX_KEPT": "0",
             "OPENSKILL_WORKSPACE_TTL": "36h",
             "OPENSKILL_WORKSPACE_BYTES": "512M",
             "OPENSKILL_WORKSPACE_FILES": "1000",
@@ -53,7 +55,70 @@ def test_everything_about_running_can_be_said() -> None:
     assert settings.host_roots == (Path("/data"), Path("/srv/my files"))
     assert (settings.container_image, settings.docker_host) == ("skills:1", "unix:///run/docker.sock")
     assert settings.sandbox_uids == (70000, 70009)
+    assert settings.sandbox_kept == 0
     assert (settings.workspace_ttl, settings.workspace_bytes, settings.workspace_files) == (129600, 512 * 1024**2, 1000)
+
+
+def test_an_empty_environment_gives_the_documented_defaults_of_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = Settings.from_env({"HOME": str(tmp_path)})
+    assert settings.http_base_url == "http://127.0.0.1:8000"
+    assert (settings.allowed_root, settings.cli_dir) == (tmp_path / "data", tmp_path / "skills_cli")
+    assert (settings.timeout_ms, settings.host_max_body) == (15_000, 1024**2)
+    assert (settings.host_concurrency, settings.host_queue) == (0, 64)
+    assert (settings.host_keys, settings.host_auth) == (settings.config_dir / "keys.json", "auto")
+    assert (settings.host_history, settings.host_history_days) == (settings.state_dir / "host.db", 30)
+    assert (settings.host_api_key, settings.host_http_targets) == (None, ())
+
+
+def test_everything_about_the_host_can_be_said(tmp_path: Path) -> None:
+    settings = Settings.from_env(
+        {
+            "OPENSKILL_HTTP_BASE_URL": " https://skills.example.org/v1/ ",
+            "OPENSKILL_ALLOWED_ROOT": str(tmp_path / "files"),
+            "OPENSKILL_CLI_DIR": str(tmp_path / "cli"),
+            "OPENSKILL_TIMEOUT_MS": "500",
+            "OPENSKILL_HOST_MAX_BODY": "64K",
+            "OPENSKILL_HOST_CONCURRENCY": "3",
+            "OPENSKILL_HOST_QUEUE": "0",
+            "OPENSKILL_HOST_KEYS": str(tmp_path / "k.json"),
+            "OPENSKILL_HOST_AUTH": "ON",
+            "OPENSKILL_HOST_HISTORY": str(tmp_path / "h.db"),
+            "OPENSKILL_HOST_HISTORY_DAYS": "7",
+            "OPENSKILL_API_KEY": "osk_secret",
+            "OPENSKILL_HOST_HTTP_TARGETS": "api.example.org, 10.0.0.0/8 https://x.example/",
+        }
+    )
+    assert settings.http_base_url == "https://skills.example.org/v1"
+    assert (settings.allowed_root, settings.cli_dir) == (tmp_path / "files", tmp_path / "cli")
+    assert (settings.timeout_ms, settings.host_max_body) == (500, 64 * 1024)
+    assert (settings.host_concurrency, settings.host_queue, settings.host_auth) == (3, 0, "on")
+    assert (settings.host_keys, settings.host_history) == (tmp_path / "k.json", tmp_path / "h.db")
+    assert (settings.host_history_days, settings.host_api_key) == (7, "osk_secret")
+    assert settings.host_http_targets == ("api.example.org", "10.0.0.0/8", "https://x.example/")
+
+
+def test_a_history_that_is_off_is_no_path() -> None:
+    assert Settings.from_env({"OPENSKILL_HOST_HISTORY": " Off "}).host_history is None
+
+
+def test_a_user_name_in_the_address_of_the_host_is_refused_without_being_repeated() -> None:
+    with pytest.raises(InvalidArgument, match="put a key into OPENSKILL_API_KEY") as raised:
+        Settings.from_env({"OPENSKILL_HTTP_BASE_URL": "http://me:hunter2@there"})
+    assert "hunter2" not in str(raised.value)
+
+
+def test_where_the_current_directory_is_gone_the_rest_can_still_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    settings = Settings.from_env({"HOME": str(tmp_path)})
+    assert not settings.cli_dir.exists()
+    assert settings.home == tmp_path
 
 
 def test_the_lists_of_the_documents_count_where_ours_say_nothing() -> None:
@@ -83,6 +148,22 @@ def test_the_lists_of_the_documents_count_where_ours_say_nothing() -> None:
         ("OPENSKILL_WORKSPACE_BYTES", "1.5G", "is no amount"),
         ("OPENSKILL_WORKSPACE_FILES", "many", "is no amount; use a number such as 50000"),
         ("OPENSKILL_ALLOW_LOCAL", "perhaps", "is not a switch"),
+        ("OPENSKILL_HTTP_BASE_URL", "127.0.0.1:8000", "is no address of a host; use one such as http://127.0.0.1:8000"),
+        ("OPENSKILL_HTTP_BASE_URL", "ftp://there", "is no address"),
+        ("OPENSKILL_HTTP_BASE_URL", "http://", "is no address"),
+        ("OPENSKILL_HTTP_BASE_URL", "http://there:99999", "is no address"),
+        ("OPENSKILL_HTTP_BASE_URL", "http://[::1", "is no address"),
+        ("OPENSKILL_HTTP_BASE_URL", "http://there?x=1", "is no address"),
+        ("OPENSKILL_HTTP_BASE_URL", "http://the re", "is no address"),
+        ("OPENSKILL_TIMEOUT_MS", "0", "is no whole number from 1 to 86400000"),
+        ("OPENSKILL_TIMEOUT_MS", "-5", "is no whole number"),
+        ("OPENSKILL_TIMEOUT_MS", "15s", "is no whole number"),
+        ("OPENSKILL_TIMEOUT_MS", "٣", "is no whole number"),
+        ("OPENSKILL_HOST_MAX_BODY", "0", "is no amount"),
+        ("OPENSKILL_HOST_CONCURRENCY", "-1", "is no whole number from 0 to 10000"),
+        ("OPENSKILL_HOST_QUEUE", "many", "is no whole number"),
+        ("OPENSKILL_HOST_AUTH", "maybe", "'maybe' is not one of auto, on, off"),
+        ("OPENSKILL_HOST_HISTORY_DAYS", "0", "is no whole number from 1"),
     ],
 )
 def test_a_bad_value_is_refused_with_the_name_of_the_variable(name: str, value: str, complaint: str) -> None:
@@ -187,3 +268,16 @@ def test_settings_keep_the_environment_they_came_from_and_do_not_change_with_it(
 def test_without_argument_the_environment_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKILLS_ROOT", "from-the-process")
     assert Settings.from_env().skills_root == "from-the-process"
+
+
+def test_the_variable_that_decided_is_the_first_that_counts() -> None:
+    assert decided_by("cache_dir", {"OPENSKILL_CACHE_DIR": "x", "XDG_CACHE_HOME": "/y"}) == "OPENSKILL_CACHE_DIR"
+    assert decided_by("skills_cache_dir", {"XDG_CACHE_HOME": "/y"}) == "XDG_CACHE_HOME"
+    assert decided_by("cache_dir", {"XDG_CACHE_HOME": "relative", "OPENSKILL_CACHE_DIR": " "}) is None
+
+
+@pytest.mark.parametrize(("text", "meaning"), [("50000", 50_000), (" 2g ", 2 * 1024**3), ("64 KiB", 65_536)])
+def test_an_amount_is_read_as_people_write_it(text: str, meaning: int) -> None:
+    assert amount(text, "limits") == meaning
+    with pytest.raises(InvalidArgument, match=r"^limits: '-1' is no amount"):
+        amount("-1", "limits")

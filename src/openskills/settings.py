@@ -3,15 +3,59 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from openskills.errors import InvalidArgument
 
 _DAY = 24 * 60 * 60.0
 _GIB = 1024**3
 _LAST_UID = 2**32 - 3
+_LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 60 * 60, "d": _DAY}
+_CACHE = ("OPENSKILL_CACHE_DIR", "XDG_CACHE_HOME")
+_CONFIG = ("OPENSKILL_CONFIG_DIR", "XDG_CONFIG_HOME")
+_STATE = ("OPENSKILL_STATE_DIR", "XDG_STATE_HOME")
+VARIABLES: Mapping[str, tuple[str, ...]] = {
+    "home": ("HOME",),
+    "cache_dir": _CACHE,
+    "skills_cache_dir": ("SKILLS_CACHE_DIR", *_CACHE),
+    "config_dir": _CONFIG,
+    "state_dir": _STATE,
+    "skills_root": ("SKILLS_ROOT",),
+    "search_path": ("PATH",),
+    "index": ("OPENSKILL_INDEX",),
+    "debug": ("OPENSKILL_DEBUG",),
+    "trace_content": ("OPENSKILL_TRACE_CONTENT",),
+    "model": ("OPENSKILL_MODEL",),
+    "executor": ("OPENSKILL_EXECUTOR",),
+    "allow_local": ("OPENSKILL_ALLOW_LOCAL",),
+    "allowed_commands": ("OPENSKILL_RUN_ALLOWED_COMMANDS", "TRPC_AGENT_SKILL_RUN_ALLOWED_COMMANDS"),
+    "denied_commands": ("OPENSKILL_RUN_DENIED_COMMANDS", "TRPC_AGENT_SKILL_RUN_DENIED_COMMANDS"),
+    "host_roots": ("OPENSKILL_HOST_ROOTS",),
+    "container_image": ("OPENSKILL_CONTAINER_IMAGE",),
+    "docker_host": ("DOCKER_HOST",),
+    "sandbox_uids": ("OPENSKILL_SANDBOX_UIDS",),
+    "sandbox_kept": ("OPENSKILL_SANDBOX_KEPT",),
+    "workspace_ttl": ("OPENSKILL_WORKSPACE_TTL",),
+    "workspace_bytes": ("OPENSKILL_WORKSPACE_BYTES",),
+    "workspace_files": ("OPENSKILL_WORKSPACE_FILES",),
+    "http_base_url": ("OPENSKILL_HTTP_BASE_URL",),
+    "allowed_root": ("OPENSKILL_ALLOWED_ROOT",),
+    "cli_dir": ("OPENSKILL_CLI_DIR",),
+    "timeout_ms": ("OPENSKILL_TIMEOUT_MS",),
+    "host_max_body": ("OPENSKILL_HOST_MAX_BODY",),
+    "host_concurrency": ("OPENSKILL_HOST_CONCURRENCY",),
+    "host_queue": ("OPENSKILL_HOST_QUEUE",),
+    "host_keys": ("OPENSKILL_HOST_KEYS", *_CONFIG),
+    "host_auth": ("OPENSKILL_HOST_AUTH",),
+    "host_history": ("OPENSKILL_HOST_HISTORY", *_STATE),
+    "host_history_days": ("OPENSKILL_HOST_HISTORY_DAYS",),
+    "host_api_key": ("OPENSKILL_API_KEY",),
+    "host_http_targets": ("OPENSKILL_HOST_HTTP_TARGETS",),
+}
+"""The variables that decide about each field of `Settings`, the first that is set before the others."""
 _BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": _GIB, "t": 1024**4}
 
 
@@ -21,8 +65,14 @@ class Settings:
 
     `environment` is the environment these settings were read from; requirements of skills are checked against it.
     `allowed_commands` is None when there is no such list. `host_roots` are the directories that `host://` inputs may
-    come from. `sandbox_uids` are the first and the last user id that commands run as when we are root. `trace_content`
-    allows what models, skills and users wrote in spans and lines of the log.
+    come from. `sandbox_uids` are the first and the last user id that commands run as when we are root. `sandbox_kept`
+    is how many seconds a sandbox waits for the next command of its kind. `trace_content` allows what models, skills and
+    users wrote in spans and lines of the log.
+
+    Of the skill host: `allowed_root` is where hosted skills may read, `cli_dir` where their scripts and manifests are,
+    `http_base_url` where its clients look for it, without a slash at the end. `host_concurrency` 0 means twice the
+    cores. `host_auth` is `auto`, `on` or `off`. `host_history` is None when no history is kept. `host_http_targets`
+    are the targets that the `http` runner may call.
     """
 
     home: Path
@@ -44,9 +94,23 @@ class Settings:
     container_image: str | None
     docker_host: str | None
     sandbox_uids: tuple[int, int]
+    sandbox_kept: float
     workspace_ttl: float
     workspace_bytes: int
     workspace_files: int
+    http_base_url: str
+    allowed_root: Path
+    cli_dir: Path
+    timeout_ms: int
+    host_max_body: int
+    host_concurrency: int
+    host_queue: int
+    host_keys: Path
+    host_auth: str
+    host_history: Path | None
+    host_history_days: int
+    host_api_key: str | None = field(repr=False)
+    host_http_targets: tuple[str, ...]
     environment: Mapping[str, str]
 
     @classmethod
@@ -55,12 +119,14 @@ class Settings:
         env = dict(os.environ if environ is None else environ)
         home = Path(env.get("HOME") or Path.home())
         cache = _directory(env, "OPENSKILL_CACHE_DIR") or _xdg(env, "XDG_CACHE_HOME", home / ".cache")
+        config = _directory(env, "OPENSKILL_CONFIG_DIR") or _xdg(env, "XDG_CONFIG_HOME", home / ".config")
+        state = _directory(env, "OPENSKILL_STATE_DIR") or _xdg(env, "XDG_STATE_HOME", home / ".local/state")
         return cls(
             home=home,
             cache_dir=cache,
             skills_cache_dir=_directory(env, "SKILLS_CACHE_DIR") or cache / "sources",
-            config_dir=_directory(env, "OPENSKILL_CONFIG_DIR") or _xdg(env, "XDG_CONFIG_HOME", home / ".config"),
-            state_dir=_directory(env, "OPENSKILL_STATE_DIR") or _xdg(env, "XDG_STATE_HOME", home / ".local/state"),
+            config_dir=config,
+            state_dir=state,
             skills_root=_text(env, "SKILLS_ROOT"),
             search_path=env.get("PATH", os.defpath),
             index=_flag(env, "OPENSKILL_INDEX", default=True),
@@ -76,11 +142,34 @@ class Settings:
             container_image=_text(env, "OPENSKILL_CONTAINER_IMAGE"),
             docker_host=_text(env, "DOCKER_HOST"),
             sandbox_uids=_uids(env, "OPENSKILL_SANDBOX_UIDS", (52000, 55999)),
+            sandbox_kept=_seconds(env, "OPENSKILL_SANDBOX_KEPT", 60.0),
             workspace_ttl=_seconds(env, "OPENSKILL_WORKSPACE_TTL", _DAY),
             workspace_bytes=_amount(env, "OPENSKILL_WORKSPACE_BYTES", _GIB),
             workspace_files=_amount(env, "OPENSKILL_WORKSPACE_FILES", 50_000),
+            http_base_url=_base_url(env, "OPENSKILL_HTTP_BASE_URL", "http://127.0.0.1:8000"),
+            allowed_root=_directory(env, "OPENSKILL_ALLOWED_ROOT") or _here("data"),
+            cli_dir=_directory(env, "OPENSKILL_CLI_DIR") or _here("skills_cli"),
+            timeout_ms=_whole(env, "OPENSKILL_TIMEOUT_MS", 15_000, 1, _LONGEST_WAIT_MS),
+            host_max_body=_amount(env, "OPENSKILL_HOST_MAX_BODY", 1024**2),
+            host_concurrency=_whole(env, "OPENSKILL_HOST_CONCURRENCY", 0, 0, 10_000),
+            host_queue=_whole(env, "OPENSKILL_HOST_QUEUE", 64, 0, 1_000_000),
+            host_keys=_directory(env, "OPENSKILL_HOST_KEYS") or config / "keys.json",
+            host_auth=_word(env, "OPENSKILL_HOST_AUTH", ("auto", "on", "off")),
+            host_history=_file_or_off(env, "OPENSKILL_HOST_HISTORY", state / "host.db"),
+            host_history_days=_whole(env, "OPENSKILL_HOST_HISTORY_DAYS", 30, 1, 36_500),
+            host_api_key=_text(env, "OPENSKILL_API_KEY"),
+            host_http_targets=_commands(env, "OPENSKILL_HOST_HTTP_TARGETS") or (),
             environment=env,
         )
+
+
+def decided_by(field: str, environment: Mapping[str, str]) -> str | None:
+    """The variable that gave a field of `Settings` its value; None where it has its default."""
+    for name in VARIABLES[field]:
+        value = environment.get(name, "").strip()
+        if value and (name not in {_CACHE[1], _CONFIG[1], _STATE[1]} or Path(value).is_absolute()):
+            return name
+    return None
 
 
 def seconds(text: str, field: str) -> float:
@@ -89,6 +178,14 @@ def seconds(text: str, field: str) -> float:
     if match is None:
         raise InvalidArgument(field, f"{text!r} is no length of time; use 90s, 15m, 24h or 7d")
     return float(match[1]) * _SECONDS[match[2]]
+
+
+def amount(text: str, field: str) -> int:
+    """A number above 0 as people write it: `50000`, `64K`, `512M`, `2G`. Raises `InvalidArgument` for `field`."""
+    match = re.fullmatch(r"(\d{1,15}) ?([kmgt]?)(?:i?b)?", text.strip().lower(), re.ASCII)
+    if match is None or not int(match[1]):
+        raise InvalidArgument(field, f"{text!r} is no amount; use a number such as 50000, or 512M, 2G")
+    return int(match[1]) * _BYTES[match[2]]
 
 
 def _text(env: Mapping[str, str], name: str) -> str | None:
@@ -103,7 +200,7 @@ def _executor(env: Mapping[str, str], name: str) -> str:
     return value
 
 
-def _commands(env: Mapping[str, str], name: str, fallback: str) -> tuple[str, ...] | None:
+def _commands(env: Mapping[str, str], name: str, fallback: str = "") -> tuple[str, ...] | None:
     value = _text(env, name) or _text(env, fallback) or ""
     found = tuple(word for word in re.split(r"[,\s]+", value) if word)
     return found or None
@@ -136,10 +233,50 @@ def _amount(env: Mapping[str, str], name: str, default: int) -> int:
     value = _text(env, name)
     if value is None:
         return default
-    match = re.fullmatch(r"(\d{1,15}) ?([kmgt]?)(?:i?b)?", value.lower(), re.ASCII)
-    if match is None or not int(match[1]):
-        raise InvalidArgument(name, f"{value!r} is no amount; use a number such as 50000, or 512M, 2G")
-    return int(match[1]) * _BYTES[match[2]]
+    return amount(value, name)
+
+
+def _whole(env: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    value = _text(env, name)
+    if value is None:
+        return default
+    if not re.fullmatch(r"\d{1,12}", value, re.ASCII) or not least <= int(value) <= most:
+        raise InvalidArgument(name, f"{value!r} is no whole number from {least} to {most}")
+    return int(value)
+
+
+def _word(env: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
+    value = (_text(env, name) or words[0]).lower()
+    if value not in words:
+        raise InvalidArgument(name, f"{value!r} is not one of {', '.join(words)}")
+    return value
+
+
+def _base_url(env: Mapping[str, str], name: str, default: str) -> str:
+    value = _text(env, name) or default
+    try:
+        parts = urlsplit(value)
+        known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        parts, known = None, False
+    if parts is None or not known or parts.query or parts.fragment or not value.isprintable() or " " in value:
+        raise InvalidArgument(name, f"{value!r} is no address of a host; use one such as {default}")
+    if parts.username is not None:
+        raise InvalidArgument(name, "holds a user name; put a key into OPENSKILL_API_KEY instead")
+    return value.rstrip("/")
+
+
+def _file_or_off(env: Mapping[str, str], name: str, default: Path) -> Path | None:
+    value = _text(env, name)
+    return None if value is not None and value.lower() == "off" else _directory(env, name) or default
+
+
+def _here(name: str) -> Path:
+    """`name` in the directory we were started in. Where that is gone, a name that leads nowhere."""
+    try:
+        return Path(name).absolute()
+    except FileNotFoundError:
+        return Path(name)
 
 
 def _directory(env: Mapping[str, str], name: str) -> Path | None:

@@ -1,7 +1,8 @@
 """A host process: plants things around a workspace, runs the battery in it, and says what the probes got hold of.
 
-`python -m tests.hostile.host EXECUTOR DIRECTORY [terminal] [warm]` prints one JSON object. `bare` is no executor at
-all. It is a process of its own so that it can have an environment with secrets, and another user.
+`python -m tests.hostile.host EXECUTOR DIRECTORY [terminal] [warm] [used]` prints one JSON object. `bare` is no executor
+at all, `used` waits for a sandbox that others had before. It is a process of its own so that it can have an
+environment with secrets, and another user.
 """
 
 import asyncio
@@ -20,6 +21,8 @@ from tests.hostile.probes.battery import PROBES
 from tests.hostile.promises import asked_of
 from tests.hostile.skill import COMMAND, write_battery
 
+# Process 1 is bwrap in a sandbox of a command's own, and an interpreter in one that is kept.
+FIRST_PROCESS = ("cat", "/proc/1/comm")
 REPOSITORY = Path(__file__).resolve().parents[2]
 BATTERY_LIMITS = Limits(
     timeout=200,
@@ -44,7 +47,7 @@ def run_bare(directory: Path, *, terminal: bool) -> dict[str, object]:
         return {"results": results_in(output), "touched": things.touched(), "isolation": "nothing at all"}
 
 
-async def run_under(name: str, directory: Path, *, terminal: bool, warm: bool) -> dict[str, object]:
+async def run_under(name: str, directory: Path, *, terminal: bool, warm: bool, used: bool = False) -> dict[str, object]:
     """The battery as a skill under an executor."""
     state = directory / "state"
     skill = write_battery(directory)
@@ -56,6 +59,8 @@ async def run_under(name: str, directory: Path, *, terminal: bool, warm: bool) -
         with planted(_place(state, workspace, neighbour, snapshot.digest), directory, REPOSITORY) as things:
             world = replace(things.world, only=asked_of(name, root=os.geteuid() == 0))
             await workspace.write("work/world.json", world.dump().encode())
+            if used:
+                await _have_one_used(workspace)
             ended = await _run(workspace, terminal=terminal, warm=warm)
             return {
                 "results": results_in(_output(ended)),
@@ -78,6 +83,15 @@ async def _run(workspace: Workspace, *, terminal: bool, warm: bool) -> Ended:
     return await (await workspace.start(command)).wait()
 
 
+async def _have_one_used(workspace: Workspace) -> None:
+    command = Command(FIRST_PROCESS, skill="battery", cwd=".", limits=BATTERY_LIMITS)
+    for _ in range(500):
+        ended = await (await workspace.start(command)).wait()
+        if ended.stdout.text().startswith("python"):
+            return
+    raise AssertionError("no sandbox is ever used a second time")
+
+
 def _output(ended: Ended) -> str:
     text = ended.stdout.text()
     return text if '"done"' in text else f"{ended.ending} {ended.detail}\n{ended.stderr.text()}\n{text}"
@@ -89,7 +103,8 @@ def main(name: str, directory: str, *more: str) -> None:
     if name == "bare":
         report = run_bare(Path(directory), terminal=terminal)
     else:
-        report = asyncio.run(run_under(name, Path(directory), terminal=terminal, warm="warm" in more))
+        used, warm = "used" in more, "warm" in more
+        report = asyncio.run(run_under(name, Path(directory), terminal=terminal, warm=warm, used=used))
     sys.stdout.write(json.dumps(report))
 
 

@@ -33,6 +33,12 @@ def test_no_probe_succeeds_in_a_command_that_starts_warm(request: pytest.Fixture
     check(report, executor.name)
 
 
+@pytest.mark.slow
+def test_no_probe_succeeds_in_a_sandbox_that_others_had_before(request: pytest.FixtureRequest, user: User) -> None:
+    executor = chosen(request, "sandbox")
+    check(battery(user, executor.name, "used", environment=executor.environment), executor.name)
+
+
 def check(report: dict[str, Any], executor: str) -> None:
     """Nothing was got hold of, as the probes see it and as it is seen from outside."""
     results = report["results"]

@@ -49,7 +49,8 @@ def executor(name: str, settings: Settings, *, allow_landlock: bool = False, **o
 def _built_in(name: str, settings: Settings, options: dict[str, Any]) -> Executor:
     backend = _imported(_BACKENDS[name])
     if name == "sandbox":
-        options = {"search_path": settings.search_path, "workspaces": settings.state_dir / "workspaces", **options}
+        places = {"search_path": settings.search_path, "workspaces": settings.state_dir / "workspaces"}
+        options = {**places, "kept": settings.sandbox_kept, **options}
     elif name == "container":
         options = {"options": _container_options(settings), **options}
     directory = _imported("openskills.executors.directory:DirectoryExecutor")

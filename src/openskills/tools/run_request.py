@@ -11,6 +11,7 @@ from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.outputs import OutputSpec
 from openskills.executors.workbench import Workbench
 from openskills.tools.gate import require_loaded
+from openskills.tools.packages import install_declared
 from openskills.tools.run_arguments import RunArguments
 from openskills.tools.run_outcome import CONTENT_BYTES, Shape
 from openskills.tools.tool import ToolContext, ToolOptions
@@ -48,6 +49,9 @@ async def prepared(context: ToolContext, arguments: RunArguments) -> Prepared:
         await bench.stage(one.name, one.path, warm=wanted_warm(one.manifest.metadata), as_of=_as_of(context, one))
     staging = UploadStaging(context.uploads, bench.workspace, scope=context.scope, artifacts=context.artifacts)
     arrivals = await staging.arrive()
+    if context.options.install is not None:
+        warnings = await install_declared(bench, skill.name, arguments.command, context.options.install)
+        arrivals = replace(arrivals, warnings=(*arrivals.warnings, *warnings))
     request = RunRequest(
         arguments.command,
         skill=skill.name,
@@ -72,19 +76,21 @@ def collected(arguments: RunArguments, options: ToolOptions) -> OutputSpec:
         spec = OutputSpec(arguments.output_files)
     else:
         spec = _USUAL
+    file_bytes, inline = spec.max_file_bytes, spec.inline
     if spec is _USUAL or arguments.omit_inline_content:
         # Only a primary output is looked for in what is read, and nothing larger can be that.
-        room = min(spec.max_file_bytes, options.primary_bytes)
-        spec = replace(spec, inline=spec.inline and room > 0, max_file_bytes=room)
+        file_bytes = min(file_bytes, options.primary_bytes)
+        inline = inline and file_bytes > 0
     # One byte more than there is room for, so that it can be told that something was cut.
-    most = max(_room(spec, options) + 1, options.primary_bytes)
-    spec = replace(
+    most = max(_room(file_bytes, spec.max_total_bytes, options) + 1, options.primary_bytes)
+    return replace(
         spec,
-        max_file_bytes=min(spec.max_file_bytes, most),
+        inline=inline,
+        save=spec.save or arguments.save_as_artifacts or options.force_save,
+        name_template=spec.name_template or arguments.artifact_prefix,
+        max_file_bytes=min(file_bytes, most),
         max_total_bytes=min(spec.max_total_bytes, max(most, _USUAL.max_total_bytes)),
     )
-    save = spec.save or arguments.save_as_artifacts or options.force_save
-    return replace(spec, save=save, name_template=spec.name_template or arguments.artifact_prefix)
 
 
 def _as_of(context: ToolContext, skill: Skill) -> Hashable:
@@ -95,12 +101,13 @@ def _as_of(context: ToolContext, skill: Skill) -> Hashable:
 
 def _shape(context: ToolContext, arguments: RunArguments) -> Shape:
     options, outputs = context.options, arguments.outputs
+    limits = outputs or _USUAL
     asked = outputs.globs if outputs else arguments.output_files
     wanted = outputs.inline if outputs else bool(asked)
     return Shape(
         stream_bytes=options.inline_bytes,
         primary_bytes=options.primary_bytes,
-        content_bytes=_room(outputs or _USUAL, options),
+        content_bytes=_room(limits.max_file_bytes, limits.max_total_bytes, options),
         inline=wanted and not arguments.omit_inline_content,
         primary_content=not arguments.omit_inline_content,
         patterns=asked,
@@ -108,10 +115,10 @@ def _shape(context: ToolContext, arguments: RunArguments) -> Shape:
     )
 
 
-def _room(outputs: OutputSpec, options: ToolOptions) -> int:
+def _room(file_bytes: int, total_bytes: int, options: ToolOptions) -> int:
     """How much content goes into a result: what the model asks for, or what is safe for one that says nothing."""
-    says_nothing = (outputs.max_file_bytes, outputs.max_total_bytes) == (_USUAL.max_file_bytes, _USUAL.max_total_bytes)
-    return min(options.max_inline_bytes, CONTENT_BYTES if says_nothing else outputs.max_total_bytes)
+    says_nothing = (file_bytes, total_bytes) == (_USUAL.max_file_bytes, _USUAL.max_total_bytes)
+    return min(options.max_inline_bytes, CONTENT_BYTES if says_nothing else total_bytes)
 
 
 def _limits(context: ToolContext, timeout: float | None) -> Limits:

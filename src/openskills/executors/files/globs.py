@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from openskills.errors import ForbiddenPath, InvalidArgument
@@ -127,6 +128,13 @@ def compiled(patterns: Sequence[str], *, run_dir: str | None = None, field: str 
     Raises `InvalidArgument` for what is no pattern, is too long or is too many; `ForbiddenPath` for what is absolute
     or climbs with `..`.
     """
+    # What stands for a place of one run is all that a run can make another of.
+    place = run_dir if any("$" in pattern for pattern in patterns) else None
+    return _compiled(tuple(patterns), place, field)
+
+
+@lru_cache(maxsize=256)
+def _compiled(patterns: tuple[str, ...], run_dir: str | None, field: str) -> Globs:
     found: list[list[_Segment]] = []
     for pattern in patterns:
         _check_text(pattern, field)

@@ -13,6 +13,7 @@ Messages are JSON behind their length, in both directions; file descriptors trav
             handshake   [ready, go]: numbers of two pipes in the command. It says on the first that it is set up, and
                         waits on the second; nobody answers when the host has gone, or before `release` with `hold`
             contained   the command ends its own descendants (bwrap); otherwise they are ended with it
+            joins       the command stays in this program's session, as what a shell becomes does
     signal  id, number, deep: to the command inside a container of its own, not to what contains it
     release id: let a command begin that was held
     limit   limits, [[resource, soft, hard]]: of this program, and so of all commands that it starts from now on
@@ -53,7 +54,7 @@ _USUAL = frozenset((signal.SIGPIPE, signal.SIGXFSZ, *_IGNORED))
 _SEALED_WITHIN = 1.0
 
 
-class _Command:
+class Command:
     """One started command, and our ends of the pipes of its handshake."""
 
     def __init__(self, pid: int, contained: bool, held: bool, ready: int, go: int) -> None:
@@ -75,7 +76,7 @@ class Keeper:
     def __init__(self, connection: socket.socket, wakeups: int) -> None:
         self._connection = connection
         self._wakeups = wakeups
-        self._commands: dict[int, _Command] = {}
+        self._commands: dict[int, Command] = {}
         self._forks: set[int] = set()
         self._poll = select.poll()
         self._poll.register(connection, select.POLLIN)
@@ -159,7 +160,7 @@ class Keeper:
             self._send(event="failed", id=identity, errno=number, what=getattr(error, "strerror", None) or str(error))
             return
         _close(theirs)
-        command = self._commands[identity] = _Command(
+        command = self._commands[identity] = Command(
             pid, message.get("contained", False), message.get("hold", False), *ours
         )
         if command.ready >= 0:
@@ -235,7 +236,7 @@ class Keeper:
     def _own(self) -> "set[int]":
         return {*self._forks, *(command.pid for command in self._commands.values())}
 
-    def _ended(self, identity: int, command: _Command, status: int, cpu_ms: int, *, alone: bool) -> None:
+    def _ended(self, identity: int, command: Command, status: int, cpu_ms: int, *, alone: bool) -> None:
         del self._commands[identity]
         if command.ready >= 0:
             self._poll.unregister(command.ready)
@@ -264,10 +265,10 @@ def _spawn(message: "Message", fds: "dict[int, int]", descriptors: "list[int]") 
         # The first terminal that the leader of a new session opens is the one that controls it.
         actions.append((os.POSIX_SPAWN_OPEN, spare, f"/dev/fd/{terminal}", os.O_RDWR, 0))
         actions.append((os.POSIX_SPAWN_CLOSE, spare))
-    defaults = _USUAL.difference(message.get("ignored", ()))
-    program = _found(argv[0], env)
+    defaults, program = _USUAL.difference(message.get("ignored", ())), _found(argv[0], env)
     with _As(message.get("user")):
-        return os.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigdef=defaults, setsigmask=())
+        new = not message.get("joins")
+        return os.posix_spawn(program, argv, env, file_actions=actions, setsid=new, setsigdef=defaults, setsigmask=())
 
 
 def _waited() -> "tuple[int, int, int]":
@@ -370,12 +371,11 @@ def _close(descriptors: "Iterable[int]") -> None:
             os.close(descriptor)
 
 
-def _notice(number: int, frame: object) -> None:
+def _notice(*_: object) -> None:
     """A child has ended. That the signal came is enough: it woke the loop."""
-    del number, frame
 
 
-def serve(descriptor: int) -> "NoReturn":
+def serve(descriptor: int, kind: "type[Keeper]" = Keeper) -> "NoReturn":
     """Be a keeper for this connection until the other side closes it; then end the process."""
     if os.getsid(0) != os.getpid():
         os.setsid()
@@ -391,7 +391,7 @@ def serve(descriptor: int) -> "NoReturn":
         signal.signal(number, signal.SIG_IGN)
     try:
         os.set_inheritable(descriptor, False)
-        Keeper(socket.socket(fileno=descriptor), reading).serve()
+        kind(socket.socket(fileno=descriptor), reading).serve()
     finally:
         os._exit(0)
 

@@ -42,23 +42,29 @@ class Launch:
     contained: bool = False
     umask: int = 0o077
     user: int | None = None
+    joins: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a command ended; a negative `status` is a signal. `lost`: its keeper ended, and the command with it."""
+    """How a command ended; a negative `status` is a signal. `lost`: its keeper ended, and the command with it.
+
+    `reusable`: where it ran is as it was before, and may be used for another one.
+    """
 
     status: int
     was_ready: bool = True
     cpu_ms: int = 0
     clean: bool = True
     lost: bool = False
+    reusable: bool = False
 
 
 class Kept:
     """A command that a keeper has started.
 
     `ready_at` is the loop's time at which it was set up; `notes` are sentences for the result, until it has ended.
+    `seen_as` is the number under which this machine knows what contains it, where its keeper sees other numbers.
     """
 
     def __init__(self, keeper: "Keeper", identity: int) -> None:
@@ -69,12 +75,13 @@ class Kept:
         self._ready: asyncio.Future[None] = loop.create_future()
         self._exited: asyncio.Future[Exit] = loop.create_future()
         self.ready_at: float | None = None
+        self.seen_as: int | None = None
         self.notes: list[str] = []
 
     @property
     def pid(self) -> int:
-        """Its process id, as its keeper sees it."""
-        return self._started.result()
+        """Its process id, as its keeper sees it; or that of what contains it."""
+        return self.seen_as or self._started.result()
 
     async def ready(self) -> None:
         """Wait until it is set up, which is at once without a handshake, or until it has ended."""
@@ -113,7 +120,7 @@ class Kept:
             self._fail(_not_started(int(event["errno"]), str(event["what"])))
             return True
         elif what == "exited":
-            self._end(Exit(int(event["status"]), bool(event["was_ready"]), int(event["cpu_ms"]), bool(event["clean"])))
+            self._end(_exit(event))
             return True
         return False
 
@@ -335,7 +342,18 @@ def _described(launch: Launch, identity: int) -> tuple[list[int], dict[str, Any]
         "contained": launch.contained,
         "umask": launch.umask,
         "user": launch.user,
+        "joins": launch.joins,
     }
+
+
+def _exit(event: Mapping[str, Any]) -> Exit:
+    return Exit(
+        int(event["status"]),
+        bool(event["was_ready"]),
+        int(event["cpu_ms"]),
+        bool(event["clean"]),
+        reusable=bool(event.get("reusable")),
+    )
 
 
 def _not_started(number: int, what: str) -> Exception:

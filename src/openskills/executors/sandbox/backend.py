@@ -1,7 +1,8 @@
 """Commands in a sandbox of their own, made by bubblewrap: see `bubblewrap.py` for what they see and `seccomp.py` for
 what they may ask of the kernel.
 
-Each command gets a new one; what they share is the workspace. When it cannot be had, nothing is run.
+Each command gets a new one, or one of the same workspace that is as good as new (`kept.py`). When it cannot be had,
+nothing is run.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from openskills.executors.network.connected import connect
 from openskills.executors.network.netns import PORT
 from openskills.executors.network.proxy import FilteringProxy
 from openskills.executors.processes.keeping import PROGRAM, Keeper, Kept, Launch
-from openskills.executors.processes.leftovers import end_leftovers, new_marker, of_the_dead
+from openskills.executors.processes.leftovers import VARIABLE, end_leftovers, new_marker, of_the_dead
 from openskills.executors.sandbox.bubblewrap import (
     BASH,
     DASH,
@@ -47,6 +48,7 @@ from openskills.executors.sandbox.bubblewrap import (
 )
 from openskills.executors.sandbox.etc_held import HeldEtc
 from openskills.executors.sandbox.etc_store import NAME
+from openskills.executors.sandbox.kept import IDLE, KeptSandboxes, Room, may_share
 from openskills.executors.sandbox.memory import Sealed, in_memory
 from openskills.executors.sandbox.reach import let_pass, reaching
 from openskills.executors.sandbox.remedies import advice
@@ -84,12 +86,13 @@ _OURS_INSIDE = 1
 
 
 class SandboxBackend:
-    """Runs every command in a new sandbox. It belongs to the event loop that uses it first.
+    """Runs every command in a sandbox. It belongs to the event loop that uses it first.
 
     `read_only` are directories of this machine that commands may see, besides the system and this interpreter;
     `path` says where in them programs lie. `bwrap` and `rules` (the system call filter) are for those who have better
     ones: both must stand the self-test. `workspaces` is the directory that its workspaces lie in, where it is known
-    before the first of them is: the self-test need not make a second `/etc` then.
+    before the first of them is: the self-test need not make a second `/etc` then. `kept` is how many seconds a sandbox
+    waits for the next command of its kind; 0 gives each command one of its own.
     """
 
     name = "sandbox"
@@ -105,11 +108,14 @@ class SandboxBackend:
         bwrap: Path | None = None,
         rules: bytes | None = None,
         workspaces: Path | None = None,
+        kept: float = IDLE,
     ) -> None:
         self._search_path = search_path
         self._workspaces = workspaces
         self._bwrap = bwrap
         self._rules = rules
+        self._kept = kept
+        self._room = Room()
         self._read_only = (Path(sys.base_prefix), *read_only)
         self._keepers: dict[Path | None, Marked] = {}
         self._beginning = asyncio.Lock()
@@ -135,7 +141,7 @@ class SandboxBackend:
                 raise ExecutorUnavailable("a sandbox is never entered as root; give the workspace a user of its own")
             let_pass(place.tree, place.uid)
         await stand.etc.descriptor(self.system(place))
-        return SandboxLauncher(self, stand, place)
+        return SandboxLauncher(self, stand, place, self._room, kept=self._kept)
 
     def system(self, place: Place) -> Path:
         """Where the `/etc` of a workspace's sandboxes is kept."""
@@ -236,7 +242,8 @@ class SandboxLauncher:
     home = HOME
     visible_pids = True
 
-    def __init__(self, backend: SandboxBackend, stand: _Stand, place: Place) -> None:
+    def __init__(self, backend: SandboxBackend, stand: _Stand, place: Place, room: Room, *, kept: float) -> None:
+        self._kept = KeptSandboxes(self._first, ROOT, room, idle=kept) if kept > 0 else None
         self._backend = backend
         self._stand = stand
         self._place = place
@@ -248,6 +255,43 @@ class SandboxLauncher:
 
     async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> Kept:
         """Start a command with this environment and these descriptors."""
+        if self._kept is None or not may_share(command):
+            return await self._own(command, env, stdio)
+        kind = (command.skill, held(command.limits), await self._seen(command.skill))
+        # As it would be in a sandbox of its own.
+        marked = {**env, VARIABLE: (await self._backend.keeper(self._place)).marker}
+        found = await self._kept.start(kind, command, marked, stdio)
+        if found is None:
+            found = await self._own(command, env, stdio)
+            kept = self._kept
+            # Not before it has ended: until then the processors are for the command.
+            found.then(lambda _: kept.prepare(kind, command, env))
+        return found
+
+    async def close(self) -> None:
+        """Give back the workspace's descriptor, and see sandboxes and proxies end."""
+        if self._kept is not None:
+            await self._kept.close()
+        if self._closing:
+            await asyncio.wait(self._closing)
+        if self._tree >= 0:
+            os.close(self._tree)
+            self._tree = -1
+
+    async def _seen(self, skill: str | None) -> tuple[tuple[int, int], ...]:
+        """Tells apart what a sandbox was made with: a skill that is staged again is another directory."""
+        etc = os.fstat(await self._stand.etc.descriptor(self._backend.system(self._place)))
+        names = (f"{SKILLS}/{skill}", f"{SKILLS}/{skill}/{VENV}") if skill is not None else ()
+        found = [etc, *(os.stat(name, dir_fd=self._tree, follow_symlinks=False) for name in names)]
+        return tuple((status.st_dev, status.st_ino) for status in found)
+
+    async def _first(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> Kept:
+        return await self._own(command, env, stdio, first=True)
+
+    async def _own(
+        self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int], *, first: bool = False
+    ) -> Kept:
+        """Start a command in a sandbox of its own; `first`: as its process 1."""
         proxy = FilteringProxy(command.network) if command.network else None
         if proxy is not None:
             env = {**env, **proxy.environment(PORT)}
@@ -265,7 +309,7 @@ class SandboxLauncher:
             terminal=terminal,
         )
         etc = await self._stand.etc.descriptor(self._backend.system(self._place))
-        with self._descriptors(command, env, etc) as descriptors:
+        with self._descriptors(command, env, etc, first=first) as descriptors:
             launch = Launch(
                 argv,
                 {},
@@ -291,23 +335,18 @@ class SandboxLauncher:
             task.add_done_callback(self._closing.discard)
         return kept
 
-    async def close(self) -> None:
-        """Give back the workspace's descriptor, and see the proxies end."""
-        if self._closing:
-            await asyncio.wait(self._closing)
-        if self._tree >= 0:
-            os.close(self._tree)
-            self._tree = -1
-
     @contextmanager
-    def _descriptors(self, command: Command, env: Mapping[str, str], etc: int) -> Generator[dict[int, int]]:
+    def _descriptors(
+        self, command: Command, env: Mapping[str, str], etc: int, *, first: bool
+    ) -> Generator[dict[int, int]]:
         found = {TREE: self._tree, ETC: etc}
         try:
             found[SKILLS_TREE] = _directory(SKILLS, self._tree)
             venv_of = command.skill
             if venv_of is not None:
                 found[VENV_TREE] = _venv(venv_of, found[SKILLS_TREE])
-            options = command_options(env=env, cwd=command.cwd, venv_of=venv_of, terminal=command.terminal is not None)
+            terminal = command.terminal is not None
+            options = command_options(env=env, cwd=command.cwd, venv_of=venv_of, terminal=terminal, first=first)
             # Through a file in memory: what stands on a command line can be read by every user of the machine.
             found[OPTIONS] = in_memory(self._stand.options + encoded(options))
             found[FILTER] = self._stand.filter.reading()

@@ -75,8 +75,13 @@ def system_options(system: System) -> list[str]:
     ]
 
 
-def command_options(*, env: Mapping[str, str], cwd: str, venv_of: str | None, terminal: bool) -> list[str]:
-    """The part of the options that belongs to one command; `venv_of` names the skill whose `.venv` it may write to."""
+def command_options(
+    *, env: Mapping[str, str], cwd: str, venv_of: str | None, terminal: bool, first: bool = False
+) -> list[str]:
+    """The part of the options that belongs to one command; `venv_of` names the skill whose `.venv` it may write to.
+
+    `first`: the command is process 1 of the sandbox, and looks after all others there.
+    """
     options = ["--bind-fd", str(TREE), ROOT, "--ro-bind-fd", str(SKILLS_TREE), f"{ROOT}/{SKILLS}"]
     if venv_of is not None:
         options += ["--bind-fd", str(VENV_TREE), f"{ROOT}/{SKILLS}/{venv_of}/{VENV}"]
@@ -84,6 +89,8 @@ def command_options(*, env: Mapping[str, str], cwd: str, venv_of: str | None, te
     if not terminal:
         # On a terminal this would take away job control. There the filter is what keeps it from typing for the user.
         options.append("--new-session")
+    if first:
+        options.append("--as-pid-1")
     for name, value in env.items():
         options += ["--setenv", name, value]
     return options

@@ -1,0 +1,298 @@
+"""Sandboxes of one workspace that are used again, because making one takes longer than most commands do.
+
+Only for commands that could have had the same one anyway: of one skill, with the same limits, without secrets, network
+or terminal. One command at a time has it. A command that leaves anything there (a process, a file in memory, a port in
+use) has been its last: it is ended as a whole, and the next command gets a new one. What makes it is done behind the
+back of the caller, from the second command of a kind on; until one is there, each command gets a sandbox of its own.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.executors.processes.keeping import PROGRAM, Exit, Keeper, Kept, Launch
+from openskills.executors.spec import Command
+
+IDLE: Final = 60.0
+"""Seconds after which a sandbox that nobody uses is ended."""
+
+_FROM_THE = 2
+_UNTIDY = 16
+"""So many commands of a kind that leaves things behind get sandboxes of their own before another one is kept."""
+_MOST_WAITING = 32
+_MOST_KINDS = 64
+_GOODBYE = 2.0
+_STUBBORN = 0.7
+_STARTS_WITHIN = 10.0
+_NAMES = ("keeper", "sandbox_keeper")
+# Where nothing of ours can be read, this is the package.
+_BOOTSTRAP = """\
+import sys, types
+for name, code in {parts!r}:
+    module = sys.modules["openskills.executors.inside." + name] = types.ModuleType(name)
+    exec(compile(code, f"<{{name}}>", "exec"), module.__dict__)
+module.serve_sandbox()
+"""
+
+Make = Callable[[Command, Mapping[str, str], tuple[int, int, int]], Awaitable[Kept]]
+"""Starts a command as process 1 of a new sandbox."""
+
+
+def may_share(command: Command) -> bool:
+    """Whether a command may have a sandbox that others had before."""
+    return not (command.secrets or command.network or command.terminal or command.input_open)
+
+
+def keeper_argv() -> tuple[str, ...]:
+    """The command line of the program that serves in such a sandbox."""
+    parts = tuple((name, PROGRAM.with_name(f"{name}.py").read_text("utf-8")) for name in _NAMES)
+    return (os.path.realpath(sys.executable), "-I", "-S", "-c", _BOOTSTRAP.format(parts=parts))
+
+
+class _Line(Keeper):
+    """The connection to the keeper of a sandbox; when that does not do what it is told, the sandbox is ended."""
+
+    def __init__(self, connection: socket.socket, process: Kept) -> None:
+        super().__init__(connection)
+        self._sandbox = process
+        self._serving: asyncio.Future[None] = self._loop.create_future()
+
+    async def serving(self) -> None:
+        """Wait until it can start commands; raises `ExecutorUnavailable` when it never will."""
+        async with asyncio.timeout(_STARTS_WITHIN):
+            await self._serving
+
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """See `Keeper.tell`."""
+        super().tell(message)
+        if message.get("number") == signal.SIGKILL:
+            self._loop.call_later(_STUBBORN, self._insist, message["id"])
+
+    def give_up(self, kept: Kept) -> None:
+        """See `Keeper.give_up`."""
+        self._sandbox.signal(signal.SIGKILL)
+        super().give_up(kept)
+
+    def _know(self, pid: int) -> None:
+        del pid
+        if not self._serving.done():
+            self._serving.set_result(None)
+
+    def _insist(self, identity: int) -> None:
+        if identity in self._commands:
+            self._sandbox.signal(signal.SIGKILL)
+
+    def _lose(self) -> None:
+        super()._lose()
+        if not self._serving.done():
+            self._serving.set_exception(ExecutorUnavailable("the keeper of a sandbox ended before it could serve"))
+            # Whoever waits hears it; nobody else is to be told that nobody listened.
+            self._serving.exception()
+
+
+class _Sandbox:
+    """A sandbox that serves, and the kind of commands that it is for."""
+
+    def __init__(self, kind: Hashable, process: Kept, line: _Line) -> None:
+        self.kind = kind
+        self.process = process
+        self.line = line
+        self.timer: asyncio.TimerHandle | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can start commands."""
+        return self.line.usable
+
+    async def end(self) -> None:
+        """End it with everything in it. It ends by itself when nobody talks to it any more."""
+        if self.timer is not None:
+            self.timer.cancel()
+        await self.line.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GOODBYE):
+                await self.process.exited()
+                return
+        self.process.signal(signal.SIGKILL)
+
+
+class Room:
+    """Where the sandboxes of all workspaces wait: when there is none left, the one that has waited longest goes."""
+
+    def __init__(self, most: int = _MOST_WAITING) -> None:
+        self._most = most
+        self._waiting: dict[_Sandbox, Callable[[], None]] = {}
+
+    def enter(self, sandbox: _Sandbox, leave: Callable[[], None]) -> None:
+        """It waits from now on; `leave` ends it."""
+        self._waiting[sandbox] = leave
+        if len(self._waiting) > self._most:
+            next(iter(self._waiting.values()))()
+
+    def leave(self, sandbox: _Sandbox) -> None:
+        """It does not wait any more."""
+        self._waiting.pop(sandbox, None)
+
+
+class KeptSandboxes:
+    """The sandboxes of one workspace that wait for their next command: at most one of each kind, `most` in all.
+
+    `root` is the workspace as commands see it, `idle` how many seconds one is kept without a command.
+    """
+
+    def __init__(self, make: Make, root: str, room: Room, *, idle: float = IDLE, most: int = 2) -> None:
+        self._make = make
+        self._root = root
+        self._room = room
+        self._idle_for = idle
+        self._most = most
+        self._idle: dict[Hashable, _Sandbox] = {}
+        self._busy: set[_Sandbox] = set()
+        self._coming: set[Hashable] = set()
+        self._seen: dict[Hashable, int] = {}
+        self._making: set[asyncio.Task[None]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    @property
+    def waiting(self) -> int:
+        """How many are ready for a command."""
+        return len(self._idle)
+
+    async def start(
+        self, kind: Hashable, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]
+    ) -> Kept | None:
+        """Start a command in one that waits; None when there is none, or when it cannot start this command.
+
+        Raises `ExecutorUnavailable` when the command may have begun, and nobody can tell.
+        """
+        sandbox = self._taken(kind)
+        if sandbox is None:
+            return None
+        cwd = os.path.normpath(f"{self._root}/{command.cwd}")
+        # The shell that a sandbox of its own begins with says where it is.
+        launch = Launch(command.argv, {**env, "PWD": cwd}, cwd, dict(enumerate(stdio)), joins=True)
+        try:
+            kept = await sandbox.line.start(launch)
+        except (InvalidArgument, ExecutorUnavailable):
+            if sandbox.usable:
+                # Nothing has begun. How a command that cannot begin ends is the shell's to say.
+                self._take_back(sandbox)
+                return None
+            self._drop(sandbox)
+            raise
+        except BaseException:
+            self._drop(sandbox)
+            raise
+        kept.seen_as = sandbox.process.pid
+        kept.then(lambda end: self._after(sandbox, end))
+        return kept
+
+    def prepare(self, kind: Hashable, command: Command, env: Mapping[str, str]) -> None:
+        """A command of this kind has had a sandbox of its own: have one ready for the next, if there are many."""
+        if self._closed or kind in self._coming or kind in self._idle:
+            return
+        if len(self._seen) >= _MOST_KINDS:
+            self._seen.clear()
+        self._seen[kind] = self._seen.get(kind, 0) + 1
+        if self._seen[kind] >= _FROM_THE:
+            self._coming.add(kind)
+            _follow(self._prepared(kind, command, env), self._making)
+
+    async def close(self) -> None:
+        """End all of them."""
+        self._closed = True
+        for task in self._making:
+            task.cancel()
+        await asyncio.gather(*self._making, return_exceptions=True)
+        for sandbox in list(self._idle.values()):
+            self._drop_idle(sandbox)
+        for sandbox in list(self._busy):
+            self._drop(sandbox)
+        await asyncio.gather(*self._ending)
+
+    async def _prepared(self, kind: Hashable, command: Command, env: Mapping[str, str]) -> None:
+        try:
+            sandbox = await self._made(kind, command, env)
+        except (ExecutorUnavailable, InvalidArgument, TimeoutError):
+            # Each command goes on having its own, and it is tried again after as many of them.
+            self._seen[kind] = 0
+            return
+        finally:
+            self._coming.discard(kind)
+        self._take_back(sandbox)
+
+    async def _made(self, kind: Hashable, command: Command, env: Mapping[str, str]) -> _Sandbox:
+        wanted = replace(command, argv=keeper_argv(), cwd=".", stdin=b"", readable=False, env={}, warm=None)
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs, open(os.devnull, "r+b", 0) as null:
+                stdio = (theirs.fileno(), null.fileno(), null.fileno())
+                process = await self._make(wanted, {"PATH": env.get("PATH", os.defpath)}, stdio)
+        except BaseException:
+            ours.close()
+            raise
+        line = _Line(ours, process)
+        try:
+            await line.serving()
+        except BaseException:
+            await line.close()
+            process.signal(signal.SIGKILL)
+            raise
+        return _Sandbox(kind, process, line)
+
+    def _taken(self, kind: Hashable) -> _Sandbox | None:
+        sandbox = self._idle.pop(kind, None)
+        if sandbox is None:
+            return None
+        self._room.leave(sandbox)
+        if not sandbox.usable:
+            self._drop(sandbox)
+            return None
+        if sandbox.timer is not None:
+            sandbox.timer.cancel()
+        self._busy.add(sandbox)
+        return sandbox
+
+    def _after(self, sandbox: _Sandbox, end: Exit) -> None:
+        if end.reusable:
+            self._take_back(sandbox)
+        else:
+            self._seen[sandbox.kind] = -_UNTIDY
+            self._drop(sandbox)
+
+    def _take_back(self, sandbox: _Sandbox) -> None:
+        self._busy.discard(sandbox)
+        if self._closed or not sandbox.usable or sandbox.kind in self._idle:
+            self._drop(sandbox)
+            return
+        while len(self._idle) >= self._most:
+            self._drop_idle(next(iter(self._idle.values())))
+        self._idle[sandbox.kind] = sandbox
+        self._room.enter(sandbox, lambda: self._drop_idle(sandbox))
+        loop = asyncio.get_running_loop()
+        sandbox.timer = loop.call_later(self._idle_for, self._drop_idle, sandbox)
+
+    def _drop_idle(self, sandbox: _Sandbox) -> None:
+        if self._idle.get(sandbox.kind) is sandbox:
+            del self._idle[sandbox.kind]
+            self._room.leave(sandbox)
+            self._drop(sandbox)
+
+    def _drop(self, sandbox: _Sandbox) -> None:
+        self._busy.discard(sandbox)
+        _follow(sandbox.end(), self._ending)
+
+
+def _follow(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
+    """Do it beside everything else; a task that nobody refers to may be collected while it runs."""
+    task = asyncio.get_running_loop().create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)

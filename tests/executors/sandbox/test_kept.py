@@ -1,0 +1,312 @@
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from openskills.executors.processes.process import HostProcess
+from openskills.executors.sandbox.backend import SandboxBackend
+from openskills.executors.sandbox.kept import KeptSandboxes, Room, keeper_argv, may_share
+from openskills.executors.spec import Command, Ended, Ending, Limits, Terminal
+from tests.conftest import RequireProgram
+from tests.executors.boxes import QUICK, SKILL, Box, box, new_place
+from tests.executors.kept_first import FIRST_PROCESS, KeptFirstBackend
+from tests.executors.running import eventually
+
+FACTS = (
+    "env | sort; ulimit -a; umask; pwd; id; ls -l /proc/self/fd | sed 's/.* //; s/[0-9]*//g'; cat /proc/self/cgroup; "
+    "grep -E 'Sig|Cap|Seccomp|NoNewPrivs|Groups' /proc/self/status; ls -A /tmp ~ /dev/shm; "
+    "cat /proc/self/mountinfo | wc -l; cut -d' ' -f5,6 /proc/self/stat"
+)
+"""Everything that a command could tell its sandbox by."""
+
+
+PORT_IN_USE = (
+    "import socket as s; l=s.create_server(('127.0.0.1', 8000)); "
+    "c=s.create_connection(('127.0.0.1', 8000)); a=l.accept()[0]; a.close(); c.close()"
+)
+
+
+@pytest.fixture(autouse=True)
+def needed(require_program: RequireProgram) -> None:
+    for program in ("bwrap", "setpriv"):
+        require_program(program)
+
+
+def in_a_used_box(tmp_path: Path, work: Callable[[Box], Awaitable[None]]) -> None:
+    """A workspace in which commands that may share get a sandbox that was used before."""
+
+    async def main() -> None:
+        async with box(KeptFirstBackend(), tmp_path) as one:
+            await work(one)
+
+    asyncio.run(main())
+
+
+async def first_process(one: Box, **options: object) -> str:
+    """Who is process 1 for the next command."""
+    command = replace(Command(FIRST_PROCESS, limits=QUICK), **options)
+    launcher = getattr(one.launcher, "_launcher", one.launcher)
+    process = await HostProcess.begin(command, lambda stdio: launcher.launch(command, {"PATH": "/usr/bin"}, stdio))
+    return (await process.wait()).stdout.text().strip()
+
+
+def test_a_command_cannot_tell_a_sandbox_that_was_used_from_one_of_its_own(tmp_path: Path) -> None:
+    async def main() -> tuple[Ended, Ended]:
+        async with box(SandboxBackend(kept=0), tmp_path / "own") as one:
+            own = await one.shell(FACTS, skill=SKILL)
+        async with box(KeptFirstBackend(), tmp_path / "kept") as one:
+            return own, await one.shell(FACTS, skill=SKILL)
+
+    own, kept = asyncio.run(main())
+    assert own.exit_code == kept.exit_code == 0
+    told = [[line for line in ended.stdout.text().splitlines() if "OPENSKILL_RUN" not in line] for ended in (own, kept)]
+    assert told[0] == told[1]
+    assert own.stderr.text() == kept.stderr.text()
+
+
+def test_the_first_commands_have_sandboxes_of_their_own_and_later_ones_share(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with box(SandboxBackend(), tmp_path) as one:
+            assert [await first_process(one) for _ in range(2)] == ["bwrap", "bwrap"]
+            while not (await first_process(one)).startswith("python"):
+                pass
+            assert (await first_process(one)).startswith("python")
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"secrets": {"TOKEN": "s3cr3t"}},
+        {"network": ("example.org",)},
+        {"input_open": True},
+        {"terminal": Terminal()},
+        {"skill": SKILL},
+        {"limits": Limits(timeout=30, processes=20)},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_a_command_of_another_kind_does_not_get_it(tmp_path: Path, options: dict[str, object]) -> None:
+    async def work(one: Box) -> None:
+        assert (await one.run("true")).exit_code == 0
+        assert (await first_process(one)).startswith("python")
+        assert "python" not in await first_process(one, **options)
+
+    in_a_used_box(tmp_path, work)
+
+
+def test_what_may_share_is_decided_by_what_others_could_learn() -> None:
+    assert may_share(Command(("true",), stdin=b"x", readable=True, skill="a"))
+    assert not may_share(Command(("true",), secrets={"A": "b"}))
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        "echo x > /tmp/x",
+        "echo x > ~/.profile",
+        "echo x > /dev/shm/x",
+        "chmod 0 /tmp",
+        "prlimit --pid 1 --nofile=64:64",
+        "renice 5 -p 1",
+        "taskset -p 1 1",
+        f'python3 -c "{PORT_IN_USE}"',
+        "ipcmk -S 1 >/dev/null",
+    ],
+)
+def test_a_sandbox_in_which_something_was_left_is_not_used_again(tmp_path: Path, leave: str) -> None:
+    async def work(one: Box) -> None:
+        ended = await one.shell(leave)
+        assert (ended.exit_code, ended.ending) == (0, Ending.EXITED), ended.stderr.text()
+        if "taskset" in leave and os.cpu_count() == 1:
+            return
+        assert await first_process(one) == "bwrap"
+        assert (await one.shell("ls -A /tmp ~ /dev/shm | grep -v : | grep .")).stdout.text() == ""
+
+    in_a_used_box(tmp_path, work)
+
+
+def test_what_leaves_nothing_leaves_the_sandbox_to_the_next(tmp_path: Path) -> None:
+    async def work(one: Box) -> None:
+        await one.shell("echo x > /tmp/x; rm /tmp/x; echo y > work/y; exit 3")
+        assert (await first_process(one)).startswith("python")
+
+    in_a_used_box(tmp_path, work)
+
+
+ESCAPES = {
+    "a daemon": "setsid sleep 1000 </dev/null >/dev/null 2>&1 & ",
+    "a double fork": "(setsid bash -c 'sleep 1000 & disown' >/dev/null 2>&1 &)",
+    "deaf to SIGTERM": "(trap '' TERM INT HUP; sleep 1000 >/dev/null 2>&1) & ",
+    "stopped": "(kill -STOP $BASHPID >/dev/null 2>&1; sleep 1000) >/dev/null 2>&1 & ",
+    "ever new ones": "(f() { sleep 0.01 & f & }; f >/dev/null 2>&1) & sleep 0.1",
+}
+
+
+@pytest.mark.parametrize("escape", ESCAPES.values(), ids=ESCAPES)
+def test_every_process_ends_with_its_command(tmp_path: Path, escape: str) -> None:
+    async def work(one: Box) -> None:
+        ended = await one.shell(f"{escape}\necho done", limits=Limits(timeout=30, processes=40))
+        assert ended.stdout.text().endswith("done\n")
+        assert ended.detail == ""
+        left = await one.shell("ls /proc | grep -c '^[0-9]'", limits=Limits(timeout=30, processes=40))
+        # The first process, the shell and the two of its pipe.
+        assert int(left.stdout.text()) <= 4
+
+    in_a_used_box(tmp_path, work)
+
+
+def test_its_keeper_cannot_be_signalled_looked_into_or_renamed(tmp_path: Path) -> None:
+    attempts = (
+        "kill -9 1; kill -STOP 1; kill -TERM 1; cat /proc/1/environ; cat /proc/1/mem; ls /proc/1/fd; "
+        "echo x > /proc/1/comm; echo 1000 > /proc/1/oom_score_adj; readlink /proc/1/cwd; echo still here"
+    )
+
+    async def work(one: Box) -> None:
+        ended = await one.shell(attempts)
+        assert ended.stdout.text() == "still here\n"
+        # Signals do not fail: the kernel throws them away.
+        assert ended.stderr.text().count("ermission denied") == 5
+        assert (await one.run("true")).exit_code == 0
+
+    in_a_used_box(tmp_path, work)
+
+
+def test_a_command_that_takes_too_long_is_ended_with_all_below_it(tmp_path: Path) -> None:
+    async def work(one: Box) -> None:
+        text = "trap '' TERM; (trap '' TERM; setsid sleep 1000) & sleep 1000"
+        ended = await one.shell(text, limits=Limits(timeout=1.0, grace=0.2))
+        assert (ended.ending, ended.exit_code) == (Ending.TIMED_OUT, 128 + signal.SIGKILL)
+        assert (await one.run("true")).exit_code == 0
+
+    in_a_used_box(tmp_path, work)
+
+
+def test_a_program_that_does_not_exist_ends_as_it_would_in_a_sandbox_of_its_own(tmp_path: Path) -> None:
+    async def work(one: Box) -> None:
+        ended = await one.run("no-such-program")
+        assert ended.exit_code == 127
+        assert "no-such-program" in ended.stderr.text()
+        (one.place.tree / "work" / "plain").write_text("echo run by a shell")
+        (one.place.tree / "work" / "plain").chmod(0o755)
+        assert (await one.run("work/plain")).stdout.text() == "run by a shell\n"
+
+    in_a_used_box(tmp_path, work)
+
+
+def test_a_skill_that_is_staged_again_is_seen_with_its_own_venv(tmp_path: Path) -> None:
+    async def work(one: Box) -> None:
+        assert (await one.shell("echo 1 > skills/demo/.venv/a", skill=SKILL)).exit_code == 0
+        skill = one.place.tree / "skills" / SKILL
+        skill.rename(one.place.tree / "skills" / "old")
+        (skill / ".venv").mkdir(parents=True)
+        if one.place.uid is not None:
+            os.chown(skill / ".venv", one.place.uid, one.place.uid)
+        ended = await one.shell(
+            "ls skills/demo/.venv; echo 2 > skills/demo/.venv/b; echo x > skills/demo/x", skill=SKILL
+        )
+        assert (ended.stdout.text(), (skill / ".venv" / "b").read_text()) == ("", "2\n")
+        assert "Read-only file system" in ended.stderr.text()
+
+    in_a_used_box(tmp_path, work)
+
+
+def test_a_killed_sandbox_is_said_and_the_next_command_gets_another(tmp_path: Path) -> None:
+    async def work(one: Box) -> None:
+        process = await one.start(Command(("sleep", "1000"), limits=QUICK, readable=True))
+        os.kill(process._kept.pid, signal.SIGKILL)  # pyright: ignore[reportOptionalMemberAccess]
+        ended = await process.wait()
+        assert ended.ending is Ending.INTERRUPTED
+        assert (await one.run("true")).exit_code == 0
+
+    in_a_used_box(tmp_path, work)
+
+
+def test_memory_of_all_processes_is_watched_there_too(tmp_path: Path) -> None:
+    async def work(one: Box) -> None:
+        process = await one.start(Command(("sleep", "1000"), limits=QUICK))
+        shown = Path(f"/proc/{process._kept.pid}/cmdline").read_bytes()  # pyright: ignore[reportOptionalMemberAccess]
+        assert b"--args" in shown
+        await process.kill()
+
+    in_a_used_box(tmp_path, work)
+
+
+def test_one_that_nobody_uses_is_ended_and_none_outlives_its_workspace(tmp_path: Path) -> None:
+    async def main() -> None:
+        for seconds, closes in ((0.2, False), (60.0, True)):
+            backend = SandboxBackend(kept=seconds)
+            async with box(backend, tmp_path / str(closes)) as one:
+                while not (await first_process(one)).startswith("python"):
+                    pass
+                marker = (await backend.keeper(one.place)).marker
+                assert _kept_sandboxes(marker) == 1
+                if not closes:
+                    await eventually(lambda: _kept_sandboxes(marker) == 0)  # noqa: B023 - at once
+                else:
+                    await one.launcher.close()
+                    assert _kept_sandboxes(marker) == 0
+
+    asyncio.run(main())
+
+
+def test_commands_at_the_same_time_do_not_share_one(tmp_path: Path) -> None:
+    async def work(one: Box) -> None:
+        process = await one.start(Command(("sleep", "1000"), limits=QUICK))
+        other = await one.shell("ps ax | grep -c 'sleep 100[0]'")
+        assert other.stdout.text() == "0\n"
+        await process.kill()
+
+    in_a_used_box(tmp_path, work)
+
+
+def _kept_sandboxes(marker: str) -> int:
+    found = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            line = Path(f"/proc/{name}/cmdline").read_bytes()
+        except OSError:
+            continue
+        # The outermost process of each; what it contains has the program as its own first word.
+        found += line.startswith((b"/usr/bin/bwrap", b"/bin/bwrap")) and marker.encode() in line
+    return found
+
+
+def test_its_program_fits_on_a_command_line() -> None:
+    assert max(len(word.encode()) for word in keeper_argv()) < 128 * 1024 - 1
+
+
+def test_there_is_room_for_so_many_and_the_one_that_waited_longest_goes(tmp_path: Path) -> None:
+    async def main() -> list[bool]:
+        room = Room(most=2)
+        waiting: list[KeptSandboxes] = []
+        places = [new_place(tmp_path, name) for name in ("one", "two", "three")]
+        backend = SandboxBackend()
+        for place in places:
+            launcher = await backend.attach(place)
+            kept = KeptSandboxes(launcher._first, launcher.root, room)
+            waiting.append(kept)
+            for _ in range(2):
+                kept.prepare("a kind", Command(("true",)), {})
+            await eventually(lambda: kept.waiting == 1)  # noqa: B023 - at once
+        found = [kept.waiting == 1 for kept in waiting]
+        for kept in waiting:
+            await kept.close()
+        await backend.close()
+        return found
+
+    assert asyncio.run(main()) == [False, True, True]
+
+
+def test_a_kind_of_command_that_leaves_things_behind_is_not_kept_for_again_and_again(tmp_path: Path) -> None:
+    async def work(one: Box) -> None:
+        await one.shell("echo x > /tmp/x")
+        for _ in range(10):
+            assert await first_process(one) == "bwrap"
+
+    in_a_used_box(tmp_path, work)
