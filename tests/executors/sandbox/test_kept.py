@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from openskills.executors.processes.process import HostProcess
+from openskills.executors.processes.proctree import descendants
 from openskills.executors.sandbox.backend import SandboxBackend
-from openskills.executors.sandbox.kept import KeptSandboxes, Room, keeper_argv, may_share
+from openskills.executors.sandbox.kept import KeptSandboxes, Room, may_share
 from openskills.executors.spec import Command, Ended, Ending, Limits, Terminal
 from tests.conftest import RequireProgram
 from tests.executors.boxes import QUICK, SKILL, Box, box, new_place
 from tests.executors.kept_first import FIRST_PROCESS, KeptFirstBackend
-from tests.executors.running import eventually
+from tests.executors.running import eventually, read_until
 
 FACTS = (
     "env | sort; ulimit -a; umask; pwd; id; ls -l /proc/self/fd | sed 's/.* //; s/[0-9]*//g'; cat /proc/self/cgroup; "
@@ -27,6 +28,12 @@ FACTS = (
 PORT_IN_USE = (
     "import socket as s; l=s.create_server(('127.0.0.1', 8000)); "
     "c=s.create_connection(('127.0.0.1', 8000)); a=l.accept()[0]; a.close(); c.close()"
+)
+
+
+DEFAULT_ACL = (
+    "import os, struct; acl = struct.pack('<I', 2) + b''.join(struct.pack('<HHI', tag, 0, 0xffffffff) "
+    "for tag in (1, 4, 32)); os.setxattr('/tmp', 'system.posix_acl_default', acl)"
 )
 
 
@@ -112,9 +119,10 @@ def test_what_may_share_is_decided_by_what_others_could_learn() -> None:
         "echo x > ~/.profile",
         "echo x > /dev/shm/x",
         "chmod 0 /tmp",
-        "prlimit --pid 1 --nofile=64:64",
-        "renice 5 -p 1",
-        "taskset -p 1 1",
+        "chmod 0 /dev/pts",
+        "echo 19 > /proc/self/autogroup",
+        f'python3 -c "{DEFAULT_ACL}"',
+        "python3 -c \"import os; os.setxattr('/tmp', 'user.note', b'x')\" || echo x > /tmp/x",
         f'python3 -c "{PORT_IN_USE}"',
         "ipcmk -S 1 >/dev/null",
     ],
@@ -123,8 +131,6 @@ def test_a_sandbox_in_which_something_was_left_is_not_used_again(tmp_path: Path,
     async def work(one: Box) -> None:
         ended = await one.shell(leave)
         assert (ended.exit_code, ended.ending) == (0, Ending.EXITED), ended.stderr.text()
-        if "taskset" in leave and os.cpu_count() == 1:
-            return
         assert await first_process(one) == "bwrap"
         assert (await one.shell("ls -A /tmp ~ /dev/shm | grep -v : | grep .")).stdout.text() == ""
 
@@ -247,7 +253,7 @@ def test_one_that_nobody_uses_is_ended_and_none_outlives_its_workspace(tmp_path:
                 marker = (await backend.keeper(one.place)).marker
                 assert _kept_sandboxes(marker) == 1
                 if not closes:
-                    await eventually(lambda: _kept_sandboxes(marker) == 0)  # noqa: B023 - at once
+                    assert await eventually(lambda: _kept_sandboxes(marker) == 0)  # noqa: B023 - at once
                 else:
                     await one.launcher.close()
                     assert _kept_sandboxes(marker) == 0
@@ -277,10 +283,6 @@ def _kept_sandboxes(marker: str) -> int:
     return found
 
 
-def test_its_program_fits_on_a_command_line() -> None:
-    assert max(len(word.encode()) for word in keeper_argv()) < 128 * 1024 - 1
-
-
 def test_there_is_room_for_so_many_and_the_one_that_waited_longest_goes(tmp_path: Path) -> None:
     async def main() -> list[bool]:
         room = Room(most=2)
@@ -293,7 +295,7 @@ def test_there_is_room_for_so_many_and_the_one_that_waited_longest_goes(tmp_path
             waiting.append(kept)
             for _ in range(2):
                 kept.prepare("a kind", Command(("true",)), {})
-            await eventually(lambda: kept.waiting == 1)  # noqa: B023 - at once
+            assert await eventually(lambda: kept.waiting == 1)  # noqa: B023 - at once
         found = [kept.waiting == 1 for kept in waiting]
         for kept in waiting:
             await kept.close()
@@ -308,5 +310,153 @@ def test_a_kind_of_command_that_leaves_things_behind_is_not_kept_for_again_and_a
         await one.shell("echo x > /tmp/x")
         for _ in range(10):
             assert await first_process(one) == "bwrap"
+
+    in_a_used_box(tmp_path, work)
+
+
+REFUSED = {
+    "limits": "prlimit --pid 1 --nofile=64:64",
+    "priority": "renice 5 -p 1",
+    "priority of its group": "renice 5 -g 1",
+    "priority of its user": "renice 5 -u $(id -u)",
+    "processors": "taskset -p 1 1",
+    "scheduling": "chrt -i -p 0 1",
+    "priority of its input": "ionice -c3 -p 1",
+}
+
+
+@pytest.mark.parametrize("attempt", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("used", [False, True], ids=["new", "used"])
+def test_nobody_changes_how_the_first_process_runs(tmp_path: Path, attempt: str, used: bool) -> None:
+    async def main() -> None:
+        async with box(KeptFirstBackend() if used else SandboxBackend(kept=0), tmp_path) as one:
+            ended = await one.shell(attempt)
+            assert ended.exit_code != 0
+            assert "ermitted" in ended.stderr.text()
+            assert (await one.shell("renice 5 -p $$; taskset -p 1 $$; prlimit --pid $$ --nofile=64:64")).exit_code == 0
+
+    asyncio.run(main())
+
+
+THREAD = "import os, threading, time\\nthreading.Thread(target=os.fork).start()\\nwhile True: time.time()"
+STARVING = {
+    "processors": "for i in $(seq 24); do bash -c 'while :; do :; done' & done; wait",
+    "sessions": (
+        "echo 19 > /proc/self/autogroup; for i in $(seq 24); do setsid bash -c 'while :; do :; done' & done; wait"
+    ),
+    "threads": f"python3 -c $'{THREAD}'",
+}
+
+
+@pytest.mark.parametrize("starve", STARVING.values(), ids=STARVING)
+@pytest.mark.parametrize("used", [False, True], ids=["new", "used"])
+def test_nothing_outlives_its_deadline_by_starving_the_first_process(tmp_path: Path, starve: str, used: bool) -> None:
+    async def main() -> None:
+        async with box(KeptFirstBackend() if used else SandboxBackend(kept=0), tmp_path) as one:
+            limits = Limits(timeout=1.5, grace=0.2, processes=60)
+            process = await one.start(Command(("bash", "-c", starve), limits=limits))
+            below = process._kept.pid  # pyright: ignore[reportOptionalMemberAccess]
+            assert await eventually(lambda: len(descendants(below)) > 2)
+            running = descendants(below)
+            ended = await process.wait()
+            assert ended.ending is Ending.TIMED_OUT
+            assert ended.detail == "it did not end within 1.5 seconds"
+            assert await eventually(lambda: not any(_loops(pid) for pid in running))
+
+    asyncio.run(main())
+
+
+def _loops(pid: int) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return words[0] in (b"bash", b"python3") and any(
+        word.lstrip().startswith((b"while", b"import os")) for word in words
+    )
+
+
+OWNERS = """
+import fcntl, socket, struct, array
+one, two = socket.socketpair()
+for attempt in (
+    lambda: fcntl.fcntl(one, fcntl.F_SETOWN, -1),
+    lambda: fcntl.fcntl(one, 15, struct.pack("ii", 2, 1)),
+    lambda: fcntl.ioctl(one, 0x8901, struct.pack("i", -1)),
+    lambda: fcntl.ioctl(one, 0x8902, struct.pack("i", -1)),
+):
+    try:
+        attempt()
+    except PermissionError:
+        print("refused")
+import os
+fcntl.fcntl(one, fcntl.F_SETOWN, os.getpid())
+print("its own")
+"""
+
+
+def test_a_file_cannot_be_made_to_signal_a_group_that_later_commands_are_in(tmp_path: Path) -> None:
+    async def work(one: Box) -> None:
+        assert (await one.run("python3", "-c", OWNERS)).stdout.text().split("\n")[:-1] == ["refused"] * 4 + ["its own"]
+
+    in_a_used_box(tmp_path, work)
+
+
+def test_there_are_no_message_queues_to_leave_messages_in(tmp_path: Path) -> None:
+    code = (
+        "import ctypes; c = ctypes.CDLL('librt.so.1', use_errno=True); "
+        "print(c.mq_open(b'/x', 66, 384, None), ctypes.get_errno())"
+    )
+
+    async def work(one: Box) -> None:
+        assert (await one.run("python3", "-c", code)).stdout.text() == "-1 38\n"
+
+    in_a_used_box(tmp_path, work)
+
+
+def test_a_command_that_leaves_more_than_can_be_looked_at_keeps_its_result(tmp_path: Path) -> None:
+    code = "import os\nfor i in range(30000): os.close(os.open('/tmp/' + 'x' * 200 + str(i), 65))\nprint('done')"
+
+    async def work(one: Box) -> None:
+        ended = await one.run("python3", "-c", code, limits=Limits(timeout=60, memory_bytes=24 * 1024 * 1024))
+        assert (ended.ending, ended.stdout.text()) == (Ending.EXITED, "done\n")
+
+    in_a_used_box(tmp_path, work)
+
+
+def test_a_keeper_that_has_used_half_of_its_processor_time_makes_room_for_another(tmp_path: Path) -> None:
+    limits = Limits(timeout=60, cpu_seconds=1)
+
+    async def work(one: Box) -> None:
+        await one.run("true", limits=limits)
+        assert (await first_process(one, limits=limits)).startswith("python")
+        # It answers each of these itself.
+        text = "for i in $(seq 60000); do kill -CHLD 1; done"
+        while (await first_process(one, limits=limits)).startswith("python"):
+            assert (await one.shell(text, limits=limits)).ending is Ending.EXITED
+
+    in_a_used_box(tmp_path, work)
+
+
+def test_a_workspace_whose_skill_vanishes_meanwhile_has_no_fault_in_the_background(tmp_path: Path) -> None:
+    async def main() -> list[object]:
+        faults: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+        async with box(SandboxBackend(), tmp_path) as one:
+            await one.run("true", skill=SKILL)
+            text = "echo up; sleep 0.3"
+            process = await one.start(Command(("bash", "-c", text), skill=SKILL, limits=QUICK, readable=True))
+            await read_until(process, b"up\n")
+            (one.place.tree / "skills" / SKILL).rename(one.place.tree / "skills" / "gone")
+            await process.wait()
+            await asyncio.sleep(0.2)
+        return faults
+
+    assert asyncio.run(main()) == []
+
+
+def test_processes_see_only_a_short_command_line_of_the_first_one(tmp_path: Path) -> None:
+    async def work(one: Box) -> None:
+        assert int((await one.shell("wc -c < /proc/1/cmdline")).stdout.text()) < 1000
 
     in_a_used_box(tmp_path, work)

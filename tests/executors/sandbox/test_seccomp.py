@@ -156,7 +156,7 @@ def test_the_numbers_are_those_of_the_system_headers() -> None:
         pytest.skip("the kernel's headers are not installed")
     numbers = {name: int(number) for name, number in re.findall(r"__NR_(\w+) (\d+)", header.read_text())}
     wanted = ["ptrace", "pidfd_getfd", "move_mount", "setns", "keyctl", "userfaultfd", "kexec_load", "reboot", "semop"]
-    for name in [*wanted, "open_by_handle_at", "perf_event_open", "init_module", "swapon", "acct", "mq_open"]:
+    for name in [*wanted, "open_by_handle_at", "perf_event_open", "init_module", "swapon", "acct", "msgsnd"]:
         assert judged(program("x86_64", namespaces=False), X86_64[0], numbers[name]) == EPERM, name
 
 

@@ -1,10 +1,8 @@
 """A small program that starts commands for one host process, and ends them all when that process is gone.
 
-It runs by itself (`python -I -S keeper.py FD`, also inside a container), so it imports nothing of ours. It has one
-thread: a command that is to die with its parent (PDEATHSIG counts threads, not processes) dies with this program and
-never with some worker of the host. It adopts orphans, so that a command that forks twice is still its child.
-
-Messages are JSON behind their length, in both directions; file descriptors travel beside the length.
+It runs by itself (`python -I -S keeper.py FD`, also in a container), so it imports nothing of ours. It has one thread,
+because PDEATHSIG counts threads, and adopts orphans, so that a command that forks twice is still its child. Messages
+are JSON behind their length, in both directions; file descriptors travel beside the length.
 
     start   id, argv, env, cwd (a path, or the index of a descriptor), umask, user (only root can say who)
             fds         {number in the command: index of a descriptor}
@@ -33,36 +31,31 @@ import socket
 import struct
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     # The real ones would double the time that this program takes to start.
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Generator, Iterable
     from typing import Any, NoReturn
 
     Message = dict[str, Any]
 
 _HEADER = struct.Struct("!I")
-_MAX_FDS = 64
-_MAX_MESSAGE = 64 * 1024 * 1024
+_MAX_FDS, _MAX_MESSAGE = 64, 64 * 1024 * 1024
 _PR_SET_CHILD_SUBREAPER = 36
-_LEFTOVERS_MAY_TAKE = 1.0
+_LEFTOVERS_MAY_TAKE = _SEALED_WITHIN = 1.0
 _IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
 # Python ignores the first two, this program the others; a command begins without either.
 _USUAL = frozenset((signal.SIGPIPE, signal.SIGXFSZ, *_IGNORED))
-_SEALED_WITHIN = 1.0
 
 
 class Command:
     """One started command, and our ends of the pipes of its handshake."""
 
     def __init__(self, pid: int, contained: bool, held: bool, ready: int, go: int) -> None:
-        self.pid = pid
-        self.contained = contained
-        self.held = held
-        self.ready = ready
-        self.go = go
+        self.pid, self.contained, self.held = pid, contained, held
+        self.ready, self.go = ready, go
         self.was_ready = ready < 0
 
     def close(self) -> None:
@@ -195,11 +188,11 @@ class Keeper:
         if command is None:
             return
         number = message["number"]
-        if command.contained and message.get("deep"):
-            # Below bwrap is the first process of the namespace, and below that the command.
-            for first in _children(command.pid):
-                for inner in _children(first):
-                    _attempt(os.kill, inner, number)
+        below = _below(command.pid) if command.contained else []
+        if below and (number == signal.SIGKILL or message.get("deep")):
+            # Below bwrap is the first process of the namespace, which can be starved and then ends nobody; then all.
+            for pid in below if number == signal.SIGKILL else _children(below[0]):
+                _attempt(os.kill, pid, number)
         else:
             _attempt(os.killpg, command.pid, number)
             _attempt(os.kill, command.pid, number)
@@ -208,8 +201,7 @@ class Keeper:
         try:
             pid = os.fork()
         except OSError:
-            # The other side sees its connection closed.
-            return
+            return  # The other side sees its connection closed.
         if pid:
             self._forks.add(pid)
             return
@@ -231,7 +223,8 @@ class Keeper:
         # A child that nobody started is the first process of a sandbox that ends, what a killed bwrap had not yet tied
         # to itself, or what a killed fork of ours left. Its end is told like any other's: nobody waits for it here.
         if ended and not alone and all(command.contained for command in self._commands.values()):
-            _kill_children(self._own())
+            for pid in [one for orphan in _kill_children(self._own()) for one in _below(orphan)]:
+                _attempt(os.kill, pid, signal.SIGKILL)
 
     def _own(self) -> "set[int]":
         return {*self._forks, *(command.pid for command in self._commands.values())}
@@ -266,7 +259,7 @@ def _spawn(message: "Message", fds: "dict[int, int]", descriptors: "list[int]") 
         actions.append((os.POSIX_SPAWN_OPEN, spare, f"/dev/fd/{terminal}", os.O_RDWR, 0))
         actions.append((os.POSIX_SPAWN_CLOSE, spare))
     defaults, program = _USUAL.difference(message.get("ignored", ())), _found(argv[0], env)
-    with _As(message.get("user")):
+    with _as(message.get("user")):
         new = not message.get("joins")
         return os.posix_spawn(program, argv, env, file_actions=actions, setsid=new, setsigdef=defaults, setsigmask=())
 
@@ -280,31 +273,28 @@ def _waited() -> "tuple[int, int, int]":
     return pid, status, round((usage.ru_utime + usage.ru_stime) * 1000)
 
 
-class _As:
+@contextmanager
+def _as(user: "int | None") -> "Generator[None]":
     """Root is another user for a moment; what it starts then stays that user. Quicker than a program in between."""
-
-    def __init__(self, user: "int | None") -> None:
-        self._user = user
-
-    def __enter__(self) -> None:
-        if self._user is not None:
-            self._groups = os.getgroups()
-            os.setgroups([])
-            os.setresgid(self._user, self._user, 0)
-            os.setresuid(self._user, self._user, 0)
-
-    def __exit__(self, *_: object) -> None:
-        if self._user is not None:
-            os.setresuid(0, 0, 0)
-            os.setresgid(0, 0, 0)
-            os.setgroups(self._groups)
+    if user is None:
+        yield
+        return
+    groups = os.getgroups()
+    os.setgroups([])
+    os.setresgid(user, user, 0)
+    os.setresuid(user, user, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+        os.setresgid(0, 0, 0)
+        os.setgroups(groups)
 
 
 def _found(name: str, env: "dict[str, str]") -> str:
     if "/" in name:
         return name
-    for directory in env.get("PATH", os.defpath).split(":"):
-        path = f"{directory}/{name}"
+    for path in (f"{directory}/{name}" for directory in env.get("PATH", os.defpath).split(":")):
         if os.access(path, os.X_OK) and not os.path.isdir(path):
             return path
     raise FileNotFoundError(2, "there is no such program")
@@ -324,16 +314,26 @@ def _attempt(action: "Callable[..., object]", *arguments: object) -> None:
 
 
 def _children(pid: int) -> "list[int]":
-    return [int(word) for word in _read(f"/proc/{pid}/task/{pid}/children").split()]
+    """Those of all its threads; none when it has gone."""
+    with suppress(OSError):
+        tasks = os.listdir(f"/proc/{pid}/task")
+        return [int(word) for task in tasks for word in _read(f"/proc/{pid}/task/{task}/children").split()]
+    return []
+
+
+def _below(pid: int) -> "list[int]":
+    """All processes below this one, the nearest first."""
+    found = [pid]
+    for parent in found:
+        found += _children(parent)
+    return found[1:]
 
 
 def _read(path: str) -> str:
     """A file of /proc; nothing when the process has gone. Read as bytes, which is quicker by a lot."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
+    with suppress(OSError), open(path, "rb", buffering=0) as file:
+        return file.read().decode("utf-8", "replace")
+    return ""
 
 
 def _is_sealed(pid: int) -> bool:

@@ -12,8 +12,10 @@ import os
 import resource
 import signal
 import time
+from contextlib import suppress
 
 from openskills.executors.inside.keeper import Command, Keeper, serve
+from openskills.executors.inside.sandbox_traces import PLACES, surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,10 +25,8 @@ _PR_SET_DUMPABLE = 4
 _EVERYBODY = -1
 _ALL_GONE_WITHIN = 1.0
 _PAUSE = 0.0002
-_MEMORY_FILES = ("/tmp", "/dev/shm", "/home/u")  # noqa: S108 - those of the sandbox
-_SOCKETS = ("/proc/net/sockstat", "/proc/net/sockstat6")
-_LIMITS = [number for name, number in vars(resource).items() if name.startswith("RLIMIT_")]
-_SEMAPHORES = "/proc/sysvipc/sem"
+_MOST_COMMANDS = 1000
+_SHARE_OF_TIME = 0.5
 
 
 class SandboxKeeper(Keeper):
@@ -35,11 +35,13 @@ class SandboxKeeper(Keeper):
     def __init__(self, connection: "socket.socket", wakeups: int) -> None:
         super().__init__(connection, wakeups)
         self._untouched = traces()
+        self._served = 0
 
     def _ended(self, identity: int, command: Command, status: int, cpu_ms: int, *, alone: bool) -> None:
         del self._commands[identity]
         command.close()
         clean = alone or _end_everybody()
+        self._served += 1
         self._send(
             event="exited",
             id=identity,
@@ -47,39 +49,41 @@ class SandboxKeeper(Keeper):
             was_ready=True,
             cpu_ms=cpu_ms,
             clean=clean,
-            reusable=clean and traces() == self._untouched,
+            reusable=clean and self._is_as_before(),
         )
+
+    def _pass_on(self, message: "dict[str, int]") -> None:
+        command = self._commands.get(message["id"])
+        if command is None:
+            return
+        # Everybody here belongs to the command, and only its first process is asked to end by itself.
+        whom = _EVERYBODY if message["number"] == signal.SIGKILL else command.pid
+        with suppress(ProcessLookupError):
+            os.kill(whom, message["number"])
+
+    def _is_as_before(self) -> bool:
+        found = traces()
+        return found is not None and found == self._untouched and self._served < _MOST_COMMANDS and not _is_tired()
 
 
 def traces() -> "tuple[object, ...] | None":
     """What a command could have left for the next one to find; None when it can no longer be told."""
     try:
-        return (
-            *((os.listdir(place), os.stat(place).st_mode) for place in _MEMORY_FILES),
-            # A port that was served stays taken for a while.
-            *(_sockets_in(_text(path)) for path in _SOCKETS),
-            _text(_SEMAPHORES),
-            # Processes of one user may change these of each other.
-            tuple(resource.getrlimit(kind) for kind in _LIMITS),
-            (os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0), os.sched_getaffinity(0)),
-        )
-    except OSError:
+        return (*map(_is_empty, PLACES), *surroundings())
+    except (OSError, MemoryError):
         return None
 
 
-def _sockets_in(text: str) -> "tuple[str, ...]":
-    """The numbers of sockets in use and of those that linger; others on these lines count the whole machine."""
-    words = text.split()
-    return tuple(after for word, after in zip(words, words[1:]) if word in ("inuse", "tw"))  # noqa: B905, RUF007
+def _is_tired() -> bool:
+    """Whether this process has used much of the processor time that it may have, as each of its commands may."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
+    return soft != resource.RLIM_INFINITY and time.process_time() > soft * _SHARE_OF_TIME
 
 
-def _text(path: str) -> str:
-    try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read().decode("ascii", "replace")
-    except FileNotFoundError:
-        # A kernel without IPv6 or without semaphores: nothing can be left there.
-        return ""
+def _is_empty(place: str) -> bool:
+    # The first name is enough: there may be as many as there is memory for.
+    with os.scandir(place) as names:
+        return next(names, None) is None
 
 
 def _end_everybody() -> bool:

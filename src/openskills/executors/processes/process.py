@@ -18,6 +18,7 @@ from openskills.executors.spec import Command, Ended, Ending, Output, Stream, Te
 
 _CTRL_D = b"\x04"
 _GIVE_UP = 3.0
+_KILL_AGAIN = 0.1
 _BEGIN_TO_WATCH = 0.05
 _LAUNCH_MAY_TAKE = 30
 _EXCERPT = 500
@@ -204,8 +205,10 @@ class HostProcess:
             # A stopped process would not notice.
             kept.signal(signal.SIGCONT, deep=True)
             await asyncio.sleep(self._limits.grace)
-        kept.signal(signal.SIGKILL)
-        await asyncio.sleep(_GIVE_UP)
+        # Again and again: what forks while it is being killed leaves some that were not there to be killed.
+        for _ in range(round(_GIVE_UP / _KILL_AGAIN)):
+            kept.signal(signal.SIGKILL)
+            await asyncio.sleep(_KILL_AGAIN)
         kept.give_up()
 
 

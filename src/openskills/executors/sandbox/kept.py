@@ -7,6 +7,7 @@ back of the caller, from the second command of a kind on; until one is there, ea
 """
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import Any, Final
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
@@ -31,11 +33,14 @@ _MOST_KINDS = 64
 _GOODBYE = 2.0
 _STUBBORN = 0.7
 _STARTS_WITHIN = 10.0
-_NAMES = ("keeper", "sandbox_keeper")
-# Where nothing of ours can be read, this is the package.
+_NAMES = ("keeper", "sandbox_traces", "sandbox_keeper")
+# Nothing of ours can be read there: the program comes over the connection, and these are its modules.
 _BOOTSTRAP = """\
-import sys, types
-for name, code in {parts!r}:
+import json, os, sys, types
+program = b""
+while len(program) < {size}:
+    program += os.read(0, {size} - len(program)) or sys.exit()
+for name, code in json.loads(program):
     module = sys.modules["openskills.executors.inside." + name] = types.ModuleType(name)
     exec(compile(code, f"<{{name}}>", "exec"), module.__dict__)
 module.serve_sandbox()
@@ -50,10 +55,15 @@ def may_share(command: Command) -> bool:
     return not (command.secrets or command.network or command.terminal or command.input_open)
 
 
+@cache
+def keeper_program() -> bytes:
+    """The program that serves in such a sandbox, as the command line of `keeper_argv` reads it."""
+    return json.dumps([(name, PROGRAM.with_name(f"{name}.py").read_text("utf-8")) for name in _NAMES]).encode()
+
+
 def keeper_argv() -> tuple[str, ...]:
-    """The command line of the program that serves in such a sandbox."""
-    parts = tuple((name, PROGRAM.with_name(f"{name}.py").read_text("utf-8")) for name in _NAMES)
-    return (os.path.realpath(sys.executable), "-I", "-S", "-c", _BOOTSTRAP.format(parts=parts))
+    """The command line of the process that reads the program from its input, and becomes it."""
+    return (os.path.realpath(sys.executable), "-I", "-S", "-c", _BOOTSTRAP.format(size=len(keeper_program())))
 
 
 class _Line(Keeper):
@@ -68,6 +78,11 @@ class _Line(Keeper):
         """Wait until it can start commands; raises `ExecutorUnavailable` when it never will."""
         async with asyncio.timeout(_STARTS_WITHIN):
             await self._serving
+
+    def say_first(self, program: bytes) -> None:
+        """Give it its program, before anything else is said."""
+        self._unsent.append((bytearray(program), []))
+        self._send()
 
     def tell(self, message: Mapping[str, Any]) -> None:
         """See `Keeper.tell`."""
@@ -173,7 +188,7 @@ class KeptSandboxes:
 
         Raises `ExecutorUnavailable` when the command may have begun, and nobody can tell.
         """
-        sandbox = self._taken(kind)
+        sandbox = self._taken(kind) if command.argv else None
         if sandbox is None:
             return None
         cwd = os.path.normpath(f"{self._root}/{command.cwd}")
@@ -221,7 +236,7 @@ class KeptSandboxes:
     async def _prepared(self, kind: Hashable, command: Command, env: Mapping[str, str]) -> None:
         try:
             sandbox = await self._made(kind, command, env)
-        except (ExecutorUnavailable, InvalidArgument, TimeoutError):
+        except (ExecutorUnavailable, InvalidArgument, OSError):
             # Each command goes on having its own, and it is tried again after as many of them.
             self._seen[kind] = 0
             return
@@ -241,6 +256,7 @@ class KeptSandboxes:
             raise
         line = _Line(ours, process)
         try:
+            line.say_first(keeper_program())
             await line.serving()
         except BaseException:
             await line.close()

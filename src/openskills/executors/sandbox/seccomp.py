@@ -103,8 +103,6 @@ _SHARED: dict[str, tuple[int | None, int | None]] = {
     "msgsnd": (69, 189),
     "msgrcv": (70, 188),
     "msgctl": (71, 187),
-    "mq_open": (240, 180),
-    "mq_unlink": (241, 181),
     "setpriority": (141, 140),
     "ioprio_set": (251, 30),
     "process_mrelease": (448, 448),
@@ -117,24 +115,42 @@ _ABSENT = {
     "memfd_secret": (447, 447),
     "shmget": (29, 194),
     "msgget": (68, 186),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
 }
-_CLONE, _SETSOCKOPT, _SOCKET, _SOCKETPAIR, _IOCTL, _PRLIMIT = (
+_OF_THE_FIRST = {
+    # Who starves the first process of a namespace keeps it from ending the others.
+    "sched_setscheduler": (144, 119),
+    "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274),
+    "sched_setaffinity": (203, 122),
+    "prlimit64": (302, 261),
+}
+_CLONE, _SETSOCKOPT, _SOCKET, _SOCKETPAIR, _IOCTL, _PRLIMIT, _FCNTL, _SETPRIORITY, _IOPRIO_SET = (
     (56, 220),
     (54, 208),
     (41, 198),
     (53, 199),
     (16, 29),
     (302, 261),
+    (72, 25),
+    (141, 140),
+    (251, 30),
 )
 
 _NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
+_FIOSETOWN, _SIOCSPGRP = 0x8901, 0x8902
+_F_SETOWN, _F_SETOWN_EX, _NEGATIVE = 8, 15, 0x80000000
+_FIRST, _PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 1, 0, 1
 _SOL_SOCKET, _BUFFERS = 1, (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and both by force
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _STREAM, _DATAGRAM, _SEQUENCED = 1, 2, 5
 _TYPE_MASK = 0xF
 _PROTOCOLS = (0, 1, 6, 17, 58)  # whatever fits, ICMP, TCP, UDP, ICMPv6
 _X32 = 0x40000000
+
+_IOCTLS = (_TIOCSTI, _TIOCLINUX, _TIOCSETD, _FIOSETOWN, _SIOCSPGRP)
 
 _LOAD, _MASK, _RETURN = 0x20, 0x54, 0x06
 _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT = 0x15, 0x35, 0x45
@@ -190,13 +206,20 @@ def _steps(machine: _Machine, namespaces: bool) -> list[_Step]:
             steps.append(_Step(_IF_EQUAL, number, "refuse"))
     steps += [_Step(_IF_EQUAL, numbers[column], "absent") for name, numbers in _ABSENT.items() if name not in denied]
     steps += _when(_CLONE[column], [_argument(0), _Step(_IF_ANY_BIT, _NEW_NAMESPACES, "refuse", "allow")])
-    steps += _when(_IOCTL[column], [_argument(1), *_among((_TIOCSTI, _TIOCLINUX, _TIOCSETD), "refuse", "allow")])
+    steps += _when(_IOCTL[column], [_argument(1), *_among(_IOCTLS, "refuse", "allow")])
+    steps += _when(_FCNTL[column], _owners())
     steps += _when(_SOCKETPAIR[column], _pairs())
     # Buffers of sockets are memory of the kernel, which counts for nobody.
     options = [_argument(1), _Step(_IF_EQUAL, _SOL_SOCKET, "", "allow"), _argument(2)]
     steps += _when(_SETSOCKOPT[column], [*options, *_among(_BUFFERS, "refuse", "allow")])
     if namespaces:
         steps += _when(_SOCKET[column], _sockets())
+        for numbers in _OF_THE_FIRST.values():
+            steps += _when(numbers[column], [_argument(0), _Step(_IF_EQUAL, _FIRST, "refuse", "allow")])
+        # Of one process, which is not the first; groups and users have the first among them.
+        for numbers, kind in ((_SETPRIORITY, _PRIO_PROCESS), (_IOPRIO_SET, _IOPRIO_WHO_PROCESS)):
+            one = [_argument(0), _Step(_IF_EQUAL, kind, "", "refuse"), _argument(1)]
+            steps += _when(numbers[column], [*one, _Step(_IF_EQUAL, _FIRST, "refuse", "allow")])
     else:
         steps.append(_Step(_IF_EQUAL, _SOCKET[column], "refuse"))
         steps += _when(_PRLIMIT[column], [_argument(0), _Step(_IF_EQUAL, 0, "allow", "refuse")])
@@ -238,6 +261,17 @@ def _sockets() -> list[_Step]:
         _Step(_IF_EQUAL, _DATAGRAM, "", "refuse"),
         _Step(_LOAD, 16 + 16, label="protocol"),
         *_among(_PROTOCOLS, "allow", "refuse"),
+    ]
+
+
+def _owners() -> list[_Step]:
+    # A file may signal its owner when nobody has it open any more: a group outlives whoever was in it.
+    return [
+        _argument(1),
+        _Step(_IF_EQUAL, _F_SETOWN_EX, "refuse"),
+        _Step(_IF_EQUAL, _F_SETOWN, "", "allow"),
+        _argument(2),
+        _Step(_IF_ANY_BIT, _NEGATIVE, "refuse", "allow"),
     ]
 
 
