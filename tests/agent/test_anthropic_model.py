@@ -2,17 +2,24 @@
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openskills.agent.agent import Agent
 from openskills.agent.anthropic_model import AnthropicModel
 from openskills.agent.model import Answer, ModelRequest, ToolCall
+from openskills.agent.runner import Runner
 from openskills.errors import InvalidArgument, MissingExtra, ModelUnavailable, Unauthorized
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
 from openskills.settings import Settings
 from openskills.testing import ModelServer, RawReply, Reply, event
 from tests.agent.asking import HELLO, KEY, TOOL, AnyModel, Waits, answer, make_anthropic, using
+from tests.agent.rule_requests import catalog_in
 from tests.agent.wire.anthropic_rules import faults
+from tests.tools.contexts import settings_in
 
 START = {"type": "message_start", "message": {"model": "claude-test", "usage": {"input_tokens": 1}}}
 OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
@@ -95,23 +102,26 @@ def test_events_of_a_later_version_are_passed_over() -> None:
         assert asyncio.run(answer(make_anthropic(server))).text == "Yes."
 
 
-def test_thoughts_before_a_call_come_back_with_its_result() -> None:
+def thoughtful(arguments: str, signature: str = "signed") -> RawReply:
+    """An answer that loads a skill after some thought."""
     thought = {"type": "thinking", "thinking": "", "signature": ""}
     call: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": "skill_load", "input": {}}
-    reply = sse(
+    return sse(
         START,
         {"type": "content_block_start", "index": 0, "content_block": thought},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "signed"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": signature}},
         {"type": "content_block_start", "index": 1, "content_block": call},
         {
             "type": "content_block_delta",
             "index": 1,
-            "delta": {"type": "input_json_delta", "partial_json": '{"skill": "a"}'},
+            "delta": {"type": "input_json_delta", "partial_json": arguments},
         },
         {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 5}},
         {"type": "message_stop"},
     )
 
+
+def test_thoughts_before_a_call_come_back_with_its_result() -> None:
     async def two_steps(model: AnyModel) -> None:
         async with using(model):
             said = [found async for found in model.stream(HELLO)][-1]
@@ -120,13 +130,46 @@ def test_thoughts_before_a_call_come_back_with_its_result() -> None:
             request = ModelRequest([*HELLO.messages, said.message(), result])
             assert [found async for found in model.stream(request)]
 
-    with ModelServer([reply, "Done."]) as server:
+    with ModelServer([thoughtful('{"skill": "a"}'), "Done."]) as server:
         asyncio.run(two_steps(make_anthropic(server)))
     assert server.requests[1].body["messages"][1]["content"] == [
         {"type": "thinking", "thinking": "", "signature": "signed"},
         {"type": "tool_use", "id": "toolu_1", "name": "skill_load", "input": {"skill": "a"}},
     ]
     assert not faults(server.requests[1].body)
+
+
+def test_thoughts_are_in_the_log_and_come_back_after_a_restart_and_only_to_their_model(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/sessions.db"
+    catalog = catalog_in(tmp_path, alpha="Does a thing. Use when asked.")
+    options = SessionOptions(load_mode="session")
+
+    async def said(server: ModelServer, message: str, model: str = "claude-test") -> None:
+        async with SkillRuntime(catalog, store=store, settings=settings_in(tmp_path), options=options) as runtime:
+            asked = AnthropicModel(model, base_url=server.anthropic_url, api_key=KEY)
+            reply = await Runner("app", Agent("assistant", asked, runtime)).reply(
+                user="u", session="s", message=message
+            )
+            assert reply.error is None
+            await asked.close()
+
+    load = '{"skill": "alpha"}'
+    with ModelServer([thoughtful(load, "one"), thoughtful(load, "two"), "Done.", "Again.", "Others."]) as server:
+        asyncio.run(said(server, "hello"))
+        asyncio.run(said(server, "go on"))
+        asyncio.run(said(server, "and you?", "claude-other"))
+    before, again, other = (server.requests[number].body for number in (2, 3, 4))
+    signed = [
+        [
+            block.get("signature")
+            for turn in body["messages"]
+            for block in turn["content"]
+            if block["type"] == "thinking"
+        ]
+        for body in (before, again, other)
+    ]
+    assert signed == [["one", "two"], ["one", "two"], []]
+    assert not any(faults(body) for body in (before, again, other))
 
 
 def test_a_conversation_that_grows_sends_the_same_bytes_before() -> None:

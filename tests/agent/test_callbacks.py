@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from openskills.agent.callbacks import Callbacks
+from openskills.agent.log import transcript, unanswered
 from openskills.agent.model import Answer, ModelRequest, ToolCall
 from openskills.errors import CommandDenied
 from openskills.sync import run
@@ -80,3 +81,29 @@ def test_what_one_raises_ends_the_run(place: Path) -> None:
     )
     events = run(heard(agent))
     assert events[-1].payload["reason"] == "COMMAND_DENIED"
+
+
+@pytest.mark.parametrize(("given", "sent"), [("", ""), (None, "hello")])
+def test_an_empty_message_is_another_message_and_none_is_not(place: Path, given: str | None, sent: str) -> None:
+    async def before_run(agent: str, message: str) -> str | None:
+        return given
+
+    agent, model = agent_in(place, [Answer("ok")], callbacks=Callbacks(before_run=before_run))
+    run(heard(agent))
+    assert model.requests[0].messages[-1]["content"] == sent
+
+
+def test_an_answer_from_a_cache_with_ids_that_are_used_already_spoils_no_log(place: Path) -> None:
+    cached = calling(("skill_list_docs", {"skill": "alpha"}), ("skill_list_docs", {"skill": "beta"}))
+    twice = replace(cached, calls=(cached.calls[0], replace(cached.calls[1], id="c1")))
+    given = [twice, twice]
+
+    async def before_model(agent: str, request: ModelRequest) -> Answer | None:
+        return given.pop(0) if given else None
+
+    agent, model = agent_in(place, [Answer("done")], callbacks=Callbacks(before_model=before_model))
+    events = run(heard(agent))
+    assert [event.payload["call_id"] for event in events if event.kind == "tool.call"] == ["c1", "c1-2", "c1-3", "c1-4"]
+    assert unanswered(transcript(events, "assistant")) == []
+    sent = [message for message in model.requests[0].messages if message["role"] != "system"]
+    assert [message.get("tool_call_id") for message in sent] == [None, None, "c1", "c1-2", None, "c1-3", "c1-4"]

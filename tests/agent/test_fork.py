@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openskills.agent.fork import task_of, wanted
+from openskills.agent.fork import wanted
 from openskills.agent.model import ToolCall
 from openskills.sync import run
 from tests.agent.agents import agent_in, skills_for_agents
@@ -34,9 +34,3 @@ def test_only_a_load_of_a_skill_that_says_so(tmp_path: Path, name: str, argument
             return wanted(session, ToolCall("c", name, arguments))
 
     assert run(go()) == skill
-
-
-def test_the_task_is_what_was_said_last() -> None:
-    messages = [{"role": "user", "content": "one"}, {"role": "user", "content": "two"}, {"role": "assistant"}]
-    assert task_of(messages) == "two"
-    assert task_of([]) == ""

@@ -55,3 +55,10 @@ def test_the_last_turns_begin_with_what_was_said_to_the_agent() -> None:
     assert last_turn(log, "a", 5) == 0
     assert last_turn(log, "a", 0) == 4
     assert last_turn([], "a") == 0
+
+
+def test_of_two_calls_with_one_id_the_one_without_a_result_is_unanswered() -> None:
+    call = calls("c1")
+    result = {"role": "tool", "tool_call_id": "c1", "content": "x"}
+    assert unanswered([call, result, call]) == [("c1", "t")]
+    assert unanswered([call, result, call, result]) == []

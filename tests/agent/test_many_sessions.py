@@ -1,7 +1,9 @@
 """Fifty sessions at once against a real server that has its bad days."""
 
 import asyncio
+import gc
 import json
+import os
 import threading
 from collections import Counter
 from pathlib import Path
@@ -15,15 +17,23 @@ from openskills.agent.model import Answer, ToolCall
 from openskills.agent.openai_model import OpenAIModel
 from openskills.agent.retrying import Retrying
 from openskills.agent.runner import Runner
+from openskills.artifacts.store import Scope
+from openskills.runtime.open_sessions import REMEMBERED
+from openskills.runtime.opened import Remembered
+from openskills.session.choose import session_store
 from openskills.session.memory import MemorySessionStore
 from openskills.session.store import SessionKey
 from openskills.sync import run
 from openskills.testing import ModelServer
 from openskills.testing.model_server_replies import Asked, Refusal, Reply, Reset, Scripted
+from openskills.tools.upload_problems import Problems
+from openskills.tools.uploads import UploadLimits, Uploads
 from tests.agent.agents import calling, skills_for_agents
 from tests.runtime.talking import runtime_in
+from tests.tools.contexts import settings_in
 
 SESSIONS = 50
+SERVER = "openskills.testing."
 
 
 class BadDays:
@@ -62,6 +72,56 @@ class BadDays:
             command = f"echo {number} > out/number.txt"
             return calling(("skill_run", {"skill": "alpha", "command": command}))
         return Answer(f"done with {number}")
+
+
+def held() -> Counter[str]:
+    """What of ours is in memory, by its type, with open files, threads and tasks; not what the server remembers."""
+    gc.collect()
+    kinds = (f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.get_objects())
+    found = Counter(kind for kind in kinds if kind.startswith("openskills.") and not kind.startswith(SERVER))
+    found["descriptors"] = len(os.listdir("/proc/self/fd"))
+    found["threads"] = threading.active_count()
+    found["tasks"] = len(asyncio.all_tasks())
+    found["objects"] = len(gc.get_objects())
+    return found
+
+
+@pytest.mark.slow
+def test_memory_stays_bounded_however_many_sessions_there_were(tmp_path: Path) -> None:
+    skills_for_agents(tmp_path)
+
+    async def quickly(seconds: float) -> None:
+        await asyncio.sleep(min(seconds, 0.01))
+
+    async def go(server: ModelServer) -> list[Counter[str]]:
+        store = session_store(f"sqlite:///{tmp_path}/sessions.db", settings_in(tmp_path))
+        async with runtime_in(tmp_path, executor="local", store=store) as runtime:
+            model = OpenAIModel("m", api_key="k", base_url=server.openai_url, retrying=Retrying(wait=quickly))
+            runner = Runner("app", Agent("assistant", model, runtime))
+            counts: list[Counter[str]] = []
+            for batch in range(2):
+                numbers = range(batch * SESSIONS, (batch + 1) * SESSIONS)
+                replies = await asyncio.gather(
+                    *(runner.reply(user="u", session=f"s{n}", message=f"number {n}") for n in numbers)
+                )
+                assert all(reply.error is None for reply in replies)
+                del replies
+                server.requests.clear()
+                counts.append(held())
+            await model.close()
+            return counts
+
+    with ModelServer(BadDays()) as server:
+        first, second = run(go(server))
+    grown = {kind: number - first[kind] for kind, number in second.items() if number > first[kind]}
+    # The user's files and the answers of people, which a process remembers of so many sessions and no more.
+    remembered = {Remembered, Uploads, UploadLimits, Problems, Scope}
+    assert REMEMBERED <= 256
+    for kind in remembered:
+        assert grown.pop(f"{kind.__module__}.{kind.__qualname__}", 0) <= SESSIONS
+    assert grown.pop("objects", 0) < first["objects"] / 4
+    assert grown.pop("descriptors", 0) < SESSIONS
+    assert {kind: number for kind, number in grown.items() if number > 5} == {}
 
 
 @pytest.mark.slow

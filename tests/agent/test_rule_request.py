@@ -81,3 +81,21 @@ def test_hostile_texts_cost_no_more_than_others(text: str) -> None:
     assert (numbers_in(text) == []) is ("1" not in text)
     assert len(formulas_in(text)) <= 1
     assert value_of("top", text) == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "value"),
+    [
+        ("find", 'find "main loop" here', "main loop"),
+        ("find", "replace: “一 二”", "一 二"),
+        ("digits", "to 10 digits", "10"),
+        ("lines", "1.5 lines", ""),
+    ],
+)
+def test_a_value_may_be_quoted_or_a_number_before_its_name(option: str, text: str, value: str) -> None:
+    assert value_of(option, text) == value
+
+
+def test_a_number_alone_is_no_calculation() -> None:
+    assert formulas_in("max of -3 and 7") == []
+    assert formulas_in("-3 + 7") == ["-3 + 7"]

@@ -1,5 +1,6 @@
 """Agents as tools."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,11 @@ import pytest
 from openskills.agent.agent import Agent
 from openskills.agent.model import Answer
 from openskills.errors import ModelUnavailable
+from openskills.session.memory import MemorySessionStore
 from openskills.sync import run
 from openskills.testing import ScriptedModel
 from tests.agent.agents import agent_in, calling, heard, skills_for_agents
+from tests.runtime.talking import runtime_in
 from tests.tools.contexts import write_skill
 
 
@@ -67,3 +70,43 @@ def test_a_skill_that_wants_a_fork_is_worked_on_in_one(place: Path) -> None:
     assert "do the thing" in str(inner.messages)
     assert "BODY OF forky" not in str(outer.messages)
     assert "the fork's answer" in str(outer.messages)
+
+
+def test_the_task_of_a_fork_is_what_the_user_wants_also_after_code_has_run(place: Path) -> None:
+    folder = write_skill(place, "forky")
+    (folder / "SKILL.md").write_text("---\nname: forky\ndescription: F.\ncontext: fork\n---\nBODY OF forky\n")
+    answers = [
+        Answer("```sh\necho 42\n```"),
+        calling(("skill_load", {"skill": "forky"})),
+        Answer("the fork's answer"),
+        Answer("done"),
+    ]
+    agent, model = agent_in(place, answers, executor="local", code_blocks=True)
+    run(heard(agent, "do the thing"))
+    inner = [message["content"] for message in model.requests[2].messages if message["role"] == "user"]
+    assert inner == ["do the thing"]
+
+
+def test_a_skill_that_wants_a_fork_gets_one_from_a_sub_agent_too(place: Path) -> None:
+    folder = write_skill(place, "forky")
+    (folder / "SKILL.md").write_text("---\nname: forky\ndescription: F.\ncontext: fork\n---\nBODY OF forky\n")
+    answers = [calling(("skill_load", {"skill": "forky"})), Answer("from the fork"), Answer("from the helper")]
+    inner = ScriptedModel(answers)
+    chief, outer = agent_in(place, [calling(("helper", {"task": "its task"})), Answer("done")])
+    helper = Agent("helper", inner, chief.runtime)
+    events = run(heard(replace(chief, sub_agents=[helper])))
+    assert outer.requests[-1].messages[-1]["content"] == "from the helper"
+    assert [one["content"] for one in inner.requests[1].messages if one["role"] == "user"] == ["its task"]
+    assert "BODY OF forky" not in str(inner.requests[2].messages)
+    assert {event.author for event in events} == {"user", "assistant", "helper", "helper.forky"}
+
+
+def test_what_a_sub_agent_with_a_runtime_of_its_own_does_is_heard_once(place: Path) -> None:
+    other = runtime_in(place, store=MemorySessionStore())
+    chief, _ = agent_in(place, [calling(("helper", {"task": "x"})), Answer("done")])
+    low = Agent("low", ScriptedModel([Answer("deep")]), chief.runtime)
+    helper = Agent("helper", ScriptedModel([calling(("low", {"task": "y"})), Answer("ok")]), other, sub_agents=[low])
+    events = run(heard(replace(chief, sub_agents=[helper])))
+    ends = [(event.author, event.payload["text"]) for event in events if event.kind == "end"]
+    assert ends == [("low", "deep"), ("helper", "ok"), ("assistant", "done")]
+    assert len({event.id for event in events}) == len(events)

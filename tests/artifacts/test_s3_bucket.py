@@ -10,8 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from openskills.artifacts.s3_bucket import PART, Bucket
-from openskills.artifacts.unavailable import ArtifactsUnavailable
-from openskills.errors import InvalidArgument, SkillError
+from openskills.errors import ArtifactsUnavailable, InvalidArgument, SkillError
 from openskills.sync import run
 from tests.artifacts.buckets import bucket_of, config_of, keys, uploads
 from tests.servers.s3 import CREDENTIALS, S3Server

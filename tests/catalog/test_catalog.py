@@ -216,3 +216,22 @@ def test_a_folder_whose_name_is_no_utf8_spoils_no_index(
     os.mkdir(os.fsencode(tmp_path / "skills") + b"/caf\xe9")
     first = Catalog.from_paths(tmp_path / "skills", settings=settings)
     assert load_index(settings.cache_dir, first.roots[0]) is not None
+
+
+def test_a_guest_is_visible_as_long_as_anybody_invites_it_whatever_is_refreshed(
+    tmp_path: Path, settings: Settings, write_skill: WriteSkill
+) -> None:
+    write_skill("deploy", front="disable-model-invocation: true\n")
+    write_skill("usual")
+    catalog = Catalog.from_paths(tmp_path / "skills", settings=settings)
+    assert names(catalog) == ["usual"]
+    with catalog.inviting(["deploy"]):
+        with catalog.inviting(["deploy", "no-such-skill"]):
+            assert names(catalog) == ["deploy", "usual"]
+        write_skill("new")
+        assert catalog.refresh().added == ("new",)
+        assert names(catalog) == ["deploy", "new", "usual"]
+    assert names(catalog) == ["new", "usual"]
+    before = catalog.snapshot
+    with catalog.inviting(["usual"]):
+        assert catalog.snapshot is before

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from openskills.catalog.glossary import Glossary
 from openskills.catalog.search import Hit, SearchIndex
 from openskills.catalog.skill import Skill
 from openskills.catalog.words import edits, fold, name_words, stem
@@ -293,9 +294,80 @@ def test_a_query_of_100_000_characters_is_answered_from_its_beginning(index: Sea
     assert "数据分析" in names(index.search("数据分析" + "甲乙丙丁" * 25_000))
 
 
-def test_a_long_query_counts_only_its_first_words() -> None:
-    index = SearchIndex([skill("late", "zebra"), skill("early", "w1")])
-    assert names(index.search(" ".join(f"w{number}" for number in range(1, 40)) + " zebra")) == ["early"]
+def test_a_long_query_counts_only_the_first_words_that_skills_have() -> None:
+    words = [f"w{number}" for number in range(60)]
+    index = SearchIndex([skill("late", "zebra"), skill("early", " ".join(words))])
+    assert names(index.search(" ".join([*words[:47], "zebra"]))) == ["early", "late"]
+    assert names(index.search(" ".join([*words[:48], "zebra"]))) == ["early"]
+    unknown = " ".join(f"u{number}" for number in range(100))
+    assert names(index.search(f"{unknown} zebra")) == ["late"]
+
+
+def test_talk_around_a_request_does_not_hide_it(index: SearchIndex) -> None:
+    talk = "你好，周末过得怎么样？同事小李生病了，今天早上这件事突然落到我头上，我自己折腾了半天也没弄好，越弄越糟。"
+    assert names(index.search(f"{talk}创作一首古诗词。太感谢了，改天请你喝咖啡。"))[0] == "poetry-zh"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("把录音转写成文字", "audio-transcriber"),
+        ("爬虫抓取网站", "web-scraper"),
+        ("part of the contract is a risk", "contract-review"),
+        ("combine photos", "image-editor"),
+        ("画一个柱状图", "data-visualization"),
+        ("write a poem", "poetry-zh"),
+    ],
+)
+def test_a_word_finds_a_skill_that_says_the_same_otherwise(index: SearchIndex, query: str, expected: str) -> None:
+    assert expected in names(index.search(query, limit=3))
+
+
+def test_the_word_itself_counts_more_than_one_that_means_the_same() -> None:
+    index = SearchIndex([skill("a", "joins files"), skill("b", "merges files"), skill("c", "合并文件")])
+    assert names(index.search("merge"))[0] == "b"
+    assert names(index.search("合并"))[0] == "c"
+    assert set(names(index.search("merge"))) == {"a", "b", "c"}
+
+
+def test_another_glossary_takes_the_place_of_the_usual_one() -> None:
+    skills = [skill("a", "joins files"), skill("b", "boils kettles")]
+    assert SearchIndex(skills, Glossary(())).search("merge") == ()
+    assert names(SearchIndex(skills, Glossary([["kettle", "teapot", "水壶"]])).search("水壶 teapot")) == ["b"]
+
+
+def test_what_a_skill_is_not_for_does_not_find_it() -> None:
+    index = SearchIndex(
+        [
+            skill("text", "Reads documents. Not for scanned pages; keeps columns."),
+            skill("diary", "记录身体不适。不提供诊断，可以导出。"),
+            skill("ocr", "Recognises letters in scanned pages"),
+        ]
+    )
+    assert names(index.search("scanned pages")) == ["ocr"]
+    assert names(index.search("诊断")) == []
+    assert names(index.search("columns")) == ["text"]
+    assert names(index.search("导出")) == ["diary"]
+
+
+def test_a_slip_in_a_word_of_a_description_is_forgiven() -> None:
+    index = SearchIndex([skill("a", "Writes a changelog for customers"), skill("b", "Watches the weather")])
+    assert names(index.search("chnagelog")) == ["a"]
+    assert names(index.search("wether")) == ["b"]
+    assert index.search("xyzzy") == ()
+
+
+def test_fit_tells_a_good_match_from_the_best_of_a_bad_lot(index: SearchIndex) -> None:
+    good = ("merge two pdf files", "publish a python library with wheels", "审查合同条款的风险", "weather")
+    bad = ("how are you today", "book a table for two tonight", "what is the capital of Australia", "今天心情怎么样")
+    assert all(index.search(query)[0].fit > 0.5 for query in good)
+    assert all(hit.fit < 0.5 for query in bad for hit in index.search(query))
+
+
+def test_fit_lies_between_none_and_one_and_falls_with_the_score(index: SearchIndex) -> None:
+    hits = index.search("pdf files")
+    assert 1 >= hits[0].fit > hits[-1].fit > 0
+    assert index.search("pdf-tools")[0].fit == 1
 
 
 def test_a_single_chinese_character_is_found_anywhere_in_a_text() -> None:

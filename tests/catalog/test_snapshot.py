@@ -67,3 +67,13 @@ def test_a_view_hides_for_get_and_search_alike() -> None:
         view.get("merge-pdf")
     assert "merge-pdf" not in caught.value.near
     assert len(snapshot.skills) == 2
+
+
+def test_an_invitation_shows_what_is_reserved_for_people_and_nothing_else() -> None:
+    deploy = Skill(SkillManifest("deploy", "Deploys.", disable_model_invocation=True), "/nowhere/deploy", "test")
+    far = skill("far")
+    found = assemble([skill("a"), deploy, far], lambda one: None if one.name == "a" else "a reason", ())
+    assert found.inviting(["a", "far", "nothing"]) is found
+    invited = found.inviting(["deploy", "far"])
+    assert [each.name for each in invited.skills] == ["a", "deploy"]
+    assert list(invited.hidden) == ["far"]

@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openskills.catalog.words import Vocabulary, edits, fold, name_words, pairs, pieces, squeeze, stem, tolerance
+from openskills.catalog.words import (
+    Vocabulary,
+    edits,
+    fold,
+    name_words,
+    pairs,
+    pieces,
+    squeeze,
+    stem,
+    tolerance,
+    without_denials,
+)
 
 WORDS = st.text("abcde", min_size=0, max_size=7)
 
@@ -48,6 +59,27 @@ def test_a_vocabulary_finds_beginnings_and_slips() -> None:
     assert [word for _, word in known.nearest("calender")] == ["calendar"]
     assert [word for _, word in known.nearest("mergr")] == ["merge"]
     assert known.nearest("zebra") == []
+
+
+def test_a_vocabulary_can_be_told_to_forgive_less() -> None:
+    assert Vocabulary(["calendar"]).nearest("calandxr") == [(2, "calendar")]
+    assert Vocabulary(["calendar"], most=1).nearest("calandxr") == []
+    assert Vocabulary(["calendar"], most=1).nearest("calendr") == [(1, "calendar")]
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Reads text. Not for scanned pages. Use it.", "Reads text. . Use it."),
+        ("Sends mail; do NOT use for spam; keeps copies", "Sends mail; ; keeps copies"),
+        ("Never use this in public.", " ."),
+        ("记录不适。不提供诊断，可以导出。", "记录不适。 ，可以导出。"),
+        ("Use when it is not clear what to do.", "Use when it is not clear what to do."),
+        ("Useful for knots for boats.", "Useful for knots for boats."),
+    ],
+)
+def test_what_a_text_denies_is_taken_out_to_the_end_of_the_clause(text: str, left: str) -> None:
+    assert " ".join(without_denials(text).split()) == " ".join(left.split())
 
 
 def test_numbers_and_short_words_are_not_corrected() -> None:

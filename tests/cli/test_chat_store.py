@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from openskills.artifacts.store import Scope
-from openskills.cli.chat_store import UnknownSession, artifacts_of, deleted, listed, me, read, store_at
-from openskills.errors import InvalidArgument
+from openskills.cli.chat_store import artifacts_at, deleted, listed, me, read, store_at
+from openskills.errors import InvalidArgument, UnknownSession
 from openskills.session.events import MESSAGE, new_event
 from openskills.session.store import SessionKey
 from openskills.settings import Settings
@@ -71,15 +71,15 @@ def test_a_name_that_is_not_there_is_answered_with_those_like_it(settings: Setti
 
 def test_deleting_takes_all_or_nothing_and_artifacts_only_when_asked(settings: Settings) -> None:
     begin(settings, "one", "two", "three")
-    artifacts = artifacts_of(settings)
+    artifacts = artifacts_at(None, settings)
     for name in ("one", "two"):
         run(artifacts.put(Scope("cli", me(), name), "out/a", b"a"))
     run(artifacts.put(Scope("cli", me(), "one"), "user:b", b"b"))
     with pytest.raises(UnknownSession):
-        run(deleted(None, settings, [key("one"), key("nothing")], artifacts=True))
+        run(deleted(None, settings, [key("one"), key("nothing")], artifacts=artifacts))
     assert run(read(None, settings, key("one"))).revision == 1
-    assert run(deleted(None, settings, [key("one")], artifacts=True)) == 1
-    assert run(deleted(None, settings, [key("two")], artifacts=False)) == 0
+    assert run(deleted(None, settings, [key("one")], artifacts=artifacts)) == 1
+    assert run(deleted(None, settings, [key("two")], artifacts=None)) == 0
     assert [info.key.session for info, _ in run(listed(None, settings, "cli", me(), 9))[0]] == ["three"]
     assert [one.name for one in run(artifacts.list(Scope("cli", me(), "one")))] == ["user:b"]
     assert [one.name for one in run(artifacts.list(Scope("cli", me(), "two")))] == ["out/a", "user:b"]

@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 
 from openskills.artifacts.store import read
-from openskills.catalog.catalog import Catalog
-from openskills.cli.chat_talk import with_reserved
 from openskills.errors import InvalidArgument, ModelUnavailable, SkillError, UnknownSkill
 from openskills.sync import run
 from openskills.testing import ScriptedModel
@@ -130,9 +128,19 @@ def test_a_skill_for_models_or_one_that_cannot_be_used_is_refused_with_the_reaso
     run(talk_about_it())
 
 
-def test_only_what_is_reserved_for_people_is_made_visible(tmp_path: Path) -> None:
-    snapshot = Catalog.from_paths(reserved(tmp_path) / "skills").snapshot
-    assert with_reserved(snapshot, ["alpha", "far", "nothing"]) is snapshot
-    invited = with_reserved(snapshot, ["deploy", "far"])
-    assert [skill.name for skill in invited.skills] == ["alpha", "beta", "deploy", "inner"]
-    assert list(invited.hidden) == ["far"]
+def test_files_of_one_name_are_told_apart_by_their_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("north", "south"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.csv").write_text(folder)
+    monkeypatch.chdir(tmp_path)
+
+    async def talk_about_it() -> None:
+        async with talking(skills_for_agents(tmp_path), ["One.", "Two."]) as (talk, model):
+            await talk.say("Compare @north/x.csv and @south/x.csv.")
+            said, _, attached = last_words(model).partition("\n\n")
+            assert said == "Compare north/x.csv and south/x.csv."
+            assert attached.startswith("[attached: x.csv (north/x.csv), x_2.csv (south/x.csv);")
+            await talk.say("And @south/x.csv again.")
+            assert last_words(model).partition("\n\n")[2].startswith("[attached: x_3.csv (x.csv);")
+
+    run(talk_about_it())

@@ -1,7 +1,9 @@
 """Workspaces in a directory, beyond what every executor promises: what lies where, quotas, descriptors, leases."""
 
 import asyncio
+import gc
 import os
+import weakref
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -301,3 +303,18 @@ def test_workspaces_that_nobody_uses_for_longer_than_they_live_are_swept(tmp_pat
             assert (await ran(used, "exit 3")).exit_code == 3
 
     run(work())
+
+
+def test_a_workspace_that_is_closed_is_not_held_any_longer(tmp_path: Path) -> None:
+    async def work(executor: DirectoryExecutor) -> None:
+        gone = weakref.ref(await closed(executor, "one"))
+        await executor.open("two")
+        gc.collect()
+        assert gone() is None
+
+    async def closed(executor: DirectoryExecutor, key: str) -> DirectoryWorkspace:
+        workspace = await executor.open(key)
+        await workspace.close()
+        return workspace
+
+    with_executor(tmp_path, work)

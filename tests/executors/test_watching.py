@@ -11,11 +11,13 @@ from openskills.executors.conversations import Conversations
 from openskills.executors.directory import DirectoryExecutor
 from openskills.executors.local import LocalBackend
 from openskills.executors.processes.interactive import Owner, Processes
+from openskills.executors.records.audit import Run, Who
 from openskills.executors.requests import RunRequest
 from openskills.executors.rules.policy import CommandPolicy
-from openskills.executors.spec import Limits
+from openskills.executors.spec import Command, Isolation, Limits
 from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.outputs import OutputSpec
+from openskills.executors.watching import refused, starting
 from openskills.executors.workbench import Rules
 from openskills.sync import run
 from openskills.trace import bind, counters, execute_tool
@@ -172,6 +174,25 @@ def test_a_cancelled_run_is_told_once_with_its_end(tmp_path: Path) -> None:
         run(scenario())
         assert attributes(watcher.one("workspace.run"))["workspace.run.ending"] == "killed"
     assert total("openskills.run.ended", ending="killed") == before + 1
+
+
+def test_a_run_that_is_cancelled_while_it_is_started_is_told_like_any_that_is_cancelled() -> None:
+    """A command can be at work before whoever started it knows; a loaded machine shows it."""
+    command = Command(("bash", "-c", "sleep 60"), skill="demo")
+    ran = Run("id", Who("app", "user", "session", "agent"), command, Isolation.NONE)
+
+    def now() -> tuple[int, int]:
+        return total("openskills.run.ended", ending="killed"), total("openskills.run.refusals")
+
+    before = now()
+    with watched() as watcher:
+        with pytest.raises(asyncio.CancelledError), starting(ran, "sleep 60"):
+            raise asyncio.CancelledError
+        refused(asyncio.CancelledError())
+        told = attributes(watcher.one("workspace.run"))
+        assert told["workspace.run.ending"] == "killed"
+        assert "error.type" not in told
+    assert now() == (before[0] + 1, before[1])
 
 
 def test_a_run_whose_time_is_up_says_so_and_is_no_error_of_ours(tmp_path: Path) -> None:

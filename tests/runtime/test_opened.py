@@ -10,13 +10,26 @@ from openskills.errors import ExecutorUnavailable, SkillError
 from openskills.executors.workbench import Rules, Workbench
 from openskills.runtime.opened import OpenedSession
 from openskills.session.changes import Loaded, Recorded
-from openskills.session.events import Event
+from openskills.session.events import STATE_UPDATE, Event, new_event
 from openskills.session.memory import MemorySessionStore
-from openskills.session.store import SessionKey
+from openskills.session.store import Session, SessionKey
 from openskills.sync import run
 
 SCOPE = Scope("app", "user", "s")
 KEY = SessionKey("app", "user", "s")
+
+
+class Watched(MemorySessionStore):
+    """Notes how many events each reading gave."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[int] = []
+
+    async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
+        found = await super().get(key, after=after)
+        self.read.append(len(found.events) if found else 0)
+        return found
 
 
 async def no_bench() -> Workbench:
@@ -51,6 +64,34 @@ def test_what_could_not_be_written_is_written_the_next_time() -> None:
         return found.state
 
     assert run(go())["temp:skill:loaded_by_agent:a/x"] == "1"
+
+
+def test_a_conversation_is_opened_without_reading_its_log() -> None:
+    async def go() -> None:
+        store = Watched()
+        before = OpenedSession(SCOPE, store, no_bench)
+        before.fold([Recorded(1, "a", Loaded("x"))], "a", {})
+        await before.flush()
+        opened = OpenedSession(SCOPE, store, no_bench)
+        await opened.open("a")
+        assert opened.state.of("a").loaded() == ("x",)
+        assert store.read == [0]
+
+    run(go())
+
+
+def test_keys_of_an_older_version_go_to_the_agent_that_the_log_says() -> None:
+    async def go() -> None:
+        store = Watched()
+        called = {"tool": "skill_load", "skill": "x"}
+        await store.append(KEY, new_event("b", STATE_UPDATE, called, {"temp:skill:loaded:x": "1"}))
+        opened = OpenedSession(SCOPE, store, no_bench)
+        await opened.open("a")
+        assert opened.state.of("b").loaded() == ("x",)
+        assert opened.state.of("a").loaded() == ()
+        assert store.read == [0, 1]
+
+    run(go())
 
 
 def test_nothing_is_written_when_nothing_changes() -> None:

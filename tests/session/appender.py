@@ -11,10 +11,10 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+from openskills.errors import SessionsUnavailable
 from openskills.session.choose import session_store
 from openskills.session.events import Event, new_event
 from openskills.session.store import Appended, SessionKey, SessionStore
-from openskills.session.unavailable import SessionsUnavailable
 from openskills.settings import Settings
 from openskills.sync import run
 

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from openskills.errors import SkillError
+from openskills.errors import SessionConflict, SkillError
 from openskills.session.events import Event, new_event, to_json
 from openskills.session.head import Head, advanced, digest, repeated, state_text
-from openskills.session.store import SessionConflict, SessionKey
+from openskills.session.store import SessionKey
 
 KEY = SessionKey("app", "erika", "s1")
 START = datetime(2026, 1, 1, tzinfo=UTC)

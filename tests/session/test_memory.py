@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openskills.errors import SessionConflict
 from openskills.session.changes import Loaded, Recorded, Unloaded
 from openskills.session.events import Event, applied, new_event
 from openskills.session.keys import delta, from_keys, loaded_prefix, to_keys
 from openskills.session.memory import MemorySessionStore
 from openskills.session.state import SkillState, apply, most_recent
-from openskills.session.store import Session, SessionConflict, SessionKey
+from openskills.session.store import Session, SessionKey
 from openskills.sync import run
 from openskills.testing import check_session_store
 from tests.session.strategies import changes, numbered, seen

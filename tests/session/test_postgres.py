@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from openskills.errors import SessionsUnavailable
 from openskills.session import tables
 from openskills.session.events import new_event
 from openskills.session.postgres import PostgresSessionStore
 from openskills.session.store import AppendEventHook, SessionKey
-from openskills.session.unavailable import SessionsUnavailable
 from openskills.sync import run
 from openskills.testing import check_session_store
 from tests.servers.postgres import PostgresServer

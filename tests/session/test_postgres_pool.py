@@ -5,11 +5,10 @@ import traceback
 
 import pytest
 
-from openskills.errors import InvalidArgument, SkillError
+from openskills.errors import InvalidArgument, SessionsUnavailable, SkillError
 from openskills.session.address import place_of
 from openskills.session.postgres_pool import READING, PostgresPool
 from openskills.session.schema import STEPS
-from openskills.session.unavailable import SessionsUnavailable
 from openskills.sync import run
 from tests.servers.postgres import PASSWORD, PostgresServer
 from tests.servers.started import free_port

@@ -7,12 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from openskills.errors import SkillError
+from openskills.errors import SessionsUnavailable, SkillError
 from openskills.session.events import Event, new_event
 from openskills.session.redis import RedisSessionStore
 from openskills.session.redis_scripts import session_keys
 from openskills.session.store import SessionKey
-from openskills.session.unavailable import SessionsUnavailable
 from openskills.sync import run
 from tests.servers.redis import RedisServer
 

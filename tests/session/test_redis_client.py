@@ -4,10 +4,9 @@ import traceback
 
 import pytest
 
-from openskills.errors import InvalidArgument, SkillError
+from openskills.errors import InvalidArgument, SessionsUnavailable, SkillError
 from openskills.session.address import place_of
 from openskills.session.redis_client import RedisClient
-from openskills.session.unavailable import SessionsUnavailable
 from openskills.sync import run
 from tests.servers.redis import PASSWORD, RedisServer
 from tests.servers.started import free_port

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from openskills.errors import SkillError
+from openskills.errors import SessionsUnavailable, SkillError
 from openskills.session.sqlite_asking import Asking
-from openskills.session.unavailable import SessionsUnavailable
 
 
 @pytest.fixture

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from openskills.errors import SkillError
+from openskills.errors import SessionsUnavailable, SkillError
 from openskills.session.events import new_event
 from openskills.session.sqlite import SqliteSessionStore
 from openskills.session.sqlite_asking import Asking
 from openskills.session.sqlite_file import SqliteFile
 from openskills.session.store import SessionKey
-from openskills.session.unavailable import SessionsUnavailable
 from openskills.sync import run
 
 KEY = SessionKey("app", "erika", "s1")

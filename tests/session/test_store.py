@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from openskills.errors import InvalidArgument, SkillError
+from openskills.errors import InvalidArgument, SessionConflict, SkillError
 from openskills.session.events import Event, new_event
-from openskills.session.store import SessionConflict, SessionInfo, SessionKey, appended, latest_first
+from openskills.session.store import SessionInfo, SessionKey, appended, latest_first
 
 
 @pytest.mark.parametrize("field", ["app", "user", "session"])
@@ -56,7 +56,7 @@ def test_a_hook_cannot_write_into_the_state_or_into_the_event_of_the_caller() ->
 
 
 def test_a_conflict_can_be_tried_again_and_says_what_is_the_case() -> None:
-    error = SessionConflict(SessionKey("app", "erika", "s1"), expected=3, revision=5)
+    error = SessionConflict("s1", expected=3, revision=5)
     assert isinstance(error, SkillError)
     assert (error.code, error.retryable, error.revision) == (409, True, 5)
     assert str(error) == "session 's1' is at revision 5, not at 3; read it again and decide anew"

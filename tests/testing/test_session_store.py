@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from openskills.errors import InvalidArgument
+from openskills.errors import InvalidArgument, SessionConflict
 from openskills.session.events import Event, from_json, new_event, to_json
 from openskills.session.memory import MemorySessionStore
-from openskills.session.store import Appended, AppendEventHook, Session, SessionConflict, SessionInfo, SessionKey
+from openskills.session.store import Appended, AppendEventHook, Session, SessionInfo, SessionKey
 from openskills.sync import run
 from openskills.testing import check_session_store
 
@@ -79,7 +79,7 @@ class Unlocked(MemorySessionStore):
         session = await self.get(key)
         revision = session.revision if session else 0
         if expected is not None and expected != revision and not (session and event.id in _ids(session)):
-            raise SessionConflict(key, expected, revision)
+            raise SessionConflict(key.session, expected, revision)
         await asyncio.sleep(0)
         return await super().append(key, event)
 

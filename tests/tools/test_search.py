@@ -41,3 +41,13 @@ def test_nothing_found_says_what_to_try(tmp_path: Path) -> None:
     result = found(tmp_path, "quantum chromodynamics")
     assert result.data["skills"] == []
     assert "other words" in result.text
+
+
+def test_the_best_of_a_bad_lot_is_listed_with_a_warning(tmp_path: Path) -> None:
+    write = skill_writer(tmp_path, "skills")
+    write("pdf-tools", description="Read and split PDF files.")
+    write("weather", description="Tell the weather of a city.")
+    result = found(tmp_path, "which city is the capital of Australia")
+    assert [one["name"] for one in result.data["skills"]] == ["weather"]
+    assert "fits well" in result.data["hint"]
+    assert "hint" not in found(tmp_path, "split a pdf").data

@@ -20,14 +20,18 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """How much one run may do. A step is an answer of the model with the calls in it."""
+    """How much one run may do. A step is an answer of the model with the calls in it.
+
+    `model_calls` are those of the whole run: sub-agents and forks, which have steps of their own, count here.
+    """
 
     steps: int = 50
+    model_calls: int = 200
     tool_calls: int = 200
     parallel: int = 8
 
     def __post_init__(self) -> None:
-        for name in ("steps", "tool_calls", "parallel"):
+        for name in ("steps", "model_calls", "tool_calls", "parallel"):
             if getattr(self, name) < 1:
                 raise InvalidArgument(f"limits.{name}", "is less than 1")
 

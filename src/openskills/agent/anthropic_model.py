@@ -1,6 +1,7 @@
 """Models behind Anthropic's Messages API."""
 
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from openskills.agent.model import ModelEvent, ModelRequest, TextDelta
@@ -8,7 +9,7 @@ from openskills.agent.retrying import Retrying
 from openskills.agent.wire.anthropic_answer import AnthropicAnswer
 from openskills.agent.wire.anthropic_caching import marked
 from openskills.agent.wire.anthropic_request import request_body, stable_blocks
-from openskills.agent.wire.anthropic_thoughts import Thoughts
+from openskills.agent.wire.anthropic_thoughts import thoughts, with_thoughts
 from openskills.agent.wire.asking import asked
 from openskills.agent.wire.endpoint import checked_key, checked_url, place_of, secrets_in
 from openskills.agent.wire.failures import Provider
@@ -61,7 +62,6 @@ class AnthropicModel:
         self._limits = limits or TimeLimits()
         self._retrying = retrying or Retrying()
         self._provider = Provider(self.name, place_of(url), [key, token, *secrets_in(headers or {})])
-        self._thoughts = Thoughts()
         self._schema = anthropic.transform_schema
         self._errors = anthropic.AnthropicError
         self._events = anthropic.AsyncStream[object]
@@ -107,8 +107,8 @@ class AnthropicModel:
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         answer = AnthropicAnswer(self._model)
-        body = request_body(self._model, request, self._max_output_tokens)
-        sent = self._create(**self._prepared(request, body), extra_body=self._with_schema(request))
+        body = with_thoughts(request_body(self._model, request, self._max_output_tokens))
+        sent = self._create(**self._marked(request, body), extra_body=self._with_schema(request))
         async with asked(
             sent, self._events, self._errors, self._limits, self._provider, lambda: answer.is_complete
         ) as heard:
@@ -120,12 +120,10 @@ class AnthropicModel:
         if text := answer.end():
             yield TextDelta(text)
         whole = answer.answer(request)
-        self._thoughts.keep(request, body, whole, answer.blocks)
-        yield whole
+        yield replace(whole, thinking=thoughts(body, whole, answer.blocks))
 
-    def _prepared(self, request: ModelRequest, body: Mapping[str, Any]) -> dict[str, Any]:
-        with_thoughts = self._thoughts.put_back(body)
-        return marked(with_thoughts, stable_blocks(request.messages)) if self._cache else with_thoughts
+    def _marked(self, request: ModelRequest, body: dict[str, Any]) -> dict[str, Any]:
+        return marked(body, stable_blocks(request.messages)) if self._cache else body
 
     def _with_schema(self, request: ModelRequest) -> dict[str, Any]:
         if request.json_schema is None:

@@ -9,12 +9,16 @@ from typing import Any, cast
 
 from openskills.agent.agent import Agent
 from openskills.agent.extra_tool import ExtraTool
-from openskills.agent.fork import task_of, wanted
-from openskills.agent.log import ARTIFACT, TOOL_CALL, Message
+from openskills.agent.fork import wanted
+from openskills.agent.log import ARTIFACT, TOOL_CALL
 from openskills.agent.model import ToolCall
+from openskills.agent.stream import Stream
 from openskills.errors import InvalidArgument, LimitExceeded, SkillError
+from openskills.prompt.messages import items
 from openskills.runtime.session import SkillSession
 from openskills.session.events import TOOL_RESPONSE
+from openskills.tools.decode import named_skill
+from openskills.tools.profiles import LOAD
 from openskills.tools.result import ToolResult
 
 _LOG = logging.getLogger("openskills")
@@ -22,17 +26,18 @@ _LOG = logging.getLogger("openskills")
 Answered = tuple[ToolCall, ToolResult]
 COST = "model_usage"
 """In the data of a result: what another agent's model cost."""
-Fork = Callable[[str, str], Awaitable[ToolResult]]
-"""Lets a sub-agent work with a skill on a task."""
+Fork = Callable[[str], Awaitable[ToolResult]]
+"""Lets a sub-agent work with a skill on the task of the turn."""
 
 
 class Calls:
     """Calls the tools of one agent in one session: those of the skills, and `extra` ones."""
 
     def __init__(
-        self, agent: Agent, session: SkillSession, extra: Sequence[ExtraTool], fork: Fork | None = None
+        self, agent: Agent, session: SkillSession, extra: Sequence[ExtraTool], stream: Stream, fork: Fork | None = None
     ) -> None:
         self._agent = agent
+        self._stream = stream
         self._fork = fork
         self._session = session
         self._extra = {tool.name: tool for tool in extra}
@@ -42,13 +47,21 @@ class Calls:
         """All tools, as models want to be told about them."""
         return [*self._session.tools("openai"), *(tool.described() for tool in self._extra.values())]
 
-    async def all(self, calls: Sequence[ToolCall], messages: Sequence[Message]) -> list[Answered]:
+    async def all(self, calls: Sequence[ToolCall]) -> list[Answered]:
         """Make every call, and give the results in the order of the calls. Cancelled, all of them end."""
         for call in calls:
             payload = {"call_id": call.id, "tool": call.name, "arguments": call.arguments}
             await self._session.log(TOOL_CALL, payload)
+            await self._stream.room()
+        tasks: list[asyncio.Task[ToolResult]] = []
+        loads: dict[object, asyncio.Task[ToolResult]] = {}
         # Begun in their order: the number that a call gets decides which of two changes is the later one.
-        tasks = [asyncio.ensure_future(self._one(call, messages)) for call in calls]
+        for call in calls:
+            skill = _skill_of(call)
+            tasks.append(asyncio.ensure_future(self._one(call, after=loads.get(skill))))
+            if skill is not None and call.name == LOAD:
+                # What else is wanted of this skill in the same answer may need that it is loaded.
+                loads[skill] = tasks[-1]
         try:
             results = await asyncio.gather(*tasks)
         finally:
@@ -62,13 +75,16 @@ class Calls:
         for call in calls:
             await self._answered(call, ToolResult(f"error: {why}", error=LimitExceeded(why)))
 
-    async def _one(self, call: ToolCall, messages: Sequence[Message]) -> ToolResult:
+    async def _one(self, call: ToolCall, *, after: asyncio.Task[ToolResult] | None) -> ToolResult:
+        if after is not None:
+            await asyncio.wait([after])
         async with self._room:
+            await self._stream.room()
             hooks = self._agent.callbacks
             result = await hooks.before_tool(self._agent.name, call) if hooks.before_tool else None
             skill = wanted(self._session, call) if self._fork else None
             if result is None and self._fork is not None and skill is not None:
-                result = await self._fork(skill, task_of(messages))
+                result = await self._fork(skill)
             if result is None and call.name not in self._extra:
                 revise = partial(self._revised, call)
                 result = await self._session.call(call.name, call.arguments, call_id=call.id, revise=revise)
@@ -76,8 +92,9 @@ class Calls:
                 result = result or await _called(self._extra[call.name].run, call.arguments)
                 result = await self._revised(call, result)
                 await self._answered(call, result)
-            for artifact in cast("Sequence[Mapping[str, Any]]", result.data.get("artifact_files") or ()):
-                await self._session.log(ARTIFACT, {**artifact, "call_id": call.id})
+            for artifact in items(result.data.get("artifact_files")):
+                if isinstance(artifact, Mapping):
+                    await self._session.log(ARTIFACT, {**cast("Mapping[str, Any]", artifact), "call_id": call.id})
             return result
 
     async def _revised(self, call: ToolCall, result: ToolResult) -> ToolResult:
@@ -92,6 +109,11 @@ class Calls:
             "failed": result.error is not None,
         }
         await self._session.log(TOOL_RESPONSE, payload)
+
+
+def _skill_of(call: ToolCall) -> str | None:
+    skill = named_skill(call.arguments)
+    return skill if isinstance(skill, str) else None
 
 
 async def _called(run: Callable[[Mapping[str, Any]], Awaitable[ToolResult | str]], arguments: str) -> ToolResult:

@@ -8,7 +8,6 @@ from openskills.agent.turn import Done, Turn
 from openskills.errors import SkillError
 from openskills.executors.requests import RunRequest
 from openskills.executors.stored import shown
-from openskills.executors.workbench import Workbench
 from openskills.runtime.session import SkillSession
 from openskills.session.events import MESSAGE
 
@@ -39,13 +38,16 @@ def blocks(text: str) -> list[tuple[str, str]]:
 
 
 async def with_code_blocks(agent: Agent, session: SkillSession, turn: Turn, messages: list[Message]) -> Done:
-    """The turn to its end; with `code_blocks`, blocks of an answer are run, and the model goes on with their output."""
+    """The turn to its end; with `code_blocks`, blocks of an answer are run, and the model goes on with their output.
+
+    Where the session's model has no tool that runs commands, as with the profile `knowledge_only`, no block is run.
+    """
     done = await turn.run()
     rounds = 0
-    while agent.code_blocks and rounds < _MOST_ROUNDS and (found := blocks(done.text)):
+    runs = agent.code_blocks and session.runs_commands
+    while runs and rounds < _MOST_ROUNDS and (found := blocks(done.text)):
         rounds += 1
-        bench = await session.bench()
-        outputs = [await _output(bench, program, code) for program, code in found]
+        outputs = [await _output(session, program, code) for program, code in found]
         message: Message = {"role": "user", "content": "Output of your code:\n\n" + "\n\n".join(outputs)}
         await session.log(MESSAGE, {"to": agent.name, "message": message, "why": "code blocks"})
         messages.append(message)
@@ -53,9 +55,18 @@ async def with_code_blocks(agent: Agent, session: SkillSession, turn: Turn, mess
     return done
 
 
-async def _output(bench: Workbench, program: str, code: str) -> str:
+async def _output(session: SkillSession, program: str, code: str) -> str:
+    options = session.options
+    request = RunRequest(
+        (program, "-"),
+        stdin=code.encode("utf-8", "replace"),
+        cwd="$WORK_DIR",
+        env=options.environment,
+        limits=options.limits,
+        network=options.network,
+    )
     try:
-        ran = await bench.run(RunRequest((program, "-"), stdin=code.encode("utf-8", "replace"), cwd="$WORK_DIR"))
+        ran = await (await session.bench()).run(request)
     except SkillError as error:
         return f"error: {error.message}"
     result = shown(ran)

@@ -1,11 +1,9 @@
 """Skills that want a sub-agent of their own: `context: fork` in their front matter."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 
 from openskills.agent.agent import Agent
-from openskills.agent.log import Message
 from openskills.agent.model import ToolCall
 from openskills.errors import UnknownSkill
 from openskills.runtime.session import SkillSession
@@ -35,9 +33,3 @@ def wanted(session: SkillSession, call: ToolCall) -> str | None:
 def forked(agent: Agent, skill: str) -> Agent:
     """The agent that works on a task with this skill: the same model, nothing else loaded, no sub-agents."""
     return replace(agent, name=f"{agent.name}.{skill}", sub_agents=(), tools=())
-
-
-def task_of(messages: Sequence[Message]) -> str:
-    """What the user wants: the last thing that was said."""
-    said = [message.get("content") for message in messages if message.get("role") == "user"]
-    return next((text for text in reversed(said) if isinstance(text, str)), "")

@@ -10,6 +10,7 @@
 A stream of a run has these and, between them, `assistant.delta` with some more `text`, which is not stored.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -57,8 +58,15 @@ def last_turn(events: Sequence[Event], agent: str, turns: int = 1) -> int:
 
 def unanswered(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Id and tool of every call that has no result."""
-    answered = {message.get("tool_call_id") for message in messages if message.get("role") == "tool"}
-    return [(identity, name) for message in messages for identity, name in _calls(message) if identity not in answered]
+    results = Counter(str(message.get("tool_call_id")) for message in messages if message.get("role") == "tool")
+    found: list[tuple[str, str]] = []
+    for message in messages:
+        for identity, name in _calls(message):
+            # An old log may have an id twice: each of its results is for one call, as in `in_order`.
+            results[identity] -= 1
+            if results[identity] < 0:
+                found.append((identity, name))
+    return found
 
 
 def in_order(messages: Sequence[Message]) -> list[Message]:

@@ -2,7 +2,9 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from openskills.catalog.catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +37,28 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer. `stop` is why it ended: `stop`, `tool_calls`, `length`, or what the provider says."""
+    """A whole answer. `stop` is why it ended: `stop`, `tool_calls`, `length`, or what the provider says.
+
+    `thinking` is what its provider wants to read again with the results of the calls, in the provider's own form.
+    """
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = field(default_factory=Usage)
     stop: str = "stop"
     model: str = ""
+    thinking: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def message(self) -> dict[str, Any]:
-        """The answer as an OpenAI-style message."""
+        """The answer as an OpenAI-style message, with `thinking` beside its content where there is some."""
         said: dict[str, Any] = {"role": "assistant", "content": self.text or None}
         if self.calls:
             said["tool_calls"] = [
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
                 for call in self.calls
             ]
+        if self.thinking is not None:
+            said["thinking"] = dict(self.thinking)
         return said
 
 
@@ -90,4 +98,13 @@ class Model(Protocol):
 
     async def close(self) -> None:
         """Give back its connections."""
+        ...
+
+
+@runtime_checkable
+class ChoosesSkills(Protocol):
+    """A model that chooses from a catalog by itself, and not from what it is told."""
+
+    def among(self, catalog: Catalog) -> Model:
+        """The same for other skills: those of a run in another runtime."""
         ...

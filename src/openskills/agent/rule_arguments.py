@@ -33,6 +33,7 @@ class _Filling:
     files: Sequence[str]
     text: str
     label: str
+    says_values: bool
     used: list[str] = field(default_factory=list[str])
     missing: list[str] = field(default_factory=list[str])
 
@@ -43,8 +44,8 @@ def filled(command: str, files: Sequence[str], text: str, *, label: str = "") ->
     A place for one file takes the first that has the same ending, or just the first; a row of them takes all. An
     argument that is only an example is never passed on as if the user had said it; values of options are.
     """
-    slots = slots_of(command)
-    filling = _Filling(files, text, label)
+    slots = _in_order_of(text, slots_of(command))
+    filling = _Filling(files, text, label, _is_said(slots, text))
     words = [f"{slot.prefix}{word}" for slot in slots for word in _put(slot, filling)]
     places = [slot for slot in slots if slot.kind is Kind.FILE]
     repeats = len(places) == 1 and len(places[0].examples) == 1
@@ -65,8 +66,7 @@ def _put(slot: Slot, filling: _Filling) -> list[str]:
         case Kind.OUTPUT:
             return [_output(slot.examples[0], filling.label)]
         case Kind.VALUE:
-            said = value_of(slot.option.lstrip("-"), filling.text)
-            return [shlex.quote(said)] if said else slot.examples
+            return _value(slot, filling)
         case Kind.TEXT:
             return [shlex.quote(payload(filling.text))]
         case Kind.NUMBERS:
@@ -78,6 +78,35 @@ def _put(slot: Slot, filling: _Filling) -> list[str]:
             return slot.examples
         case Kind.PLAIN:
             return slot.examples
+
+
+def _value(slot: Slot, filling: _Filling) -> list[str]:
+    said = _said(slot, filling.text)
+    if said:
+        return [shlex.quote(said)]
+    if filling.says_values and slot.examples[0].isalpha() and not _stands_in(slot.examples[0], filling.text):
+        # Who says what to find has not said what to put there: the word of an example is no answer to that.
+        filling.missing += slot.examples
+    return slot.examples
+
+
+def _is_said(slots: Sequence[Slot], text: str) -> bool:
+    """Whether a request says the value of any option."""
+    values = [slot for slot in slots if slot.kind is Kind.VALUE]
+    return any(_said(slot, text) or _stands_in(slot.examples[0], text) for slot in values)
+
+
+def _said(slot: Slot, text: str) -> str:
+    """What a request says for an option; a word is nothing where a number is wanted."""
+    said = value_of(slot.option.lstrip("-"), text)
+    return "" if slot.examples[0].isdigit() and not numbers_in(said) else said
+
+
+def _in_order_of(text: str, slots: list[Slot]) -> list[Slot]:
+    """The same slots; words that the request has, too, in its order: 5 miles to km, and 5 km to miles."""
+    words = [slot for slot in slots if slot.kind is Kind.WORD and _stands_in(slot.examples[0], text)]
+    ordered = iter(sorted(words, key=lambda slot: _place(slot.examples[0], text)))
+    return [next(ordered) if slot in words else slot for slot in slots]
 
 
 def _found(found: list[str], slot: Slot, filling: _Filling) -> list[str]:
@@ -105,4 +134,9 @@ def _output(example: str, label: str) -> str:
 
 
 def _stands_in(word: str, text: str) -> bool:
-    return re.search(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", text, re.IGNORECASE) is not None
+    return _place(word, text) >= 0
+
+
+def _place(word: str, text: str) -> int:
+    found = re.search(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", text, re.IGNORECASE)
+    return found.start() if found else -1

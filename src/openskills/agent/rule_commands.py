@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from openskills.agent.rule_kinds import takes_files
+from openskills.agent.rule_kinds import takes_files, without_values
 from openskills.agent.rule_words import work_words
 
 _FENCE = re.compile(r"^[ \t>]*(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)")
@@ -47,12 +47,13 @@ def documented(body: str) -> list[Documented]:
 def best(commands: Sequence[Documented], request: str, *, files: bool = False) -> Documented | None:
     """The command that shares the most words with a request, the first of those that share equally many.
 
-    Having files where the command takes some, or none where it takes none, counts more than one word.
+    Having files where the command takes some, or none where it takes none, counts more than one word. The values of
+    options are examples, and say nothing about what a command does.
     """
     wanted = work_words(request)
 
     def fits(one: Documented) -> float:
-        shared = len(wanted & work_words(f"{one.about} {one.command}"))
+        shared = len(wanted & work_words(f"{one.about.replace(one.command, ' ')} {without_values(one.command)}"))
         return shared + (_FILES_COUNT if takes_files(one.command) is files else 0)
 
     return max(commands, key=fits, default=None)

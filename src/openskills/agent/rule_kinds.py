@@ -66,6 +66,12 @@ def takes_files(command: str) -> bool:
     return any(slot.kind is Kind.FILE for slot in slots_of(command))
 
 
+def without_values(command: str) -> str:
+    """The words of a command but for the values of its options."""
+    slots = (slot for slot in slots_of(command) if slot.kind is not Kind.VALUE)
+    return " ".join(f"{slot.prefix}{word}" for slot in slots for word in slot.examples)
+
+
 def slots_of(command: str) -> list[Slot]:
     """The words of a command without what is optional; files, numbers and formulas in a row are one slot."""
     slots: list[Slot] = []

@@ -27,6 +27,10 @@ class RuleModel:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
+    def among(self, catalog: Catalog) -> "RuleModel":
+        """The same rules for the skills of another catalog."""
+        return RuleModel(catalog)
+
     @property
     def name(self) -> str:
         """How it is called in logs and results."""

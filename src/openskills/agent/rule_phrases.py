@@ -13,6 +13,7 @@ class Phrases:
     ran: str
     tried: str
     where: str
+    not_isolated: str
     printed: str
     wrote: str
     more_lines: str
@@ -52,6 +53,7 @@ ENGLISH = Phrases(
     ran="I ran this command of the skill {skill}{where}: `{command}`",
     tried="I wanted to run this command of the skill {skill}: `{command}`",
     where=" ({isolation}, {milliseconds} ms)",
+    not_isolated="not isolated",
     printed="It printed:",
     wrote="It wrote {name}:",
     more_lines="({count} more lines)",
@@ -61,7 +63,7 @@ ENGLISH = Phrases(
     exit_code="It ended with exit code {code}, not 0.",
     timed_out="It took too long and was stopped.",
     refused="It was not run: {why}",
-    again="That is what the skill's script says. If they name a fault, correct the file or the request, and ask again.",
+    again="That is what the skill's script says. If it names a fault, correct the file or the request, and ask again.",
     undone="Not done yet, because a turn has two runs at most: {files}. Ask again for them.",
     not_loaded="The skill {skill} could not be loaded: {why}",
     needs={
@@ -100,6 +102,7 @@ CHINESE = Phrases(
     ran="我运行了技能 {skill} 的命令{where}：`{command}`",
     tried="我想运行技能 {skill} 的命令：`{command}`",
     where="（{isolation}，{milliseconds} 毫秒）",
+    not_isolated="没有隔离",
     printed="它的输出：",
     wrote="它写出了 {name}：",
     more_lines="（还有 {count} 行）",

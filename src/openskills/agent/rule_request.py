@@ -7,6 +7,7 @@ from openskills.catalog.words import STOP_WORDS
 
 _CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _QUOTED = re.compile('"([^"\n]+)"|“([^”\n]+)”|「([^」\n]+)」|『([^』\n]+)』|`([^`\n]+)`|《([^》\n]+)》')
+_OPENING_QUOTE = '["“「『`《]'
 _AFTER_VERB = re.compile(
     r"(?:\bfind\b|\bgrep\b|\bsearch(?:\s+for)?\b|搜索|检索|查找)\s*[:：]?\s*(?P<what>[^\s，,。；;]+)",
     re.IGNORECASE,
@@ -20,6 +21,7 @@ _FORMULA = re.compile(
 _ALSO = {"find": ("replace", "substitute"), "with": ("by",)}
 """Other words for an option, in a request."""
 _OPERATION = re.compile(r"[-+*/^=×÷(]")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _NUMBERS = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)", re.ASCII)
 
 
@@ -49,10 +51,19 @@ def without_files(text: str, files: Sequence[str]) -> str:
 
 
 def value_of(option: str, text: str) -> str:
-    """The word after an option's name in a request, such as `5` in "the top 5 errors" for `top`; empty for none."""
+    """What a request says for an option: the word or the quotation after its name, or the number before; or nothing.
+
+    In "the top 5 errors" it is `5` for `top`, in "to 10 digits" `10` for `digits`.
+    """
     names = "|".join(re.escape(name) for name in (option.replace("-", " "), *_ALSO.get(option, ())))
+    quoted = re.search(rf"(?<![\w-])(?:{names})\s*[:=]?\s*(?={_OPENING_QUOTE})", text, re.IGNORECASE)
+    if quoted is not None and (mark := _QUOTED.match(text, quoted.end())) is not None:
+        return next(found for found in mark.groups() if found is not None)
     found = re.search(rf"(?<![\w-])(?:{names})(?:\s*[:=]\s*|\s+)(?P<value>[\w.+-]*\w)", text, re.IGNORECASE)
-    return found["value"] if found and found["value"].lower() not in STOP_WORDS else ""
+    if found and found["value"].lower() not in STOP_WORDS:
+        return found["value"]
+    before = re.search(rf"(?<![\w.])(?P<value>\d+)\s+(?:{names})(?![\w-])", text, re.IGNORECASE)
+    return before["value"] if before else ""
 
 
 def numbers_in(text: str) -> list[str]:
@@ -63,7 +74,7 @@ def numbers_in(text: str) -> list[str]:
 def formulas_in(text: str) -> list[str]:
     """The calculations and equations of a text, the longest first: `17 * 23`, `x^2 - x - 1 = 0`, `sqrt(2)`."""
     found = [match.group().strip(" ,.=<>*/+!").replace("×", "*").replace("÷", "/") for match in _FORMULA.finditer(text)]
-    kept = [one for one in found if _OPERATION.search(one) and re.search(r"\d", one)]
+    kept = [one for one in found if _OPERATION.search(one) and re.search(r"\d", one) and not _NUMBER.fullmatch(one)]
     return sorted(kept, key=len, reverse=True)
 
 

@@ -44,7 +44,8 @@ def report(step: Step, say: Phrases, request: str = "") -> str:
     if found.refused:
         return f"{say.tried.format(**about)}\n\n{say.refused.format(why=found.refused)}"
     isolation, took = string(found.data, "isolation"), found.data.get("duration_ms")
-    where = say.where.format(isolation=isolation, milliseconds=took) if isolation else ""
+    shown = say.not_isolated if isolation == "none" else isolation
+    where = say.where.format(isolation=shown, milliseconds=took) if isolation else ""
     values = ", ".join(assumed(about["command"], request))
     parts = [say.ran.format(**about, where=where), say.assumed.format(values=values) if values else ""]
     parts += (_well if found.succeeded else _badly)(found.data, say)

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from openskills.agent.rule_request import without_files
 from openskills.agent.rule_table import RULES, Rule
-from openskills.agent.rule_words import all_words, telling_words
+from openskills.agent.rule_words import all_words, is_enough, same_work, telling_words
 from openskills.catalog.skill import Skill
 from openskills.catalog.snapshot import Snapshot
 from openskills.catalog.words import fold, name_words, squeeze, stem
@@ -17,8 +17,6 @@ _ASKED = re.compile(r"(?<!\S)[$/](?P<name>[^\W_][\w-]*)(?![\w/.-])")
 _MOST_CHARACTERS = 4_000
 _NEAREST = 3
 _HITS = 10
-_ENOUGH = 2
-_SHARE = 0.5
 _CALLED = {
     "md": "markdown",
     "txt": "text",
@@ -28,7 +26,9 @@ _CALLED = {
     "jpg": "image",
     "png": "image",
 }
-_SMALL_SHARE = 0.1
+
+
+_TEXT = stem("text")
 
 
 class Reason(StrEnum):
@@ -128,11 +128,12 @@ def _fitting(rule: Rule, text: str, skills: Snapshot) -> str | None:
 
 
 def _takes(name: str, files: Sequence[str], skills: Snapshot) -> bool:
-    """Whether a skill is for files of this kind: it speaks of them, or no skill does."""
+    """Whether a skill is for files of this kind: it speaks of them, or no skill does, or it is text, which all read."""
     own = _spoken_of(skills.get(name))
     return all(
         ending in own or not any(ending in _spoken_of(hit.skill) for hit in skills.search(ending, _HITS))
         for ending in _endings(files)
+        if ending != _TEXT
     )
 
 
@@ -153,15 +154,15 @@ def _query(text: str, files: Sequence[str]) -> str:
 
 
 def _shares_enough(text: str, files: Sequence[str], skill: Skill) -> bool:
-    """Half of the telling words of a request in common; two of them are enough when they are not lost in many."""
     common = _common(text, files, skill)
-    wanted = common | set(telling_words(text))
-    share = len(common) / len(wanted) if wanted else 0.0
-    return share >= _SHARE or (len(common) >= _ENOUGH and share >= _SMALL_SHARE)
+    return is_enough(len(common), len(common | set(telling_words(text))))
 
 
 def _common(text: str, files: Sequence[str], skill: Skill) -> set[str]:
-    return {*telling_words(text), *_endings(files)} & _spoken_of(skill)
+    """The words of a request, or of its files, that a skill has, or has another word for."""
+    own = _spoken_of(skill)
+    known = own | {same_work(word) for word in own}
+    return {word for word in (*telling_words(text), *_endings(files)) if word in own or same_work(word) in known}
 
 
 def _nearest(name: str, skills: Snapshot) -> tuple[str, ...]:

@@ -34,8 +34,8 @@ RULES = (
         "calculator",
         "平均 均值 mean 中位数 median min max 比较",
         "calculator calc math maths mathematics statistics",
-        # Nobody has to name what is written down: 17 * 23.
-        r"|\d\s*[*+×÷^]\s*\d|\d\s+[-/]\s+\d",
+        # Nobody has to name what is written down: 17 * 23, sqrt(2).
+        r"|\d\s*[*+×÷^]\s*\d|\d\s+[-/]\s+\d|(?<![a-z])(?:sqrt|sin|cos|tan|ln|exp)\(",
     ),
     _rule("log_transform", "日志 log 转换 parse jsonl", "log logs"),
 )

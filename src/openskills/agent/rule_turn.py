@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from openskills.agent.attached_line import split
 from openskills.prompt.messages import SYSTEM_ROLES, TOOL_ROLES, calls_of, get, json_object, string, text_of
 from openskills.tools.profiles import LOAD, RUN
 
-_ATTACHED = re.compile(r"^\[attached: (?P<names>[^\n]+); commands find [^\n]*\]\Z", re.MULTILINE)
 _LOADED = re.compile(r"^\[Loaded\] (?P<name>[^\n]+)\n", re.MULTILINE)
 _BODY_END = re.compile(r"^(?:Docs loaded: |\[Loaded\] |\[Doc\] )", re.MULTILINE)
 
@@ -54,19 +54,10 @@ def turn_of(messages: Sequence[object]) -> TurnSoFar:
     asked = [index for index, message in enumerate(messages) if string(message, "role") == "user"]
     if not asked:
         return TurnSoFar(bodies=_bodies(messages))
-    text, files = _request(text_of(messages[asked[-1]]))
-    before = [name for index in reversed(asked[:-1]) for name in _request(text_of(messages[index]))[1]]
+    text, files = split(text_of(messages[asked[-1]]))
+    before = [name for index in reversed(asked[:-1]) for name in split(text_of(messages[index]))[1]]
     earlier = tuple(name for name in dict.fromkeys(before) if name not in files)
     return TurnSoFar(text, files, earlier, _steps(messages[asked[-1] + 1 :]), _bodies(messages))
-
-
-def _request(text: str) -> tuple[str, tuple[str, ...]]:
-    text = text.strip()
-    found = _ATTACHED.search(text)
-    if found is None:
-        return text, ()
-    names = tuple(name.strip() for name in found["names"].split(", "))
-    return text[: found.start()].strip(), tuple(dict.fromkeys(name for name in names if name and "/" not in name))
 
 
 def _steps(messages: Sequence[object]) -> tuple[Step, ...]:

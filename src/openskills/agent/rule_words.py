@@ -4,6 +4,9 @@ from openskills.catalog.words import STOP_WORDS, fold, pairs, pieces, split_hump
 
 _MOST_CHARACTERS = 8_000
 _MOST_WORDS = 64
+_SHARE = 0.5
+_ENOUGH = 2
+_SMALL_SHARE = 0.1
 
 _SAME = (
     "chart plot graph draw diagram 图表 画图 绘图 绘制 画出 画一 曲线 柱状图 折线图",
@@ -13,10 +16,10 @@ _SAME = (
     "sort 排序",
     "unique deduplicate dedupe duplicate once 去重 重复",
     "replace substitute 替换",
-    "convert transform 转换 转成",
+    "convert transform 转换 转成 换算",
     "split cut 拆分 切分",
     "join merge 合并 拼接",
-    "statistics mean average median deviation 统计 平均 均值 中位数 方差",
+    "statistics mean average median deviation max min maximum minimum 统计 平均 均值 中位数 方差 最大 最小",
     "compare 比较 对比",
     "error failure 错误 报错",
     "report summary summarise summarize describe 报告 汇总 概括 总结 概述",
@@ -46,3 +49,14 @@ def work_words(text: str) -> set[str]:
     """The words of a text, one for all that mean the same work."""
     found = {_LATIN.get(word, word) for word in telling_words(text)}
     return found | {head for word, head in _CHINESE if word in text}
+
+
+def same_work(word: str) -> str:
+    """The one word for all that mean the same work; of any other word itself."""
+    return _LATIN.get(word, word)
+
+
+def is_enough(common: int, wanted: int) -> bool:
+    """Whether so many of the telling words of a request are a match: half of them, or two that are not lost in many."""
+    share = common / wanted if wanted else 0.0
+    return share >= _SHARE or (common >= _ENOUGH and share >= _SMALL_SHARE)

@@ -7,12 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from openskills.agent.agent import Agent
-from openskills.agent.attachments import Attachment, in_log, keep, offer, said
+from openskills.agent.attached_line import with_files
+from openskills.agent.attachments import Attachment, found_as, in_log, keep, offer
+from openskills.agent.call_ids import CallIds
 from openskills.agent.code_blocks import with_code_blocks
 from openskills.agent.declared import Load, declare
 from openskills.agent.log import END, ERROR, INTERRUPTED, Message, last_turn, transcript, unanswered
-from openskills.agent.model import Usage
-from openskills.agent.subagent import as_tools, forking
+from openskills.agent.model import ChoosesSkills, Usage
+from openskills.agent.model_calls import ModelCalls
+from openskills.agent.stream import PATIENCE, Stream
+from openskills.agent.subagent import Work, as_tools, forking
 from openskills.agent.turn import Done, Turn
 from openskills.artifacts.store import Scope
 from openskills.errors import SkillError
@@ -34,11 +38,15 @@ class Reply:
 
 
 class Runner:
-    """Runs one agent for the users of an application. Runs of one session come one after the other."""
+    """Runs one agent for the users of an application. Runs of one session come one after the other.
 
-    def __init__(self, app: str, agent: Agent) -> None:
+    `patience` is how many seconds a run waits for somebody who does not read on.
+    """
+
+    def __init__(self, app: str, agent: Agent, *, patience: float = PATIENCE) -> None:
         self._app = app
         self._agent = agent
+        self._patience = patience
 
     async def run(
         self,
@@ -56,23 +64,24 @@ class Runner:
 
         The last one is `end`, or `error` when there is no answer; neither is raised. `loads` are skills that are loaded
         before the model is asked; one that cannot be is raised before anything has happened. `options`, `runtime` and
-        `instructions` take the place of the agent's for this run. Closing the generator ends the run and everything
-        that it has started.
+        `instructions` take the place of the agent's for this run.
+
+        Whoever reads slowly makes the run wait. Closing the generator ends the run and everything that it has started.
+        Whoever keeps it and does not read on has it ended, with an `error`, when the runner's patience is at its end.
         """
         agent = _within(self._agent, runtime)
         agent = replace(agent, options=options or agent.options)
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        stream = Stream(patience=self._patience)
         wishes = _Wishes(user, session, message, tuple(files), tuple(loads), agent.options, instructions)
-        async with agent.runtime.one_run_at_a_time(Scope(self._app, user, session)):
-            task = asyncio.get_running_loop().create_task(self._work(agent, wishes, queue))
-            task.add_done_callback(lambda _: queue.put_nowait(None))
-            try:
-                while (event := await queue.get()) is not None:
-                    yield event
-                await task
-            finally:
-                task.cancel()
-                await asyncio.wait([task])
+        task = asyncio.get_running_loop().create_task(self._work(agent, wishes, stream))
+        task.add_done_callback(lambda _: stream.end())
+        try:
+            while (event := await stream.get()) is not None:
+                yield event
+            await task
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
 
     async def reply(self, *, user: str, session: str, message: str, **more: Any) -> Reply:
         """The same to its end, as one value: `run(Runner("app", agent).reply(...)).text`."""
@@ -85,25 +94,25 @@ class Runner:
             return Reply("", tuple(events), usage, dict(last.payload))
         return Reply(last.payload["text"], tuple(events), usage)
 
-    async def _work(self, agent: Agent, wishes: "_Wishes", queue: "asyncio.Queue[Event | None]") -> None:
+    async def _work(self, agent: Agent, wishes: "_Wishes", stream: Stream) -> None:
+        # Held by the run and not by its reader: one that has stopped to read must not keep others out.
+        alone = self._agent.runtime.one_run_at_a_time(Scope(self._app, wishes.user, wishes.session))
         with bind(session=wishes.session, agent=agent.name):
-            async with self._opened(agent, wishes) as session:
+            async with alone, self._opened(agent, wishes) as session:
                 session.records_calls = True
-                with session.listening(queue.put_nowait):
-                    await self._conversed(agent, session, wishes, queue)
+                with session.listening(stream.put):
+                    await self._conversed(agent, session, wishes, stream)
 
     def _opened(self, agent: Agent, wishes: "_Wishes") -> AbstractAsyncContextManager[SkillSession]:
         return agent.runtime.session(
             wishes.session, agent=agent.name, user=wishes.user, app=self._app, options=wishes.options
         )
 
-    async def _conversed(
-        self, agent: Agent, session: SkillSession, wishes: "_Wishes", queue: "asyncio.Queue[Event | None]"
-    ) -> None:
-        await declare(session, wishes.loads, session.max_loaded_skills)
+    async def _conversed(self, agent: Agent, session: SkillSession, wishes: "_Wishes", stream: Stream) -> None:
+        await declare(session, wishes.loads, session.options.max_loaded_skills)
         done = Done()
         try:
-            done = await self._answered(agent, session, wishes, queue, done)
+            done = await self._answered(agent, session, wishes, stream, done)
         except SkillError as error:
             await session.log(ERROR, {"reason": error.reason, "message": error.message, **_cost(done)})
             return
@@ -112,48 +121,52 @@ class Runner:
         await session.log(END, {"text": done.text, **_cost(done)})
 
     async def _answered(
-        self,
-        agent: Agent,
-        session: SkillSession,
-        wishes: "_Wishes",
-        queue: "asyncio.Queue[Event | None]",
-        done: Done,
+        self, agent: Agent, session: SkillSession, wishes: "_Wishes", stream: Stream, done: Done
     ) -> Done:
         """Let the model work on the message. What it has cost is in `done`, also when it gets nowhere."""
         text = wishes.message
         if agent.callbacks.before_run:
-            text = await agent.callbacks.before_run(agent.name, text) or text
-        messages = await self._history(agent, session)
-        message = {"role": "user", "content": said(text, wishes.files)}
-        files = await keep(session, agent.runtime.artifacts, wishes.files)
+            changed = await agent.callbacks.before_run(agent.name, text)
+            text = text if changed is None else changed
+        events, messages = await self._history(agent, session)
+        files = await keep(session, agent.runtime.artifacts, wishes.files, events)
+        told = with_files(text, [(found_as(file), str(file["name"])) for file in files])
+        message = {"role": "user", "content": told}
         await session.log(MESSAGE, {"to": agent.name, "message": message, "files": files}, author=USER)
         messages.append(message)
+        work = Work((agent.runtime,), session, stream, CallIds(events), ModelCalls(agent.limits.model_calls))
         turn = Turn(
             agent,
             session,
             messages,
-            emit=queue.put_nowait,
-            extra=[*agent.tools, *as_tools(agent, session, queue.put_nowait)],
+            stream=stream,
+            ids=work.ids,
+            asked=work.asked,
+            extra=[*agent.tools, *as_tools(agent, work)],
             instructions=wishes.instructions,
-            fork=forking(agent, session, queue.put_nowait),
+            fork=forking(agent, work, told),
             done=done,
         )
         return await with_code_blocks(agent, session, turn, messages)
 
-    async def _history(self, agent: Agent, session: SkillSession) -> list[Message]:
-        """What was said before, as much of it as the model is to see; calls that a crash left open are closed."""
+    async def _history(self, agent: Agent, session: SkillSession) -> tuple[Sequence[Event], list[Message]]:
+        """The log, and what of it the model is to see; calls that a crash left open are closed."""
         events = await session.events()
-        for author in dict.fromkeys(event.author for event in events):
-            for identity, name in unanswered(transcript(events, author)):
-                closed = {"call_id": identity, "tool": name, "content": INTERRUPTED, "failed": True}
-                await session.log(TOOL_RESPONSE, closed, author=author)
+        authors = dict.fromkeys(event.author for event in events)
+        left_open = [(author, *call) for author in authors for call in unanswered(transcript(events, author))]
+        for author, identity, name in left_open:
+            closed = {"call_id": identity, "tool": name, "content": INTERRUPTED, "failed": True}
+            await session.log(TOOL_RESPONSE, closed, author=author)
         if agent.summary is not None:
             await agent.summary.compact(agent.name, session)
-        events = await session.events()
+        if left_open or agent.summary is not None:
+            # Only then is there more in it: a long log is not read twice for nothing.
+            events = await session.events()
         offer(session, in_log(events))
-        if agent.history_turns is not None and agent.history_turns > 1:
-            events = events[last_turn(events, agent.name, agent.history_turns - 1) :]
-        return [] if agent.history_turns == 1 else transcript(events, agent.name)
+        if agent.history_turns == 1:
+            return events, []
+        first = 0 if agent.history_turns is None else last_turn(events, agent.name, agent.history_turns - 1)
+        return events, transcript(events[first:], agent.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +186,9 @@ def _within(agent: Agent, runtime: SkillRuntime | None) -> Agent:
     """The agent and all below it in another runtime."""
     if runtime is None:
         return agent
-    return replace(agent, runtime=runtime, sub_agents=[_within(child, runtime) for child in agent.sub_agents])
+    model = agent.model.among(runtime.catalog) if isinstance(agent.model, ChoosesSkills) else agent.model
+    children = [_within(child, runtime) for child in agent.sub_agents]
+    return replace(agent, runtime=runtime, model=model, sub_agents=children)
 
 
 def _cost(done: Done) -> dict[str, Any]:

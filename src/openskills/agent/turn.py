@@ -1,17 +1,21 @@
 """One turn: the model is asked, its calls are made, and it is asked again, until it has an answer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from openskills.agent.agent import Agent
+from openskills.agent.call_ids import CallIds
 from openskills.agent.calls import COST, Calls, Fork
 from openskills.agent.extra_tool import ExtraTool
 from openskills.agent.log import DELTA, Message
 from openskills.agent.model import Answer, ModelRequest, TextDelta, ToolCall, Usage
+from openskills.agent.model_calls import ModelCalls
+from openskills.agent.stream import Stream
 from openskills.errors import LimitExceeded, ModelUnavailable
+from openskills.prompt.messages import get
 from openskills.runtime.session import SkillSession
-from openskills.session.events import MESSAGE, Event, new_event
+from openskills.session.events import MESSAGE, new_event
 from openskills.tools.result import ToolResult
 
 
@@ -26,7 +30,7 @@ class Done:
 
 
 class Turn:
-    """The turn of one agent. `messages` grows as the conversation does; `emit` is told what is not stored."""
+    """The turn of one agent. `messages` grows as the conversation does; `stream` gets what is not stored."""
 
     def __init__(
         self,
@@ -34,7 +38,9 @@ class Turn:
         session: SkillSession,
         messages: list[Message],
         *,
-        emit: Callable[[Event], None],
+        stream: Stream,
+        ids: CallIds,
+        asked: ModelCalls,
         extra: Sequence[ExtraTool] = (),
         instructions: str = "",
         fork: Fork | None = None,
@@ -43,8 +49,10 @@ class Turn:
         self._agent = agent
         self._session = session
         self._messages = messages
-        self._emit = emit
-        self._calls = Calls(agent, session, extra, fork)
+        self._stream = stream
+        self._ids = ids
+        self._asked = asked
+        self._calls = Calls(agent, session, extra, stream, fork)
         # Always something: what a session shows first stands at the end of it, whatever comes to stand behind.
         self._instructions = instructions or agent.instructions or f"You are {agent.name}."
         self.done = done or Done()
@@ -69,9 +77,9 @@ class Turn:
                 why = f"the model wanted more than {limits.tool_calls} tool calls; the run was ended"
                 await self._calls.refuse(answer.calls, why)
                 raise LimitExceeded(why, limit="tool_calls")
-            for call, result in await self._calls.all(answer.calls, self._messages):
+            for call, result in await self._calls.all(answer.calls):
                 self._messages.append(_result(call, result))
-                self.done.usage += Usage(**result.data.get(COST, {}))
+                self.done.usage += _cost(result)
 
     async def _ask(self) -> Answer:
         hooks, name = self._agent.callbacks, self._agent.name
@@ -81,7 +89,9 @@ class Turn:
         answer = request if isinstance(request, Answer) else await self._streamed(request)
         if hooks.after_model:
             answer = await hooks.after_model(name, answer) or answer
-        return answer
+        # More are refused anyway, and each that is kept costs a line in the log.
+        calls = answer.calls[: self._agent.limits.tool_calls + 1]
+        return replace(answer, calls=self._ids.unique(calls))
 
     def _request(self) -> ModelRequest:
         system = {"role": "system", "content": self._instructions}
@@ -92,17 +102,16 @@ class Turn:
         model = self._agent.model
         assert not isinstance(model, str)  # noqa: S101 - `Agent` has made one of its name
         answer: Answer | None = None
+        self._asked.one_more()
         async with aclosing(model.stream(request)) as stream:
             async for event in stream:
                 if isinstance(event, TextDelta):
-                    self._emit(new_event(self._agent.name, DELTA, {"text": event.text}))
+                    await self._stream.emit(new_event(self._agent.name, DELTA, {"text": event.text}))
                 else:
                     answer = event
         if answer is None:
             raise ModelUnavailable(f"{model.name} ended without an answer")
-        # More are refused anyway, and each that is kept costs a line in the log.
-        calls = answer.calls[: self._agent.limits.tool_calls + 1]
-        return replace(answer, calls=_unique(calls, self._messages))
+        return answer
 
     async def _said(self, answer: Answer) -> None:
         message = answer.message()
@@ -112,20 +121,12 @@ class Turn:
         await self._session.log(MESSAGE, payload)
 
 
+def _cost(result: ToolResult) -> Usage:
+    """What a result has cost; what a tool of the application put in its place costs nothing."""
+    cost = result.data.get(COST)
+    numbers = {name: get(cost, name) for name in ("input", "output", "cached")}
+    return Usage(**{name: number for name, number in numbers.items() if isinstance(number, int)})
+
+
 def _result(call: ToolCall, result: ToolResult) -> Message:
     return {"role": "tool", "tool_call_id": call.id, "content": result.text}
-
-
-def _unique(calls: Sequence[ToolCall], messages: Sequence[Message]) -> tuple[ToolCall, ...]:
-    """The calls with ids that no earlier call has: some servers begin to count anew with every answer."""
-    used = {call["id"] for message in messages for call in message.get("tool_calls") or ()}
-    found: list[ToolCall] = []
-    numbers: dict[str, int] = {}
-    for call in calls:
-        base = identity = call.id or "call"
-        while identity in used:
-            numbers[base] = numbers.get(base, 1) + 1
-            identity = f"{base}-{numbers[base]}"
-        used.add(identity)
-        found.append(replace(call, id=identity))
-    return tuple(found)

@@ -8,8 +8,7 @@ from typing import Any
 from openskills.artifacts.content import PIECE
 from openskills.artifacts.s3_keys import Found
 from openskills.artifacts.threads import to_the_end
-from openskills.artifacts.unavailable import ArtifactsUnavailable
-from openskills.errors import InvalidArgument, MissingExtra, SkillError
+from openskills.errors import ArtifactsUnavailable, InvalidArgument, MissingExtra, SkillError
 
 PART = 8 * 1024 * 1024
 """What is larger than this goes in parts of this size."""

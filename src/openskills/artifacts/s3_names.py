@@ -18,7 +18,7 @@ from openskills.artifacts.s3_keys import (
     record_text,
 )
 from openskills.artifacts.store import unknown
-from openskills.artifacts.unavailable import ArtifactsUnavailable
+from openskills.errors import ArtifactsUnavailable
 
 TRIES = 1000
 

@@ -2,7 +2,9 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from openskills.catalog.changes import Changes, difference
@@ -42,8 +44,11 @@ class Catalog:
         self._built: dict[str, tuple[Found, Skill]] = {}
         self._source_problems: list[Problem] = []
         self._refreshing = threading.Lock()
+        self._showing = threading.Lock()
+        self._found = Snapshot()
+        self._invited: Counter[str] = Counter()
         self.roots: tuple[Root, ...] = ()
-        self.snapshot = Snapshot()
+        self.snapshot = self._found
         self.refresh()
 
     @classmethod
@@ -99,6 +104,20 @@ class Catalog:
         """The skills for one run: those for which `visible` is false are as good as absent."""
         return self.snapshot.view(visible)
 
+    @contextmanager
+    def inviting(self, names: Iterable[str]) -> Generator[None]:
+        """As long as the block lasts, models see these skills although their authors reserve them for people.
+
+        Blocks may overlap, and a refresh in one changes nothing about it. Skills that are hidden for another reason, or
+        unknown, stay as they are.
+        """
+        guests = tuple(names)
+        self._show(invited=guests)
+        try:
+            yield
+        finally:
+            self._show(left=guests)
+
     def refresh(self) -> Changes:
         """Fetch every source again and look at what changed on disk since the last time; nothing else is read."""
         with self._refreshing:
@@ -119,11 +138,21 @@ class Catalog:
         machine = Machine.here(self._settings)
         if same and problems == self._source_problems and self._same_hidden(machine):
             return Changes()
-        before, self._source_problems = self.snapshot, problems
+        before, self._source_problems = self._found, problems
         found = tuple(self._skills())
         faults = (*problems, *self._faults())
-        self.snapshot = assemble(found, lambda skill: hidden_reason(skill.manifest, machine), faults)
-        return difference(before, self.snapshot)
+        self._show(assemble(found, lambda skill: hidden_reason(skill.manifest, machine), faults))
+        return difference(before, self._found)
+
+    def _show(self, found: Snapshot | None = None, *, invited: Sequence[str] = (), left: Sequence[str] = ()) -> None:
+        """Put a snapshot in the place of the old one: of what was found, with the guests that there are now."""
+        with self._showing:
+            self._invited.update(invited)
+            self._invited.subtract(left)
+            self._found = found or self._found
+            self.snapshot = self._found.inviting(+self._invited)
+            if not any(self._invited.values()):
+                self._invited.clear()
 
     def watch(self, on_change: Callable[[Changes], None] | None = None) -> Watcher:
         """Follow the disk in a thread until the returned watcher is closed; a context manager.
@@ -158,8 +187,8 @@ class Catalog:
 
     def _same_hidden(self, machine: Machine) -> bool:
         """Whether programs and variables that skills require are there or missing as they were."""
-        hidden = self.snapshot.hidden
-        demanding = (skill for skill in self.snapshot.skills if skill.manifest.requirements)
+        hidden = self._found.hidden
+        demanding = (skill for skill in self._found.skills if skill.manifest.requirements)
         return all(hidden_reason(skill.manifest, machine) is None for skill in demanding) and all(
             hidden_reason(each.skill.manifest, machine) == each.reason for each in hidden.values()
         )

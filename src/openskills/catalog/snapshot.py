@@ -78,6 +78,19 @@ class Snapshot:
             problems=self.problems,
         )
 
+    def inviting(self, names: Iterable[str]) -> "Snapshot":
+        """The same skills, with those of these names among the visible ones that are only reserved for people."""
+        hidden = {name: self.hidden[name] for name in names if name in self.hidden}
+        invited = [each for each in hidden.values() if each.skill.manifest.disable_model_invocation]
+        if not invited:
+            return self
+        return Snapshot(
+            (*self.skills, *(each.skill for each in invited)),
+            hidden=[each for each in self.hidden.values() if each not in invited],
+            shadowed=self.shadowed,
+            problems=self.problems,
+        )
+
     @cached_property
     def _index(self) -> SearchIndex:
         return SearchIndex(self.skills)

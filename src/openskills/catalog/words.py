@@ -9,10 +9,23 @@ from operator import add
 from unicodedata import normalize
 
 _STOP_WORDS = """
-a about an and any are as at be by can could do does for from get have help how i if in into is it its like me my
-need no not of on or our please s should so some t than that the their them then there these this those to use used
-uses using want was we what when where which who why will with would you your
-一个 一下 一些 以及 使用 可以 如何 帮我 怎么 怎样 我想 我要 时候 用于 需要 请问 这个 那个
+a about after again all almost already also always am an and another any anybody anyone anything are around as at away
+back be because been before being between both but by came can come comes could d did didn do does doesn don done down
+during each either else enough even ever every everybody everyone everything few first for from gave get give given
+gives go goes going gone good got great had has have he help her here hers him his how however i if in into is isn it
+its just keep kept know last least less let lets like little ll look lot m made make makes making many may maybe me
+might mine more most much must my myself need never new next no nobody not nothing now of off often ok okay old on one
+ones only or other others our out over own per perhaps please put quite rather re really right s said same say says see
+seem seems shall she should show since so some somebody someone something sometimes still such sure t take taken takes
+taking tell than thank thanks that the their them then there these they thing things think this those though three
+through to together told too took toward try trying two under until up upon us use used uses using ve very want wants
+was way ways we well went were what whatever when where whether which while who whole whose why will with within
+without won would yes yet you your
+一下 一个 一些 一份 一张 一样 一段 一点 一篇 上面 下面 不了 不会 不是 不能 不要 东西 为什 么样 之前 之后 什么
+他们 以前 以及 以后 但是 你们 使用 关于 出来 只是 可以 可能 各种 哪些 哪里 因为 多少 大家 如何 如果 对于 就是
+已经 帮忙 帮我 应该 怎么 怎样 我们 我想 我要 或者 所以 时候 是不 是否 有没 有点 根据 没有 然后 现在 用于 的话
+知道 给出 给我 自己 觉得 请问 起来 还是 还有 这个 这么 这些 这份 这台 这样 这段 这篇 进行 通过 那个 那么 那些
+那样 里面 需要
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 """Words that say little about what somebody looks for."""
@@ -32,6 +45,12 @@ _VOWEL = re.compile("[aeiouy]")
 _SHORT_WITH_E = re.compile("[^aeiou][aeiouy][^aeiouwxy]")
 _ENDINGS = ("ation", "ating", "ated", "ator", "ate", "ing", "ed")
 _NO_PLURALS = frozenset({"news", "series", "species"})
+# To the end of the clause: "Not for scanned pages; use pdf-ocr." must not be found by "scanned".
+_DENIAL = re.compile(
+    r"\b(?:not (?:(?:intended|meant|suitable) )?for|(?:do not|don't|never) use(?: (?:it|this))?)\b[^.;!?。；！？\n]*"
+    r"|(?:不适用于|不适合|不要用于|不用于|不能用于|请勿用于|不提供|不支持|不负责)[^.;!?,。；！？，\n]*",
+    re.IGNORECASE,
+)
 
 
 def fold(text: str) -> str:
@@ -39,6 +58,11 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     return normalize("NFKC", _ACCENT.sub("", normalize("NFKD", text)).casefold())
+
+
+def without_denials(text: str) -> str:
+    """A description without what it says that the skill is not for."""
+    return _DENIAL.sub(" ", text)
 
 
 def split_humps(text: str) -> str:
@@ -114,18 +138,19 @@ def _bare(word: str) -> str:
 
 
 class Vocabulary:
-    """A fixed set of words that can be asked for by their beginning, or by a wrong spelling."""
+    """A fixed set of words that can be asked for by their beginning, or by a wrong spelling with `most` edits."""
 
     # Letters that are looked at before two spellings are compared in full, and how many words are compared at most.
     _STUB = 6
     _CANDIDATES = 128
 
-    def __init__(self, words: Iterable[str]) -> None:
+    def __init__(self, words: Iterable[str], most: int = 2) -> None:
+        self._most = most
         self._sorted = sorted(set(words))
         # A lone word is kept without a tuple around it: nearly all stubs have only one, and there are many.
         self._stubs: dict[str, str | tuple[str, ...]] = {}
         for word in self._sorted:
-            for stub in _stubs(word[: self._STUB], tolerance(word)):
+            for stub in _stubs(word[: self._STUB], self._tolerance(word)):
                 self._add(stub, word)
 
     def _add(self, stub: str, word: str) -> None:
@@ -146,19 +171,22 @@ class Vocabulary:
         """The known words with the fewest edits to `word`, within the tolerance of each; none if it has no letters."""
         if not tolerance(word):
             return []
-        found = [(edits(word, other, tolerance(other)), other) for other in self._candidates(word)]
-        found = [(cost, other) for cost, other in found if cost <= tolerance(other) and _alike(word, other)]
+        found = [(edits(word, other, self._tolerance(other)), other) for other in self._candidates(word)]
+        found = [(cost, other) for cost, other in found if cost <= self._tolerance(other) and _alike(word, other)]
         best = min(found, default=(0, ""))[0]
         return [(cost, other) for cost, other in found if cost == best]
 
     def _candidates(self, word: str) -> list[str]:
         found: dict[str, None] = {}
-        for stub in sorted(_stubs(word[: self._STUB], 2)):
+        for stub in sorted(_stubs(word[: self._STUB], self._most)):
             known = self._stubs.get(stub, ())
             found.update(dict.fromkeys((known,) if isinstance(known, str) else known))
             if len(found) >= self._CANDIDATES:
                 break
         return sorted(islice(found, self._CANDIDATES))
+
+    def _tolerance(self, word: str) -> int:
+        return min(self._most, tolerance(word))
 
 
 def tolerance(word: str) -> int:

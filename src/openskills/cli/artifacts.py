@@ -17,6 +17,16 @@ from openskills.errors import InvalidArgument
 if TYPE_CHECKING:
     from openskills.artifacts.store import Artifact, Scope
 
+Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="Where artifacts are kept: file:///DIRECTORY, s3://BUCKET/PREFIX?endpoint=URL&region=NAME",
+        show_default="files in the state directory",
+    ),
+]
+
 app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="See and fetch the files that conversations have kept.")
 
 
@@ -25,6 +35,7 @@ def list_artifacts(
     context: typer.Context,
     session: Name,
     versions: Annotated[bool, typer.Option("--versions", help="Every version, not only the latest.")] = False,
+    store: Store = None,
     user: User = None,
     app_name: App = COMMAND_LINE,
     as_json: Json = False,
@@ -34,14 +45,16 @@ def list_artifacts(
     Examples:
       openskills artifacts list chat-20260131-120000-3f2a
       openskills artifacts list mine --versions --json
+      openskills artifacts list mine --store "s3://bucket/prefix?region=eu-central-1" --app my-app --user u1
 
     In a pipe each artifact is one line: reference, bytes, MIME type, time (UTC) and SHA-256, with tabs between.
     """
     from openskills.cli.chat_artifacts import listed
+    from openskills.cli.chat_store import artifacts_at
     from openskills.sync import run
 
     scope = _scope(app_name, user, session)
-    found = run(listed(settings_of(context), scope, versions=versions))
+    found = run(listed(artifacts_at(store, settings_of(context)), scope, versions=versions))
     if as_json:
         say_json({"artifacts": [artifact_json(artifact) for artifact in found]})
         return
@@ -61,6 +74,7 @@ def get(
     to: Annotated[
         str | None, typer.Option("--to", metavar="FILE", help="Where to put it: a file, a directory, or - for stdout.")
     ] = None,
+    store: Store = None,
     user: User = None,
     app_name: App = COMMAND_LINE,
     as_json: Json = False,
@@ -75,12 +89,14 @@ def get(
     Exit codes: 0 done, 1 it could not be written, 2 wrong usage or no such artifact.
     """
     from openskills.cli.chat_artifacts import fetched
+    from openskills.cli.chat_store import artifacts_at
     from openskills.sync import run
 
     if as_json and to in (None, "-"):
         raise InvalidArgument("--json", "tells about the artifact; say with --to in which file to put it")
     scope = _scope(app_name, user, session)
-    found, path = run(fetched(settings_of(context), scope, artifact, None if to == "-" else to, bare=to is None))
+    kept = artifacts_at(store, settings_of(context))
+    found, path = run(fetched(kept, scope, artifact, None if to == "-" else to, bare=to is None))
     if as_json:
         say_json({**artifact_json(found), "path": path})
     elif path:

@@ -36,6 +36,13 @@ def chat(
     store: Annotated[
         str | None, typer.Option("--store", metavar="URL", help="Where conversations are kept.", show_default=False)
     ] = None,
+    artifact_store: Annotated[
+        str | None,
+        typer.Option("--artifact-store", metavar="URL", help="Where files are kept.", show_default=False),
+    ] = None,
+    install: Annotated[
+        Many, typer.Option("--install", metavar="HOST", help="Install what skills declare, from this host only.")
+    ] = None,
     ask: Annotated[bool, typer.Option("--ask", help="Be asked before every command.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Let commands run that are not isolated.")] = False,
     verbose: Annotated[
@@ -48,6 +55,9 @@ def chat(
 
     Without MESSAGE it reads from the terminal; /help there says more. What is piped in is a message. The conversation
     is kept, and its name is printed: --session goes on with it.
+
+    With --install, packages that a skill declares are installed before its first command: from these hosts, which
+    nothing else of the skill can reach.
 
     Commands run isolated, without a question. Where they are not isolated you are asked before each; where nobody can
     be asked they are denied. --ask asks always, --yes never.
@@ -74,6 +84,8 @@ def chat(
         model=model,
         executor=executor or settings.executor,
         store=store,
+        artifact_store=artifact_store,
+        install=tuple(install) if install else None,
         ask=ask,
         yes=yes,
         # Whoever is asked must see the question, too.

@@ -1,4 +1,4 @@
-"""Artifacts from the store of this machine into files, or to stdout."""
+"""Artifacts from a store into files, or to stdout."""
 
 import os
 import secrets
@@ -8,20 +8,17 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from openskills.artifacts.ref import SCHEME, parse_ref
-from openskills.artifacts.store import Artifact, Reading, Scope
+from openskills.artifacts.store import Artifact, ArtifactStore, Reading, Scope
 from openskills.cli.chat_lines import whole
-from openskills.cli.chat_store import artifacts_of
 from openskills.errors import InvalidArgument, SkillError
 from openskills.executors.files.mime import is_text
 from openskills.files import ARRIVING
-from openskills.settings import Settings
 
 _MOST_SHOWN = 1024 * 1024
 
 
-async def listed(settings: Settings, scope: Scope, *, versions: bool) -> Sequence[Artifact]:
+async def listed(store: ArtifactStore, scope: Scope, *, versions: bool) -> Sequence[Artifact]:
     """The artifacts that a session can reach, by name; with `versions` every version of each."""
-    store = artifacts_of(settings)
     latest = await store.list(scope)
     if not versions:
         return latest
@@ -29,14 +26,14 @@ async def listed(settings: Settings, scope: Scope, *, versions: bool) -> Sequenc
 
 
 async def fetched(
-    settings: Settings, scope: Scope, ref: str, to: str | None, *, bare: bool = False
+    store: ArtifactStore, scope: Scope, ref: str, to: str | None, *, bare: bool = False
 ) -> tuple[Artifact, str | None]:
     """Put an artifact into a file, or into a directory under its own name, or on stdout; gives it and the path.
 
     `bare`: nobody has said that it is to go to stdout, so a terminal gets it only when it is text, made safe.
     """
     wanted = parse_ref(ref if ref.startswith(SCHEME) else f"{SCHEME}{ref}")
-    async with artifacts_of(settings).open(scope, wanted.name, wanted.version) as reading:
+    async with store.open(scope, wanted.name, wanted.version) as reading:
         if to is None:
             await _printed(reading, shows=bare and sys.stdout.isatty())
             return reading.artifact, None

@@ -3,6 +3,7 @@
 import os
 import stat
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from openskills.agent.attachments import Attachment
@@ -27,6 +28,17 @@ def is_file(path: str) -> bool:
 def name_of(path: str) -> str | None:
     """What the agent will call the file at a path; None when there is none."""
     return upload_name(os.path.basename(path)) if is_file(path) else None
+
+
+def path_of(path: str) -> str | None:
+    """A path as it was written; None when there is no file."""
+    return path if is_file(path) else None
+
+
+def all_different(names: Iterable[str | None]) -> bool:
+    """Whether no two names are the same to somebody who reads them."""
+    found = [upload_name(name or "").casefold() for name in names]
+    return len(set(found)) == len(found)
 
 
 def attachment(path: str, *, field: str = "--attach") -> Attachment:

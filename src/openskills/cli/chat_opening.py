@@ -10,7 +10,7 @@ from openskills.agent.agent import Agent
 from openskills.agent.runner import Runner
 from openskills.catalog.catalog import Catalog
 from openskills.cli.chat_ask import asking, is_isolated
-from openskills.cli.chat_store import me, store_at
+from openskills.cli.chat_store import artifacts_at, me, store_at
 from openskills.cli.chat_talk import NO_SKILLS, Talk
 from openskills.cli.chat_tokens import Tokens
 from openskills.cli.chat_view import JsonView, TextView, View
@@ -38,6 +38,8 @@ class ChatWishes:
     model: str | None = None
     executor: str = "auto"
     store: str | None = None
+    artifact_store: str | None = None
+    install: tuple[str, ...] | None = None
     ask: bool = False
     yes: bool = False
     interactive: bool = False
@@ -61,7 +63,8 @@ async def opened(wishes: ChatWishes, catalog: Catalog, settings: Settings) -> As
         if place is not None:
             stack.push_async_callback(place.close)
         options = await _options(wishes, place, view, tokens, settings)
-        runtime = SkillRuntime(catalog, place, store=store, settings=settings, options=options)
+        kept = artifacts_at(wishes.artifact_store, settings)
+        runtime = SkillRuntime(catalog, place, store=store, artifacts=kept, settings=settings, options=options)
         await stack.enter_async_context(runtime)
         model = wishes.model or settings.model or RULE
         agent = Agent(AGENT, model, runtime, instructions=INSTRUCTIONS)
@@ -82,7 +85,7 @@ async def _options(
         view.note(("warning", "yellow"), ": commands of skills are not isolated: they can do whatever you can")
         asks = asks or not wishes.yes
     ask = asking(view, interactive=wishes.interactive) if asks else None
-    return SessionOptions(ask=ask, force_save=True, before_model=tokens.seen)
+    return SessionOptions(ask=ask, force_save=True, before_model=tokens.seen, install=wishes.install)
 
 
 async def _greet(talk: Talk, *, chosen: bool) -> None:

@@ -75,7 +75,7 @@ async def _load(talk: Talk, rest: str) -> None:
     if not words:
         raise InvalidArgument("/load", "which skill? /skills lists them")
     skill = talk.skill(words[0])
-    with talk.inviting([skill.name]):
+    with talk.runtime.catalog.inviting([skill.name]):
         result = await talk.session.call("skill_load", {"skill": skill.name, "docs": words[1:] or None})
     result.checked()
     talk.loads[skill.name] = Load(skill.name, tuple(words[1:]) or None)
@@ -87,7 +87,7 @@ async def _unload(talk: Talk, rest: str) -> None:
         raise InvalidArgument("/unload", "which skill? /skills says what is loaded")
     name = talk.skill(rest).name
     talk.loads.pop(name, None)
-    with talk.inviting([name]):
+    with talk.runtime.catalog.inviting([name]):
         result = await talk.session.call("skill_unload", {"skill": name})
     say(plain(result.checked().text))
 
@@ -118,7 +118,7 @@ async def _save(talk: Talk, rest: str) -> None:
     ref, _, to = rest.partition(" ")
     if not ref:
         raise InvalidArgument("/save", "which artifact? /files lists them; as in: /save out/report.md report.md")
-    artifact, path = await fetched(talk.runtime.settings, talk.session.scope, ref, to.strip() or ".")
+    artifact, path = await fetched(talk.runtime.artifacts, talk.session.scope, ref, to.strip() or ".")
     say(f"{plain(artifact.ref)}: {artifact.size:,} bytes in {plain(str(path))}")
 
 

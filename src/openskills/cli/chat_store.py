@@ -4,27 +4,16 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from difflib import get_close_matches
+from typing import Protocol, runtime_checkable
 
-from openskills.artifacts.files import FileArtifactStore
+from openskills.artifacts.choose import artifact_store
 from openskills.artifacts.ref import USER_PREFIX
-from openskills.artifacts.store import Scope
+from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.cli.chat_story import title
-from openskills.errors import SkillError
+from openskills.errors import UnknownSession
 from openskills.session.choose import session_store
 from openskills.session.store import Session, SessionInfo, SessionKey, SessionStore
 from openskills.settings import Settings
-
-
-class UnknownSession(SkillError):
-    """There is no conversation of this name."""
-
-    code = 404
-    reason = "UNKNOWN_SESSION"
-
-    def __init__(self, key: SessionKey, others: Sequence[str]) -> None:
-        near = get_close_matches(key.session, others, n=2, cutoff=0.7)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "`openskills sessions list` shows them"
-        super().__init__(f"there is no session named {key.session!r}; {hint}", session=key.session)
 
 
 def me() -> str:
@@ -48,9 +37,12 @@ async def store_at(url: str | None, settings: Settings) -> AsyncGenerator[Sessio
             await close()
 
 
-def artifacts_of(settings: Settings) -> FileArtifactStore:
-    """Where everything that was kept on this machine is."""
-    return FileArtifactStore(settings.state_dir / "artifacts")
+def artifacts_at(url: str | None, settings: Settings) -> ArtifactStore:
+    """The store of artifacts at an address, by default what is kept on this machine.
+
+    Raises `InvalidArgument` for what is no address, and `MissingExtra`.
+    """
+    return artifact_store(url, settings)
 
 
 async def listed(
@@ -72,14 +64,19 @@ async def read(url: str | None, settings: Settings, key: SessionKey) -> Session:
         return await _found(store, key)
 
 
-async def deleted(url: str | None, settings: Settings, keys: Sequence[SessionKey], *, artifacts: bool) -> int:
-    """Delete conversations, all or, when one is not there, none; gives how many artifacts went with them."""
+async def deleted(
+    url: str | None, settings: Settings, keys: Sequence[SessionKey], *, artifacts: ArtifactStore | None = None
+) -> int:
+    """Delete conversations, all or, when one is not there, none; with `artifacts` also what they kept there.
+
+    Gives how many artifacts went with them.
+    """
     async with store_at(url, settings) as store:
         for key in keys:
             await _found(store, key)
         count = 0
         for key in keys:
-            count += await _without_artifacts(key, settings) if artifacts else 0
+            count += await _without_artifacts(key, artifacts) if artifacts is not None else 0
             await store.delete(key)
         return count
 
@@ -87,15 +84,23 @@ async def deleted(url: str | None, settings: Settings, keys: Sequence[SessionKey
 async def _found(store: SessionStore, key: SessionKey) -> Session:
     session = await store.get(key)
     if session is None:
-        raise UnknownSession(key, [info.key.session for info in await store.list(key.app, key.user)])
+        others = [info.key.session for info in await store.list(key.app, key.user)]
+        raise UnknownSession(key.session, get_close_matches(key.session, others, n=2, cutoff=0.7))
     return session
 
 
-async def _without_artifacts(key: SessionKey, settings: Settings) -> int:
-    store, scope = artifacts_of(settings), Scope(key.app, key.user, key.session)
+@runtime_checkable
+class _Sweeps(Protocol):
+    """A store that can be rid of bytes that no artifact has any more."""
+
+    async def sweep(self) -> object: ...
+
+
+async def _without_artifacts(key: SessionKey, store: ArtifactStore) -> int:
+    scope = Scope(key.app, key.user, key.session)
     names = [one.name for one in await store.list(scope) if not one.name.startswith(USER_PREFIX)]
     for name in names:
         await store.delete(scope, name)
-    if names:
+    if names and isinstance(store, _Sweeps):
         await store.sweep()
     return len(names)

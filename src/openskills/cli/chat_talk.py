@@ -1,16 +1,15 @@
 """One conversation at the command line: what goes with the next message, and a run for each."""
 
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 
 from openskills.agent.attachments import Attachment
 from openskills.agent.declared import Load
 from openskills.agent.log import END
 from openskills.agent.runner import Runner
 from openskills.catalog.skill import Skill
-from openskills.catalog.snapshot import Snapshot
-from openskills.cli.chat_files import attachment, name_of, shown
+from openskills.cli.chat_files import all_different, attachment, name_of, path_of, shown
 from openskills.cli.chat_tokens import Tokens
 from openskills.cli.chat_view import View
 from openskills.cli.chat_words import files_in, first_unknown_skill, skills_in
@@ -63,25 +62,16 @@ class Talk:
             self._check_spelling(wrong)
         mentioned = [self.skill(name).name for name in skills_in(text, self._called)]
         sent = files_in(text, name_of)
+        if not all_different(map(name_of, sent.files)):
+            # By its path a person can tell them apart, and so can the model.
+            sent = files_in(text, path_of)
         for path in sent.missing:
             self.view.note(("note", "yellow"), f": there is no file {plain(path)}; it is sent as text")
-        files = [*self.files, *(attachment(path, field="@") for path in sent.files)]
+        files = [*self.files, *self._attached(sent.files)]
         named = {name: Load(name) for name in (*skills, *mentioned)}
         loads = {**named, **self.loads}
-        with self.inviting(loads):
+        with self.runtime.catalog.inviting(loads):
             return await self._run(sent.text, tuple(loads.values()), files)
-
-    @contextmanager
-    def inviting(self, names: Iterable[str]) -> Generator[None]:
-        """As long as the block lasts, the model sees these skills, although their authors reserve them for people."""
-        catalog = self.runtime.catalog
-        before = catalog.snapshot
-        catalog.snapshot = now = with_reserved(before, names)
-        try:
-            yield
-        finally:
-            if catalog.snapshot is now:
-                catalog.snapshot = before
 
     async def _run(self, text: str, loads: Sequence[Load], files: Sequence[Attachment]) -> bool:
         scope = self.session.scope
@@ -95,6 +85,12 @@ class Talk:
                 kind = event.kind
         return kind == END
 
+    def _attached(self, paths: Sequence[str]) -> list[Attachment]:
+        files = [attachment(path, field="@") for path in paths]
+        if all_different(file.name for file in files):
+            return files
+        return [replace(file, name=path) for file, path in zip(files, paths, strict=True)]
+
     def _called(self, name: str) -> str | None:
         snapshot = self.runtime.catalog.snapshot
         return name if snapshot.has(name) or name in snapshot.hidden else None
@@ -106,17 +102,3 @@ class Talk:
         except UnknownSkill as error:
             if error.near:
                 raise
-
-
-def with_reserved(snapshot: Snapshot, names: Iterable[str]) -> Snapshot:
-    """The same skills, with those of these names among the visible ones that are only reserved for people."""
-    hidden = {name: snapshot.hidden[name] for name in names if name in snapshot.hidden}
-    invited = [each for each in hidden.values() if each.skill.manifest.disable_model_invocation]
-    if not invited:
-        return snapshot
-    return Snapshot(
-        (*snapshot.skills, *(each.skill for each in invited)),
-        hidden=[each for each in snapshot.hidden.values() if each not in invited],
-        shadowed=snapshot.shadowed,
-        problems=snapshot.problems,
-    )

@@ -109,6 +109,10 @@ def delete(
     artifacts: Annotated[
         bool, typer.Option("--artifacts", help="Also delete the artifacts that they have made.")
     ] = False,
+    artifact_store: Annotated[
+        str | None,
+        typer.Option("--artifact-store", metavar="URL", help="Where these are kept; as for `artifacts --store`."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without being asked.")] = False,
     store: Store = None,
     user: User = None,
@@ -123,14 +127,16 @@ def delete(
 
     Exit codes: 0 done, 1 nobody agreed or there is no such conversation, 2 wrong usage.
     """
-    from openskills.cli.chat_store import deleted, me
+    from openskills.cli.chat_store import artifacts_at, deleted, me
     from openskills.session.store import SessionKey
     from openskills.sync import run
 
     keys = [SessionKey(app_name, user or me(), name) for name in dict.fromkeys(sessions)]
     if not yes and not _agreed(keys, as_json):
         raise typer.Exit(1)
-    done = run(deleted(store, settings_of(context), keys, artifacts=artifacts))
+    settings = settings_of(context)
+    kept = artifacts_at(artifact_store, settings) if artifacts else None
+    done = run(deleted(store, settings, keys, artifacts=kept))
     if as_json:
         say_json({"deleted": [key.session for key in keys], "artifacts": done})
         return

@@ -65,6 +65,8 @@ class DirectoryExecutor:
         async with self._opening:
             workspace = self._open.get(key)
             if workspace is None or workspace.closed:
+                # A process that serves many sessions must not hold what is left of those that are over.
+                self._open = {other: one for other, one in self._open.items() if not one.closed}
                 workspace = self._open[key] = await self._claim(key, isolation)
             return workspace
 

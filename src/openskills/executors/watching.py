@@ -4,6 +4,7 @@ The command line, the directory and what it wrote are content: they are told onl
 even then without secrets.
 """
 
+import asyncio
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -48,20 +49,38 @@ class WatchedRun:
             }
         )
         self._span.end()
-        count("openskills.run.ended", ending=str(how.ending), isolation=str(self._run.isolation))
+        self._counted(how.ending)
         count(BYTES, how.stdout.total + how.stderr.total, flow="printed")
+
+    def cancelled(self) -> None:
+        """Tell that it was ended while it was started: it may have run already, and nobody has seen how it ended."""
+        self._ended = True
+        self._span.set({"workspace.run.ending": str(Ending.KILLED), "workspace.run.timed_out": False})
+        self._span.end()
+        self._counted(Ending.KILLED)
+
+    def _counted(self, ending: Ending) -> None:
+        count("openskills.run.ended", ending=str(ending), isolation=str(self._run.isolation))
 
 
 @contextmanager
 def starting(run: Run, wanted: str | tuple[str, ...]) -> Generator[WatchedRun]:
-    """The span of a run, for the block that starts it. It goes on until `ended`, unless the block fails."""
+    """The span of a run, for the block that starts it. It goes on until `ended`, unless the block fails.
+
+    A block that is cancelled has begun a run: whoever starts a command ends it then, and the command may have been at
+    work before its start was known here.
+    """
     command = run.command
     running = span("workspace.run", _known(run, wanted))
     if running.shows:
         arguments = [redacted(argument, command.secrets) for argument in command.argv]
         running.show({"process.command_args": arguments, "process.working_directory": command.cwd})
+    watched = WatchedRun(run, running)
     try:
-        yield WatchedRun(run, running)
+        yield watched
+    except asyncio.CancelledError:
+        watched.cancelled()
+        raise
     except BaseException as error:
         running.failed(error)
         running.end()
@@ -69,7 +88,9 @@ def starting(run: Run, wanted: str | tuple[str, ...]) -> Generator[WatchedRun]:
 
 
 def refused(error: BaseException) -> None:
-    """Count a run that never came to a command."""
+    """Count a run that never came to a command. One that somebody has called off was not refused."""
+    if isinstance(error, asyncio.CancelledError):
+        return
     if isinstance(error, CommandDenied):
         count("openskills.run.denials")
     count("openskills.run.refusals", reason=error_type(error))

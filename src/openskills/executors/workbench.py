@@ -115,6 +115,7 @@ class Workbench:
         other = copy(self)
         other._who = replace(self._who, agent=agent)  # noqa: SLF001 - a copy of ourselves
         other._rules = rules  # noqa: SLF001
+        other._packages = self._packages.of_index(rules.index_arguments)  # noqa: SLF001
         return other
 
     async def stage(
@@ -140,9 +141,11 @@ class Workbench:
     async def install(self, skill: str, *, script: str | None = None, network: Sequence[str] = ()) -> SetUpResult:
         """Install what a staged skill declares (`requirements.txt`, `[project]`), or a script's own block (PEP 723).
 
-        Packages come from the hosts of `network`, which nothing but this installation gets. Instant when it is done.
-        Raises `InvalidSkill` with the last lines when an installation fails.
+        Packages come from the hosts of `network`, which nothing but this installation gets. Instant when it is done,
+        and nobody is asked then. Raises `InvalidSkill` with the last lines when an installation fails.
         """
+        if (ready := await self._packages.ready(skill, script=script)) is not None:
+            return ready
         command = Command(("install", skill, *([script] if script else [])), skill=skill, network=tuple(network))
         run = audit.Run(secrets.token_hex(8), self._who, command, self._workspace.isolation)
         with self._noted_when_it_fails(run), span("workspace.stage.packages", {"gen_ai.skill.name": skill}) as watched:

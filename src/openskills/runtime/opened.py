@@ -10,6 +10,7 @@ from openskills.artifacts.store import Scope
 from openskills.executors.conversations import Conversations
 from openskills.executors.processes.interactive import Owner, Processes
 from openskills.executors.workbench import Rules, Workbench
+from openskills.prompt.ledger import Ledger
 from openskills.session.changes import Recorded, Unloaded
 from openskills.session.events import STATE_UPDATE, Event, applied, new_event
 from openskills.session.keys import delta, from_keys, to_keys
@@ -18,15 +19,24 @@ from openskills.session.state import SkillState, apply
 from openskills.session.store import SessionKey, SessionStore
 from openskills.tools.approvals import Approvals
 from openskills.tools.profiles import LOAD, SELECT
+from openskills.tools.shelf import Shelf
 from openskills.tools.uploads import Uploads
+
+_MORE_THAN_ANY = 2**53
+"""More events than any log has."""
 
 
 @dataclass(slots=True)
 class Remembered:
-    """What of a conversation outlives its use, in this process: files of the user, and what people have answered."""
+    """What of a conversation outlives its use, in this process: files of the user, what people have answered.
+
+    `shelves` and `ledgers` are the texts and the requests of agents that are used through branches.
+    """
 
     uploads: Uploads = field(default_factory=Uploads)
     approvals: dict[Hashable, Approvals] = field(default_factory=dict[Hashable, Approvals])
+    shelves: dict[Hashable, Shelf] = field(default_factory=dict[Hashable, Shelf])
+    ledgers: dict[str, Ledger] = field(default_factory=dict[str, Ledger])
 
 
 class OpenedSession:
@@ -55,10 +65,15 @@ class OpenedSession:
         self._listeners: list[Callable[[Event], None]] = []
 
     async def open(self, agent: str) -> None:
-        """Read what the store knows, with keys of older versions moved to where they belong now."""
-        found = await self._store.get(self._key)
+        """Read what the store knows, with keys of older versions moved to where they belong now.
+
+        The log is read only where it has to tell whose such keys are: what is loaded stands in the state.
+        """
+        found = await self._store.get(self._key, after=_MORE_THAN_ANY)
         if found is None:
             return
+        if migrate(found.state, agent, lambda _: None):
+            found = await self._store.get(self._key) or found
         moved = migrate(found.state, agent, lambda skill: _last_to_touch(skill, found.events))
         self.state = from_keys(applied(found.state, moved))
         if moved:
@@ -153,6 +168,15 @@ class OpenedSession:
             self._remembered.approvals[key] = made()
         return self._remembered.approvals[key]
 
+    def shelf(self, key: Hashable, made: Callable[[], Shelf]) -> Shelf:  # noqa: ARG002
+        """Where an agent's texts are kept: a new one, since what is loaded is read again after a conversation ended."""
+        return made()
+
+    @property
+    def remembered(self) -> Remembered:
+        """What outlives the use of the conversation."""
+        return self._remembered
+
     def is_talking(self) -> bool:
         """Whether a command is still running that somebody talks to."""
         return any(talks.running() for talks in self._talks.values())
@@ -168,6 +192,8 @@ class OpenedSession:
                 if self._bench is not None:
                     await self._bench.close()
                     self._bench = None
+                    # What is remembered of many conversations must not keep their workspaces in memory.
+                    self.uploads.leave()
 
 
 def _last_to_touch(skill: str, events: Sequence[Event]) -> str | None:

@@ -58,6 +58,11 @@ class SessionOptions:
     `ask` for approvals, `restrict` to what a skill's `allowed-tools` pre-approves, `limits`, `host_roots`, `secrets` by
     value and `secrets_of` by skill (`*`: all), `network`, `environment`; `inline_bytes`, `primary_bytes`,
     `max_inline_bytes` of a result.
+
+    What is installed: nothing, unless `install` names the hosts of a package index. Then what a skill declares, in
+    `requirements.txt`, in `[project]`, or in a script of its own (PEP 723), is installed before its first command, and
+    nothing but that reaches these hosts. `index_arguments` say which index, as pip and uv understand them; with
+    `--no-index` among them no host is needed.
     """
 
     profile: Profile | str | None = None
@@ -89,6 +94,8 @@ class SessionOptions:
     secrets_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     network: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    install: tuple[str, ...] | None = None
+    index_arguments: tuple[str, ...] = ()
     inline_bytes: int = 16 * 1024
     primary_bytes: int = 32 * 1024
     max_inline_bytes: int = 256 * 1024
@@ -103,6 +110,8 @@ class SessionOptions:
         for name in ("max_loaded_skills", "inline_bytes", "primary_bytes", "max_inline_bytes"):
             if getattr(self, name) < 0:
                 raise InvalidArgument(name, "is negative")
+        if isinstance(self.install, str):
+            raise InvalidArgument("install", "is a text; give a tuple with the hosts of a package index")
         if self.evict is not None and self.max_loaded_skills:
             raise InvalidArgument("evict", "is a policy in the place of max_loaded_skills; give one of them")
 

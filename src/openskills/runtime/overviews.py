@@ -26,26 +26,28 @@ class LayerOne:
 
 
 class Overviews:
-    """Makes the first layer once for every state of the catalog."""
+    """Makes the first layer once for every state of the catalog. Threads may use it at the same time."""
 
     def __init__(self, catalog: Catalog, options: SessionOptions, *, executor: bool, policy_note: str = "") -> None:
         self._catalog = catalog
         self._options = options
         self._executor = executor
         self._policy_note = policy_note
-        self._seen: Snapshot | None = None
-        self._made = self._make(catalog.snapshot)
+        snapshot = catalog.snapshot
+        # One value, so that nobody sees a new catalog with the layer of an old one.
+        self._made = (snapshot, self._make(snapshot))
 
     def now(self) -> LayerOne:
         """The layer for the catalog as it is; nothing is rendered when it is the one from before."""
         snapshot = self._catalog.snapshot
-        if snapshot is not self._seen:
-            self._made = self._make(snapshot)
-        return self._made
+        seen, layer = self._made
+        if snapshot is not seen:
+            layer = self._make(snapshot)
+            self._made = (snapshot, layer)
+        return layer
 
     def _make(self, snapshot: Snapshot) -> LayerOne:
         options = self._options
-        self._seen = snapshot
         skills = snapshot.view(options.visible) if options.visible else snapshot
         listed = overview(
             skills.skills, options.overview_format, options.overview_tokens, pinned=options.pinned, count=options.count

@@ -1,7 +1,7 @@
 """A process that serves conversations with skills."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Protocol, runtime_checkable
@@ -17,6 +17,7 @@ from openskills.executors.processes.interactive import Owner, Processes
 from openskills.executors.protocol import Executor
 from openskills.executors.rules.policy import CommandPolicy
 from openskills.executors.workbench import Rules, Workbench, open_workbench
+from openskills.runtime.branch import Branch, BranchedSession
 from openskills.runtime.open_sessions import OpenSessions
 from openskills.runtime.opened import OpenedSession, Remembered
 from openskills.runtime.options import SessionOptions
@@ -32,6 +33,9 @@ from openskills.tools.approvals import Approvals
 from openskills.tools.read_on import read_on
 from openskills.tools.shelf import Shelf
 from openskills.tools.tool import ToolContext, ToolOptions
+
+_LAYERS = 8
+"""Of so many options the first layer is kept."""
 
 
 class SkillRuntime:
@@ -65,8 +69,9 @@ class SkillRuntime:
         # A lock lives as long as somebody holds it or waits for it.
         self._runs: WeakValueDictionary[Scope, asyncio.Lock] = WeakValueDictionary()
         self._processes = Processes()
+        self._layers: list[tuple[SessionOptions, Overviews]] = []
         # Options that cannot work are said now, not in the first conversation.
-        Overviews(catalog, self.options, executor=self._executor is not None)
+        self._overviews(self.options)
 
     @asynccontextmanager
     async def session(
@@ -78,24 +83,33 @@ class SkillRuntime:
         app: str = "openskills",
         options: SessionOptions | None = None,
         inherit_from: str | None = None,
+        branch: Branch | None = None,
     ) -> AsyncGenerator[SkillSession]:
         """One agent in one conversation. Agents of a conversation share its workspace and files, not what they loaded.
 
-        `inherit_from` names an agent whose loaded skills this one begins with.
+        `inherit_from` names an agent whose loaded skills this one begins with. With a `branch`, what is loaded is what
+        that says, and the store knows nothing of it.
         """
         chosen = options or self.options
         checked_id("agent", agent)
         shared = await self._sessions.take(Scope(app, user, session), agent)
         try:
-            opened = self._session(shared, agent, chosen)
+            used = shared if branch is None else BranchedSession(shared, branch)
+            opened = self._session(used, agent, chosen)
+            if isinstance(used, BranchedSession):
+                opened.ledger = used.ledger(agent)
             if inherit_from is not None:
-                _inherit(shared, inherit_from, agent)
+                _inherit(used, inherit_from, agent)
             try:
                 yield opened
             finally:
                 opened.end()
         finally:
             await self._sessions.give_back(shared)
+
+    def tool_names(self, options: SessionOptions | None = None) -> tuple[str, ...]:
+        """The tools that sessions with these options have, for the skills that there are now."""
+        return self._overviews(options or self.options).now().tools
 
     def one_run_at_a_time(self, scope: Scope) -> asyncio.Lock:
         """What whoever runs an agent in a conversation holds meanwhile, so that two do not talk across each other."""
@@ -128,9 +142,7 @@ class SkillRuntime:
 
     def _session(self, shared: OpenedSession, agent: str, options: SessionOptions) -> SkillSession:
         rules = self._rules(shared, agent, options)
-        overviews = Overviews(
-            self.catalog, options, executor=self._executor is not None, policy_note=rules.policy.summary()
-        )
+        overviews = self._overviews(options)
         tools = overviews.now().tools
         owner = Owner(shared.scope.app, shared.scope.user, shared.scope.session, agent)
 
@@ -145,7 +157,7 @@ class SkillRuntime:
             scope=shared.scope,
             skills=overviews.now().skills,
             view=lambda: shared.state.of(agent),
-            shelf=Shelf(read_on(tools), options.budget, options.count),
+            shelf=shared.shelf((agent, tools, options.budget, options.count), partial(_shelf, tools, options)),
             uploads=shared.uploads,
             bench=bench,
             talks=talks,
@@ -157,16 +169,31 @@ class SkillRuntime:
             shared.uploads.download = options.download
         return SkillSession(shared, overviews, context, options, trace_content=self.settings.trace_content)
 
-    def _rules(self, shared: OpenedSession, agent: str, options: SessionOptions) -> Rules:
+    def _overviews(self, options: SessionOptions) -> Overviews:
+        """The first layer for these options: made once, because many conversations have the same ones."""
+        for known, made in self._layers:
+            if known is options:
+                return made
+        note = self._policy(options).summary()
+        made = Overviews(self.catalog, options, executor=self._executor is not None, policy_note=note)
+        self._layers = [(options, made), *self._layers[: _LAYERS - 1]]
+        return made
+
+    def _policy(self, options: SessionOptions) -> CommandPolicy:
         settings = self.settings
         allowed = settings.allowed_commands if options.allowed_commands is None else options.allowed_commands
         denied = settings.denied_commands if options.denied_commands is None else options.denied_commands
+        return CommandPolicy.of(allowed, denied)
+
+    def _rules(self, shared: OpenedSession, agent: str, options: SessionOptions) -> Rules:
+        settings = self.settings
         return Rules(
-            policy=CommandPolicy.of(allowed, denied),
+            policy=self._policy(options),
             approve=self._approve(shared, agent, options),
             host_roots=settings.host_roots if options.host_roots is None else options.host_roots,
             values=options.secrets,
             network=options.network,
+            index_arguments=options.index_arguments,
         )
 
     def _approve(self, shared: OpenedSession, agent: str, options: SessionOptions) -> Approvals | None:
@@ -198,6 +225,10 @@ def _artifacts(artifacts: ArtifactStore | str | None, settings: Settings) -> Art
     return artifacts
 
 
+def _shelf(tools: Sequence[str], options: SessionOptions) -> Shelf:
+    return Shelf(read_on(tools), options.budget, options.count)
+
+
 def _tool_options(options: SessionOptions) -> ToolOptions:
     return ToolOptions(
         require_loaded=options.require_loaded,
@@ -210,6 +241,7 @@ def _tool_options(options: SessionOptions) -> ToolOptions:
         network=options.network,
         environment=options.environment,
         secrets=options.secrets_of,
+        install=options.install,
     )
 
 

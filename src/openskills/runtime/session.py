@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast
 from openskills.artifacts.store import Scope
 from openskills.catalog.skill import Skill
 from openskills.errors import InvalidArgument, SkillError
+from openskills.executors.files.uploads import upload_name
 from openskills.executors.workbench import Workbench
 from openskills.prompt.ledger import Ledger
 from openskills.prompt.memory import Memory
@@ -22,6 +23,7 @@ from openskills.session.changes import Change, Consumed, Loaded, LoadMode, Recor
 from openskills.session.events import TOOL_RESPONSE, Event, new_event
 from openskills.session.state import AgentView, Evict, apply, most_recent
 from openskills.tools.decode import decode, named_skill
+from openskills.tools.profiles import EXEC, RUN
 from openskills.tools.result import ToolResult
 from openskills.tools.schemas import ENUM_LIMIT, SchemaFormat, described
 from openskills.tools.shown_arguments import shown_arguments
@@ -110,14 +112,29 @@ class SkillSession:
         """The same for a file that is an artifact (`artifact://name`), or that `download` of the options gets."""
         self._shared.uploads.add(Upload(f"file_id/{ref}/name/{name.lower()}", name, None, ref, mime_type))
 
+    def free_file_name(self, name: str, taken: Iterable[str] = ()) -> str:
+        """The name by which commands will find a file that is added next under this one: no other file has it.
+
+        `taken` are names that something else has.
+        """
+        names: set[str] = set()
+        for upload in self._shared.uploads.all():
+            names.add(upload_name(upload.name, names))
+        return upload_name(name, {*names, *taken})
+
     async def bench(self) -> Workbench:
         """The workspace with the rules of this session, for programs that run commands of their own in it."""
         return await self._context.bench()
 
     @property
-    def max_loaded_skills(self) -> int:
-        """How many skills may be loaded at once; 0 for any number."""
-        return self._options.max_loaded_skills
+    def options(self) -> SessionOptions:
+        """What was chosen for this session."""
+        return self._options
+
+    @property
+    def runs_commands(self) -> bool:
+        """Whether the model has a tool that runs commands."""
+        return any(name in (RUN, EXEC) for name in self._overviews.now().tools)
 
     def begin_turn(self) -> None:
         """The user has spoken: in the modes `turn` and `once`, everything that was loaded is gone.

@@ -6,17 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from openskills.errors import SkillError
+from openskills.errors import SessionConflict, SkillError
 from openskills.session.events import Event, from_json
-from openskills.session.store import (
-    Appended,
-    AppendEventHook,
-    Session,
-    SessionConflict,
-    SessionInfo,
-    SessionKey,
-    appended,
-)
+from openskills.session.store import Appended, AppendEventHook, Session, SessionInfo, SessionKey, appended
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +46,7 @@ def advanced(
     """
     revision = head.revision if head else 0
     if expected is not None and expected != revision:
-        raise SessionConflict(key, expected, revision)
+        raise SessionConflict(key.session, expected, revision)
     done = appended(event, head.state if head else {}, revision, hook)
     begun = head.begun if head else done.event.at
     return done, Head(key, done.revision, begun, done.event.at, done.state)

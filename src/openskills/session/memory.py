@@ -4,18 +4,10 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from openskills.errors import SessionConflict
 from openskills.session.events import Event
 from openskills.session.plain import checked_id
-from openskills.session.store import (
-    Appended,
-    AppendEventHook,
-    Session,
-    SessionConflict,
-    SessionInfo,
-    SessionKey,
-    appended,
-    latest_first,
-)
+from openskills.session.store import Appended, AppendEventHook, Session, SessionInfo, SessionKey, appended, latest_first
 
 
 @dataclass(slots=True)
@@ -55,7 +47,7 @@ class MemorySessionStore:
                 stored = log.events[log.places[event.id]]
                 return Appended(replace(stored), len(log.events), dict(log.state))
             if expected not in (None, len(log.events)):
-                raise SessionConflict(key, expected, len(log.events))
+                raise SessionConflict(key.session, expected, len(log.events))
             done = appended(event, log.state, len(log.events), self._hook)
             log.places[event.id] = len(log.events)
             log.events.append(done.event)

@@ -5,11 +5,10 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from openskills.errors import InvalidArgument, MissingExtra, SkillError
+from openskills.errors import InvalidArgument, MissingExtra, SessionsUnavailable, SkillError
 from openskills.session.per_loop import PerLoop
 from openskills.session.schema import RECORD, STEPS, TAKEN, VERSION, Step, missing_steps
 from openskills.session.tables import Question, Row
-from openskills.session.unavailable import SessionsUnavailable
 
 if TYPE_CHECKING:
     from types import ModuleType

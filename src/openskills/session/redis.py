@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+from openskills.errors import SessionsUnavailable
 from openskills.session.address import place_of
 from openskills.session.events import Event, from_json, to_json
 from openskills.session.head import Head, advanced, repeated, state_text
@@ -15,7 +16,6 @@ from openskills.session.plain import checked_id
 from openskills.session.redis_client import RedisClient
 from openskills.session.redis_scripts import DELETE, LOOK, READ, WRITE, session_id, session_keys, sessions_key
 from openskills.session.store import Appended, AppendEventHook, Session, SessionInfo, SessionKey, latest_first
-from openskills.session.unavailable import SessionsUnavailable
 
 TRIES = 200
 

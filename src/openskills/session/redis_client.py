@@ -4,11 +4,10 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, cast
 
-from openskills.errors import InvalidArgument, MissingExtra, SkillError
+from openskills.errors import InvalidArgument, MissingExtra, SessionsUnavailable, SkillError
 from openskills.session.per_loop import PerLoop
 from openskills.session.redis_scripts import SCHEMA, VERSION
 from openskills.session.schema import missing_steps
-from openskills.session.unavailable import SessionsUnavailable
 
 _CONNECTIONS = 10
 _CONNECT_WITHIN = 30.0

@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from openskills.errors import SkillError
+from openskills.errors import SessionsUnavailable, SkillError
 from openskills.session.tables import Question, Row
-from openskills.session.unavailable import SessionsUnavailable
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

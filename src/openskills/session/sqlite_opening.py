@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from openskills.errors import SkillError
+from openskills.errors import SessionsUnavailable, SkillError
 from openskills.session.schema import RECORD, STEPS, TAKEN, VERSION, Step, missing_steps
 from openskills.session.sqlite_asking import Asking
-from openskills.session.unavailable import SessionsUnavailable
 
 _IS_RECORDED = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'openskills_schema'"
 _PAUSE = 0.01

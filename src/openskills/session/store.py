@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
-from openskills.errors import InvalidArgument, SkillError
+from openskills.errors import InvalidArgument
 from openskills.session.events import Event, applied
 from openskills.session.plain import checked_id
 
@@ -61,22 +61,6 @@ AppendEventHook: TypeAlias = Callable[[Event, Mapping[str, str]], Event]
 It may change what the event carries, but not its id; what it raises keeps the event from being stored. It runs while
 nobody else can append to the conversation, so it decides on the state as it is: be quick, and do not use the store.
 """
-
-
-class SessionConflict(SkillError):
-    """Somebody else has appended to the conversation meanwhile; read it again and decide anew."""
-
-    code = 409
-    reason = "SESSION_CONFLICT"
-    retryable = True
-
-    def __init__(self, key: SessionKey, expected: int, revision: int) -> None:
-        super().__init__(
-            f"session {key.session!r} is at revision {revision}, not at {expected}; read it again and decide anew",
-            expected=expected,
-            revision=revision,
-        )
-        self.revision = revision
 
 
 class SessionStore(Protocol):

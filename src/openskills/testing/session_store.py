@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-from openskills.errors import InvalidArgument
+from openskills.errors import InvalidArgument, SessionConflict
 from openskills.session.events import Event, applied, new_event
-from openskills.session.store import AppendEventHook, Session, SessionConflict, SessionKey, SessionStore
+from openskills.session.store import AppendEventHook, Session, SessionKey, SessionStore
 from openskills.testing.promises import expect, expect_refusal, kept
 
 _PAYLOAD: Mapping[str, Any] = {

@@ -7,7 +7,7 @@ from typing import Any, cast
 from openskills.errors import InvalidArgument
 from openskills.tools.tool import AnyTool
 
-ENUM_LIMIT = 256
+ENUM_LIMIT = 32
 """With more skills than this, a schema does not list their names."""
 
 

@@ -12,6 +12,7 @@ from openskills.tools.tool import Arguments, Tool, ToolContext
 MOST = 20
 _SHOWN = 200
 _LONGEST = 2_000
+_FITTING = 0.5
 
 
 class SearchArguments(Arguments):
@@ -32,6 +33,8 @@ async def search(context: ToolContext, arguments: SearchArguments) -> ToolResult
     data = {"query": printable(asked), "skills": found}
     if not found:
         data["hint"] = "nothing fits; try other words, or words from the task itself"
+    elif hits[0].fit < _FITTING:
+        data["hint"] = "none of these fits well; try other words, or go on without a skill"
     return ToolResult.json(data)
 
 

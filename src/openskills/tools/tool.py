@@ -56,6 +56,8 @@ class ToolOptions:
     """Variables of every command; those of a call come on top."""
     secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Per skill (`*` for all): the names of the secrets that its commands get."""
+    install: tuple[str, ...] | None = None
+    """The hosts that packages of skills may be installed from; None: nothing is installed."""
 
 
 @dataclass(frozen=True, slots=True)

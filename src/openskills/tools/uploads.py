@@ -127,6 +127,10 @@ class Uploads:
             self._placed = Placed(workspace)
         return self._placed
 
+    def leave(self) -> None:
+        """The workspace is closed. Nothing is known about the next one, even if it is the same directory."""
+        self._placed = None
+
     def _note_parts(self, parts: Sequence[object]) -> None:
         for part in parts:
             found = file_part(part)

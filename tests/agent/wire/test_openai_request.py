@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from openskills.agent.model import ModelRequest
+from openskills.agent.model import Answer, ModelRequest, ToolCall
 from openskills.agent.wire.openai_request import Dialect, request_body
 from tests.agent.asking import TOOL
 
@@ -85,3 +85,12 @@ def test_a_refusal_teaches_what_to_leave_out(said: str, then: Dialect | None) ->
 def test_a_refusal_of_what_was_not_sent_teaches_nothing() -> None:
     body = request_body("gpt-test", ModelRequest([]), Dialect(usage=False))
     assert Dialect().after_refusal(body, "stream_options, max_completion_tokens, response_format") is None
+
+
+def test_what_another_providers_model_thought_is_not_sent() -> None:
+    thoughtful = Answer("At once.", (ToolCall("a", "run", "{}"),), thinking={"blocks": []}).message()
+    broken = Answer("", (ToolCall("a", "run", "{"),), thinking={"blocks": []}).message()
+    for message in (thoughtful, broken):
+        (sent,) = request_body("m", ModelRequest([message]), Dialect())["messages"]
+        assert "thinking" in message
+        assert "thinking" not in sent

@@ -17,6 +17,8 @@ from openskills.prompt.messages import SYSTEM_ROLES, TOOL_ROLES, calls_of, get, 
 Said: TypeAlias = dict[str, Any]
 """A message of the API: `role`, and `content` as a list of blocks."""
 
+THINKING = "thinking"
+"""What an assistant's message, and then its turn, carries beside its content; see `anthropic_thoughts`."""
 EARLIER = "(This conversation began earlier.)"
 NO_RESULT = "There is no result of this call: it was interrupted."
 NOTHING = "(nothing)"
@@ -94,6 +96,8 @@ class _Conversation:
             return
         self._close_calls()
         turn = self._turn("assistant")
+        if not turn and get(message, THINKING) is not None:
+            self._said[-1][THINKING] = message[THINKING]
         turn.extend(blocks)
         for call in calls:
             own = self._own_id(call.id)

@@ -54,12 +54,14 @@ def request_body(model: str, request: ModelRequest, dialect: Dialect) -> dict[st
 def _fit(message: Mapping[str, Any]) -> dict[str, Any]:
     """The message; arguments of calls that are no JSON object are made one, because servers read them with a template.
 
-    The same message becomes the same bytes every time, so it stays in the prompt cache.
+    What another provider's model thought stays out. The same message becomes the same bytes every time, so it stays in
+    the prompt cache.
     """
+    kept = {name: value for name, value in message.items() if name != "thinking"}
     calls = items(message.get("tool_calls"))
     if all(_is_object(get(get(call, "function"), "arguments")) for call in calls):
-        return dict(message)
-    return {**message, "tool_calls": [_fit_call(call) for call in calls]}
+        return kept
+    return {**kept, "tool_calls": [_fit_call(call) for call in calls]}
 
 
 def _fit_call(call: Any) -> object:

@@ -14,8 +14,12 @@ import signal
 import sys
 import types
 import weakref
-from collections.abc import Callable
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # The real ones would be copied into every process that is forked.
+    from collections.abc import Callable
+    from typing import Any
 
 _FROM_SIGNAL = 128
 _UNSET_AT_THE_END = (

@@ -55,13 +55,18 @@ async def set_up(
         return SetUpResult(ready=False, changed=False, warnings=plan.warnings)
     lock = _busy.setdefault((workspace.id, plan.skill), asyncio.Lock())
     async with lock:
-        if await _read(workspace, plan.skill, plan.marker) == plan.key.encode():
+        if await is_set_up(workspace, plan):
             return SetUpResult(ready=True, changed=False, warnings=plan.warnings)
         reason = await _hindrance(workspace, plan, allowed_network)
         if reason:
             return SetUpResult(ready=False, changed=False, warnings=(*plan.warnings, reason))
         log = await _installed(workspace, plan, tuple(allowed_network), limits)
     return SetUpResult(ready=True, changed=True, log=log, warnings=plan.warnings)
+
+
+async def is_set_up(workspace: Workspace, plan: SetUp) -> bool:
+    """Whether everything that a plan says is done."""
+    return await _read(workspace, plan.skill, plan.marker) == plan.key.encode()
 
 
 async def _hindrance(workspace: Workspace, plan: SetUp, allowed_network: Sequence[str]) -> str:

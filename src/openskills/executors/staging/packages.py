@@ -9,8 +9,8 @@ from openskills.executors.layout import SKILLS
 from openskills.executors.protocol import Workspace
 from openskills.executors.rules.resolving import resolved
 from openskills.executors.spec import Command
-from openskills.executors.staging.dependencies import Tools, plan, script_of, uv_environment, with_uv
-from openskills.executors.staging.installing import SetUpResult, declared, set_up
+from openskills.executors.staging.dependencies import SetUp, Tools, plan, script_of, uv_environment, with_uv
+from openskills.executors.staging.installing import SetUpResult, declared, is_set_up, set_up
 
 _SCRIPT_FIRST = re.compile(r"\s*(?:python(?:3(?:\.\d+)?)?\s+)?[\w./-]+\.py(?=\s|$)")
 
@@ -32,13 +32,24 @@ class Packages:
         self._tools: Tools | None = None
         self._plain: set[tuple[str, str, str]] = set()
 
+    def of_index(self, arguments: tuple[str, ...]) -> "Packages":
+        """The same workspace with packages from another index."""
+        return self if arguments == self._index_arguments else Packages(self._workspace, index_arguments=arguments)
+
+    async def ready(self, skill: str, *, script: str | None = None) -> SetUpResult | None:
+        """What `install` would say when it has nothing to do, or can do nothing; None when there is something."""
+        found = await self._plan(skill, script)
+        if found is None or not found.steps:
+            return SetUpResult(ready=found is None, changed=False, warnings=found.warnings if found else ())
+        done = await is_set_up(self._workspace, found)
+        return SetUpResult(ready=True, changed=False, warnings=found.warnings) if done else None
+
     async def install(self, skill: str, *, script: str | None = None, network: Sequence[str] = ()) -> SetUpResult:
         """Install what a staged skill declares, or one script of it, unless that is done; `network` for this only.
 
         Raises `InvalidSkill` with the last lines of an installation that failed.
         """
-        files = await declared(self._workspace, skill, *([script] if script else []))
-        found = plan(skill, files, script=script, tools=await self._found())
+        found = await self._plan(skill, script)
         if found is None:
             return SetUpResult(ready=True, changed=False)
         return await set_up(self._workspace, found, allowed_network=network)
@@ -59,6 +70,10 @@ class Packages:
             # Still given to a shell, which may have variables to fill in and pipes to connect.
             changed = ("bash", "-c", shlex.join(changed) + rest)
         return Rewritten(changed, uv_environment(self._workspace.root))
+
+    async def _plan(self, skill: str, script: str | None) -> SetUp | None:
+        files = await declared(self._workspace, skill, *([script] if script else []))
+        return plan(skill, files, script=script, tools=await self._found())
 
     async def _found(self) -> Tools:
         if self._tools is None:

@@ -1,0 +1,59 @@
+"""The line of a message that names its files to the model, and reading it again. Pure.
+
+    [attached: sales.csv, sales_2.csv (north/sales.csv); commands find the user's files in work/inputs/]
+
+Each file is called as commands find it; what the user calls it stands behind that, where it is something else. A name
+that would be misread stands in quotes.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+
+from openskills.paths import printable
+
+_LINE = re.compile(r"^\[attached: (?P<files>[^\n]+); commands find [^\n]*\]\Z", re.MULTILINE)
+_PLAIN = re.compile(r"[^\s,;:()\[\]\"\\](?:[^,;:()\[\]\"\n]*[^\s,;:()\[\]\"])?")
+_ONE = re.compile(
+    r"""(?P<file>"(?:[^"\\]|\\.)*"|[^,"()]+?)(?:[ ]\((?:"(?:[^"\\]|\\.)*"|[^"()]*)\))?(?:,[ ]|\Z)""",
+)
+_LONGEST = 120
+
+
+def with_files(text: str, files: Sequence[tuple[str, str]]) -> str:
+    """The message with a line about its files: each as it is found, and as the user calls it."""
+    if not files:
+        return text
+    told = ", ".join(_told(found, called) for found, called in files)
+    return f"{text}\n\n[attached: {told}; commands find the user's files in work/inputs/]"
+
+
+def split(text: str) -> tuple[str, tuple[str, ...]]:
+    """A message without the line about its files, and the files as they are found; any text is taken."""
+    text = text.strip()
+    line = _LINE.search(text)
+    if line is None:
+        return text, ()
+    names = [_read(one["file"]) for one in _ONE.finditer(line["files"])]
+    return text[: line.start()].strip(), tuple(dict.fromkeys(name for name in names if name and "/" not in name))
+
+
+def _told(found: str, called: str) -> str:
+    shown = printable(called)
+    if shown == found:
+        return _quoted(found)
+    return f"{_quoted(found)} ({_quoted(shown if len(shown) <= _LONGEST else f'…{shown[-_LONGEST:]}')})"
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+def _read(written: str) -> str:
+    written = written.strip()
+    if not written.startswith('"'):
+        return written
+    try:
+        return str(json.loads(written))
+    except ValueError:
+        return ""

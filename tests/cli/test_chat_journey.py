@@ -1,0 +1,95 @@
+"""A whole conversation at a real terminal: orders, skills by name, files, a run that is stopped, and another day."""
+
+from pathlib import Path
+
+import pytest
+
+from openskills.agent.model import Answer, Usage
+from openskills.testing.model_server import ModelServer
+from openskills.testing.scripted_model import calling
+from tests.cli.chatting import Chat
+from tests.cli.command import Command
+from tests.executors.wheels import wheel
+from tests.skill_writer import WriteSkill
+
+LOCAL = ("--executor", "local", "--yes", "--skills", "skills")
+MODEL = ("--model", "openai/scripted", *LOCAL, "--session", "days")
+
+
+@pytest.fixture(autouse=True)
+def alpha(openskills: Command, write_skill: WriteSkill) -> Path:
+    """A skill that waits for a file that nobody writes."""
+    del openskills  # makes the directory in which the skill is written
+    return write_skill("alpha", body="BODY OF ALPHA")
+
+
+def running(command: str) -> Answer:
+    return calling(("skill_run", {"skill": "alpha", "command": command}))
+
+
+def test_everything_that_can_be_typed_works_and_another_process_goes_on(openskills: Command) -> None:
+    (openskills.cwd / "a.csv").write_text("1,2\n")
+    counted = Answer("Counted.", usage=Usage(1200, 40, 1000))
+    answers = [
+        running("cp inputs/a.csv out/copy.csv"),
+        counted,
+        running("echo begun > out/begun.txt; sleep 600"),
+        "I was stopped before.",
+        "Loaded for good.",
+    ]
+    with ModelServer(answers) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
+        assert "session days; 1 skill" in chat.expect()
+        assert "alpha" in chat.say("/skills")
+        said = chat.say("/alpha copy @a.csv")
+        assert "* skill_run alpha: cp inputs/a.csv out/copy.csv" in said
+        assert "kept artifact://out/copy.csv@0" in said
+        files = chat.say("/files")
+        assert [name in files for name in ("work/inputs/a.csv", "out/copy.csv", "uploads/a.csv")] == [True] * 3
+        assert "1,200 in (1,000 of them cached), 40 out" in chat.say("/tokens")
+        assert "4 bytes in mine.csv" in chat.say("/save out/copy.csv mine.csv")
+        chat.type("$alpha wait\n")
+        chat.expect("* skill_run alpha: echo begun")
+        chat.type("\x03")
+        assert "stopped; the conversation goes on" in chat.expect()
+        assert "I was stopped before." in chat.say("and?")
+        assert "alpha is loaded, from now on with every message" in chat.say("/load alpha")
+        assert "Loaded for good." in chat.say("still there?")
+        assert chat.say("/session").split("\n")[1] == "days"
+        assert chat.end("/quit\n").code == 0
+    assert (openskills.cwd / "mine.csv").read_text() == "1,2\n"
+    bodies = ["BODY OF ALPHA" in str(request.body) for request in server.requests]
+    assert bodies == [True, True, True, False, True]
+    stopped = [message["content"] for message in server.requests[3].body["messages"] if message["role"] == "tool"]
+    assert "interrupted" in stopped[-1]
+    with (
+        ModelServer(["Good morning."]) as server,
+        Chat(openskills, *MODEL, environment=server.environment) as chat,
+    ):
+        assert "so far; 1 skill" in chat.expect()
+        assert "1,200 in" in chat.say("/tokens")
+        assert "Good morning." in chat.say("hello again")
+        chat.end()
+    sent = [message["content"] for message in server.requests[0].body["messages"] if message["role"] == "user"]
+    assert [text.split("\n")[0] for text in sent] == [
+        "Use the skill alpha: copy a.csv",
+        "$alpha wait",
+        "and?",
+        "still there?",
+        "hello again",
+    ]
+
+
+@pytest.mark.slow
+def test_packages_are_installed_when_the_person_says_from_where(openskills: Command, alpha: Path) -> None:
+    name, data = wheel("tiny", "1.0", "VERSION = '1.0'\n")
+    (alpha / "wheels").mkdir()
+    (alpha / "wheels" / name).write_bytes(data)
+    (alpha / "requirements.txt").write_text("--no-index\n--find-links wheels\ntiny\n")
+    say = 'python3 -c "import tiny; print(tiny.VERSION * 2)"'
+    for install, came in (((), "ModuleNotFoundError"), (("--install", "127.0.0.1"), "1.01.0")):
+        with ModelServer([running(say), "Done."]) as server:
+            ran = openskills(
+                "chat", *MODEL, *install, "$alpha say", OPENAI_API_KEY="k", OPENAI_BASE_URL=server.openai_url
+            )
+        assert ran.code == 0
+        assert came in str(server.requests[-1].body["messages"][-1]["content"])
