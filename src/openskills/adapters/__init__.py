@@ -1,0 +1,1 @@
+"""OpenSkill inside other frameworks: one package for each, none imports another."""

@@ -1,0 +1,65 @@
+"""Skills for agents of LangChain and deepagents; needs the extra `langchain`.
+
+Importing this package loads nothing else. Each public name is fetched from its module when it is first used.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from openskills.adapters.langchain.executor_hooks import ExecutorHooks
+    from openskills.adapters.langchain.interrupting import ask_by_interrupt
+    from openskills.adapters.langchain.middleware import SkillsMiddleware
+    from openskills.adapters.langchain.options import SkillOptions
+    from openskills.adapters.langchain.resources import ResourceMetadata
+    from openskills.adapters.langchain.runtime_middleware import SkillRuntimeMiddleware
+    from openskills.adapters.langchain.runtime_state import loaded_skills
+    from openskills.adapters.langchain.runtime_texts import system_text
+    from openskills.adapters.langchain.runtime_tools import tools
+    from openskills.adapters.langchain.state import SkillsState
+
+__all__ = [
+    "ExecutorHooks",
+    "ResourceMetadata",
+    "SkillOptions",
+    "SkillRuntimeMiddleware",
+    "SkillsMiddleware",
+    "SkillsState",
+    "ask_by_interrupt",
+    "loaded_skills",
+    "system_text",
+    "tools",
+]
+
+_HOME = {
+    "ExecutorHooks": "executor_hooks",
+    "ResourceMetadata": "resources",
+    "SkillOptions": "options",
+    "SkillRuntimeMiddleware": "runtime_middleware",
+    "SkillsMiddleware": "middleware",
+    "SkillsState": "state",
+    "ask_by_interrupt": "interrupting",
+    "loaded_skills": "runtime_state",
+    "system_text": "runtime_texts",
+    "tools": "runtime_tools",
+}
+_FOREIGN = ("deepagents", "langchain", "langchain_core", "langgraph")
+
+# Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Fetch a public name from its module and remember it; `MissingExtra` without the packages it needs."""
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        from openskills.errors import MissingExtra
+
+        try:
+            value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] in _FOREIGN:
+                raise MissingExtra("langchain", f"{__name__}.{name}") from error
+            raise
+        globals()[name] = value
+        return value

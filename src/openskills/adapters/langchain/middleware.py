@@ -1,0 +1,197 @@
+"""deepagents' middleware for skills, with skills that are loaded and unloaded."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from deepagents.backends.protocol import BackendProtocol
+from deepagents.middleware.skills import SkillsMiddleware as UpstreamMiddleware
+from langchain.agents.middleware.types import ModelRequest, ModelResponse, ToolCallRequest
+from langchain_core.messages import SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+
+from openskills.adapters.langchain.beginning import Beginning
+from openskills.adapters.langchain.calls import SkillCall
+from openskills.adapters.langchain.discovery import Discovery
+from openskills.adapters.langchain.eviction import EVICTED_OVER
+from openskills.adapters.langchain.forking import Delegation, Task
+from openskills.adapters.langchain.listing import LISTINGS, Listing, skills_list
+from openskills.adapters.langchain.loading import Answer, Loading
+from openskills.adapters.langchain.model_call import RENDERED, ModelCalls
+from openskills.adapters.langchain.options import SkillOptions
+from openskills.adapters.langchain.prompt_text import SKILLS_SYSTEM_PROMPT
+from openskills.adapters.langchain.recent import Recent
+from openskills.adapters.langchain.resources import ResourceMetadata, resource_summary
+from openskills.adapters.langchain.settling import settled
+from openskills.adapters.langchain.state import SkillsState
+from openskills.adapters.langchain.steps import Steps, awaiting, blocking
+from openskills.adapters.langchain.thread import Thread
+from openskills.adapters.langchain.tool_call import ToolCalls
+from openskills.adapters.langchain.toolset import Runtime as CallRuntime
+from openskills.adapters.langchain.toolset import skill_tools
+
+
+class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
+    """Takes the place of deepagents' class of the same name, with its arguments and some of its own.
+
+    At most `max_loaded_skills` are loaded at a time. `listing` says whether the prompt shows which ("marked") or stays
+    the same for prompt caches ("stable"; results of the tools then tell). `rescan` looks for skills at the beginning of
+    every run; without it a thread keeps the list it began with as long as it can. When a summary takes loaded skills
+    out of the context, up to `restored_characters` of them are put back. A load result of more than `whole_over`
+    characters is kept from being evicted into a file; it is four times `tool_token_limit_before_evict` of deepagents'
+    `FilesystemMiddleware`, and must follow if you change that.
+    """
+
+    state_schema = SkillsState
+
+    def __init__(
+        self,
+        *,
+        backend: Any,
+        sources: Sequence[str | tuple[str, str]],
+        system_prompt: str | None = SKILLS_SYSTEM_PROMPT,
+        tools: Any = None,
+        max_loaded_skills: int = 10,
+        listing: Listing = "marked",
+        rescan: bool = True,
+        restored_characters: int = 80_000,
+        whole_over: int = EVICTED_OVER,
+        options: SkillOptions | None = None,
+    ) -> None:
+        super().__init__(backend=backend, sources=sources, system_prompt=system_prompt, tools=tools)
+        if max_loaded_skills < 1:
+            raise ValueError(f"max_loaded_skills must be at least 1, not {max_loaded_skills}")
+        if listing not in LISTINGS:
+            raise ValueError(f"listing must be one of {', '.join(LISTINGS)}, not {listing!r}")
+        self._files = cast("BackendProtocol", backend)
+        self._max_loaded_skills = max_loaded_skills
+        self._listing: Listing = listing
+        self._options = options or SkillOptions()
+        self._discovery = Discovery(self.sources, self._options.extended)
+        self._loading = Loading(
+            self._discovery, max_loaded_skills, self._options.invocation, marked=listing == "marked"
+        )
+        self._tool_calls = ToolCalls(self._options, self._discovery, whole_over)
+        self._beginning = Beginning(self._discovery, max_loaded_skills, rescan)
+        self._model_calls = ModelCalls(self._options.models, self._discovery, restored_characters, self.modify_request)
+        self._sections = Recent[str]()
+        self.tools = skill_tools(self, with_arguments=self._options.takes_arguments)
+
+    def before_agent(self, state: Any, runtime: Runtime[Any], config: RunnableConfig) -> Any:  # noqa: ARG002
+        """Find skills, unless the caller passed them, and see what became of those that are loaded."""
+        return blocking(self._beginning.run(state), self._files)
+
+    async def abefore_agent(self, state: Any, runtime: Runtime[Any], config: RunnableConfig) -> Any:  # noqa: ARG002
+        """See `before_agent`."""
+        return await awaiting(self._beginning.run(state), self._files)
+
+    def before_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Correct the results of the last calls where they did not know of each other; pin skills, as upstream."""
+        return self._settle(state, super().before_model(state, runtime))
+
+    async def abefore_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """See `before_model`."""
+        return self._settle(state, await super().abefore_model(state, runtime))
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> Any:
+        """Show the list of skills and what is loaded, and disclose tools of skills that were loaded, read or pinned."""
+        call = blocking(self._model_calls.begin(request), self._files)
+        return call.response(super().wrap_model_call(call.shown, lambda inner: handler(call.real(inner))))
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> Any:
+        """See `wrap_model_call`."""
+        call = await awaiting(self._model_calls.begin(request), self._files)
+        return call.response(await super().awrap_model_call(call.shown, lambda inner: handler(call.real(inner))))
+
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
+    ) -> ToolMessage | Command[Any]:
+        """Run tools of skills as upstream does, with the rules and hooks of loaded skills around them."""
+        begun = blocking(self._tool_calls.begin(request), self._files)
+        if begun.answer is not None:
+            return begun.answer
+        return blocking(self._tool_calls.end(begun, super().wrap_tool_call(begun.request, handler)), self._files)
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
+    ) -> ToolMessage | Command[Any]:
+        """See `wrap_tool_call`."""
+        begun = await awaiting(self._tool_calls.begin(request), self._files)
+        if begun.answer is not None:
+            return begun.answer
+        result = await super().awrap_tool_call(begun.request, handler)
+        return await awaiting(self._tool_calls.end(begun, result), self._files)
+
+    def load(self, skill: str, args: str, runtime: CallRuntime) -> Answer:
+        """What `load_skill` does."""
+        task = self._task(runtime)
+        answer = blocking(self._load(skill, args, runtime, task), self._files)
+        return task.call(answer, runtime) if task and isinstance(answer, Delegation) else cast("Answer", answer)
+
+    async def loading(self, skill: str, args: str, runtime: CallRuntime) -> Answer:
+        """What `load_skill` does when it is awaited."""
+        task = self._task(runtime)
+        answer = await awaiting(self._load(skill, args, runtime, task), self._files)
+        return (
+            await task.calling(answer, runtime) if task and isinstance(answer, Delegation) else cast("Answer", answer)
+        )
+
+    def unload(self, skill: str, runtime: CallRuntime) -> Answer:
+        """What `unload_skill` does."""
+        return self._loading.unload(SkillCall.of(skill, runtime.tool_call_id, runtime.state))
+
+    def modify_request(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        """The request with the section about skills at the end of its system message."""
+        state = cast("Mapping[str, Any]", request.state)
+        if self.system_prompt_template is None or state.get(RENDERED):
+            return request
+        section = self._section(self.system_prompt_template, Thread(state))
+        blocks: list[Any] = list(request.system_message.content_blocks) if request.system_message else []
+        blocks.append({"type": "text", "text": f"\n\n{section}" if blocks else section})
+        return request.override(system_message=SystemMessage(content_blocks=blocks))
+
+    def _format_skills_list(
+        self,
+        skills: Sequence[Any],
+        loaded: Sequence[str] = (),
+        resources: Mapping[str, Sequence[ResourceMetadata]] | None = None,
+    ) -> str:
+        if not skills:
+            return f"(No skills available yet. You can create skills in {' or '.join(self.sources)})"
+        return skills_list(skills, loaded, resources or {}, hints=self._options.invocation)
+
+    def _section(self, template: str, thread: Thread) -> str:
+        skills, errors = thread.skills or [], thread.errors
+        loaded = thread.loaded if self._listing == "marked" else ()
+        resources = {name: thread.resources.get(name, ()) for name in loaded}
+        circumstances = (tuple(errors), tuple((name, resource_summary(resources[name])) for name in loaded))
+
+        def make() -> str:
+            return template.format(
+                skills_locations=self._format_skills_locations(),
+                skills_load_warnings=self._format_skills_load_warnings(errors),
+                skills_list=self._format_skills_list(skills, loaded, resources),
+            )
+
+        return self._sections.get(skills, circumstances, make)
+
+    def _settle(self, state: Mapping[str, Any], pins: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        stable = self._listing == "stable"
+        update = settled(Thread(state).messages, self._max_loaded_skills, tell_state=stable)
+        pinned = pins or {}
+        messages = [*update.get("messages", ()), *pinned.get("messages", ())]
+        merged = {**update, **pinned}
+        return ({**merged, "messages": messages} if messages else merged) or None
+
+    def _load(self, skill: str, args: str, runtime: CallRuntime, task: Task | None) -> Steps[Answer | Delegation]:
+        loading = replace(self._loading, fork=task is not None)
+        return loading.load(SkillCall.of(skill, runtime.tool_call_id, runtime.state), args)
+
+    def _task(self, runtime: CallRuntime) -> Task | None:
+        return Task.among(runtime.tools) if self._options.fork else None

@@ -1,0 +1,202 @@
+"""What happens when a run begins: changes on disk, forks, histories from elsewhere, subagents."""
+
+import asyncio
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+from langchain_core._api import LangChainBetaWarning
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from tests.adapters.langchain.agents import Talk, deep, plain
+from tests.adapters.langchain.scripted import call, load, says, unload
+from tests.skill_writer import WriteSkill
+
+
+def delegating(backend: Any, script: Any, **options: Any) -> Talk:
+    """An agent with a subagent that continues the conversation of its caller."""
+    spec = {"name": "fork", "description": "goes on", "mode": "fork"}
+    with warnings.catch_warnings():
+        # Forks are marked as an early feature.
+        warnings.simplefilter("ignore", LangChainBetaWarning)
+        return deep(backend, script, agent={"subagents": [spec]}, **options)
+
+
+def task(subagent: str) -> Any:
+    return says(call("task", "task", description="go", subagent_type=subagent))
+
+
+def test_a_skill_that_was_added_changed_or_removed_is_noticed_in_the_next_turn(
+    write_skill: WriteSkill, backend: Any
+) -> None:
+    write_skill("changed", "Old words.")
+    removed = write_skill("removed")
+    talk = deep(backend, ["one", "two"])
+    talk.say()
+    write_skill("changed", "New words.")
+    write_skill("added")
+    shutil.rmtree(removed)
+    talk.say()
+    prompt = talk.model.prompt()
+    assert "- **added**:" in prompt
+    assert "- **changed**: New words." in prompt
+    assert "removed" not in prompt
+
+
+def test_without_rescan_a_thread_keeps_its_list_until_it_is_told_to_look_again(
+    write_skill: WriteSkill, backend: Any
+) -> None:
+    write_skill("one")
+    talk = deep(backend, [], rescan=False)
+    talk.say()
+    write_skill("two")
+    talk.say()
+    assert "**two**" not in talk.model.prompt()
+    talk.say(skills_metadata=None)
+    assert "**two**" in talk.model.prompt()
+
+
+def test_a_loaded_skill_whose_file_changed_is_shown_anew_and_stays_loaded(
+    write_skill: WriteSkill, backend: Any
+) -> None:
+    write_skill("pdf", body="Old way.")
+    talk = deep(backend, [says(load("pdf")), "one", "two", "three"])
+    talk.say()
+    write_skill("pdf", body="New way.")
+    talk.say()
+    shown = talk.model.requests[-1][-1].text
+    assert "have changed since you loaded them" in shown
+    assert "New way." in shown
+    assert talk.loaded == ["pdf"]
+    talk.say()
+    assert talk.model.requests[-1][-1].text == "go on", "it is shown once"
+
+
+def test_a_loaded_skill_whose_file_changed_during_the_run_can_be_loaded_anew(
+    write_skill: WriteSkill, backend: Any
+) -> None:
+    write_skill("pdf", body="Old way.")
+
+    def edited(_: Any) -> Any:
+        write_skill("pdf", body="New way.")
+        return says(load("pdf", "2"), load("pdf", "3"))
+
+    talk = deep(backend, [says(load("pdf", "1")), edited, says(load("pdf", "4")), "end"])
+    talk.say()
+    results = talk.results()
+    assert "New way." in results["2"]
+    assert results["4"].startswith("Skill 'pdf' is already loaded.")
+    assert talk.loaded == ["pdf"]
+    assert talk.state["skill_resources"] == {"pdf": []}
+
+
+def test_skills_that_were_written_during_the_run_can_be_loaded_and_are_listed(
+    write_skill: WriteSkill, backend: Any
+) -> None:
+    write_skill("old")
+
+    def written(_: Any) -> Any:
+        for name in ("new", "newer"):
+            write_skill(name, body=f"Body of {name}.")
+        return says(load("new"), load("newer"))
+
+    talk = deep(backend, [written, "end"])
+    talk.say()
+    assert "**new**" not in talk.model.prompt(0)
+    assert talk.loaded == ["new", "newer"]
+    assert "Body of newer." in talk.results()["load-newer"]
+    assert "- **newer** [Loaded]:" in talk.model.prompt(1)
+
+
+def test_a_loaded_skill_whose_file_is_gone_is_no_longer_loaded(write_skill: WriteSkill, backend: Any) -> None:
+    skill = write_skill("pdf")
+    talk = deep(backend, [says(load("pdf"))])
+    talk.say()
+    shutil.rmtree(skill)
+    talk.say()
+    assert talk.loaded == []
+
+
+def test_a_limit_that_became_lower_keeps_the_skills_that_were_loaded_last(
+    write_skill: WriteSkill, backend: Any
+) -> None:
+    for name in ("a", "b", "c"):
+        write_skill(name)
+    saver = InMemorySaver()
+    deep(backend, [says(load("a"), load("b"), load("c"))], saver=saver).say()
+    talk = deep(backend, [], saver=saver, max_loaded_skills=2)
+    talk.say()
+    assert talk.loaded == ["b", "c"]
+    assert set(talk.state["skill_resources"]) == {"b", "c"}
+
+
+def test_a_source_that_cannot_be_read_unloads_nothing(write_skill: WriteSkill, backend: Any, tmp_path: Path) -> None:
+    write_skill("pdf")
+    talk = deep(backend, [says(load("pdf"))])
+    talk.say()
+    (tmp_path / "skills").rename(tmp_path / "away")
+    talk.say()
+    assert talk.loaded == ["pdf"]
+    assert "<skill_load_warnings>" in talk.model.prompt()
+    (tmp_path / "away").rename(tmp_path / "skills")
+    talk.say()
+    assert "- **pdf** [Loaded]:" in talk.model.prompt()
+    assert "<skill_load_warnings>" not in talk.model.prompt()
+
+
+def test_a_fork_knows_what_the_conversation_it_continues_has_loaded(write_skill: WriteSkill, backend: Any) -> None:
+    for name in ("a", "b", "c"):
+        write_skill(name, body=f"Body of {name}.")
+    begin = [says(load("a"), load("b")), says(unload("b"))]
+    child = [says(load("a", "child-a"), load("c", "child-c")), "child done"]
+    talk = delegating(backend, [*begin, task("fork"), *child])
+    talk.say()
+    assert "- **a** [Loaded]:" in talk.model.prompt(3)
+    assert "- **b**:" in talk.model.prompt(3)
+    results = {getattr(message, "tool_call_id", None): message.text for message in talk.model.requests[4]}
+    assert results["child-a"].startswith("Skill 'a' is already loaded.")
+    assert "Body of c." in results["child-c"]
+    assert talk.loaded == ["a"], "what the fork loads is its own"
+
+
+def test_parallel_subagents_load_without_disturbing_each_other_or_their_caller(
+    write_skill: WriteSkill, backend: Any
+) -> None:
+    for name in ("a", "b"):
+        write_skill(name)
+    tasks = [call("task", f"t{n}", description=f"load {n}", subagent_type="general-purpose") for n in ("a", "b")]
+
+    def answer(messages: Any) -> Any:
+        if messages[-1].type == "human" and messages[-1].text.startswith("load "):
+            return says(load(messages[-1].text[-1]))
+        return "done" if messages[-1].type == "tool" else says(*tasks)
+
+    talk = deep(backend, [answer] * 6)
+    talk.say("begin")
+    assert talk.loaded == []
+    assert set(talk.results()) == {"ta", "tb"}
+
+
+def test_a_history_that_is_passed_in_loads_its_skills(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("pdf")
+    first = plain(backend, [says(load("pdf")), "one"])
+    history = first.say()["messages"]
+    second = plain(backend, [says(load("pdf", "again"))])
+    second.agent.invoke({"messages": [*history, HumanMessage("more")]}, second.config)
+    assert "- **pdf** [Loaded]:" in second.model.prompt(0)
+    assert second.results()["again"].startswith("Skill 'pdf' is already loaded.")
+
+
+def test_a_run_begins_the_same_when_it_is_awaited(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("pdf", body="Old way.")
+    talk = deep(backend, [says(load("pdf")), "one"])
+
+    async def turns() -> None:
+        await talk.hear()
+        write_skill("pdf", body="New way.")
+        await talk.hear()
+
+    asyncio.run(turns())
+    assert "New way." in talk.model.requests[-1][-1].text

@@ -1,0 +1,106 @@
+"""Which skills the sources hold."""
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from deepagents.backends import FilesystemBackend
+from deepagents.backends.protocol import LsResult
+from deepagents.middleware.skills import SkillsMiddleware as Upstream
+
+from openskills.adapters.langchain.discovery import Discovery
+from openskills.adapters.langchain.steps import awaiting, blocking
+from tests.skill_writer import WriteSkill
+
+
+class Remote(FilesystemBackend):
+    """A backend that is not taken for a directory of this machine."""
+
+    def ls(self, path: str) -> LsResult:
+        return super().ls(path)
+
+
+def names(discovery: Discovery, backend: Any) -> list[str]:
+    skills, _ = blocking(discovery.skills(), backend)
+    return [skill["name"] for skill in skills]
+
+
+def test_it_finds_what_upstream_finds_in_the_same_order(write_skill: WriteSkill, tmp_path: Path) -> None:
+    for source in ("base", "user"):
+        for name in ("zebra", "ant", source):
+            write_skill(name, f"From {source}.", under=source, front="allowed-tools: x\n")
+    (tmp_path / "user" / "broken").mkdir()
+    (tmp_path / "user" / "broken" / "SKILL.md").write_text("nothing", "utf-8")
+    sources = ["/base/", "/user/", "/missing/"]
+    for kind in (FilesystemBackend, Remote):
+        backend = kind(root_dir=tmp_path)
+        theirs: Any = Upstream(backend=backend, sources=sources).before_agent({}, None, {})  # type: ignore[arg-type]
+        skills, errors = blocking(Discovery(sources).skills(), backend)
+        assert skills == theirs["skills_metadata"]
+        assert errors == theirs["skills_load_errors"]
+        assert awaiting_result(sources, backend) == (skills, errors)
+
+
+def awaiting_result(sources: list[str], backend: Any) -> Any:
+    return asyncio.run(awaiting(Discovery(sources).skills(), backend))
+
+
+def test_a_later_source_wins_and_keeps_the_place_of_the_first(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("a", "Old.", under="one")
+    write_skill("b", under="one")
+    write_skill("a", "New.", under="two")
+    skills, _ = blocking(Discovery(["/one/", "/two/"]).skills(), backend)
+    assert [(skill["name"], skill["description"][:4]) for skill in skills] == [("a", "New."), ("b", "Merg")]
+
+
+def test_links_to_skills_are_followed_inside_the_root(write_skill: WriteSkill, backend: Any, tmp_path: Path) -> None:
+    write_skill("a", under="elsewhere")
+    write_skill("b")
+    (tmp_path / "skills" / "a").symlink_to(tmp_path / "elsewhere" / "a")
+    assert names(Discovery(["/skills/"]), backend) == ["a", "b"]
+
+
+def test_a_file_is_parsed_again_only_when_it_changed(write_skill: WriteSkill, backend: Any) -> None:
+    skill = write_skill("a", "Old.")
+    os.utime(skill / "SKILL.md", (1_000_000_000, 1_000_000_000))
+    discovery = Discovery(["/skills/"])
+    (first,), _ = blocking(discovery.skills(), backend)
+    (same,), _ = blocking(discovery.skills(), backend)
+    assert same is first
+    write_skill("a", "New.")
+    (changed,), _ = blocking(discovery.skills(), backend)
+    assert changed["description"] == "New."
+
+
+def test_while_nothing_changes_the_list_is_the_same_one(write_skill: WriteSkill, backend: Any, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        os.utime(write_skill(name) / "SKILL.md", (1_000_000_000, 1_000_000_000))
+    for one in (backend, Remote(root_dir=tmp_path)):
+        discovery = Discovery(["/skills/"])
+        first, _ = blocking(discovery.skills(), one)
+        assert blocking(discovery.skills(), one)[0] is first
+        added = write_skill("c")
+        second, _ = blocking(discovery.skills(), one)
+        assert len(second) == 3
+        assert len(first) == 2
+        shutil.rmtree(added)
+
+
+def test_a_file_that_was_just_written_is_not_trusted_to_stay(write_skill: WriteSkill, backend: Any) -> None:
+    discovery = Discovery(["/skills/"])
+    for number in range(20):
+        write_skill("a", f"Version {number:02}.")
+        (found,), _ = blocking(discovery.skills(), backend)
+        assert found["description"] == f"Version {number:02}."
+
+
+def test_a_file_that_cannot_be_read_costs_no_other_skill(write_skill: WriteSkill, backend: Any, tmp_path: Path) -> None:
+    write_skill("good")
+    (tmp_path / "skills" / "bad" / "SKILL.md").mkdir(parents=True)
+    assert names(Discovery(["/skills/"]), backend) == ["good"]
+
+
+def test_without_a_source_or_a_backend_there_is_nothing() -> None:
+    assert blocking(Discovery([]).skills(), None) == ([], [])  # type: ignore[arg-type]

@@ -1,0 +1,245 @@
+"""Our class in the place of deepagents' class, in whole graphs."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import deepagents
+import pytest
+from deepagents.backends import StateBackend
+from deepagents.backends.utils import create_file_data
+from deepagents.middleware.skills import SkillsMiddleware as Upstream
+from deepagents.middleware.skills import SkillsState as UpstreamState
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import HumanMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from openskills.adapters.langchain import SkillsMiddleware
+from tests.adapters.langchain.agents import SOURCES, Talk, deep, plain
+from tests.adapters.langchain.scripted import Scripted, call, load, says, unload
+from tests.skill_writer import WriteSkill
+
+
+def test_it_takes_the_slot_of_upstreams_class_in_the_main_agent_and_in_its_subagent(
+    write_skill: WriteSkill, backend: Any
+) -> None:
+    write_skill("pdf")
+    task = call("task", "task", description="go", subagent_type="general-purpose")
+    talk = deep(backend, [says(task), "child", "done"])
+    talk.say()
+    for offered in talk.model.offered:
+        assert {"load_skill", "unload_skill"} <= set(offered)
+    assert talk.model.prompt(0).count("## Skills System") == 1
+    assert talk.model.prompt(1).count("## Skills System") == 1
+
+
+def test_a_subagent_of_ones_own_gets_it_by_its_own_middleware(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("pdf", body="Fill the form.", under="others")
+    mine = SkillsMiddleware(backend=backend, sources=["/others/"])
+    spec = {"name": "clerk", "description": "fills", "system_prompt": "You fill.", "middleware": [mine]}
+    task = call("task", "task", description="go", subagent_type="clerk")
+    talk = deep(backend, [says(task), says(load("pdf", "child")), "child"], agent={"subagents": [spec]})
+    talk.say()
+    assert "- **pdf**:" not in talk.model.prompt(0)
+    assert any("Fill the form." in message.text for message in talk.model.requests[2])
+
+
+def test_other_middleware_may_share_upstreams_state(write_skill: WriteSkill, backend: Any) -> None:
+    class Forgetful(AgentMiddleware[Any, Any]):
+        """Asks for a new search after every run, as upstream's documentation shows."""
+
+        state_schema = UpstreamState
+
+        def after_agent(self, state: Any, runtime: Any) -> dict[str, Any]:  # noqa: ARG002
+            return {"skills_metadata": None}
+
+    write_skill("pdf")
+    talk = deep(backend, [says(load("pdf"))], rescan=False, more=lambda _: [Forgetful()])
+    talk.say()
+    write_skill("csv")
+    talk.say()
+    assert "- **csv**:" in talk.model.prompt()
+    assert talk.loaded == ["pdf"]
+
+
+def test_it_may_be_passed_beside_the_argument_skills(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("pdf")
+    talk = deep(backend, [says(load("pdf"))], agent={"skills": SOURCES})
+    talk.say()
+    assert talk.loaded == ["pdf"]
+    assert talk.model.prompt().count("## Skills System") == 1
+
+
+def test_it_is_one_of_upstreams_class_by_type_and_name(backend: Any) -> None:
+    ours = SkillsMiddleware(backend=backend, sources=["/a/", ("/b/", "Mine")])
+    assert isinstance(ours, Upstream)
+    assert ours.name == "SkillsMiddleware"
+    assert ours.sources == ["/a/", "/b/"]
+    assert ours.source_labels == ["A", "Mine"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"sources": [("/a/", "x", "y")]}, TypeError),
+        ({"sources": [], "system_prompt": "no slots"}, ValueError),
+        ({"sources": [], "system_prompt": 3}, TypeError),
+        ({"sources": [], "max_loaded_skills": 0}, ValueError),
+        ({"sources": [], "listing": "sorted"}, ValueError),
+    ],
+)
+def test_wrong_arguments_are_refused_when_it_is_made(
+    backend: Any, arguments: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        SkillsMiddleware(backend=backend, **arguments)
+
+
+def test_without_a_prompt_skills_can_still_be_loaded(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("pdf")
+    talk = plain(backend, [says(load("pdf"))], system_prompt=None)
+    talk.say()
+    assert talk.loaded == ["pdf"]
+    assert talk.model.requests[-1][0].type == "human"
+
+
+def test_a_prompt_of_ones_own_gets_the_list(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("pdf")
+    template = "Mine: {skills_locations}{skills_load_warnings} {skills_list}"
+    talk = plain(backend, [], system_prompt=template)
+    talk.say()
+    assert talk.model.prompt().startswith("Mine: **Skills Skills**: `/skills/` (higher priority) - **pdf**:")
+
+
+def test_nothing_of_its_state_is_in_the_output_or_taken_from_the_input(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("pdf")
+    talk = deep(backend, [says(load("pdf"))])
+    output = talk.say(skills_loaded=["pdf"], skill_resources={"x": []})
+    assert not [key for key in output if "skill" in key]
+    assert talk.loaded == ["pdf"]
+    assert "Body" in talk.results()["load-pdf"], "it was not loaded by the input"
+
+
+def test_skills_of_a_state_backend_are_those_of_the_thread() -> None:
+    text = "---\nname: pdf\ndescription: Fills forms.\n---\n\nFill the form.\n"
+    backend = StateBackend()
+    talk = deep(backend, [says(load("pdf"))])
+    files = {"/skills/pdf/SKILL.md": create_file_data(text), "/skills/pdf/scripts/a.py": create_file_data("1")}
+    talk.say(files=files)
+    assert "Fill the form." in talk.results()["load-pdf"]
+    assert "- [script] `/skills/pdf/scripts/a.py`" in talk.results()["load-pdf"]
+    other = Talk(talk.agent, talk.model, "two")
+    other.say()
+    assert "No skills available yet" in talk.model.prompt()
+
+
+def test_skills_of_a_state_backend_can_be_loaded_when_the_agent_is_awaited() -> None:
+    text = "---\nname: pdf\ndescription: Fills forms.\n---\n\nFill the form.\n"
+    talk = deep(StateBackend(), [says(load("pdf"))])
+    asyncio.run(talk.hear(files={"/skills/pdf/SKILL.md": create_file_data(text)}))
+    assert "Fill the form." in talk.results()["load-pdf"]
+
+
+def test_a_source_that_is_missing_is_a_warning_in_the_prompt(backend: Any) -> None:
+    model = Scripted(script=[])
+    make: Any = deepagents
+    ours = SkillsMiddleware(backend=backend, sources=["/nowhere/"])
+    agent = make.create_deep_agent(model, backend=backend, middleware=[ours])
+    agent.invoke({"messages": [HumanMessage("go")]})
+    assert "<skill_load_warnings>" in model.prompt()
+    assert "path_not_found" in model.prompt()
+
+
+def test_skills_changed_state_survives_in_a_database(write_skill: WriteSkill, backend: Any, tmp_path: Path) -> None:
+    write_skill("pdf")
+    place = str(tmp_path / "threads.db")
+    with SqliteSaver.from_conn_string(place) as saver:
+        deep(backend, [says(load("pdf"))], saver=saver).say()
+    with SqliteSaver.from_conn_string(place) as saver:
+        talk = deep(backend, [says(load("pdf", "again"))], saver=saver)
+        talk.say()
+        assert talk.loaded == ["pdf"]
+        assert talk.results()["again"].startswith("Skill 'pdf' is already loaded.")
+
+
+def test_one_instance_serves_threads_that_do_not_know_of_each_other(write_skill: WriteSkill, backend: Any) -> None:
+    for name in ("a", "b"):
+        write_skill(name)
+    first = deep(backend, [says(load("a")), "x", says(load("b")), "y"])
+    second = Talk(first.agent, first.model, "two")
+    first.say()
+    second.say()
+    assert (first.loaded, second.loaded) == (["a"], ["b"])
+
+
+def test_results_of_loads_are_streamed_as_messages(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("pdf", body="Fill the form.")
+    talk = deep(backend, [says(load("pdf"))])
+    stream = talk.agent.stream({"messages": [HumanMessage("go")]}, talk.config, stream_mode="messages")
+    texts = [message.text for message, _ in stream if isinstance(message, ToolMessage)]
+    assert any("Fill the form." in text for text in texts)
+
+
+def test_fifty_turns_stay_within_the_limit_and_every_loaded_skill_is_in_sight(
+    write_skill: WriteSkill, backend: Any
+) -> None:
+    names = [f"skill-{number}" for number in range(7)]
+    for name in names:
+        write_skill(name, body=f"The body of {name}.")
+
+    def turn(number: int) -> Any:
+        begin, end = names[number % 7], names[(number + 4) % 7]
+        return says(unload(end, f"u{number}"), load(begin, f"l{number}"), load(names[(number * 3) % 7], f"m{number}"))
+
+    script = [line for number in range(50) for line in (turn(number), f"answer {number}")]
+    talk = deep(backend, script, max_loaded_skills=3)
+    for number in range(50):
+        talk.say(f"turn {number}")
+        shown = "".join(message.text for message in talk.model.requests[-1][1:])
+        assert len(talk.loaded) <= 3
+        assert all(f"The body of {name}." in shown for name in talk.loaded)
+        assert {name for name in names if f"- **{name}** [Loaded]" in talk.model.prompt()} == set(talk.loaded)
+
+
+def test_a_stable_listing_has_the_same_bytes_whatever_is_loaded(write_skill: WriteSkill, backend: Any) -> None:
+    for name in ("a", "b"):
+        (write_skill(name) / "more.md").write_text("x", "utf-8")
+    script = [says(load("a"), load("b")), says(unload("a")), "one", says(unload("b"))]
+    talk = deep(backend, script, listing="stable")
+    talk.say()
+    talk.say()
+    assert len({talk.model.prompt(number) for number in range(len(talk.model.requests))}) == 1
+    assert "[Loaded]" not in talk.model.prompt()
+
+
+def test_with_a_stable_listing_the_results_tell_what_is_loaded(write_skill: WriteSkill, backend: Any) -> None:
+    for name in ("a", "b"):
+        write_skill(name)
+    script = [says(load("a"), load("b")), says(unload("a"))]
+    talk = deep(backend, script, listing="stable", max_loaded_skills=3)
+    talk.say()
+    assert "Loaded skills" not in talk.results()["load-a"]
+    assert talk.results()["load-b"].endswith("Loaded skills: a, b (2/3).")
+    assert talk.results()["unload-a"].endswith("Loaded skills: b (1/3).")
+    assert talk.loaded == ["b"]
+
+
+def test_with_a_stable_listing_no_message_changes_once_the_model_saw_it(write_skill: WriteSkill, backend: Any) -> None:
+    for name in ("a", "b"):
+        write_skill(name)
+    talk = deep(backend, [says(load("a")), says(load("b")), says(unload("a")), "end"], listing="stable")
+    talk.say()
+    for before, after in zip(talk.model.requests, talk.model.requests[1:], strict=False):
+        assert [message.text for message in after[: len(before)]] == [message.text for message in before]
+
+
+def test_a_thread_without_a_checkpointer_begins_anew_each_time(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("pdf")
+    talk = deep(backend, [says(load("pdf")), "one", "two"], saver=InMemorySaver())
+    make: Any = deepagents
+    ours = SkillsMiddleware(backend=backend, sources=SOURCES)
+    agent = make.create_deep_agent(talk.model, backend=backend, middleware=[ours])
+    agent.invoke({"messages": [HumanMessage("go")]})
+    agent.invoke({"messages": [HumanMessage("go")]})
+    assert "[Loaded]" not in talk.model.prompt()

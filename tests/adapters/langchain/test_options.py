@@ -1,0 +1,177 @@
+"""The options beyond loading and unloading: off by default, each in a whole graph."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from openskills.adapters.langchain import SkillOptions
+from tests.adapters.langchain.agents import Talk, deep
+from tests.adapters.langchain.scripted import Scripted, call, load, says
+from tests.skill_writer import WriteSkill
+
+MANUAL = "disable-model-invocation: true\n"
+HINTED = "argument-hint: '[env-name]'\n"
+FORKED = "context: fork\n"
+
+
+def search(query: str) -> str:
+    """Search."""
+    return f"found {query}"
+
+
+def nothing(_: str) -> None:
+    """No model has this name."""
+
+
+def optional(backend: Any, script: Any, *, agent: Any = None, **options: Any) -> Talk:
+    return deep(backend, script, options=SkillOptions(**options), agent=agent)
+
+
+def test_by_default_fields_beyond_the_specification_mean_nothing(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("deploy", front=f"{MANUAL}{HINTED}{FORKED}model: big\nallowed-tools: search\n")
+    talk = deep(backend, [says(load("deploy")), says(call("ls", "ls", path="/"))])
+    talk.say()
+    assert talk.loaded == ["deploy"]
+    assert "Manual only" not in talk.model.prompt(0)
+    assert "args=" not in talk.model.prompt(0)
+    assert set(talk.state["skills_metadata"][0]) == {
+        *("path", "name", "description", "license", "compatibility", "metadata", "allowed_tools")
+    }
+
+
+def test_a_manual_skill_is_shown_as_one_and_the_model_cannot_load_it(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("deploy", front=MANUAL)
+    talk = optional(backend, [says(load("deploy"))], invocation=True)
+    talk.say()
+    assert "- **deploy** (Manual only):" in talk.model.prompt()
+    assert 'load_skill("deploy")' not in talk.model.prompt()
+    assert talk.results()["load-deploy"].startswith("Error: Skill 'deploy' is for manual use only")
+    assert talk.loaded == []
+
+
+def test_a_person_can_still_start_a_manual_skill(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("deploy", front=MANUAL, body="Ship it.")
+    talk = optional(backend, [], invocation=True)
+    talk.say(pinned_skills=["deploy"])
+    assert "Ship it." in talk.model.requests[-1][-1].text
+
+
+def test_the_argument_hint_is_shown_and_arguments_take_their_place(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("deploy", front=HINTED, body="Deploy to $ARGUMENTS.")
+    write_skill("other", body="No place.")
+    script = [
+        says(
+            call("load_skill", "1", skill_name="deploy", args="staging"),
+            call("load_skill", "2", skill_name="other", args="things"),
+        )
+    ]
+    talk = optional(backend, script, invocation=True)
+    talk.say()
+    assert 'load_skill("deploy", args="[env-name]")' in talk.model.prompt(0)
+    assert "Deploy to staging." in talk.results()["1"]
+    assert "ARGUMENTS: things" in talk.results()["2"]
+
+
+def test_a_loaded_skill_chooses_the_model(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("hard", front="model: big\n")
+    big = Scripted(script=["from the big one"], label="big")
+    talk = optional(backend, [says(load("hard"))], models={"big": big})
+    answer = talk.say()
+    assert answer["messages"][-1].text == "from the big one"
+    assert len(talk.model.requests) == 1
+
+
+def test_a_model_that_is_not_there_leaves_the_agents_own(
+    write_skill: WriteSkill, backend: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_skill("hard", front="model: unheard-of\n")
+    talk = optional(backend, [says(load("hard")), "mine"], models=nothing)
+    assert talk.say()["messages"][-1].text == "mine"
+    assert "unheard-of" in caplog.text
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_skill_that_forks_is_done_by_a_subagent(write_skill: WriteSkill, backend: Any, awaited: bool) -> None:
+    write_skill("research", front=FORKED, body="Research $ARGUMENTS.")
+    script = [says(call("load_skill", "1", skill_name="research", args="owls")), "Owls see at night.", "end"]
+    talk = optional(backend, script, fork=True)
+    asyncio.run(talk.hear()) if awaited else talk.say()
+    assert "Research owls." in talk.model.requests[1][-1].text
+    assert talk.results()["1"] == "Owls see at night."
+    assert talk.loaded == []
+    assert all("Research owls." not in message.text for message in talk.model.requests[2])
+
+
+def test_a_skill_that_forks_may_name_its_subagent(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("research", front=f"{FORKED}agent: librarian\n")
+    other = Scripted(script=["from the library"])
+    spec = {"name": "librarian", "description": "reads", "system_prompt": "You read.", "model": other}
+    talk = optional(backend, [says(load("research"))], fork=True, agent={"subagents": [spec]})
+    talk.say()
+    assert talk.results()["load-research"] == "from the library"
+
+
+def test_a_subagent_without_subagents_loads_a_skill_that_forks_as_any_other(
+    write_skill: WriteSkill, backend: Any
+) -> None:
+    write_skill("research", front=FORKED, body="Research.")
+    script = [says(load("research", "outer")), says(load("research", "inner")), "child", "end"]
+    talk = optional(backend, script, fork=True)
+    talk.say()
+    inner = {getattr(message, "tool_call_id", ""): message.text for message in talk.model.requests[2]}
+    assert "Research." in inner["inner"]
+    assert talk.results()["outer"] == "child"
+
+
+@pytest.mark.parametrize("inherit", [False, True])
+def test_a_subagent_begins_with_the_skills_of_its_caller_if_it_is_to_inherit(
+    write_skill: WriteSkill, backend: Any, inherit: bool
+) -> None:
+    write_skill("pdf", body="Fill the form.")
+    task = says(call("task", "task", description="go", subagent_type="general-purpose"))
+    talk = optional(backend, [says(load("pdf")), task, says(load("pdf", "child")), "child", "end"], inherit=inherit)
+    talk.say()
+    child = talk.model.requests[2]
+    assert ("Fill the form." in child[-1].text) is inherit
+    assert ("- **pdf** [Loaded]:" in child[0].text) is inherit
+    answers = {getattr(message, "tool_call_id", ""): message.text for message in talk.model.requests[3]}
+    assert ("already loaded" in answers["child"]) is inherit
+    assert talk.loaded == ["pdf"]
+
+
+def test_a_restricting_skill_leaves_its_tools_and_the_built_in_ones(write_skill: WriteSkill, backend: Any) -> None:
+    def send(text: str) -> str:
+        """Send."""
+        return f"sent {text}"
+
+    write_skill("research", front="allowed-tools: search\n")
+    free = says(call("send", "before", text="x"))
+    bound = says(call("send", "send", text="x"), call("search", "search", query="x"), call("ls", "ls", path="/skills"))
+    talk = optional(
+        backend, [free, says(load("research")), bound], allowed_tools="restrict", agent={"tools": [search, send]}
+    )
+    talk.say()
+    results = talk.results()
+    assert results["before"] == "sent x"
+    assert results["search"] == "found x"
+    assert "/skills/research" in results["ls"]
+    assert results["send"].startswith("Error: The tool `send` is not among the allowed tools")
+
+
+def test_a_skill_without_allowed_tools_restricts_nothing(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("pdf")
+    talk = optional(
+        backend,
+        [says(load("pdf")), says(call("search", "1", query="x"))],
+        allowed_tools="restrict",
+        agent={"tools": [search]},
+    )
+    talk.say()
+    assert talk.results()["1"] == "found x"
+
+
+def test_a_policy_that_does_not_exist_is_refused() -> None:
+    policy: Any = "forbid"
+    with pytest.raises(ValueError, match="recommend"):
+        SkillOptions(allowed_tools=policy)
