@@ -103,13 +103,18 @@ class Chat:
     def interrupt_prompt(self) -> None:
         """Press Ctrl-C at the prompt until there is a new one.
 
-        Python misses it when it comes right behind a key, before it waits for the next one; a person presses again.
+        Python misses it when it comes right behind a key, before it waits for the next one; a person presses again. On
+        a busy machine the answer to the first may only be late: then each is answered, and all answers are waited for.
         """
+        presses = 0
         while PROMPT not in self.screen[self._read_to :]:
             self.type("\x03")
-            if select.select([self._master], [], [], 1.0)[0]:
+            presses += 1
+            if select.select([self._master], [], [], 5.0)[0]:
                 assert self._more()
-        self.expect()
+        while presses > 1 and select.select([self._master], [], [], 2.0)[0]:
+            assert self._more()
+        self._read_to = self.screen.rindex(PROMPT) + len(PROMPT)
 
     def say(self, text: str) -> str:
         """Type a line; gives what is written until the next prompt."""

@@ -1,12 +1,17 @@
 """`artifacts`: what conversations and runs have kept, and getting it."""
 
+from pathlib import Path
+
 import pytest
 
+from openskills.artifacts.choose import artifact_store
 from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.store import Scope
 from openskills.cli.chat_store import me
+from openskills.settings import Settings
 from openskills.sync import run
 from tests.cli.command import Command
+from tests.servers.s3 import CREDENTIALS, S3Server
 
 
 @pytest.fixture(autouse=True)
@@ -72,3 +77,33 @@ def test_what_cannot_be_had_is_one_sentence(openskills: Command, arguments: tupl
     assert ran.code in (1, 2)
     assert (ran.out, len(ran.err.splitlines())) == ("", 1)
     assert message in ran.err
+
+
+def test_another_store_is_chosen_by_its_address(openskills: Command, s3_server: S3Server, tmp_path: Path) -> None:
+    openskills.environment.update(CREDENTIALS)
+    bucket = s3_server.url(s3_server.new_bucket(), "team")
+    settings = Settings.from_env(s3_server.environment)
+    for store in (bucket, f"file://{tmp_path}/elsewhere"):
+        kept = artifact_store(store, settings)
+        run(kept.put(Scope("my-app", "u1", "s1"), "out/a.txt", b"from afar", mime_type="text/plain"))
+        whose = ("--app", "my-app", "--user", "u1", "--store", store)
+        listed = openskills("artifacts", "list", "s1", *whose)
+        assert listed.lines[0].split("\t")[:3] == ["artifact://out/a.txt@0", "9", "text/plain"]
+        assert openskills("artifacts", "get", "s1", "out/a.txt", *whose).out == "from afar"
+    ran = openskills("artifacts", "list", "s1", "--store", "ftp://host/place")
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
+    assert "s3://bucket/prefix" in ran.err
+    gone = openskills("artifacts", "list", "s1", "--store", "s3://bucket?endpoint=http://127.0.0.1:1&region=x")
+    assert (gone.code, len(gone.err.splitlines())) == (1, 1)
+
+
+def test_what_a_chat_kept_in_another_store_is_found_and_deleted_there(openskills: Command, tmp_path: Path) -> None:
+    place = f"file://{tmp_path}/elsewhere"
+    (openskills.cwd / "a.txt").write_text("a")
+    chat = ("chat", "--model", "rule", "--executor", "none", "--session", "far", "--artifact-store", place)
+    assert openskills(*chat, "Keep @a.txt").code == 0
+    assert openskills("artifacts", "list", "far").out == ""
+    assert "uploads/a.txt" in openskills("artifacts", "list", "far", "--store", place).out
+    ran = openskills("sessions", "delete", "far", "--artifacts", "--artifact-store", place, "--yes")
+    assert ran.out == "deleted far, and 1 artifact\n"
+    assert openskills("artifacts", "list", "far", "--store", place).out == ""

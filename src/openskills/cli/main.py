@@ -9,14 +9,21 @@ import typer
 
 from openskills.cli import (
     artifacts,
+    bench,
     chat,
+    config,
     doctor,
     info,
+    invoke,
+    keys,
     listing,
     new,
     properties,
+    route,
     run,
+    runs,
     search,
+    serve,
     sessions,
     to_prompt,
     trust,
@@ -78,8 +85,12 @@ for _name, _function in {
     "new": new.new,
     "trust": trust.trust,
     "doctor": doctor.doctor,
+    "config": config.config,
     "run": run.run,
+    "invoke": invoke.invoke,
+    "route": route.route,
     "chat": chat.chat,
+    "serve": serve.serve,
     "read-properties": properties.read_properties,
     "to-prompt": to_prompt.to_prompt,
 }.items():
@@ -87,6 +98,9 @@ for _name, _function in {
 app.add_typer(workspaces.app, name="workspaces")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(artifacts.app, name="artifacts")
+app.add_typer(keys.app, name="keys")
+app.add_typer(runs.app, name="runs")
+app.add_typer(bench.app, name="bench")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,122 @@
+"""Finds lines in the files of the allowed directory. Streams: memory does not grow with the size of files or trees."""
+
+import codecs
+import io
+import time
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from openskills.skillkit import Answer, Glob, Refused, encoding_of, main, progress, root, seconds_left
+from openskills.skillkit.confined import MAX_FILE, MAX_RESULTS
+from openskills.skillkit.decoding import SAMPLE
+from openskills.skillkit.walking import Walk
+
+MOST_RESULTS = 1000
+LONGEST_QUERY = 1000
+LONGEST_SNIPPET = 200
+BLOCK = 256 * 1024
+RESERVE = 0.2
+"""The part of the time that is kept for the answer, so that a search that takes too long still has one."""
+
+
+class Search:
+    """What is looked for, and what was found so far."""
+
+    def __init__(self, query: str, limit: int) -> None:
+        self.query = query.lower()
+        self.limit = limit
+        self.matches: list[dict[str, object]] = []
+        self.full = False
+        self.searched = self.binary = self.cut = 0
+
+    def look_in(self, path: str, file: BinaryIO) -> None:
+        """Add the lines of one file that contain the query."""
+        first = file.read(SAMPLE)
+        encoding = encoding_of(first)
+        if encoding is None:
+            self.binary += 1
+            return
+        self.searched += 1
+        line_no = 1
+        for text in self._texts(first, file, encoding):
+            lowered = text.lower()
+            if self.query in lowered:
+                self._add(path, line_no, text)
+                if self.full:
+                    return
+            line_no += lowered.count("\n")
+
+    def _texts(self, first: bytes, file: BinaryIO, encoding: str) -> Iterator[str]:
+        """The first 5 MB of a file as texts of whole lines."""
+        decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder(encoding)("replace"), translate=True)
+        rest, done, block = "", 0, first
+        while block:
+            done += len(block)
+            whole, newline, rest = (rest + decoder.decode(block)).rpartition("\n")
+            if newline:
+                yield whole + newline
+            block = file.read(min(BLOCK, MAX_FILE - done))
+        is_cut = bool(file.read(1))
+        self.cut += is_cut
+        yield rest + decoder.decode(b"", final=not is_cut)
+
+    def _add(self, path: str, line_no: int, text: str) -> None:
+        for number, line in enumerate(text.split("\n"), line_no):
+            place = line.lower().find(self.query)
+            if place < 0:
+                continue
+            if len(self.matches) == self.limit:
+                self.full = True
+                return
+            self.matches.append({"path": path, "line_no": number, "snippet": _snippet(line, place, len(self.query))})
+
+
+def search(query: str, root_dir: str | None = None, glob: str | None = None, limit: int | None = None) -> Answer:
+    """Find the lines that contain `query`, whatever the case of its letters."""
+    most = MAX_RESULTS if limit is None else limit
+    _check(query, most)
+    allowed = root()
+    walk = Walk(allowed, root_dir or "", glob=Glob(glob) if glob else None, field="root_dir")
+    found = Search(query, most)
+    stop = time.monotonic() + seconds_left() * (1 - RESERVE)
+    out_of_time = False
+    for number, (path, file) in enumerate(walk.files()):
+        found.look_in(allowed.outer(path), file)
+        out_of_time = time.monotonic() > stop
+        if found.full or out_of_time:
+            break
+        if number % 1000 == 999:
+            progress(number + 1, message=f"{len(found.matches)} matches so far")
+    notes: dict[str, int | str] = {
+        "files_searched": found.searched,
+        "files_binary": found.binary,
+        "files_cut": found.cut,
+        "files_skipped": walk.links + walk.special + walk.unreadable + walk.too_deep,
+    }
+    if out_of_time:
+        notes["stopped"] = "out of time"
+    return Answer({"matches": found.matches}, truncated=found.full or out_of_time or found.cut > 0, notes=notes)
+
+
+def _check(query: str, limit: int) -> None:
+    if not query.strip():
+        raise Refused("INVALID_ARGUMENT", "query: is empty", field="query")
+    if len(query) > LONGEST_QUERY or "\n" in query or "\r" in query:
+        raise Refused(
+            "INVALID_ARGUMENT", f"query: has to be one line of at most {LONGEST_QUERY} characters", field="query"
+        )
+    if not 1 <= limit <= MOST_RESULTS:
+        raise Refused("INVALID_ARGUMENT", f"limit: {limit} is not between 1 and {MOST_RESULTS}", field="limit")
+
+
+def _snippet(line: str, place: int, length: int) -> str:
+    """The line, or what of it is around the match."""
+    line, before = line.rstrip(), len(line) - len(line.lstrip())
+    start = max(before, place - max(0, LONGEST_SNIPPET - length) // 2)
+    end = min(len(line), start + LONGEST_SNIPPET)
+    start = max(before, min(start, end - LONGEST_SNIPPET))
+    return f"{'…' if start > before else ''}{line[start:end]}{'…' if end < len(line) else ''}"
+
+
+if __name__ == "__main__":
+    main(search, version="0.1.0")

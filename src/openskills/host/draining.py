@@ -1,0 +1,79 @@
+"""The end of a host: what runs may finish, what comes is sent elsewhere, then it is over."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from openskills.host.service import Host
+
+_log = logging.getLogger("openskills.host")
+_ENDS = (signal.SIGTERM, signal.SIGINT)
+LAST_WORDS = 5.0
+"""Seconds for what was interrupted to end its children and to answer."""
+
+
+async def drain(host: Host, grace: float) -> None:
+    """Let what runs go on for so many seconds, then interrupt it. From now on everything new is refused."""
+    host.draining = True
+    if host.running:
+        _log.info("about to end: %d invocations have %g s to finish", host.running, grace)
+    try:
+        async with asyncio.timeout(grace):
+            await host.idle()
+    except TimeoutError:
+        _log.warning("%d invocations did not finish within %g s and are interrupted", host.running, grace)
+        host.interrupt()
+        await asyncio.wait([asyncio.ensure_future(host.idle())], timeout=LAST_WORDS)
+
+
+@contextmanager
+def ends_gently(host: Host, grace: float, ended: Callable[[], None]) -> Generator[None]:
+    """In this block SIGTERM and SIGINT drain the host first; then the server gets the signal. A second one is final.
+
+    `ended` is called between the two. Where signals belong to somebody else, as in a thread, they stay theirs.
+    """
+    loop = asyncio.get_running_loop()
+    begun: list[asyncio.Task[None]] = []
+    earlier: dict[int, Any] = {}
+
+    async def end(number: int) -> None:
+        await drain(host, grace)
+        ended()
+        _pass_on(number, earlier[number])
+
+    def begin(number: int) -> None:
+        if begun:
+            host.interrupt()
+            _pass_on(number, earlier[number])
+        else:
+            begun.append(loop.create_task(end(number)))
+
+    def caught(number: int, _: FrameType | None) -> None:
+        loop.call_soon_threadsafe(begin, number)
+
+    try:
+        for number in _ENDS:
+            earlier[number] = signal.signal(number, caught)
+    except ValueError:
+        # Not in the main thread: whoever started us tells us in another way.
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number, handler in earlier.items():
+            if signal.getsignal(number) is caught:
+                signal.signal(number, handler)
+
+
+def _pass_on(number: int, handler: Any) -> None:
+    if callable(handler):
+        handler(number, None)
+        return
+    signal.signal(number, handler)
+    os.kill(os.getpid(), number)

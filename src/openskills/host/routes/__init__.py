@@ -1,0 +1,1 @@
+"""The addresses of the host, and what each does."""

@@ -1,0 +1,1 @@
+"""How hosted skills are called: one runner for each kind, and what comes back made one form."""

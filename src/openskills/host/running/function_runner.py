@@ -1,0 +1,170 @@
+"""Calls skills that are functions in this process (`inproc`): `package.module:callable`, plain or async.
+
+A function gets the input as a dict, and as a second argument, if it takes one, a `SkillContext`. It returns a
+normalised result or just its data. A plain one runs in a thread, an async one in the loop of the host. There is no
+isolation, and a plain function that does not end keeps its thread after the deadline.
+"""
+
+import asyncio
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from openskills.errors import InvalidArgument, SkillError
+from openskills.executors.spec import Isolation
+from openskills.host.registration import Registration
+from openskills.host.result import Failure, Outcome, failed
+from openskills.host.runner import Call, Emitted, Listener
+from openskills.host.running.adapting import Written, adapted, too_late
+from openskills.settings import Settings
+from openskills.trace.masking import masked
+
+_THREADS = 32
+_NOTES = {"isolation": str(Isolation.NONE)}
+_PARAMETERS_WITH_CONTEXT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SkillContext:
+    """What a function may know of its call besides the input. `deadline` is the time of the host's loop."""
+
+    trace_id: str
+    skill_id: str
+    deadline: float
+    allowed_root: str | None
+    environment: Mapping[str, str]
+    secrets: Mapping[str, str] = field(repr=False)
+    traceparent: str | None = None
+    listener: Listener | None = field(default=None, repr=False)
+
+    def progress(self, **data: Any) -> None:
+        """Tell who listens how far the work is; does nothing when nobody does. For async functions."""
+        if self.listener is not None:
+            self.listener(Emitted("progress", data))
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    call: Callable[..., Any]
+    is_async: bool
+    takes_context: bool
+
+
+class FunctionRunner:
+    """Implements `Runner`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._threads = ThreadPoolExecutor(
+            settings.host_concurrency or _THREADS, thread_name_prefix="openskills-inproc"
+        )
+        self._functions: dict[str, _Function] = {}
+
+    async def prepare(self, registration: Registration) -> None:
+        """See `Runner.prepare`."""
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._found, registration.entry)
+
+    async def invoke(self, registration: Registration, call: Call) -> Outcome:
+        """See `Runner.invoke`."""
+        function = self._functions.get(registration.entry) or self._found(registration.entry)
+        arguments = (dict(call.input), _context(registration, call))[: 2 if function.takes_context else 1]
+        loop = asyncio.get_running_loop()
+        work: asyncio.Future[Any]
+        if function.is_async:
+            work = asyncio.ensure_future(function.call(*arguments))
+        else:
+            work = loop.run_in_executor(self._threads, function.call, *arguments)
+        try:
+            # Not awaited itself: what it raises is its result, whatever that is.
+            done, _ = await asyncio.wait((work,), timeout=max(call.deadline - loop.time(), 0))
+        except asyncio.CancelledError:
+            await _ended(work, waits=function.is_async)
+            raise
+        if not done:
+            await _ended(work, waits=function.is_async)
+            raise too_late(registration.timeout_ms)
+        return _outcome(work, call)
+
+    async def forget(self, skill_id: str) -> None:
+        """See `Runner.forget`. A module that was imported stays."""
+
+    async def close(self) -> None:
+        """See `Runner.close`."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _found(self, entry: str) -> _Function:
+        found = self._functions[entry] = function_at(entry)
+        return found
+
+
+def function_at(entry: str) -> _Function:
+    """The function of a dotted name; raises `InvalidArgument` that says what is missing. Imports its module."""
+    module, _, name = entry.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except ImportError as error:
+        raise InvalidArgument("entry", f"{module!r} cannot be imported: {error}") from None
+    except (AttributeError, ValueError):
+        raise InvalidArgument("entry", f"{module!r} has no {name!r}; use package.module:callable") from None
+    if not callable(found):
+        raise InvalidArgument("entry", f"{entry!r} cannot be called")
+    is_async = inspect.iscoroutinefunction(found) or inspect.iscoroutinefunction(getattr(found, "__call__", None))  # noqa: B004
+    return _Function(found, is_async, _takes_context(found))
+
+
+def _takes_context(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(one.kind in positional for one in parameters) >= _PARAMETERS_WITH_CONTEXT
+
+
+def _context(registration: Registration, call: Call) -> SkillContext:
+    root = registration.allowed_root
+    return SkillContext(
+        trace_id=call.trace_id,
+        skill_id=registration.id,
+        deadline=call.deadline,
+        allowed_root=None if root is None else str(root),
+        environment=registration.environment,
+        secrets=call.secrets,
+        traceparent=call.traceparent,
+        listener=call.listener,
+    )
+
+
+async def _ended(work: "asyncio.Future[Any]", *, waits: bool) -> None:
+    """End what can be ended: an async function. A thread goes on, and nobody hears what it says."""
+    work.cancel()
+    if waits:
+        await asyncio.wait((work,))
+    if work.done() and not work.cancelled():
+        work.exception()
+
+
+def _outcome(work: "asyncio.Future[Any]", call: Call) -> Outcome:
+    if work.cancelled():
+        return failed(Failure(500, "the function of the skill was cancelled", {"reason": SkillError.reason}))
+    error = work.exception()
+    if isinstance(error, SkillError):
+        return failed(error, notes=_NOTES)
+    if error is not None:
+        said = masked(f"{type(error).__name__}: {error}", call.secrets)
+        details = {"reason": SkillError.reason, "exception": type(error).__name__}
+        return failed(Failure(500, f"the function of the skill failed: {said}"[:2000], details), notes=_NOTES)
+    try:
+        written = orjson.dumps(work.result(), option=orjson.OPT_NON_STR_KEYS)
+    except orjson.JSONEncodeError as problem:
+        return failed(
+            Failure(502, f"what the function returned is not JSON: {problem}", {"reason": "BAD_SKILL_OUTPUT"}),
+            notes=_NOTES,
+        )
+    return adapted(Written(written, secrets=call.secrets, notes=_NOTES))

@@ -1,0 +1,140 @@
+"""The host as a server of its own: one process, or several that share a port."""
+
+import errno
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from openskills.errors import InvalidArgument
+from openskills.host.app import SkillHostApp, create_app
+from openskills.host.books.keys import KeyRing
+from openskills.host.options import HostOptions
+from openskills.host.wire.connections import HostProtocol
+from openskills.host.wire.gate import is_loopback
+from openskills.settings import Settings
+from openskills.trace import JsonFormatter
+
+_BACKLOG = 2048
+_LAST_ANSWERS = 5
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens. Raises `InvalidArgument` that says what to do when the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise InvalidArgument(*_told(error, host, port)) from None
+
+
+def address(found: socket.socket) -> str:
+    """The URL of a socket that listens."""
+    host, port = found.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def settled_auth(settings: Settings, host: str, *, no_auth: bool) -> Settings:
+    """Settings that say whether a key is needed. On loopback none is, unless that was asked for.
+
+    Raises `InvalidArgument` where keys are needed and there are none: nobody could call, or, without, everybody.
+    """
+    if no_auth:
+        return replace(settings, host_auth="off")
+    if settings.host_auth == "off":
+        if not is_loopback(host):
+            raise InvalidArgument("OPENSKILL_HOST_AUTH", f"is off, and {host} can be reached by others; {_KEYS_OR_NOT}")
+        return settings
+    if settings.host_auth == "auto" and is_loopback(host):
+        return replace(settings, host_auth="off")
+    if not len(KeyRing.open(settings.host_keys)):
+        raise InvalidArgument(
+            "--host", f"{host} needs keys, and there are none in {settings.host_keys}; {_KEYS_OR_NOT}"
+        )
+    return replace(settings, host_auth="on")
+
+
+_KEYS_OR_NOT = "make one with `openskills keys new`, or say --no-auth to let everybody call"
+
+
+def serve(settings: Settings, options: HostOptions, listener: socket.socket) -> None:
+    """Serve until a signal says that it is over."""
+    _allow_many_connections()
+    if options.workers == 1:
+        # The server passes the signal that ended it on to whom it was for before. That is a good end, so to nobody.
+        signal.signal(signal.SIGTERM, _nobody)
+        signal.signal(signal.SIGINT, _nobody)
+        _server(settings, options).run([listener])
+        return
+    with tempfile.TemporaryDirectory(prefix="openskills-host-") as numbers:
+        shared = replace(options, numbers=Path(numbers), supervisor=os.getpid())
+        Multiprocess(_config(settings, shared), sockets=[listener]).run()
+
+
+def worker_app(settings: Settings, options: HostOptions) -> SkillHostApp:
+    """The application in the process that serves it."""
+    _log_to_stderr(settings)
+    return create_app(settings, options)
+
+
+def _nobody(_: int, __: FrameType | None) -> None:
+    """Takes a signal without dying of it."""
+
+
+def _server(settings: Settings, options: HostOptions) -> uvicorn.Server:
+    return uvicorn.Server(_config(settings, options))
+
+
+def _config(settings: Settings, options: HostOptions) -> uvicorn.Config:
+    return uvicorn.Config(
+        partial(worker_app, settings, options),
+        factory=True,
+        workers=options.workers,
+        http=HostProtocol,
+        loop="uvloop",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=_LAST_ANSWERS,
+    )
+
+
+def _told(error: OSError, host: str, port: int) -> tuple[str, str]:
+    if error.errno == errno.EADDRINUSE:
+        return "--port", f"{port} is in use on {host}; use another, or --port 0 for one that is free"
+    if error.errno in {errno.EACCES, errno.EPERM}:
+        return "--port", f"{port} may not be used by this user; use one above 1023"
+    return "--host", f"{host} cannot be listened on: {error.strerror or error}"
+
+
+def _allow_many_connections() -> None:
+    """As many open files as the system lets us have: each connection is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _log_to_stderr(settings: Settings) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    logging.getLogger("openskills").addHandler(handler)
+    # Spans are lines of this logger, too, and cost something for every invocation: only for those who look for faults.
+    logging.getLogger("openskills").setLevel(logging.DEBUG if settings.debug else logging.WARNING)
+    logging.getLogger("openskills.host").setLevel(logging.DEBUG if settings.debug else logging.INFO)
+    logging.getLogger("uvicorn.error").addHandler(handler)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

@@ -1,0 +1,1 @@
+"""HTTP as bytes: strict reading, answers that are always results, connections that cannot starve others."""

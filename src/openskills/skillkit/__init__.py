@@ -1,0 +1,64 @@
+"""A library for authors of skills that are programs: stdin to stdout, one Normalized Skill Result, confined files.
+
+    from openskills.skillkit import main
+
+    def greet(name: str, times: int = 1) -> dict[str, object]:
+        return {"greeting": " ".join([f"hello {name}"] * times)}
+
+    if __name__ == "__main__":
+        main(greet, version="1.0.0")
+
+A process may be started for every call, so importing this loads little: what deals with files comes when it is used.
+"""
+
+from typing import TYPE_CHECKING
+
+from openskills.skillkit.answer import Answer
+from openskills.skillkit.entry import main, skill
+from openskills.skillkit.events import artifact, log, progress
+from openskills.skillkit.refused import Refused
+
+if TYPE_CHECKING:
+    from openskills.skillkit.confined import Root, root
+    from openskills.skillkit.decoding import encoding_of
+    from openskills.skillkit.glob import Glob
+    from openskills.skillkit.surroundings import seconds_left
+    from openskills.skillkit.walking import Walk
+
+__all__ = [
+    "Answer",
+    "Glob",
+    "Refused",
+    "Root",
+    "Walk",
+    "artifact",
+    "encoding_of",
+    "log",
+    "main",
+    "progress",
+    "root",
+    "seconds_left",
+    "skill",
+]
+
+_HOME = {
+    "Glob": "glob",
+    "Root": "confined",
+    "Walk": "walking",
+    "encoding_of": "decoding",
+    "root": "confined",
+    "seconds_left": "surroundings",
+}
+
+# Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Fetch what is needed by some skills only."""
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value

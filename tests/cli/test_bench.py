@@ -1,0 +1,85 @@
+"""`bench`: what skills cost, for people and for programs, and scripts of a checkout."""
+
+import json
+from pathlib import Path
+
+from tests.cli.command import Command
+from tests.skill_writer import WriteSkill
+
+
+def checkout(top: Path) -> None:
+    (top / "src" / "openskills").mkdir(parents=True)
+    scripts = top / "benchmarks"
+    scripts.mkdir()
+    (scripts / "suite.py").write_text("")
+    (scripts / "report.py").write_text('_SECTIONS = ("echo",)')
+    (scripts / "echo.py").write_text('"""Says what it is told."""\nimport sys\nprint(sys.argv[1:])\nsys.exit(3)\n')
+
+
+def test_without_a_name_the_benchmarks_are_listed(openskills: Command) -> None:
+    checkout(openskills.cwd)
+    ran = openskills("bench")
+    assert (ran.code, ran.err) == (0, "")
+    assert [line.split("\t")[0] for line in ran.lines] == ["token-report", "echo"]
+    assert openskills("bench", "--json").json["benchmarks"][1] == {"name": "echo", "about": "Says what it is told."}
+
+
+def test_a_script_gets_every_option_and_decides_about_the_exit_status(openskills: Command) -> None:
+    checkout(openskills.cwd)
+    ran = openskills("bench", "echo", "--quick", "--help", "-x", "a b")
+    assert (ran.code, ran.out, ran.err) == (3, "['--quick', '--help', '-x', 'a b']\n", "")
+
+
+def test_an_unknown_name_is_refused_with_the_nearest(openskills: Command) -> None:
+    checkout(openskills.cwd)
+    ran = openskills("bench", "ecko")
+    assert ran.code == 2
+    assert "did you mean 'echo'?" in ran.err
+
+
+def test_a_report_compares_three_ways_and_says_how_it_counted(openskills: Command, write_skill: WriteSkill) -> None:
+    (write_skill("forms", body="Fill in. " * 200) / "guide.md").write_text("All about forms. " * 50)
+    write_skill("notes")
+    found = openskills("bench", "token-report", "--skills", "skills", "--estimate", "--json").json
+    assert found["counted"] == {"by": "estimate", "exact": False}
+    assert found["library"]["skills"] == 2
+    assert list(found["ways"]) == ["progressive", "bodies", "bodies and docs"]
+    assert found["ways"]["progressive"]["saved"] == 0
+    one = found["tasks"][0]["ways"]["bodies"]
+    assert one["tokens"] == sum(request["tokens"] for request in one["each"])
+    assert set(one["each"][0]["layers"]) >= {"overview", "guidance", "tools", "body", "docs", "other"}
+
+
+def test_people_get_tables_and_are_told_of_an_estimate(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("notes")
+    ran = openskills("bench", "token-report", "--skills", "skills", "--estimate", "--requests")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.lines[0].startswith("1 skill, in estimated tokens")
+    for title in ("2 tasks together", "By layer", "By task", "By request"):
+        assert title in ran.lines
+
+
+def test_tasks_of_the_user_are_played(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("notes")
+    turns = [{"user": "Write notes", "steps": [{"load": "notes"}, {"answer": "three lines"}]}]
+    (openskills.cwd / "tasks.json").write_text(json.dumps({"tasks": [{"name": "mine", "turns": turns}]}))
+    (task,) = openskills("bench", "token-report", "--skills", "skills", "--tasks", "tasks.json", "--json").json["tasks"]
+    assert (task["name"], task["ways"]["progressive"]["requests"]) == ("mine", 3)
+
+
+def test_tasks_that_do_not_fit_are_refused_with_what_is_wrong(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("notes")
+    turns = [{"user": "Go", "steps": [{"load": "nobody"}]}]
+    (openskills.cwd / "tasks.json").write_text(json.dumps({"tasks": [{"name": "mine", "turns": turns}]}))
+    ran = openskills("bench", "token-report", "--skills", "skills", "--tasks", "tasks.json")
+    assert ran.code == 2
+    assert "skill_load of 'nobody' failed" in ran.err
+    assert openskills("bench", "token-report", "--skills", "skills", "--tasks", "none.json").code == 2
+
+
+def test_a_place_without_skills_is_an_error_and_no_report(openskills: Command) -> None:
+    (openskills.cwd / "empty").mkdir()
+    ran = openskills("bench", "token-report", "--skills", "empty")
+    assert (ran.code, ran.out) == (2, "")
+    assert "there is no skill" in ran.err
+    assert openskills("bench", "token-report", "--skills", "nowhere").code == 1

@@ -1,0 +1,102 @@
+"""`openskills config`, as a user runs it."""
+
+from dataclasses import fields
+from pathlib import Path
+
+from openskills.cli.config import in_force, unread_variables
+from openskills.settings import VARIABLES, Settings
+from tests.cli.command import Command
+
+
+def test_every_setting_says_what_decided_it(openskills: Command) -> None:
+    ran = openskills(
+        "config", OPENSKILL_TIMEOUT_MS="700", XDG_CACHE_HOME=str(openskills.home / "c"), XDG_STATE_HOME="relative"
+    )
+    assert (ran.code, ran.err) == (0, "")
+    rows = {line.split("\t")[0]: line.split("\t")[1:] for line in ran.lines}
+    assert rows["timeout_ms"] == ["700", "OPENSKILL_TIMEOUT_MS"]
+    assert rows["cache_dir"] == [str(openskills.home / "c" / "openskills"), "XDG_CACHE_HOME"]
+    assert rows["skills_cache_dir"][1] == "XDG_CACHE_HOME"
+    assert rows["state_dir"][1] == rows["host_history"][1] == "default"
+    assert rows["cli_dir"] == [str(openskills.cwd / "skills_cli"), "default"]
+    assert rows["allowed_commands"] == ["none", "default"]
+
+
+def test_programs_get_values_with_their_types_and_the_variables(openskills: Command) -> None:
+    found = openskills(
+        "config", "--json", OPENSKILL_HOST_HTTP_TARGETS="a.example b.example", OPENSKILL_TIMOUT_MS="5"
+    ).json
+    rows = {row["name"]: row for row in found["settings"]}
+    assert rows["timeout_ms"] == {
+        "name": "timeout_ms",
+        "value": 15000,
+        "decided_by": "default",
+        "variables": ["OPENSKILL_TIMEOUT_MS"],
+    }
+    assert rows["host_http_targets"]["value"] == ["a.example", "b.example"]
+    assert found["unread"] == [{"variable": "OPENSKILL_TIMOUT_MS", "near": "OPENSKILL_TIMEOUT_MS"}]
+
+
+def test_a_key_and_a_password_are_not_printed(openskills: Command) -> None:
+    for arguments in (("config",), ("config", "--json")):
+        ran = openskills(*arguments, OPENSKILL_API_KEY="hunter2", SKILLS_ROOT="https://me:hunter3@example.org/s.zip")
+        assert "hunter" not in ran.out + ran.err
+        assert "(set, not shown)" in ran.out
+
+
+def test_a_variable_that_nothing_reads_is_a_warning_with_the_one_that_was_meant(openskills: Command) -> None:
+    ran = openskills("config", OPENSKILL_TIMOUT_MS="5")
+    assert ran.code == 0
+    assert ran.err == (
+        "warning: OPENSKILL_TIMOUT_MS is set, and nothing reads it; did you mean OPENSKILL_TIMEOUT_MS?\n"
+    )
+    assert list(unread_variables({"OPENSKILL_ZZZZZZZZZ": "", "OTHER": "", "openskill_x": ""})) == [
+        ("OPENSKILL_ZZZZZZZZZ", None)
+    ]
+
+
+def test_a_bad_value_ends_the_command_with_its_variable(openskills: Command) -> None:
+    ran = openskills("config", OPENSKILL_TIMEOUT_MS="soon")
+    assert (ran.code, ran.err) == (2, "error: OPENSKILL_TIMEOUT_MS: 'soon' is no whole number from 1 to 86400000\n")
+
+
+def test_a_hosted_skill_says_which_line_of_its_manifest_decided(openskills: Command) -> None:
+    manifest(openskills.cwd, "timeout_ms: 5\nenv: {MODE: fast, API_TOKEN: hunter2}\n")
+    ran = openskills("config", "calculator", OPENSKILL_ALLOWED_ROOT=str(openskills.cwd / "skills_cli"))
+    assert ran.code == 0
+    rows = {line.split("\t")[0]: line.split("\t")[1:] for line in ran.lines}
+    origin = openskills.cwd / "skills_cli" / "calculator.yaml"
+    assert rows["timeout_ms"] == ["5", f"{origin}:4"]
+    assert rows["kind"] == ["cli:python", f"{origin}:1"]
+    assert rows["allowed_root"] == [str(openskills.cwd / "skills_cli"), "OPENSKILL_ALLOWED_ROOT"]
+    assert rows["warm"] == ["fork", "default"]
+    assert "hunter2" not in ran.out
+    assert "API_TOKEN looks like a secret" in ran.err
+
+
+def test_a_broken_manifest_is_told_and_the_command_fails(openskills: Command) -> None:
+    manifest(openskills.cwd, "timeout_ms: never\n")
+    ran = openskills("config", "calculator")
+    assert (ran.code, ran.out) == (1, "")
+    assert "skills_cli/calculator.yaml:4:13: error: timeout_ms: 'never' is no whole number" in ran.err
+    found = openskills("config", "calculator", "--json").json
+    assert (found["status"], found["problems"][0]["line"]) == ("broken", 4)
+
+
+def test_an_unknown_skill_fails_with_the_nearest(openskills: Command) -> None:
+    manifest(openskills.cwd, "")
+    ran = openskills("config", "calculater")
+    assert (ran.code, ran.err) == (1, "error: there is no skill named 'calculater'; did you mean 'calculator'?\n")
+
+
+def test_the_table_of_variables_has_every_field_and_no_other() -> None:
+    assert list(VARIABLES) == [field.name for field in fields(Settings) if field.name != "environment"]
+    assert [row.name for row in in_force(Settings.from_env({}))] == list(VARIABLES)
+
+
+def manifest(cwd: Path, more: str) -> None:
+    directory = cwd / "skills_cli"
+    directory.mkdir()
+    (directory / "calculator.py").write_text("print()")
+    text = "type: cli\nruntime: python\nentry: ./skills_cli/calculator.py\n"
+    (directory / "calculator.yaml").write_text(text + more)

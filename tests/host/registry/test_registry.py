@@ -1,0 +1,397 @@
+"""The registry over real directories."""
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from openskills.errors import InvalidArgument, InvalidSkill, UnknownSkill
+from openskills.host.registry.entries import Changes
+from openskills.host.registry.registry import Registry
+from openskills.settings import Settings
+from openskills.skillmd.problem import Problem
+
+MANIFEST = "type: cli\nruntime: python\nentry: ./skills_cli/{id}.py\n"
+
+
+_watchers: list[list[str]] = []
+
+
+@contextmanager
+def opened_files() -> Generator[list[str]]:
+    """The names of files that Python opens meanwhile, as the interpreter itself reports them."""
+    _listen()
+    names: list[str] = []
+    _watchers.append(names)
+    try:
+        yield names
+    finally:
+        _watchers.clear()
+
+
+@cache
+def _listen() -> None:
+    # A hook cannot be taken away again; it does nothing while nobody watches.
+    sys.addaudithook(_note)
+
+
+def _note(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "open":
+        for names in _watchers:
+            names.append(str(arguments[0]))
+
+
+class Project:
+    """A directory that a host is started in, as the document has it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.cli = path / "skills_cli"
+        self.cli.mkdir()
+        (path / "data").mkdir()
+        self.environment = {
+            "HOME": str(path / "home"),
+            "OPENSKILL_CLI_DIR": str(self.cli),
+            "OPENSKILL_ALLOWED_ROOT": str(path / "data"),
+        }
+
+    def script(self, skill: str) -> Path:
+        path = self.cli / f"{skill}.py"
+        path.write_text("print()")
+        return path
+
+    def manifest(self, skill: str, more: str = "", *, script: bool = True) -> Path:
+        if script:
+            self.script(skill)
+        path = self.cli / f"{skill}.yaml"
+        path.write_text(MANIFEST.format(id=skill) + more)
+        return path
+
+    def load(self, *manifests: Path, **environment: str) -> Registry:
+        settings = Settings.from_env({**self.environment, **environment})
+        return Registry.load(settings, manifests=manifests, start=self.path)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def status(registry: Registry) -> dict[str, str]:
+    return {entry.id: entry.status for entry in registry.entries()}
+
+
+def rules(registry: Registry, skill: str) -> list[str]:
+    return [problem.rule for problem in registry.entry(skill).problems]
+
+
+def test_without_manifests_each_script_is_a_skill_as_the_document_says(project: Project) -> None:
+    script = project.script("echo")
+    registry = project.load(OPENSKILL_TIMEOUT_MS="700")
+    found = registry.get("echo")
+    assert (found.id, found.kind, found.entry) == ("echo", "cli:python", str(script))
+    assert (found.timeout_ms, found.allowed_root) == (700, project.path / "data")
+    assert registry.all() == (found,)
+
+
+def test_a_project_that_has_nothing_has_no_skills(tmp_path: Path) -> None:
+    registry = Registry.load(Settings.from_env({"HOME": str(tmp_path), "OPENSKILL_CLI_DIR": str(tmp_path / "none")}))
+    assert (registry.entries(), registry.problems) == ((), ())
+    with pytest.raises(UnknownSkill):
+        registry.get("echo")
+
+
+def test_a_manifest_counts_before_the_script_it_is_about(project: Project) -> None:
+    project.manifest("calculator", "timeout_ms: 5\nversion: 1.10\n")
+    registry = project.load()
+    assert status(registry) == {"calculator": "ready"}
+    found = registry.get("calculator")
+    assert (found.timeout_ms, found.version, found.origin) == (5, "1.10", project.cli / "calculator.yaml")
+
+
+def test_a_script_that_a_manifest_of_another_name_calls_is_no_skill_of_its_own(project: Project) -> None:
+    project.manifest("calculator").rename(project.cli / "calc.yaml")
+    assert status(project.load()) == {"calc": "ready"}
+
+
+def test_a_broken_manifest_breaks_no_other_and_its_script_is_not_called_without_it(project: Project) -> None:
+    project.manifest("bad", "timeout_ms: -5\n")
+    project.script("good")
+    registry = project.load()
+    assert status(registry) == {"bad": "broken", "good": "ready"}
+    (problem,) = registry.entry("bad").problems
+    assert str(problem) == (
+        f"{project.cli}/bad.yaml:4:13: error: timeout_ms: -5 is no whole number from 1 to 86,400,000 [field-value]"
+    )
+    with pytest.raises(InvalidSkill, match="timeout_ms: -5 is no whole number"):
+        registry.get("bad")
+
+
+def test_a_folder_with_a_manifest_is_a_skill_with_paths_beside_it(project: Project) -> None:
+    folder = project.cli / "resize"
+    folder.mkdir()
+    (folder / "run.py").write_text("print()")
+    (folder / "manifest.json").write_text(json.dumps({"type": "cli", "runtime": "python", "entry": "run.py"}))
+    found = project.load().get("resize")
+    assert found.entry == str(folder / "run.py")
+
+
+def test_hostile_files_are_entries_with_problems_and_nothing_is_raised(project: Project, tmp_path: Path) -> None:
+    (project.cli / "bomb.yaml").write_text("a: &a [x]\nb: &b [*a,*a]\nc: [*b,*b]\n")
+    (project.cli / "latin.yaml").write_bytes(b"id: \xff")
+    (project.cli / "big.json").write_bytes(b'{"a": "' + b"x" * 10_000_000 + b'"}')
+    (project.cli / "link.yaml").symlink_to("/etc/passwd")
+    (project.cli / "folder.yaml").mkdir()
+    os.mkfifo(project.cli / "pipe.yaml")
+    (project.cli / "Up.Case.py").touch()
+    (tmp_path / "outside.py").touch()
+    project.manifest("leaves", script=False)
+    (project.cli / "leaves.py").symlink_to("/etc/passwd")
+    project.script("good")
+    registry = project.load()
+    assert status(registry) == {
+        "Up.Case": "broken",
+        "big": "broken",
+        "bomb": "broken",
+        "good": "ready",
+        "latin": "broken",
+        "leaves": "broken",
+        "link": "broken",
+        "pipe": "broken",
+    }
+    assert rules(registry, "leaves") == ["entry-outside"]
+    assert "x" * 300 not in str(registry.entries())
+
+
+def test_two_manifests_with_one_id_are_reported_and_one_counts(project: Project) -> None:
+    project.manifest("a", "id: same\n")
+    project.manifest("b", "id: same\n")
+    registry = project.load()
+    assert registry.get("same").origin == project.cli / "a.yaml"
+    loser = next(entry for entry in registry.entries() if entry.origin == project.cli / "b.yaml")
+    assert loser.status == "broken"
+    assert f"is taken by {project.cli}/a.yaml" in loser.problems[-1].message
+    assert loser.problems[-1].line == 4
+
+
+def test_a_directory_of_manifests_that_is_named_counts_before_that_of_the_scripts(project: Project) -> None:
+    project.manifest("calculator", "version: 1\n")
+    more = project.path / "more"
+    more.mkdir()
+    (more / "calculator.yml").write_text(MANIFEST.format(id="calculator") + "version: 2\n")
+    (more / "loose.py").touch()
+    registry = project.load(more)
+    assert registry.get("calculator").version == "2"
+    assert "loose" not in status(registry)
+
+
+def test_a_directory_that_is_none_is_refused_at_once(project: Project) -> None:
+    with pytest.raises(InvalidArgument, match=f"--manifests: {project.path}/nowhere is no directory"):
+        project.load(project.path / "nowhere")
+
+
+def test_a_secret_that_is_not_set_makes_a_skill_unavailable_and_its_value_is_nowhere(project: Project) -> None:
+    project.manifest("paid", "secrets: [PAID_API_KEY]\n")
+    registry = project.load()
+    assert status(registry) == {"paid": "unavailable"}
+    assert rules(registry, "paid") == ["secret-missing"]
+    assert registry.get("paid").secrets == ("PAID_API_KEY",)
+    registry = project.load(PAID_API_KEY="hunter2")
+    assert status(registry) == {"paid": "ready"}
+    assert "hunter2" not in repr(registry.entries())
+
+
+def test_an_executor_that_the_host_was_told_counts_where_the_manifest_says_none(project: Project) -> None:
+    project.manifest("a")
+    project.manifest("b", "executor: sandbox\n")
+    registry = project.load(OPENSKILL_EXECUTOR="container")
+    assert (registry.get("a").executor, registry.get("b").executor) == ("container", "sandbox")
+
+
+def test_a_skill_that_could_not_be_prepared_is_marked_until_it_changes(project: Project) -> None:
+    manifest = project.manifest("calculator")
+    registry = project.load()
+    before = registry.stamp
+    registry.mark("calculator", Problem("not-prepared", "no interpreter"))
+    assert (status(registry), rules(registry, "calculator")) == ({"calculator": "unavailable"}, ["not-prepared"])
+    assert registry.stamp != before
+    assert not registry.reload()
+    registry.mark("calculator", None)
+    assert (status(registry), registry.stamp) == ({"calculator": "ready"}, before)
+    registry.mark("calculator", Problem("not-prepared", "no interpreter"))
+    manifest.write_text(manifest.read_text() + "version: 2\n")
+    assert registry.reload() == Changes(changed=("calculator",))
+    assert status(registry) == {"calculator": "ready"}
+
+
+def test_a_mark_stays_though_another_manifest_has_the_same_id(project: Project) -> None:
+    project.manifest("a", "id: same\n")
+    project.manifest("b", "id: same\n")
+    registry = project.load()
+    registry.mark("same", Problem("not-prepared", "no interpreter"))
+    registry.reload()
+    assert registry.entry("same").status == "unavailable"
+    with pytest.raises(UnknownSkill):
+        registry.mark("nobody", None)
+
+
+def test_reloading_tells_what_came_went_and_changed(project: Project) -> None:
+    project.manifest("stays")
+    changed = project.manifest("changes")
+    project.manifest("goes").unlink()
+    registry = project.load()
+    stays, stamp = registry.get("stays"), registry.stamp
+    assert registry.reload() == Changes()
+    assert registry.stamp == stamp
+    changed.write_text(changed.read_text() + "timeout_ms: 7\n")
+    (project.cli / "goes.py").unlink()
+    project.script("comes")
+    assert registry.reload() == Changes(added=("comes",), removed=("goes",), changed=("changes",))
+    assert registry.stamp != stamp
+    assert registry.get("changes").timeout_ms == 7
+    assert registry.get("stays") is stays
+
+
+def test_a_script_that_was_edited_changes_its_skill(project: Project) -> None:
+    project.manifest("calculator")
+    registry = project.load()
+    (project.cli / "calculator.py").write_text("print(1 + 1)")
+    assert registry.reload() == Changes(changed=("calculator",))
+
+
+def test_a_manifest_that_breaks_while_the_host_runs_is_broken_and_one_that_is_mended_is_not(project: Project) -> None:
+    manifest = project.manifest("calculator")
+    registry = project.load()
+    good = manifest.read_text()
+    manifest.write_text("type: [")
+    assert registry.reload() == Changes(changed=("calculator",))
+    assert status(registry) == {"calculator": "broken"}
+    manifest.write_text(good)
+    registry.reload()
+    assert status(registry) == {"calculator": "ready"}
+
+
+def test_an_entry_that_appears_later_is_found_though_its_manifest_is_the_same(project: Project) -> None:
+    project.manifest("late", script=False)
+    registry = project.load()
+    assert rules(registry, "late") == ["entry-missing"]
+    project.script("late")
+    assert registry.reload() == Changes(changed=("late",))
+    assert status(registry) == {"late": "ready"}
+
+
+def test_unchanged_files_are_not_read_again(project: Project) -> None:
+    changed = project.manifest("changed")
+    project.manifest("same")
+    registry = project.load()
+    settle(registry)
+    changed.write_text(changed.read_text() + "version: 2\n")
+    assert reloading_reads(registry) == ["changed.yaml"]
+
+
+def test_a_manifest_that_is_rewritten_in_place_with_the_same_size_is_read_again_every_time(project: Project) -> None:
+    manifest = project.manifest("quick", "version: a\n")
+    registry = project.load()
+    for version in "bcdefghijk" * 5:
+        with manifest.open("r+") as file:
+            file.write(MANIFEST.format(id="quick") + f"version: {version}\n")
+        registry.reload()
+        assert registry.get("quick").version == version
+
+
+def reloading_reads(registry: Registry) -> list[str]:
+    """The manifests that a reload reads."""
+    with opened_files() as names:
+        registry.reload()
+        return [name for name in names if name.endswith(".yaml")]
+
+
+def settle(registry: Registry) -> None:
+    """Reload until nothing is read any more."""
+    deadline = time.monotonic() + 30
+    while reloading_reads(registry):
+        assert time.monotonic() < deadline
+
+
+def test_a_directory_that_goes_takes_its_skills_with_it_and_comes_back(project: Project) -> None:
+    project.manifest("calculator")
+    registry = project.load()
+    project.cli.rename(project.path / "away")
+    assert registry.reload() == Changes(removed=("calculator",))
+    (project.path / "away").rename(project.cli)
+    assert registry.reload() == Changes(added=("calculator",))
+
+
+def test_readers_see_the_old_or_the_new_while_manifests_change(project: Project) -> None:
+    def write(version: int) -> None:
+        for skill in ("a", "b"):
+            text = MANIFEST.format(id=skill) + f"version: v{version}\n"
+            temporary = project.cli / f".{skill}"
+            temporary.write_text(text)
+            temporary.rename(project.cli / f"{skill}.yaml")
+
+    project.script("a")
+    project.script("b")
+    write(0)
+    registry = project.load()
+    done = threading.Event()
+    mixed: list[tuple[str, ...]] = []
+
+    def watch() -> None:
+        while not done.is_set():
+            versions = tuple(found.version for found in registry.all())
+            if len(set(versions)) != 1 or len(versions) != 2:
+                mixed.append(versions)
+
+    reader = threading.Thread(target=watch)
+    reader.start()
+    for version in range(1, 60):
+        write(version)
+        assert registry.reload() == Changes(changed=("a", "b"))
+    done.set()
+    reader.join()
+    assert mixed == []
+    assert registry.get("a").version == "v59"
+
+
+def test_thousands_of_manifests_are_read_and_every_one_counts(project: Project) -> None:
+    project.script("one")
+    for number in range(2_000):
+        (project.cli / f"s{number}.yaml").write_text(MANIFEST.format(id="one") + f"timeout_ms: {number + 1}\n")
+    registry = project.load()
+    assert len(registry.all()) == 2_000
+    assert registry.get("s1999").timeout_ms == 2_000
+    assert registry.reload() == Changes()
+
+
+def test_a_kind_that_some_runner_takes_is_known(project: Project) -> None:
+    (project.cli / "m.yaml").write_text("type: wasm\nentry: m.wasm\n")
+    assert status(project.load()) == {"m": "broken"}
+    settings = Settings.from_env(project.environment)
+    assert status(Registry.load(settings, start=project.path, kinds=("wasm",))) == {"m": "ready"}
+
+
+def test_a_kind_of_an_installed_package_is_known(project: Project) -> None:
+    installed = project.path / "site"
+    (installed / "wasm_runner-1.0.dist-info").mkdir(parents=True)
+    (installed / "wasm_runner-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: wasm-runner\n")
+    points = "[openskills.runners]\nwasm:wasi = wasm_runner:Runner\n"
+    (installed / "wasm_runner-1.0.dist-info" / "entry_points.txt").write_text(points)
+    (project.cli / "m.yaml").write_text("type: wasm\nruntime: wasi\nentry: m.wasm\nfuel: 5\n")
+    sys.path.insert(0, str(installed))
+    try:
+        assert project.load().get("m").options == {"fuel": 5}
+    finally:
+        sys.path.remove(str(installed))
+    assert status(project.load()) == {"m": "broken"}
+
+
+def test_where_to_look_for_changes_is_known(project: Project) -> None:
+    assert project.load().directories == (project.cli,)

@@ -1,0 +1,39 @@
+"""The pieces of the OpenAPI document that do not depend on the skills."""
+
+import jsonschema_rs
+import orjson
+import pytest
+
+from openskills import errors
+from openskills.host.routes import openapi_parts as parts
+from openskills.host.wire.answers import document, refusal
+from openskills.host.wire.faults import starting
+from openskills.host.wire.trace_ids import minted
+
+SCHEMAS = {"schemas": {"Result": parts.RESULT, "Error": parts.ERROR, "Failure": parts.FAILURE}}
+
+
+def test_every_code_of_our_errors_is_documented() -> None:
+    known = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.SkillError)]
+    assert {kind.code for kind in known} <= set(parts.ERRORS)
+
+
+@pytest.mark.parametrize(
+    ("name", "body"), [("Result", document({}, minted()).body), ("Failure", refusal(starting(), minted()).body)]
+)
+def test_what_the_host_answers_is_what_the_schemas_say(name: str, body: bytes) -> None:
+    schema = {"$ref": f"#/components/schemas/{name}", "components": SCHEMAS}
+    jsonschema_rs.validator_for(schema, offline=True).validate(orjson.loads(body))
+
+
+def test_a_success_is_no_failure() -> None:
+    schema = {"$ref": "#/components/schemas/Failure", "components": SCHEMAS}
+    assert not jsonschema_rs.validator_for(schema, offline=True).is_valid(orjson.loads(document({}, minted()).body))
+
+
+def test_answers_that_ask_to_come_back_say_when() -> None:
+    responses = parts.failure_responses()
+    assert "Retry-After" in responses["429"]["headers"]
+    assert "Retry-After" not in responses["400"]["headers"]
+    assert set(parts.failures(400, 401)) == {"400", "401"}
+    assert set(parts.parameters()) == {"TraceId", "IdempotencyKey", "Mode"}

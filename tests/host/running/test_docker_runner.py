@@ -1,0 +1,143 @@
+"""Images as skills, with a real engine."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openskills.errors import DeadlineExceeded, ExecutorUnavailable
+from openskills.executors.container.engine import Engine
+from openskills.host.registration import HostLimits, Registration
+from openskills.host.runner import Emitted, Runner
+from tests.container_engine import TestEngine
+from tests.host.calls_made import called, with_runner
+
+ECHO = """
+import json, os, sys
+request = json.load(sys.stdin)
+print(json.dumps({"success": True, "data": {"echoed": request["input"]["text"], "user": os.getuid()}}))
+"""
+
+
+def image_skill(engine: TestEngine, code: str, **more: Any) -> Registration:
+    """A skill that is the image of the test engine with some Python."""
+    options = {"args": ["python3", "-c", code], **more.pop("options", {})}
+    return Registration("skill", "docker", engine.image, "1", options=options, **more)
+
+
+def left(engine: TestEngine) -> list[str]:
+    """The containers of skills that are still there."""
+    connection = Engine(engine.address)
+    try:
+        return [container for container, _ in connection.labelled("openskills.skill")]
+    finally:
+        connection.close()
+
+
+def test_a_container_answers_as_somebody_who_is_not_root(tmp_path: Path, container_engine: TestEngine) -> None:
+    skill = image_skill(container_engine, ECHO)
+    outcome = with_runner(
+        tmp_path,
+        skill,
+        lambda runner: runner.invoke(skill, called({"text": "hello"})),
+        DOCKER_HOST=container_engine.address,
+    )
+    assert outcome.data == {"echoed": "hello", "user": 65534}
+    assert outcome.notes["isolation"] == "container"
+    assert left(container_engine) == []
+
+
+def test_a_container_has_no_network_and_a_root_that_cannot_be_written_to(
+    tmp_path: Path, container_engine: TestEngine
+) -> None:
+    (tmp_path / "data").mkdir(mode=0o755)
+    tmp_path.chmod(0o755)
+    (tmp_path / "data" / "a.txt").write_text("something")
+    code = """
+import json, os
+def attempt(path):
+    try:
+        open(path, "w").close()
+    except OSError as error:
+        return error.strerror
+    return "written"
+print(json.dumps({"net": sorted(os.listdir("/sys/class/net")), "root": attempt("/new"), "tmp": attempt("/tmp/new"),
+                  "data": [open(os.environ["OPENSKILL_ALLOWED_ROOT"] + "/a.txt").read(), attempt("/data/new")]}))
+"""
+    skill = image_skill(container_engine, code, allowed_root=tmp_path / "data")
+    outcome = with_runner(
+        tmp_path, skill, lambda runner: runner.invoke(skill, called()), DOCKER_HOST=container_engine.address
+    )
+    assert outcome.data == {
+        "net": ["lo"],
+        "root": "Read-only file system",
+        "tmp": "written",
+        "data": ["something", "Read-only file system"],
+    }
+
+
+def test_at_the_deadline_the_container_is_removed(tmp_path: Path, container_engine: TestEngine) -> None:
+    skill = image_skill(container_engine, "import time; print('half', flush=True); time.sleep(600)")
+
+    async def work(runner: Runner) -> None:
+        await runner.prepare(skill)
+        with pytest.raises(DeadlineExceeded) as caught:
+            await runner.invoke(skill, called(seconds=5))
+        assert caught.value.details["stdout"] == "half"
+
+    with_runner(tmp_path, skill, work, DOCKER_HOST=container_engine.address)
+    assert left(container_engine) == []
+
+
+def test_a_cancelled_call_removes_its_container(tmp_path: Path, container_engine: TestEngine) -> None:
+    skill = image_skill(container_engine, "import time; print('on', flush=True); time.sleep(600)")
+
+    async def work(runner: Runner) -> None:
+        began = asyncio.Event()
+        task = asyncio.ensure_future(runner.invoke(skill, called(listener=lambda _: began.set())))
+        await asyncio.wait_for(began.wait(), 20)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with_runner(tmp_path, skill, work, DOCKER_HOST=container_engine.address)
+    assert left(container_engine) == []
+
+
+def test_an_endless_answer_is_cut(tmp_path: Path, container_engine: TestEngine) -> None:
+    skill = image_skill(container_engine, "while True: print('x' * 1000)", limits=HostLimits(output_bytes=50_000))
+    outcome = with_runner(
+        tmp_path, skill, lambda runner: runner.invoke(skill, called()), DOCKER_HOST=container_engine.address
+    )
+    assert outcome.failure is not None
+    assert outcome.failure.details["limit_bytes"] == 50_000
+
+
+def test_lines_are_told_while_a_container_works_and_its_exit_status_counts(
+    tmp_path: Path, container_engine: TestEngine
+) -> None:
+    code = 'import sys; print(\'{"event": "progress", "n": 1}\', file=sys.stderr); sys.exit(3)'
+    skill = image_skill(container_engine, code)
+    told: list[Emitted] = []
+    outcome = with_runner(
+        tmp_path,
+        skill,
+        lambda runner: runner.invoke(skill, called(listener=told.append)),
+        DOCKER_HOST=container_engine.address,
+    )
+    assert told == [Emitted("progress", {"n": 1})]
+    assert outcome.failure is not None
+    assert outcome.failure.details["exit_code"] == 3
+
+
+def test_an_image_that_is_not_there_cannot_be_prepared(tmp_path: Path, container_engine: TestEngine) -> None:
+    skill = Registration("skill", "docker", "no-such-image:1", "1")
+    with pytest.raises(ExecutorUnavailable, match="docker pull no-such-image:1"):
+        with_runner(tmp_path, skill, lambda runner: runner.prepare(skill), DOCKER_HOST=container_engine.address)
+
+
+def test_an_engine_that_does_not_answer_is_told(tmp_path: Path) -> None:
+    skill = Registration("skill", "docker", "image", "1")
+    with pytest.raises(ExecutorUnavailable, match="does not answer"):
+        with_runner(tmp_path, skill, lambda runner: runner.prepare(skill), DOCKER_HOST=f"unix://{tmp_path}/none.sock")

@@ -1,0 +1,43 @@
+"""Another worker of the host, with one run: python -m tests.host.runs_process FILE.
+
+The run shows a number every few milliseconds until it is cancelled. The id of the run is printed.
+"""
+
+import asyncio
+import sys
+from itertools import count
+from pathlib import Path
+
+from openskills.host.books.database import Database
+from openskills.host.books.runs import RunLimits, Runs
+from openskills.host.result import InvokeResult
+from openskills.host.runner import Emitted, Listener
+from tests.host.results import succeeded
+
+LONGEST = 20_000
+
+
+async def counting(listener: Listener) -> InvokeResult:
+    """Shows numbers; ends by itself only when everybody seems to have forgotten it."""
+    for number in count():
+        listener(Emitted("stdout", {"number": number}))
+        await asyncio.sleep(0.005)
+        if number > LONGEST:
+            break
+    return succeeded()
+
+
+async def main(path: Path) -> None:
+    """Begin, say so, and wait for the end."""
+    store = Database(path, patience=30)
+    runs = Runs(store, RunLimits(look=0.05, beat=0.1, events=10 * LONGEST))
+    run = await runs.start(counting, skill_id="echo", trace_id="t-9", principal="ci")
+    print(run.id, flush=True)  # noqa: T201 - the parent waits for it
+    while runs.live:
+        await asyncio.sleep(0.01)
+    await runs.close()
+    await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))
