@@ -49,7 +49,7 @@ check-architecture: dev
 	@$(PY) -m pytest -q tests/architecture
 
 bench: dev peers ## compare our speed with other libraries
-	@failed=0; for name in discovery running context tools; do \
+	@failed=0; for name in discovery running context tools token_report prompt_cache langchain selection; do \
 		$(PY) benchmarks/$$name.py --write $(ARGS) || failed=$$?; \
 	done; exit $$failed
 
@@ -74,4 +74,3 @@ dev:
 
 peers:
 	@scripts/setup.sh peers
-	@scripts/setup.sh running-peers || echo "→ going on without them: what needs them is not measured"

@@ -1,21 +1,16 @@
 """How much of each request is an unchanged prefix of the one before it, so that a prompt cache has it already."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import corpus
-from context_ours import documented, talk_over
-from context_talk import Turn, as_data, in_one_turn, in_three_turns
+from context_ours import documented
+from context_played import Played, counted_as, counter, ours, theirs
+from context_talk import as_data, in_one_turn, in_three_turns
 from report import Target
 from running_part import NotMeasured, Part, Surroundings, plain_table
-from running_peers import TrpcAgent, trpc_agent
+from running_peers import trpc_agent
 
-from openskills.errors import MissingExtra
-from openskills.prompt.ledger import Ledger, RequestTokens
-from openskills.runtime.options import SessionOptions
-from openskills.tokens import TokenCounter, estimate, exact
+from openskills.prompt.ledger import RequestTokens
 
 SKILLS, LEAST = 60, 95
 OURS, OURS_SYSTEM = "OpenSkill", "OpenSkill, system message"
@@ -31,29 +26,6 @@ takes away what was loaded, which has to change the request; in the mode `sessio
 """
 
 
-@dataclass(frozen=True)
-class Played:
-    """A conversation in one way: what every request cost."""
-
-    way: str
-    requests: Sequence[RequestTokens]
-
-    @property
-    def least(self) -> float:
-        """The smallest share of a request that the next one kept, in percent."""
-        return min(request.share for request in self.requests) * 100
-
-    @property
-    def sent(self) -> int:
-        """The tokens of all requests."""
-        return sum(request.total for request in self.requests)
-
-    @property
-    def cached(self) -> int:
-        """Those of them that a prompt cache may have had."""
-        return sum(request.unchanged for request in self.requests)
-
-
 async def measure(at: Surroundings) -> Part:
     """Every conversation in every way; nothing here depends on time."""
     skills, missing = at.scratch / "skills", list[str]()
@@ -64,20 +36,25 @@ async def measure(at: Surroundings) -> Part:
         "three turns, load mode `session`": (in_three_turns(chosen), "session"),
         "three turns, load mode `turn`": (in_three_turns(chosen), "turn"),
     }
-    count = _counter()
+    count = counter()
     found: dict[str, list[Played]] = {}
     at.say("playing conversations of twelve requests")
     for title, (turns, mode) in conversations.items():
-        found[title] = [await _ours(way, turns, mode, skills, at.scratch, count) for way in PLACEMENTS]
+        found[title] = [
+            await ours(way, turns, skills, at.scratch, count, placement=placement, mode=mode)
+            for way, placement in PLACEMENTS.items()
+        ]
     try:
         async with trpc_agent(at.scratch, skills, skills, script="context_trpc.py") as peer:
             for title, (turns, mode) in conversations.items():
-                found[title] += [await _theirs(peer, way, turns, mode, count) for way in (PEER, PEER_SYSTEM)]
+                for way in (PEER, PEER_SYSTEM):
+                    wanted = {"do": "talk", "turns": as_data(turns), "tool_result": way == PEER, "load_mode": mode}
+                    found[title].append(theirs(way, (await peer.ask(wanted))["requests"], count))
     except NotMeasured as reason:
         missing.append(str(reason))
     return Part(
         "What a prompt cache keeps",
-        _ABOUT.format(counted="as estimated tokens" if count is estimate else "as tokens of o200k"),
+        _ABOUT.format(counted=counted_as(count)),
         _targets(found),
         "\n\n".join([*(_summary(title, played) for title, played in found.items()), _by_request(found["one turn"])]),
         missing=missing,
@@ -90,27 +67,6 @@ def _targets(found: Mapping[str, Sequence[Played]]) -> list[Target]:
     titles = [title for title in found if "`turn`" not in title]
     about = "twelve requests in {}: the least that is kept of the request before"
     return [Target(about.format(title), found[title][0].least, LEAST, unit="%") for title in titles]
-
-
-def _counter() -> TokenCounter:
-    try:
-        return exact()
-    except MissingExtra:
-        return estimate
-
-
-async def _ours(way: str, turns: Sequence[Turn], mode: str, skills: Path, home: Path, count: TokenCounter) -> Played:
-    options = SessionOptions(placement=PLACEMENTS[way], load_mode=mode, count=count)
-    async with talk_over(skills, home, options) as talk:
-        await talk.play(turns)
-        return Played(way, talk.session.ledger.last)
-
-
-async def _theirs(peer: TrpcAgent, way: str, turns: Sequence[Turn], mode: str, count: TokenCounter) -> Played:
-    wanted = {"do": "talk", "turns": as_data(turns), "tool_result": way == PEER, "load_mode": mode}
-    requests: list[list[dict[str, Any]]] = (await peer.ask(wanted))["requests"]
-    ledger = Ledger()
-    return Played(way, [ledger.record(request, (), count) for request in requests])
 
 
 def _summary(title: str, played: Sequence[Played]) -> str:

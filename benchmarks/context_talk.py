@@ -61,6 +61,21 @@ def in_three_turns(skills: Sequence[Documented]) -> list[Turn]:
     ]
 
 
+def in_many_turns(skills: Sequence[Documented], turns: int) -> list[Turn]:
+    """So many turns of four requests each; the skills are loaded in turns of their own, evenly from the first on.
+
+    The number of requests is the same for any number of skills that is not more than that of turns.
+    """
+    look = Step(LOOK)
+    loading = {number * turns // len(skills): skill for number, skill in enumerate(skills)}
+    found: list[Turn] = []
+    for number in range(turns):
+        skill = loading.get(number)
+        steps = [look] if skill is None else [Step(LOAD, skill.name), Step(SELECT, skill.name, [skill.docs[0]])]
+        found.append(Turn(f"Now step {number + 1} of the checklist.", [*steps, *[look] * (3 - len(steps))]))
+    return found
+
+
 def long_turn(skills: Sequence[str]) -> list[Turn]:
     """Every skill is loaded in one turn, with other calls until a request has 40 messages, the system's included."""
     looks = [Step(LOOK)] * (19 - len(skills))

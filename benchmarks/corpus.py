@@ -128,6 +128,11 @@ def _front(name: str, dice: random.Random, *, nested: bool) -> str:
 def _body(dice: random.Random) -> str:
     """Log-normal: 1.6 KB in the median, 10.4 KB at the ninth decile, 73 KB at most."""
     length = int(min(73_000, math.exp(dice.gauss(math.log(1600), 1.45))))
+    return prose(dice, length)
+
+
+def prose(dice: random.Random, length: int) -> str:
+    """Lines of words, about so many characters."""
     return "\n".join(_text(dice, min(90, length)) for _ in range(max(1, length // 90)))
 
 

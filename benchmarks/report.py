@@ -11,7 +11,19 @@ _HEAD = """# Benchmarks
 Every number here comes from one run of a script in `benchmarks/`; run it yourself with `make bench`. Only ratios of one
 run mean anything: absolute times depend on the machine.
 """
-_SECTIONS = ("discovery", "running", "context", "tools")
+_SECTIONS = (
+    "discovery",
+    "running",
+    "context",
+    "tools",
+    "token_report",
+    "prompt_cache",
+    "host",
+    "langchain",
+    "selection",
+    "scale",
+    "safety",
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,14 @@ class Bar:
     label: str
     seconds: float
     ours: bool = True
+    text: str = ""
+    """What stands beside it when it is no time: then `seconds` is any number."""
+
+
+_STYLE = """<style>
+text{fill:#57606a}.title{fill:#1f2328;font-size:16px;font-weight:bold}.ours{fill:#1f7a4d}.theirs{fill:#8c959f}
+@media (prefers-color-scheme:dark){text{fill:#9198a1}.title{fill:#e6edf3}.ours{fill:#3fb977}.theirs{fill:#6e7681}}
+</style>"""
 
 
 def promises(targets: Sequence[Target]) -> str:
@@ -75,21 +95,23 @@ def write_picture(docs: Path, name: str, title: str, bars: Sequence[Bar]) -> Non
 
 
 def picture(title: str, bars: Sequence[Bar]) -> str:
-    """Horizontal bars with the time beside each; readable in light and dark."""
+    """Horizontal bars with the time, or what its text says, beside each; readable in light and dark."""
     height, left, width = 34, 260, 420
-    longest = max(bar.seconds for bar in bars)
+    longest = max(bar.seconds for bar in bars) or 1.0
     size = f'width="{left + width + 110}" height="{height * len(bars) + 50}"'
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="14" fill="#57606a">',
-        f'<text x="10" y="24" font-size="16" font-weight="bold">{escape(title)}</text>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="14">',
+        _STYLE,
+        f'<text class="title" x="10" y="24">{escape(title)}</text>',
     ]
     for number, bar in enumerate(bars):
         y = 44 + number * height
         length = max(2.0, bar.seconds / longest * width)
-        colour = "#1f7a4d" if bar.ours else "#8c959f"
+        whose = "ours" if bar.ours else "theirs"
+        shown = bar.text or time_text(bar.seconds)
         lines.append(f'<text x="{left - 10}" y="{y + 16}" text-anchor="end">{escape(bar.label)}</text>')
-        lines.append(f'<rect x="{left}" y="{y}" width="{length:.1f}" height="22" rx="3" fill="{colour}"/>')
-        lines.append(f'<text x="{left + length + 8:.1f}" y="{y + 16}">{time_text(bar.seconds)}</text>')
+        lines.append(f'<rect x="{left}" y="{y}" width="{length:.1f}" height="22" rx="3" class="{whose}"/>')
+        lines.append(f'<text x="{left + length + 8:.1f}" y="{y + 16}">{escape(shown)}</text>')
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 

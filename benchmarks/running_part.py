@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from charts import Chart
 from report import Bar, Target, promises, time_text
 from sampling import Series
 
@@ -39,7 +40,10 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Part:
-    """What came out. `missing` names what could not be measured, and why; `raw` is for programs."""
+    """What came out. `missing` names what could not be measured, and why; `raw` is for programs.
+
+    The bars of all parts make one picture of the suite; each of the `charts` is a picture of its own.
+    """
 
     title: str
     about: str
@@ -48,6 +52,7 @@ class Part:
     bars: Sequence[Bar] = ()
     missing: Sequence[str] = ()
     raw: Mapping[str, object] = field(default_factory=dict[str, object])
+    charts: Sequence[Chart] = ()
 
 
 def series_table(series: Mapping[str, Series], *, base: str | None = None) -> str:
@@ -78,9 +83,10 @@ def raw_series(series: Mapping[str, Series]) -> dict[str, object]:
     }
 
 
-def shown(part: Part) -> str:
-    """A part as text of the page."""
-    pieces = [f"### {part.title}", part.about.strip(), promises(part.targets) if part.targets else "", part.table]
+def shown(part: Part, pictures: Sequence[str] = ()) -> str:
+    """A part as text of the page, with the lines that show its pictures."""
+    pieces = [f"### {part.title}", part.about.strip(), promises(part.targets) if part.targets else "", *pictures]
+    pieces.append(part.table)
     pieces += [f"Not measured: {why.rstrip('.')}." for why in part.missing]
     return "\n\n".join(piece for piece in pieces if piece)
 

@@ -8,19 +8,25 @@ import platform
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 
-from report import promises, write_picture, write_section
+from charts import write_chart
+from report import Target, promises, write_picture, write_section
 from running_part import QUICK, TINY, Extent, Part, Surroundings, shown
 
-ROOT = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
 
 _ABOUT = """## {title}
 
-`benchmarks/{name}.py --write`, on {machine}. All ways of doing a thing are taken in turns, each round beginning with
-another one; what counts is the median, and the quartiles say how far it can be trusted. A bound that is missed says NO.
+`benchmarks/{name}.py --write`, on {machine}. {how} A bound that is missed says NO.
 """
+TIMED = """\
+All ways of doing a thing are taken in turns, each round beginning with
+another one; what counts is the median, and the quartiles say how far it can be trusted."""
+COUNTED = "Nothing here depends on time: the numbers are counted, and are the same in every run."
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,8 @@ class Suite:
     about: str | None
     picture: str
     parts: Mapping[str, Callable[[Surroundings], Awaitable[Part]]]
+    how: str = TIMED
+    """How its numbers were obtained."""
 
 
 async def measure(suite: Suite, names: Sequence[str], extent: Extent) -> dict[str, Part]:
@@ -53,23 +61,43 @@ def main(suite: Suite) -> int:
     parts = asyncio.run(measure(suite, names, extent))
     targets = [target for part in parts.values() for target in part.targets]
     if options.json:
-        raw = {name: {"numbers": part.raw, "missing": list(part.missing)} for name, part in parts.items()}
-        print(json.dumps({"promises": [target.row() for target in targets], **raw}, indent=2))
+        print(json.dumps({"promises": [target.row() for target in targets], **_numbers(parts)}, indent=2))
     else:
         print("\n\n".join([*map(shown, parts.values()), promises(targets)]))
     if options.write and extent == Extent() and not options.only:
-        write(ROOT / "docs", suite, list(parts.values()))
+        write(ROOT / "docs", suite, parts)
     return 1 if any(target.broken for target in targets) else 0
 
 
-def write(docs: Path, suite: Suite, parts: Sequence[Part]) -> None:
-    """Renew the section and its picture below `docs`."""
-    pieces = [_ABOUT.format(title=suite.title, name=suite.name, machine=machine()).strip()]
-    bars = [bar for part in parts for bar in part.bars]
+def write(docs: Path, suite: Suite, parts: Mapping[str, Part]) -> None:
+    """Renew the section, its pictures and its raw numbers below `docs`."""
+    pieces = [_ABOUT.format(title=suite.title, name=suite.name, machine=machine(), how=suite.how).strip()]
+    bars = [bar for part in parts.values() for bar in part.bars]
     if bars:
         write_picture(docs, suite.name, suite.picture, bars)
         pieces.append(f"![{suite.picture}](benchmarks/{suite.name}.svg)")
-    write_section(docs, suite.name, "\n\n".join([*pieces, *map(shown, parts)]))
+    pieces += [shown(part, [write_chart(docs, suite.name, one) for one in part.charts]) for part in parts.values()]
+    pieces.append(write_raw(docs, suite.name, [target for part in parts.values() for target in part.targets], parts))
+    write_section(docs, suite.name, "\n\n".join(pieces))
+
+
+def write_raw(docs: Path, name: str, targets: Sequence[Target], parts: Mapping[str, Part]) -> str:
+    """Write what was measured to `benchmarks/<name>.json` below `docs`; the line of the page that links it."""
+    about = {"machine": machine(), "versions": versions(), "promises": [asdict(target) for target in targets]}
+    (docs / "benchmarks").mkdir(exist_ok=True)
+    text = json.dumps({**about, "parts": _numbers(parts)}, indent=1, default=str)
+    (docs / "benchmarks" / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    return f"Raw numbers: [{name}.json](benchmarks/{name}.json)."
+
+
+def versions() -> dict[str, str]:
+    """What was compared: ours, and the peers as they are pinned."""
+    pins = [line for file in sorted(HERE.glob("*requirements.txt")) for line in file.read_text().split()]
+    return {"openskills": version("openskills"), **dict(pin.split("==") for pin in pins if "==" in pin)}
+
+
+def _numbers(parts: Mapping[str, Part]) -> dict[str, object]:
+    return {name: {"numbers": part.raw, "missing": list(part.missing)} for name, part in parts.items()}
 
 
 def machine() -> str:

@@ -1,7 +1,7 @@
 """Make the environments that `make` works in. Standard library only: it runs before anything is installed.
 
-setup.py runtime|dev|peers|running-peers
-                               make the environment ready; quiet and quick when it is already
+setup.py runtime|dev           make the environment ready; quiet and quick when it is already
+setup.py peers                 the same for each library to compare with; one that cannot be had stops no other
 setup.py --ready NAME          exit 0 when nothing is to be done
 setup.py constraints           resolve anew in a throw-away environment and write constraints.txt
 """
@@ -56,48 +56,53 @@ class Environment:
         return self.directory / "place.txt"
 
 
-_OURS = ("pyproject.toml", "constraints.txt", "src/openskills/version.py", "scripts/setup.py")
-_PEERS, _RUNNING_PEERS = "benchmarks/requirements.txt", "benchmarks/running_requirements.txt"
-ENVIRONMENTS = {
-    environment.name: environment
-    for environment in (
-        Environment(
-            "runtime",
-            ROOT / ".venv",
-            "installing OpenSkill",
-            ("-c", "constraints.txt", "-e", "."),
-            _OURS,
-            also=("dev",),
-        ),
-        Environment(
-            "dev",
-            ROOT / ".venv",
-            "installing OpenSkill and the tools to work on it",
-            ("-c", "constraints.txt", "-e", ".[dev]"),
-            _OURS,
-        ),
-        Environment(
-            "peers",
-            ROOT / ".bench" / "venv",
-            "installing the libraries to compare with",
-            ("-r", _PEERS),
-            (_PEERS, "scripts/setup.py"),
-        ),
-        # Apart from the others: what it needs is much, and may not be had everywhere.
-        Environment(
-            "running-peers",
-            ROOT / ".bench" / "running",
-            "installing what to compare the running of commands with",
-            ("-r", _RUNNING_PEERS),
-            (_RUNNING_PEERS, "scripts/setup.py"),
-        ),
+_INPUTS = ("pyproject.toml", "constraints.txt", "src/openskills/version.py", "scripts/setup.py")
+OURS = (
+    Environment(
+        "runtime",
+        ROOT / ".venv",
+        "installing OpenSkill",
+        ("-c", "constraints.txt", "-e", "."),
+        _INPUTS,
+        also=("dev",),
+    ),
+    Environment(
+        "dev",
+        ROOT / ".venv",
+        "installing OpenSkill and the tools to work on it",
+        ("-c", "constraints.txt", "-e", ".[dev]"),
+        _INPUTS,
+    ),
+)
+
+
+def _peer(name: str, directory: str, requirements: str, says: str) -> Environment:
+    """Libraries to compare with, apart from all others: they do not agree about what they need."""
+    file = f"benchmarks/{requirements}"
+    return Environment(
+        name, ROOT / ".bench" / directory, f"installing {says}", ("-r", file), (file, "scripts/setup.py")
     )
-}
+
+
+PEERS = (
+    _peer("skills-peers", "venv", "requirements.txt", "deepagents and skills-ref"),
+    _peer("running-peers", "running", "running_requirements.txt", "trpc-agent-py"),
+    _peer("adk-peers", "adk", "adk_requirements.txt", "google-adk"),
+    _peer("pydantic-peers", "pydantic", "pydantic_requirements.txt", "pydantic-ai-skills"),
+    _peer("fastmcp-peers", "fastmcp", "fastmcp_requirements.txt", "FastMCP"),
+    _peer("bento-peers", "bento", "bento_requirements.txt", "BentoML"),
+    _peer("selection-peers", "selection", "selection_requirements.txt", "wordllama"),
+)
+ENVIRONMENTS = {environment.name: environment for environment in (*OURS, *PEERS)}
 
 
 def main(arguments: Sequence[str]) -> int:
     """Do what the command line says; the exit code."""
     match arguments:
+        case ["--ready", "peers"]:
+            return 0 if all(ready(peer) for peer in PEERS) else 1
+        case ["peers"]:
+            return prepare_peers()
         case ["--ready", name] if name in ENVIRONMENTS:
             return 0 if ready(ENVIRONMENTS[name]) else 1
         case ["constraints"]:
@@ -148,6 +153,14 @@ def prepare(environment: Environment) -> int:
             environment.stamp.write_text(fingerprint(environment))
         environment.unfinished.unlink()
         return code
+
+
+def prepare_peers() -> int:
+    """Every library that can be had; those that cannot are named, and what needs them is not measured."""
+    failed = [peer for peer in PEERS if prepare(peer)]
+    for peer in failed:
+        print(f"→ going on without it: {peer.says} failed; what needs it is not measured", file=sys.stderr)
+    return 0
 
 
 def write_constraints() -> int:

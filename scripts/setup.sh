@@ -1,5 +1,5 @@
 #!/bin/sh
-# setup.sh runtime|dev|peers|running-peers|constraints: find a Python and let setup.py do the work.
+# setup.sh runtime|dev|peers|constraints: find a Python and let setup.py do the work.
 # PYTHON=/path/to/python chooses the interpreter.
 set -eu
 cd "$(dirname "$0")/.."

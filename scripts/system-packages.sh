@@ -16,6 +16,7 @@ postgres:postgresql
 prlimit:util-linux
 redis-server:redis-server
 setpriv:util-linux
+wrk:wrk
 END
 }
 

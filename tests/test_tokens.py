@@ -64,3 +64,17 @@ def test_more_text_never_costs_less(one: str, other: str) -> None:
 @given(st.text(alphabet=st.characters(exclude_categories=())))
 def test_any_text_has_an_estimate(text: str) -> None:
     assert 0 <= estimate(text) <= len(text)
+
+
+@pytest.mark.parametrize("text", [ENGLISH, f"{ENGLISH}\n\n  - {ENGLISH}"], ids=["words", "lines"])
+def test_a_text_that_is_too_long_for_the_tokenizer_is_counted_exactly_all_the_same(text: str) -> None:
+    count = exact()
+    times = 2_200_000 // len(text)
+    # The first word of all has no blank before it.
+    assert count(f" {text}" * times) == count(f" {text}") * times
+
+
+@pytest.mark.parametrize("text", [CHINESE, "ab", " ", "\U0001f9f0", "\U000e0041"])
+def test_a_long_text_without_words_is_counted_too(text: str) -> None:
+    count = exact()
+    assert count(text * (1_200_000 // len(text))) >= count(text * (39_000 // len(text))) * 30

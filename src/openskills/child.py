@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 from openskills.errors import DeadlineExceeded, InvalidArgument, LimitExceeded
 
@@ -165,3 +165,14 @@ def begin(argv: Sequence[str], environment: Mapping[str, str]) -> Helper:
             ours.close()
             raise InvalidArgument("argv", f"cannot start {argv[0]!r}: {error}") from None
     return Helper(process, ours)
+
+
+def become(argv: Sequence[str]) -> NoReturn:
+    """Let a program take the place of this process: it has its streams, its terminal, its environment and its id.
+
+    What was printed before must have been flushed. Raises `InvalidArgument` when the program cannot be started.
+    """
+    try:
+        os.execv(argv[0], list(argv))  # noqa: S606 - a shell is what nobody wants here
+    except OSError as error:
+        raise InvalidArgument("argv", f"cannot start {argv[0]!r}: {error.strerror or error}") from None

@@ -1,7 +1,7 @@
 """How many tokens a text costs: an estimate that needs nothing, or an exact count behind an extra."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from openskills.errors import InvalidArgument, MissingExtra
 
@@ -10,6 +10,8 @@ TokenCounter = Callable[[str], int]
 
 _CJK = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")
 _ASCII = bytes(range(128))
+_LONGEST = 40_000
+"""The tokenizer refuses texts of more than 200,000 tokens, and no character has more than four."""
 
 
 def estimate(text: str) -> int:
@@ -38,4 +40,20 @@ def exact(encoding: str = "o200k_base") -> TokenCounter:
     if encoding not in known:
         raise InvalidArgument("encoding", f"{encoding!r} is unknown; use one of {', '.join(known)}")
     encoder = bpe_openai.get_encoding(encoding)
-    return lambda text: len(encoder.encode_ordinary(text))
+    return lambda text: sum(len(encoder.encode_ordinary(piece)) for piece in _pieces(text))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A text in pieces that are short enough, cut where tokens end anyway: before the blank that a word begins with.
+
+    Only a text that has none for very long is cut elsewhere; that is a token too many.
+    """
+    start = 0
+    while len(text) - start > _LONGEST:
+        end = text.rfind(" ", start + 1, start + _LONGEST)
+        while end > start and text[end - 1].isspace():
+            end = text.rfind(" ", start + 1, end)
+        end = end if end > start else start + _LONGEST
+        yield text[start:end]
+        start = end
+    yield text[start:]

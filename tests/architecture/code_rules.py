@@ -9,6 +9,7 @@ from tests.architecture.names import imported, uses_of
 from tests.architecture.project import Source
 
 MAX_LINES = 400
+HOOK_STATEMENTS = 6
 ENVIRONMENT = (
     "os.environ",
     "os.environb",
@@ -41,6 +42,12 @@ IMPURE = frozenset(
 )
 IMPURE_CALLS = frozenset({"open", "print", "input"})
 MOCKS = ("unittest.mock", "mock", "pytest_mock")
+LANGCHAIN_HOOKS = frozenset(
+    hook
+    for name in ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")
+    for hook in (name, f"a{name}")
+)
+"""What LangChain calls a middleware by, each in two forms: it takes the one or the other by how the agent is called."""
 
 
 def too_long(source: Source) -> list[str]:
@@ -50,8 +57,12 @@ def too_long(source: Source) -> list[str]:
 
 
 def environment_reads(source: Source) -> list[str]:
-    """The environment is read in settings.py and passed on as a value."""
-    return [] if source.path == "settings.py" or is_program(source) else uses_of(source, ENVIRONMENT)
+    """The environment is read in settings.py and passed on as a value.
+
+    A skill's script is not our process: for it the variables are what its host tells it, read in one place, too.
+    """
+    readers = ("settings.py", "skillkit/surroundings.py")
+    return [] if source.path in readers or is_program(source) else uses_of(source, ENVIRONMENT)
 
 
 def child_processes(source: Source) -> list[str]:
@@ -146,7 +157,7 @@ def twins(source: Source) -> list[str]:
         source.at(second, f"{second.name} is the twin of {first.name}; keep the async one, callers use sync.run()")
         for scope in (source.tree, *classes)
         for first, second in combinations(_functions(scope), 2)
-        if _are_twins(first, second)
+        if _are_twins(first, second) and not _are_demanded(source, scope, first, second)
     ]
     for left, right in combinations(classes, 2):
         if _are_siblings(left, right):
@@ -183,6 +194,15 @@ def _are_twins(first: _Function, second: _Function) -> bool:
     return (one == f"a{two}" or two == f"a{one}") and (
         _is_async(first) != _is_async(second) or first.name.startswith("__")
     )
+
+
+def _are_demanded(source: Source, scope: ast.Module | ast.ClassDef, first: _Function, second: _Function) -> bool:
+    """Whether the two are hooks of a middleware of LangChain, whose interface has both; each is a few lines at most."""
+    # A subclass of nothing implements no interface, and a long hook is an implementation that exists twice.
+    if not source.path.startswith("adapters/langchain/") or not isinstance(scope, ast.ClassDef) or not scope.bases:
+        return False
+    pair = (first, second)
+    return all(one.name in LANGCHAIN_HOOKS and len(one.body) <= HOOK_STATEMENTS for one in pair)
 
 
 def _are_siblings(left: ast.ClassDef, right: ast.ClassDef) -> bool:

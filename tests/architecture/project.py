@@ -37,8 +37,8 @@ def package_sources() -> list[Source]:
 
 
 def tool_sources() -> list[Source]:
-    """Every Python file beside the package and the tests: benchmarks, examples and scripts."""
-    return [source for name in ("benchmarks", "examples", "scripts") for source in _sources(ROOT / name)]
+    """Every Python file beside the package and the tests: benchmarks, examples, scripts and hosted skills."""
+    return [source for name in ("benchmarks", "examples", "scripts", "skills_cli") for source in _sources(ROOT / name)]
 
 
 def sources_of_tests() -> list[Source]:

@@ -13,6 +13,9 @@ DOORS = {
     "cli/main.py": "translates whatever went wrong into a message and an exit code",
     "runtime/session.py": "answers whatever a model does with a result, and logs what was our fault",
     "agent/calls.py": "calls functions of the application for a model, and logs what was their fault",
+    "skillkit/entry.py": "whatever a skill does, its caller gets a result",
+    "host/service.py": "whatever a skill or a runner does, its caller gets a normalised result",
+    "host/app.py": "whatever happens, a request gets a normalised result, and what was our fault is logged",
     "catalog/watch.py": "calls a function of the caller in a thread of its own and keeps what it raised",
 }
 
@@ -193,6 +196,32 @@ def test_a_mock_is_found(code: str) -> None:
 )
 def test_a_twin_is_found(code: str) -> None:
     assert rules.twins(example(code))
+
+
+HOOKS = "    def before_agent(self): ...\n    async def abefore_agent(self): ..."
+LONG_HOOKS = HOOKS.replace("...", "\n" + "        x = 1\n" * 7)
+
+
+def test_hooks_that_langchain_demands_in_two_forms_are_no_twins() -> None:
+    code = f"class Ours(AgentMiddleware):\n{HOOKS}"
+    assert not rules.twins(example(code, "adapters/langchain/middleware.py"))
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("runtime/middleware.py", f"class Ours(AgentMiddleware):\n{HOOKS}"),
+        ("adapters/langchain/middleware.py", f"class Ours:\n{HOOKS}"),
+        (
+            "adapters/langchain/middleware.py",
+            "class Ours(AgentMiddleware):\n    def load(self): ...\n    async def aload(self): ...",
+        ),
+        ("adapters/langchain/middleware.py", f"class Ours(AgentMiddleware):\n{LONG_HOOKS}"),
+        ("adapters/langchain/middleware.py", "def before_agent(): ...\nasync def abefore_agent(): ..."),
+    ],
+)
+def test_other_pairs_stay_twins_there(path: str, code: str) -> None:
+    assert rules.twins(example(code, path))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from benchmarks.context_talk import (
     Documented,
     Turn,
     as_data,
+    in_many_turns,
     in_one_turn,
     in_three_turns,
     long_turn,
@@ -39,3 +40,12 @@ def test_the_long_turn_has_forty_messages_with_that_of_the_system() -> None:
 def test_another_process_gets_the_same_conversation() -> None:
     turns = in_three_turns(SKILLS)
     assert list(of_data(as_data(turns))) == turns
+
+
+def test_many_turns_have_the_same_number_of_calls_for_any_number_of_loads() -> None:
+    skills = [Documented(f"skill-{number}", ["a.md"]) for number in range(8)]
+    for number in (1, 3, 8):
+        turns = in_many_turns(skills[:number], 8)
+        assert [len(turn.steps) for turn in turns] == [3] * 8
+        loads = [step.skill for turn in turns for step in turn.steps if step.kind == LOAD]
+        assert loads == [skill.name for skill in skills[:number]]

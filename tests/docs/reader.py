@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -48,9 +49,13 @@ class Reader:
     home: Path
     names: dict[str, Any] = field(default_factory=dict[str, Any])
     server: ThreadingHTTPServer | None = None
+    host: "subprocess.Popen[bytes] | None" = None
+    host_address: str = SERVED
 
     def __post_init__(self) -> None:
         shutil.copytree(ROOT / "skills", self.project / "skills", ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("skills_cli", "data"):
+            shutil.copytree(ROOT / name, self.project / name, ignore=shutil.ignore_patterns("__pycache__"))
         (self.project / "benchmarks").mkdir()
         shutil.copy(ROOT / "benchmarks" / "corpus.py", self.project / "benchmarks")
 
@@ -63,15 +68,18 @@ class Reader:
         """Nothing of this machine but its programs; a terminal that shows no colours and moves no cursor."""
         path = os.pathsep.join((str(Path(sys.executable).parent), os.defpath))
         size = {"TERM": "dumb", "COLUMNS": "100", "LINES": "40"}
-        return {"HOME": str(self.home), "PATH": path, "LANG": "C.UTF-8", "GIT_PAGER": "cat", **size}
+        host = {"OPENSKILL_HTTP_BASE_URL": self.host_address} if self.host else {}
+        return {"HOME": str(self.home), "PATH": path, "LANG": "C.UTF-8", "GIT_PAGER": "cat", **size, **host}
 
     def prepare(self, block: Block) -> None:
         """Do what the comments before a block say."""
         folder = block.told("server:")
         if folder:
             self.serve(self.project / folder)
-        if "server off" in block.comments:
+        if "server off" in block.comments or "host off" in block.comments:
             self.stop()
+        if "host" in block.comments:
+            self.start_host()
         path = block.told("file:")
         if path:
             target = self.project / path
@@ -102,11 +110,34 @@ class Reader:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
+    def start_host(self) -> None:
+        """Have a host serve the skills of the project."""
+        self.stop()
+        log = self.home / "host.log"
+        with log.open("wb") as written:
+            self.host = subprocess.Popen(
+                [sys.executable, "-m", "openskills", "serve", "--port", "0"],
+                cwd=self.project,
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=subprocess.STDOUT,
+            )
+        deadline = time.monotonic() + PATIENCE
+        while not (found := re.search(rb"on (http://[\d.]+:\d+)", log.read_bytes())):
+            assert self.host.poll() is None, log.read_text("utf-8")
+            assert time.monotonic() < deadline, log.read_text("utf-8")
+            time.sleep(0.02)
+        self.host_address = found[1].decode()
+
     def stop(self) -> None:
-        """End the server; its address stays the same one, where now nobody answers."""
+        """End the server or the host; its address stays the same one, where now nobody answers."""
         if self.server:
             self.server.shutdown()
             self.server.server_close()
+        if self.host:
+            self.host.terminate()
+            self.host.wait(PATIENCE)
 
     def real(self, text: str) -> str:
         """The text of a page with the places of this machine."""
@@ -118,7 +149,7 @@ class Reader:
 
     @property
     def _address(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_address[1]}" if self.server else SERVED
+        return f"http://127.0.0.1:{self.server.server_address[1]}" if self.server else self.host_address
 
     def _on_terminal(self, command: Sequence[str]) -> str:
         ours, theirs = pty.openpty()

@@ -90,7 +90,7 @@ def nobody() -> Generator[User]:
 def battery(user: User, executor: str, *options: str, environment: Mapping[str, str]) -> dict[str, Any]:
     """What the probes got hold of under an executor, with a host that has secrets in its environment.
 
-    Options are `terminal`, `warm`, and `used`: in a sandbox that others had before.
+    Options are `terminal`, `warm`, `used`: in a sandbox that others had before, and `harmless`: see the host.
     """
     place = user.place()
     planted = {VARIABLE: token(), **dict.fromkeys(LOADERS, f"{place}/outside")}

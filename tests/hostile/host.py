@@ -1,8 +1,9 @@
 """A host process: plants things around a workspace, runs the battery in it, and says what the probes got hold of.
 
-`python -m tests.hostile.host EXECUTOR DIRECTORY [terminal] [warm] [used]` prints one JSON object. `bare` is no executor
-at all, `used` waits for a sandbox that others had before. It is a process of its own so that it can have an
-environment with secrets, and another user.
+`python -m tests.hostile.host EXECUTOR DIRECTORY [terminal] [warm] [used] [harmless]` prints one JSON object. `bare` is
+no executor at all, `used` waits for a sandbox that others had before, `harmless` runs the probes that can be tried
+without protection, whatever the executor promises. It is a process of its own so that it can have an environment with
+secrets, and another user.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from tests.hostile import bare
 from tests.hostile.opening import opened
 from tests.hostile.planting import LIMITS, Place, planted, results_in
 from tests.hostile.probes.battery import PROBES
-from tests.hostile.promises import asked_of
+from tests.hostile.promises import WATCHED, asked_of
 from tests.hostile.skill import COMMAND, write_battery
 
 # Process 1 is bwrap in a sandbox of a command's own, and an interpreter in one that is kept.
@@ -35,20 +36,26 @@ BATTERY_LIMITS = Limits(
 )
 
 
+def harmless(*, terminal: bool) -> list[str]:
+    """The probes that touch nothing that is not ours, even when nothing holds them back."""
+    return [one.id for one in PROBES.values() if not one.unarmed and one.on_terminal == terminal]
+
+
 def run_bare(directory: Path, *, terminal: bool) -> dict[str, object]:
     """The battery in a plain child process, without the probes that would touch what is not ours."""
     place = bare.make_place(directory, write_battery(directory))
-    harmless = [one.id for one in PROBES.values() if not one.unarmed and one.on_terminal == terminal]
     with planted(place, directory, REPOSITORY) as things:
-        world = replace(things.world, only=harmless)
+        world = replace(things.world, only=harmless(terminal=terminal))
         (place.tree / "work" / "world.json").write_text(world.dump(), "utf-8")
         argv = [bare.python(), *COMMAND[1:]]
         output = bare.run(argv, place, things, os.environ, terminal=terminal)
         return {"results": results_in(output), "touched": things.touched(), "isolation": "nothing at all"}
 
 
-async def run_under(name: str, directory: Path, *, terminal: bool, warm: bool, used: bool = False) -> dict[str, object]:
-    """The battery as a skill under an executor."""
+async def run_under(
+    name: str, directory: Path, *, terminal: bool, warm: bool, used: bool = False, only: list[str] | None = None
+) -> dict[str, object]:
+    """The battery as a skill under an executor: what is asked of that one, or `only` some."""
     state = directory / "state"
     skill = write_battery(directory)
     async with opened(name, directory) as chosen:
@@ -57,7 +64,7 @@ async def run_under(name: str, directory: Path, *, terminal: bool, warm: bool, u
         for one in (workspace, neighbour):
             await one.stage(snapshot)
         with planted(_place(state, workspace, neighbour, snapshot.digest), directory, REPOSITORY) as things:
-            world = replace(things.world, only=asked_of(name, root=os.geteuid() == 0))
+            world = replace(things.world, only=only or asked_of(name, root=os.geteuid() == 0))
             await workspace.write("work/world.json", world.dump().encode())
             if used:
                 await _have_one_used(workspace)
@@ -104,7 +111,8 @@ def main(name: str, directory: str, *more: str) -> None:
         report = run_bare(Path(directory), terminal=terminal)
     else:
         used, warm = "used" in more, "warm" in more
-        report = asyncio.run(run_under(name, Path(directory), terminal=terminal, warm=warm, used=used))
+        only = [one for one in harmless(terminal=terminal) if one not in WATCHED] if "harmless" in more else None
+        report = asyncio.run(run_under(name, Path(directory), terminal=terminal, warm=warm, used=used, only=only))
     sys.stdout.write(json.dumps(report))
 
 

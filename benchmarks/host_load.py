@@ -1,0 +1,149 @@
+"""Calls a second and how long they take, at 8 connections: our host against others."""
+
+import statistics
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from host_servers import FUNCTION_SKILL, bentoml, fastmcp, other, ours
+from host_wrk import Address, Load, pressed
+from report import Bar, Target
+from running_part import NotMeasured, Part, Surroundings, plain_table
+
+CONNECTIONS = 8
+FORK, REUSE, FUNCTION = "OpenSkill, cli:python", "OpenSkill, cli:python, reuse", "OpenSkill, inproc"
+SPAWN, IN_SANDBOX, SPAWN_IN_SANDBOX = "OpenSkill, spawn", "OpenSkill, sandbox", "OpenSkill, sandbox, spawn"
+REUSE_IN_SANDBOX = "OpenSkill, sandbox, reuse"
+NAIVE, BARE, MODEL = "FastAPI, an interpreter per call", "FastAPI, bare route", "FastAPI, route with a model"
+FASTMCP, BENTO = "FastMCP, function", "BentoML, function"
+OURS = {
+    FORK: "local_fork",
+    SPAWN: "local_spawn",
+    REUSE: "local_reuse",
+    IN_SANDBOX: "sandbox_fork",
+    SPAWN_IN_SANDBOX: "sandbox_spawn",
+    REUSE_IN_SANDBOX: "sandbox_reuse",
+    FUNCTION: FUNCTION_SKILL,
+}
+_ABOUT = f"""
+`wrk` with {CONNECTIONS} connections from a second process, each host in a process of its own, in turns; what counts is
+the median of the rounds. The skill is one script that reads a text and gives it back, the same for all that run one.
+Ours is `openskills serve` with everything on: a key for each call, input schema, a line of log, metrics, the history.
+"{FORK}" is a fresh process for each call, forked from a warm interpreter; "{SPAWN}" and "{NAIVE}" start an
+interpreter for each call. "{FASTMCP}" and "{BENTO}" call a function in their own process that does nothing; so does
+"{FUNCTION}". The bare routes of FastAPI do no more than read the text and answer, on the same server (uvicorn, uvloop).
+"""
+
+Servers = Callable[[Path], AbstractAsyncContextManager[Address]]
+
+
+@dataclass(frozen=True)
+class Round:
+    """Every load of one way."""
+
+    loads: tuple[Load, ...]
+
+    @property
+    def rate(self) -> float:
+        """Answers a second."""
+        return statistics.median(load.rate for load in self.loads)
+
+    @property
+    def p50(self) -> float:
+        """The time that half of the answers took at most."""
+        return statistics.median(load.p50 for load in self.loads)
+
+    @property
+    def p99(self) -> float:
+        """The time that 99 of 100 took at most."""
+        return statistics.median(load.p99 for load in self.loads)
+
+    @property
+    def failed(self) -> int:
+        """Answers that were no success."""
+        return sum(load.failed for load in self.loads)
+
+
+async def measure(at: Surroundings) -> Part:
+    """All hosts that are to be had, in turns."""
+    rounds, seconds = (1, 1) if at.extent.many < 10 else (2, 2) if at.extent.many < 100 else (3, 4)
+    missing: dict[str, str] = {}
+    async with AsyncExitStack() as stack:
+        found = await _addresses(at.scratch, stack, missing)
+        loads: dict[str, list[Load]] = {name: [] for name in found}
+        for number in range(rounds + 1):
+            at.say(f"hosts, round {number} of {rounds}")
+            for name, address in found.items():
+                load = await pressed(address, at.scratch, connections=CONNECTIONS, seconds=seconds if number else 1)
+                # The first is to warm up.
+                if number:
+                    loads[name].append(load)
+    taken = {name: Round(tuple(one)) for name, one in loads.items()}
+    return Part(
+        "Calls a second",
+        _ABOUT,
+        _targets(taken, missing),
+        _table(taken),
+        [Bar(name, 1 / one.rate, ours=name in OURS) for name, one in taken.items()],
+        list(missing.values()),
+        {name: {"rate": one.rate, "p50": one.p50, "p99": one.p99, "failed": one.failed} for name, one in taken.items()},
+    )
+
+
+async def _addresses(scratch: Path, stack: AsyncExitStack, missing: dict[str, str]) -> dict[str, Address]:
+    found: dict[str, Address] = {}
+    others: Mapping[str, Servers] = {
+        NAIVE: lambda place: other("spawn", place),
+        BARE: lambda place: other("route", place),
+        MODEL: lambda place: other("model", place),
+        FASTMCP: fastmcp,
+        BENTO: bentoml,
+    }
+    for number, (name, make) in enumerate(others.items()):
+        place = scratch / f"other{number}"
+        place.mkdir()
+        try:
+            found[name] = await stack.enter_async_context(make(place))
+        except NotMeasured as error:
+            missing[name] = f"{name}: {error}"
+    place = scratch / "ours"
+    place.mkdir()
+    addresses, _ = await stack.enter_async_context(ours(place))
+    return {**found, **{name: addresses[skill] for name, skill in OURS.items()}}
+
+
+def _targets(taken: Mapping[str, Round], missing: Mapping[str, str]) -> list[Target]:
+    def ratio(what: str, name: str, base: str, bound: float, digits: int = 1) -> Target:
+        value = taken[name].rate / taken[base].rate if base in taken and name in taken else None
+        return Target(what, value, bound, digits=digits, why=missing.get(base, ""))
+
+    spread = taken[FORK].p99 / taken[FORK].p50
+    failed = sum(one.failed for name, one in taken.items() if name in OURS)
+    return [
+        ratio("`cli:python`: calls a second, times of a host that starts an interpreter per call", FORK, NAIVE, 10),
+        ratio("`cli:python`: calls a second, times of FastMCP with a function that does nothing", FORK, FASTMCP, 1, 2),
+        ratio("`cli:python`: calls a second, times of BentoML with a function that does nothing", FORK, BENTO, 1, 2),
+        Target("`cli:python`: p99, times of p50", spread, 4, at_least=False),
+        ratio("`inproc`: calls a second, times of a bare route of FastAPI", FUNCTION, BARE, 0.5, 2),
+        ratio("sandbox: calls a second, times of spawn in the sandbox", IN_SANDBOX, SPAWN_IN_SANDBOX, 5),
+        Target("answers of our host that were no success", failed, 0, at_least=False, unit="answers", digits=0),
+    ]
+
+
+def _table(taken: Mapping[str, Round]) -> str:
+    base = taken[NAIVE].rate if NAIVE in taken else None
+    rows: list[Sequence[str]] = []
+    for name, one in sorted(taken.items(), key=lambda item: item[1].rate):
+        against = f"{one.rate / base:.1f}x" if base else ""
+        rows.append([name, f"{one.rate:,.0f}", against, f"{one.p50 * 1000:.2f} ms", f"{one.p99 * 1000:.2f} ms"])
+    return plain_table(["", "calls a second", "against an interpreter per call", "p50", "p99"], rows)
+
+
+@asynccontextmanager
+async def only_ours(scratch: Path) -> AsyncGenerator[tuple[Mapping[str, Address], int]]:
+    """Our host alone."""
+    place = scratch / "ours"
+    place.mkdir()
+    async with ours(place) as found:
+        yield found

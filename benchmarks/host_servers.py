@@ -1,0 +1,165 @@
+"""Hosts as processes of their own, each on a port of its own: ours with everything on, and what it is compared with."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+from host_wrk import Address
+from running_part import NotMeasured
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+SCRIPT = """\
+import json
+import sys
+
+request = json.load(sys.stdin)
+print(json.dumps({"success": True, "data": {"echoed": request["input"]["text"]}, "error": None}))
+"""
+FUNCTION = """\
+def echo(input):
+    return {"echoed": input["text"]}
+"""
+BODY = '{"input": {"text": "hello"}}'
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+JSON = {"Content-Type": "application/json"}
+WAYS = {
+    "local_fork": {"executor": "local", "warm": "fork"},
+    "local_spawn": {"executor": "local", "warm": "spawn"},
+    "local_reuse": {"executor": "local", "warm": "reuse"},
+    "sandbox_fork": {"executor": "sandbox", "warm": "fork"},
+    "sandbox_spawn": {"executor": "sandbox", "warm": "spawn"},
+    "sandbox_reuse": {"executor": "sandbox", "warm": "reuse"},
+}
+FUNCTION_SKILL = "function"
+_STARTS_WITHIN = 60.0
+_ENDS_WITHIN = 15.0
+
+
+@asynccontextmanager
+async def ours(scratch: Path) -> AsyncGenerator[tuple[dict[str, Address], int]]:
+    """Our host with keys, schemas, logs, history and metrics; its skills by name, and its process."""
+    environment = _project(scratch)
+    tool = [sys.executable, "-m", "openskills"]
+    made = subprocess.run(
+        [*tool, "keys", "new", "bench", "--json"], cwd=scratch, env=environment, capture_output=True, check=True
+    )
+    key = json.loads(made.stdout)["key"]
+    port = _free_port()
+    argv = [*tool, "serve", "--port", str(port), "--json-log", str(scratch / "access.jsonl")]
+    headers = {**JSON, "Authorization": f"Bearer {key}"}
+    async with _served(argv, scratch, environment, f"http://127.0.0.1:{port}/readyz") as pid:
+        names = (*WAYS, FUNCTION_SKILL)
+        yield {name: Address(f"http://127.0.0.1:{port}/skills/{name}:invoke", BODY, headers) for name in names}, pid
+
+
+@asynccontextmanager
+async def other(kind: str, scratch: Path) -> AsyncGenerator[Address]:
+    """A host of `host_others.py`."""
+    script = scratch / "echo.py"
+    script.write_text(SCRIPT, "utf-8")
+    port = _free_port()
+    argv = [sys.executable, str(HERE / "host_others.py"), kind, str(port), str(script)]
+    async with _served(argv, scratch, _environment(scratch), f"http://127.0.0.1:{port}/openapi.json"):
+        yield Address(f"http://127.0.0.1:{port}/skills/echo:invoke", BODY, JSON)
+
+
+@asynccontextmanager
+async def fastmcp(scratch: Path) -> AsyncGenerator[Address]:
+    """FastMCP with a tool that does nothing."""
+    port = _free_port()
+    argv = [str(_peer("fastmcp", "FastMCP")), str(HERE / "host_fastmcp.py"), str(port)]
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    body = json.dumps({**call, "params": {"name": "echo", "arguments": {"text": "hello"}}})
+    headers = {**JSON, "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+    async with _served(argv, scratch, _environment(scratch), f"http://127.0.0.1:{port}/mcp"):
+        yield Address(f"http://127.0.0.1:{port}/mcp", body, headers)
+
+
+@asynccontextmanager
+async def bentoml(scratch: Path) -> AsyncGenerator[Address]:
+    """BentoML with a function that does nothing."""
+    port = _free_port()
+    program = _peer("bento", "BentoML").with_name("bentoml")
+    argv = [str(program), "serve", "host_bento:Echo", "--port", str(port), "--working-dir", str(HERE)]
+    environment = {**_environment(scratch), "BENTOML_DO_NOT_TRACK": "True", "BENTOML_HOME": str(scratch / "bentoml")}
+    async with _served(argv, scratch, environment, f"http://127.0.0.1:{port}/livez"):
+        yield Address(f"http://127.0.0.1:{port}/invoke", '{"text": "hello"}', JSON)
+
+
+def _project(scratch: Path) -> dict[str, str]:
+    skills = scratch / "skills_cli"
+    skills.mkdir()
+    (scratch / "data").mkdir()
+    (scratch / "bench_function.py").write_text(FUNCTION, "utf-8")
+    for name, options in WAYS.items():
+        (skills / f"{name}.py").write_text(SCRIPT, "utf-8")
+        _write(skills, {"id": name, "type": "cli", "runtime": "python", "entry": f"./skills_cli/{name}.py", **options})
+    _write(skills, {"id": FUNCTION_SKILL, "type": "inproc", "entry": "bench_function:echo"})
+    return {**_environment(scratch), "PYTHONPATH": str(scratch), "OPENSKILL_HOST_AUTH": "on"}
+
+
+def _write(skills: Path, manifest: Mapping[str, object]) -> None:
+    text = json.dumps({**manifest, "version": "1", "input_schema": SCHEMA})
+    (skills / f"{manifest['id']}.json").write_text(text, "utf-8")
+
+
+def _environment(scratch: Path) -> dict[str, str]:
+    return {"HOME": str(scratch), "PATH": os.defpath, "LANG": "C.UTF-8", "OPENSKILL_ALLOW_LOCAL": "1"}
+
+
+def _peer(directory: str, name: str) -> Path:
+    python = ROOT / ".bench" / directory / "bin" / "python"
+    if not python.exists():
+        raise NotMeasured(f"{name} is not installed; `make bench` does that")
+    return python
+
+
+@asynccontextmanager
+async def _served(
+    argv: Sequence[str], directory: Path, environment: Mapping[str, str], ready: str
+) -> AsyncGenerator[int]:
+    log = directory / f"{Path(argv[1]).name}-{abs(hash(ready))}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            argv, cwd=directory, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        await _answers(ready, process, log)
+        yield process.pid
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.to_thread(process.wait, _ENDS_WITHIN)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+async def _answers(address: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = asyncio.get_running_loop().time() + _STARTS_WITHIN
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        while asyncio.get_running_loop().time() < deadline:
+            if process.poll() is not None:
+                break
+            try:
+                await client.get(address, timeout=2)
+            except httpx2.HTTPError:
+                await asyncio.sleep(0.1)
+            else:
+                return
+    said = log.read_text("utf-8", "replace").strip()[-500:]
+    raise NotMeasured(f"a host did not begin to serve: {said}")
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]

@@ -1,0 +1,137 @@
+"""What attacks on the machine get hold of: under our executors, under others, and with nothing that holds them."""
+
+import importlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from report import Target
+from running_part import NotMeasured, Part, Surroundings, plain_table
+from safety_hosts import BARE, Hosts, hosts, not_tried, subjects
+
+HELD, LEAKED, HUNG = "held", "leaked", "hung"
+
+_ABOUT = """
+The battery of `tests/hostile`: each probe tries to get hold of one thing that was planted around the place where a
+skill's command runs (a secret in a file, a variable, a process, a socket; a limit), and says what it got. The
+families are those of the attacks. It *held* when the probe got nothing, *leaked* when it got what it was after, and
+*hung* when there was no answer within 20 seconds. The first table has the probes that succeed on this machine, for a
+user without rights, when nothing holds them: there everybody is compared. They are the harmless ones; probes that
+would touch what is not ours are only tried where they are sure to be held, and are in the second table. Everybody
+runs as that user, in a directory that is thrown away; containers need a host that is root. What is tried of others is
+what runs commands by default: {others}.
+"""
+
+
+@dataclass(frozen=True)
+class Battery:
+    """What the probes came to under one subject: by the id of the probe, how it ended."""
+
+    endings: Mapping[str, str]
+
+    def of(self, probes: Sequence[str]) -> Counter[str]:
+        """How many of these ended how."""
+        return Counter(self.endings[one] for one in probes if one in self.endings)
+
+    def those(self, ending: str) -> list[str]:
+        """The probes that ended so."""
+        return sorted(one for one, found in self.endings.items() if found == ending)
+
+
+async def measure(at: Surroundings) -> Part:
+    """All subjects, one after the other."""
+    ours, peers = subjects(at.extent)
+    missing = not_tried(at.extent)
+    compared: dict[str, Battery] = {}
+    asked: dict[str, Battery] = {}
+    with hosts() as running:
+        at.say(f"probes: {BARE}")
+        compared[BARE] = _battery(running.battery(BARE))
+        for name in ours:
+            at.say(f"probes: {name}")
+            try:
+                asked[name] = _battery(running.battery(name))
+                # Of `local` little is asked; the others are asked for all of it anyway.
+                compared[name] = _battery(running.battery(name, "harmless")) if name == "local" else asked[name]
+            except NotMeasured as reason:
+                missing.append(f"{name}: {reason}")
+        for peer in peers:
+            at.say(f"probes: {peer.name}")
+            try:
+                compared[peer.name] = _battery(running.probes(peer))
+            except NotMeasured as reason:
+                missing.append(str(reason))
+        table = f"{_comparison(running, compared)}\n\n{_promised(asked)}"
+    others = ", ".join(f"{peer.runs} of {peer.name}" for peer in peers)
+    return Part(
+        "Attacks",
+        _ABOUT.format(others=others),
+        _targets(asked, ours, missing),
+        table,
+        missing=missing,
+        raw={
+            "compared": {name: _raw(one, compared[BARE].those(LEAKED)) for name, one in compared.items()},
+            "asked": {name: _raw(one, list(one.endings)) for name, one in asked.items()},
+        },
+    )
+
+
+def _battery(report: Mapping[str, Any]) -> Battery:
+    endings: dict[str, str] = {}
+    for identity, result in report["results"].items():
+        broken = HUNG if result["detail"] == "no answer" else "broken"
+        endings[identity] = broken if result.get("broken") else LEAKED if result["escaped"] else HELD
+    return Battery(endings)
+
+
+def _targets(asked: Mapping[str, Battery], ours: Sequence[str], missing: Sequence[str]) -> list[Target]:
+    """What an executor leaves open by its own words is in `tests/hostile/promises.py`; nothing else may leak."""
+    said: Any = importlib.import_module("tests.hostile.promises").NOT_PROMISED
+    targets: list[Target] = []
+    for name in ours:
+        battery = asked.get(name)
+        leaked = None if battery is None else [one for one in battery.those(LEAKED) if one not in said.get(name, {})]
+        value = None if battery is None or leaked is None else float(len(leaked) + len(battery.those(HUNG)))
+        count = "all probes" if battery is None else f"{len(battery.endings)} probes"
+        why = "; ".join(reason for reason in missing if reason.startswith(name))
+        promise = f"{name}, {count}: leaked or hung against its promise"
+        targets.append(Target(promise, value, 0, at_least=False, unit="probes", digits=0, why=why))
+    return targets
+
+
+def _comparison(running: Hosts, compared: Mapping[str, Battery]) -> str:
+    """Everybody with the probes that succeed bare, by family."""
+    armed = compared[BARE].those(LEAKED)
+    families = _families(armed)
+    head = [f"{len(armed)} probes", "host", HELD, LEAKED, HUNG, "not tried", *(f"leaked: {name}" for name in families)]
+    rows: list[list[str]] = []
+    for name, battery in compared.items():
+        found = battery.of(armed)
+        by_family = [f"{battery.of(probes)[LEAKED]} of {len(probes)}" for probes in families.values()]
+        counts = [*(found[one] for one in (HELD, LEAKED, HUNG)), sum(one not in battery.endings for one in armed)]
+        rows.append([name, running.who(name), *map(str, counts), *by_family])
+    return plain_table(head, rows)
+
+
+def _promised(asked: Mapping[str, Battery]) -> str:
+    """Ours with everything that is asked of each."""
+    said: Any = importlib.import_module("tests.hostile.promises").NOT_PROMISED
+    rows: list[list[str]] = []
+    for name, battery in asked.items():
+        counts = battery.of(list(battery.endings))
+        open_ones = sum(one in said.get(name, {}) for one in battery.those(LEAKED))
+        cells = [len(battery.endings), counts[HELD], counts[LEAKED], open_ones, counts[HUNG]]
+        rows.append([name, *map(str, cells)])
+    return plain_table(["asked of each", "probes", HELD, LEAKED, "of them said to be open", HUNG], rows)
+
+
+def _families(probes: Sequence[str]) -> dict[str, list[str]]:
+    module: Any = importlib.import_module("tests.hostile.probes.battery")
+    known: Mapping[str, Any] = module.PROBES
+    return {group: [one for one in probes if known[one].group == group] for group in module.GROUPS}
+
+
+def _raw(battery: Battery, probes: Sequence[str]) -> dict[str, object]:
+    counts = {ending: battery.of(probes)[ending] for ending in (HELD, LEAKED, HUNG)}
+    return {**counts, "leaks": [one for one in battery.those(LEAKED) if one in probes]}

@@ -1,0 +1,158 @@
+"""What more and more open conversations cost: opening them, loading a skill in each, a request of each, memory."""
+
+import gc
+import itertools
+import os
+import time
+import tracemalloc
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import scale_corpus
+from context_talk import SYSTEM
+from running_part import Part, Surroundings
+from sampling import Series
+from scale_curve import LINEAR, Curve, chart_of, curves_table, raw_curves, taken_together, targets_of
+from scale_sizes import sizes_of
+
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.runtime import SkillRuntime
+from openskills.runtime.session import SkillSession
+from openskills.settings import Settings
+
+SKILLS = 100
+OPEN, LOAD, REQUEST, CLOSE, MEMORY = "open", "load a skill", "build a request", "close", "memory"
+STORES = ("memory", "SQLite")
+
+_ABOUT = f"""
+So many conversations at a time in one `SkillRuntime` over {SKILLS} skills: all are opened, a skill is loaded in each of
+them, a request is built for each, all are closed again. What counts is the time for all of them together, so linear
+means that each costs the same however many there are. Conversations are kept in memory, or in an SQLite file, where
+every load is on the disk when it returns. What they take of the memory is what Python's `tracemalloc` says, in a run of
+its own, after a load and a request in each.
+"""
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Conversations in one runtime, new ones in every round."""
+
+    catalog: Catalog
+    settings: Settings
+    store: str
+    size: int
+    _rounds: Any = field(default_factory=itertools.count)
+
+    async def once(self) -> dict[str, float]:
+        """Open, load, build and close; the seconds of each step."""
+        took: dict[str, float] = {}
+        async with SkillRuntime(self.catalog, settings=self.settings, store=self.store) as runtime:
+            await _first_use(runtime)
+            begin = time.perf_counter()
+            async with AsyncExitStack() as stack:
+                sessions = await self._opened(runtime, stack)
+                took[OPEN], begin = time.perf_counter() - begin, time.perf_counter()
+                await self._loaded(sessions)
+                took[LOAD], begin = time.perf_counter() - begin, time.perf_counter()
+                _requests(sessions)
+                took[REQUEST], begin = time.perf_counter() - begin, time.perf_counter()
+            took[CLOSE] = time.perf_counter() - begin
+        return took
+
+    async def taking(self) -> float:
+        """Bytes that the conversations take, after a load and a request in each."""
+        async with SkillRuntime(self.catalog, settings=self.settings, store=self.store) as runtime:
+            await _first_use(runtime)
+            gc.collect()
+            tracemalloc.start()
+            async with AsyncExitStack() as stack:
+                sessions = await self._opened(runtime, stack)
+                await self._loaded(sessions)
+                _requests(sessions)
+                gc.collect()
+                taken, _ = tracemalloc.get_traced_memory()
+                tracemalloc.stop()
+        return float(taken)
+
+    async def _opened(self, runtime: SkillRuntime, stack: AsyncExitStack) -> list[SkillSession]:
+        turn = next(self._rounds)
+        return [
+            await stack.enter_async_context(runtime.session(f"s{self.size}-{turn}-{number}"))
+            for number in range(self.size)
+        ]
+
+    async def _loaded(self, sessions: Sequence[SkillSession]) -> None:
+        names = [skill.name for skill in self.catalog.skills]
+        for number, session in enumerate(sessions):
+            result = await session.call("skill_load", {"skill": names[number % len(names)]}, call_id="call_1")
+            if result.error is not None:
+                raise RuntimeError(result.text)
+
+
+async def measure(at: Surroundings) -> Part:
+    """Every step over all numbers of conversations, with both stores."""
+    sizes = sizes_of(at.extent)
+    skills = at.scratch / "skills"
+    scale_corpus.build(skills, range(SKILLS))
+    settings = Settings.from_env({"HOME": str(at.scratch), "PATH": os.defpath})
+    catalog = Catalog.from_paths(skills, settings=settings)
+    curves: list[Curve] = []
+    for name in STORES:
+        at.say(f"sessions: up to {sizes.sessions[-1]:,} of them, {name}")
+        crowds = {size: Crowd(catalog, settings, _store(name, at.scratch, size), size) for size in sizes.sessions}
+        ways = {size: crowd.once for size, crowd in crowds.items()}
+        steps = await taken_together(ways, most=sizes.most, seconds=2 * sizes.seconds)
+        curves += [Curve(f"{step}, {name}", points, LINEAR) for step, points in steps.items() if _tells(step, name)]
+    at.say("sessions: memory")
+    crowds = {size: Crowd(catalog, settings, _store(STORES[0], at.scratch, size), size) for size in sizes.sessions}
+    memory = {size: Series((await crowd.taking(),)) for size, crowd in crowds.items()}
+    return _part(curves, Curve(MEMORY, memory, LINEAR, bytes=True))
+
+
+def _tells(step: str, store: str) -> bool:
+    """Building a request asks no store."""
+    return step != REQUEST or store == STORES[0]
+
+
+def _part(curves: Sequence[Curve], memory: Curve) -> Part:
+    largest = max(memory.points)
+    every = [*curves, memory]
+    each = f"With {largest:,} conversations each takes {memory.points[largest].median / largest / 1000:,.1f} KB."
+    charts = [
+        chart_of("sessions", "What more conversations cost", "conversations", "seconds for all of them", curves),
+        chart_of("memory", "What more conversations take", "conversations", "bytes", [memory]),
+    ]
+    return Part(
+        "Sessions",
+        _ABOUT,
+        targets_of(every, "sessions"),
+        f"{curves_table(every, 'sessions')}\n\n{each}",
+        raw=raw_curves(every),
+        charts=charts,
+    )
+
+
+def _store(name: str, scratch: Path, size: int) -> str:
+    return "memory:" if name == STORES[0] else f"sqlite:///{scratch}/sessions-{size}.db"
+
+
+async def _first_use(runtime: SkillRuntime) -> None:
+    """Whatever is made at the first use is no cost of a conversation."""
+    async with runtime.session("first") as session:
+        await session.call("skill_load", {"skill": runtime.catalog.skills[0].name}, call_id="call_1")
+        _requests([session])
+
+
+def _requests(sessions: Sequence[SkillSession]) -> None:
+    call = {"id": "call_1", "type": "function", "function": {"name": "skill_load", "arguments": "{}"}}
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": SYSTEM},
+        {"role": "user", "content": "Make the report."},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "loaded"},
+    ]
+    for session in sessions:
+        session.context(messages)

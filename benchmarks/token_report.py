@@ -1,0 +1,23 @@
+"""What skills cost a model, disclosed when they are needed or all in the prompt: `make bench`.
+
+Renews its section of docs/benchmarks.md, its pictures and its raw numbers with `--write`. For skills of your own:
+`openskills bench token-report --skills DIR`.
+"""
+
+import sys
+
+import token_report_growth
+import token_report_layers
+from suite import COUNTED, Suite, main
+
+SUITE = Suite(
+    "token_report",
+    "What skills cost a model",
+    __doc__,
+    "Tokens of a request, 134 skills, mean of all tasks",
+    {"layers": token_report_layers.measure, "growth": token_report_growth.measure},
+    COUNTED,
+)
+
+if __name__ == "__main__":
+    sys.exit(main(SUITE))

@@ -1,0 +1,70 @@
+"""What a request costs with more and more skills, and from how many on disclosure is the cheaper way."""
+
+from collections.abc import Mapping
+
+import token_report_library
+from charts import Chart, Line
+from report import Target
+from running_part import Part, Surroundings, plain_table
+from token_report_made import NAMES, report_over
+
+from openskills.bench.token_report import TokenReport, Way
+
+SIZES = (1, 3, 10, 30, 100, 300, 1000)
+
+_ABOUT = """
+The same tasks over libraries of different sizes. With a few small skills everything may as well stand in the prompt:
+the descriptions of our tools cost more than that. The list of skills has 8,000 tokens at most; where it cannot
+describe them all, a skill is searched for before it is loaded, which is one more request, and is charged.
+"""
+
+
+async def measure(at: Surroundings) -> Part:
+    """A report for each size; nothing here depends on time."""
+    sizes = SIZES if at.extent.few > 4 else SIZES[: 3 if at.extent.few == 1 else 5]
+    found: dict[int, TokenReport] = {}
+    for size in sizes:
+        at.say(f"playing tasks over {size:,} skills")
+        token_report_library.build(at.scratch / f"skills-{size}", size)
+        found[size] = await report_over(at.scratch / f"skills-{size}", at.scratch)
+    most = max(found)
+    small, large = (found[size].cost(Way.PROGRESSIVE).per_request for size in (min(found), most))
+    return Part(
+        "The size of the library",
+        _ABOUT,
+        [
+            Target(
+                f"{most:,} skills against {min(found)}: times that a request with disclosure grows",
+                large / small,
+                16,
+                at_least=False,
+            )
+        ],
+        _table(found),
+        raw={str(size): {way: one.cost(way).per_request for way in Way} for size, one in found.items()},
+        charts=[_chart(found)],
+    )
+
+
+def _table(found: Mapping[int, TokenReport]) -> str:
+    rows = [
+        [
+            f"{size:,}",
+            *(f"{report.cost(way).per_request:,.0f}" for way in Way),
+            *(f"{report.saved(way):.1%}" for way in (Way.BODIES, Way.EVERYTHING)),
+        ]
+        for size, report in found.items()
+    ]
+    return plain_table(["tokens per request, skills", *NAMES.values(), "saved of bodies", "saved of both"], rows)
+
+
+def _chart(found: Mapping[int, TokenReport]) -> Chart:
+    lines = [
+        Line(
+            NAMES[way],
+            [(size, report.cost(way).per_request) for size, report in found.items()],
+            ours=way is Way.PROGRESSIVE,
+        )
+        for way in Way
+    ]
+    return Chart("skills", "Tokens of a request", "skills of the library", "tokens", lines, log_x=True, log_y=True)

@@ -1,0 +1,86 @@
+"""What a library as big as the real ones costs in each way: per request, per task, by layer."""
+
+import token_report_library
+from report import Bar, Target
+from running_part import Part, Surroundings, plain_table
+from token_report_made import NAMES, report_over
+
+from openskills.bench.token_report import TokenReport, Way
+from openskills.cli.bench_view import LAYERS, report_json
+
+SKILLS = 134
+BOUNDS = {Way.BODIES: 85, Way.EVERYTHING: 90}
+"""Percent. The system that the mission documents describe published 84 and 95, of one run over 18 other skills."""
+
+_ABOUT = """
+The tasks of `openskills bench token-report` over {skills} synthetic skills whose sizes are those of real ones: a task
+that needs no skill, nine that need one, from the shortest body to the longest, one question that takes three, three
+questions that take one each. {requests} requests of ours, played with a real session and real calls of its tools; no
+model is asked. Tokens are {counted}. Where a text is in the prompt already nobody loads it, so full injection has
+fewer requests: every request that disclosure needs more is charged to it. Descriptions of our tools count as a layer;
+what is in the prompt has neither a list of skills nor guidance nor, with documents, any tool of ours. "New" is what
+no prompt cache has.
+"""
+
+
+async def measure(at: Surroundings) -> Part:
+    """One report; nothing here depends on time."""
+    skills = at.scratch / "skills"
+    count = SKILLS if at.extent.few > 1 else 12
+    token_report_library.build(skills, count)
+    at.say(f"playing tasks over {count} skills")
+    report = await report_over(skills, at.scratch)
+    return Part(
+        "Disclosure against full injection",
+        _ABOUT.format(skills=count, requests=report.cost(Way.PROGRESSIVE).requests, counted=_counted(report)),
+        [_target(report, way) for way in BOUNDS],
+        "\n\n".join([_sizes(report), _ways(report), _layers(report), _tasks(report)]),
+        [
+            Bar(f"{NAMES[way]}", cost.per_request, way is Way.PROGRESSIVE, f"{cost.per_request:,.0f}")
+            for way, cost in ((way, report.cost(way)) for way in Way)
+        ],
+        raw=report_json(report),
+    )
+
+
+def _counted(report: TokenReport) -> str:
+    return f"exact, of {report.counted}" if report.exact else "estimated"
+
+
+def _target(report: TokenReport, way: Way) -> Target:
+    promise = f"{report.skills} skills: tokens that disclosure saves of {NAMES[way]}"
+    return Target(promise, report.saved(way) * 100, BOUNDS[way], unit="%")
+
+
+def _sizes(report: TokenReport) -> str:
+    parts = {"list of skills": report.overview, "all bodies": report.bodies, "all documents": report.docs}
+    rows = [[name, f"{tokens:,}", f"{tokens / report.overview:.1f}x"] for name, tokens in parts.items()]
+    return plain_table(["", "tokens", "against the list"], rows)
+
+
+def _ways(report: TokenReport) -> str:
+    head = ["all tasks", "requests", "tokens", "new", "per request", "against disclosure", "saved"]
+    base = report.cost(Way.PROGRESSIVE)
+    rows: list[list[str]] = []
+    for way in Way:
+        cost = report.cost(way)
+        numbers = [str(cost.requests), f"{cost.total:,}", f"{cost.new:,}", f"{cost.per_request:,.0f}"]
+        saved = "" if way is Way.PROGRESSIVE else f"{report.saved(way):.1%}"
+        rows.append([NAMES[way], *numbers, f"{cost.total / base.total:.1f}x", saved])
+    return plain_table(head, rows)
+
+
+def _layers(report: TokenReport) -> str:
+    rows = [
+        [NAMES[way], *(f"{cost.by_layer.get(layer, 0) / cost.requests:,.0f}" for layer in LAYERS)]
+        for way, cost in ((way, report.cost(way)) for way in Way)
+    ]
+    return plain_table(["per request, by layer", *LAYERS], rows)
+
+
+def _tasks(report: TokenReport) -> str:
+    rows = [
+        [task.name, *(f"{cost.total:,} ({cost.requests})" for cost in (task.cost(way) for way in Way))]
+        for task in report.tasks
+    ]
+    return plain_table(["tokens (requests) of a task", *NAMES.values()], rows)

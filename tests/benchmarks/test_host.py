@@ -1,0 +1,17 @@
+import pytest
+
+from tests.benchmarks.programs import measured, row_of
+from tests.conftest import RequireProgram
+
+
+@pytest.mark.slow
+def test_our_host_is_compared_with_hosts_that_start_interpreters_and_with_bare_routes(
+    require_program: RequireProgram,
+) -> None:
+    require_program("wrk")
+    found = measured("host", "--only", "load")
+    numbers = found["load"]["numbers"]
+    assert {"FastAPI, an interpreter per call", "FastAPI, bare route", "OpenSkill, cli:python"} <= set(numbers)
+    assert all(one["rate"] > 0 for one in numbers.values())
+    assert sum(one["failed"] for name, one in numbers.items() if name.startswith("OpenSkill")) == 0
+    assert row_of(found, "`cli:python`: calls a second, times of a host that starts an interpreter per call")

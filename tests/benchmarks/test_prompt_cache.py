@@ -1,0 +1,54 @@
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.programs import measured, row_of
+
+KEPT = "mode `session`, or whatever stays until it is taken away"
+OURS = ("OpenSkill, tool results", "OpenSkill, system message")
+PEERS = {"trpc-agent-py", "deepagents", "google-adk", "pydantic-ai-skills", "FastMCP"}
+
+
+@pytest.fixture(scope="module")
+def modes() -> dict[str, Any]:
+    """Measured once: it starts every peer."""
+    return measured("prompt_cache", "--only", "modes")
+
+
+def named(missing: list[str]) -> set[str]:
+    return {reason.split(":")[0] for reason in missing}
+
+
+@pytest.mark.slow
+def test_every_placement_and_mode_plays_the_same_steps_and_every_peer_is_measured_or_named(
+    modes: dict[str, Any],
+) -> None:
+    numbers = modes["modes"]["numbers"]
+    assert list(numbers) == ["mode `turn`", "mode `once`", KEPT]
+    for played in numbers.values():
+        assert tuple(one["way"] for one in played[:2]) == OURS
+        assert {len(one["tokens"]) for one in played} == {12}
+    ways = {one["way"].split(",")[0] for one in numbers[KEPT]}
+    assert ways | named(modes["modes"]["missing"]) >= PEERS
+
+
+@pytest.mark.slow
+def test_nothing_that_was_sent_changes_in_tool_results_and_something_does_in_the_system_message(
+    modes: dict[str, Any],
+) -> None:
+    results, system, *_ = modes["modes"]["numbers"][KEPT]
+    assert results["least_kept"] == 100
+    assert system["least_kept"] < 95
+    assert results["uncached"] == results["tokens"][-1]
+    promise = "twelve requests in three turns, mode `session`: the least that is kept of the request before"
+    assert row_of(modes, promise).endswith("| **100.0 %** | yes |")
+
+
+@pytest.mark.slow
+def test_the_number_of_requests_is_the_same_for_every_number_of_loads() -> None:
+    found = measured("prompt_cache", "--only", "curves")
+    numbers = found["curves"]["numbers"]
+    assert list(numbers) == ["1", "4"]
+    assert {len(one["tokens"]) for played in numbers.values() for one in played} == {24}
+    ways = {one["way"].split(",")[0] for one in numbers["4"]}
+    assert ways | named(found["curves"]["missing"]) >= PEERS | {"OpenSkill"}
