@@ -14,7 +14,7 @@ from typing import Any
 
 from running_container import container_engine
 from running_part import TINY, Extent, NotMeasured
-from safety_ways import PEERS, RUNS_NOTHING, Peer
+from safety_ways import NOT_TRIED, PEERS, Peer
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -145,8 +145,8 @@ def subjects(extent: Extent) -> tuple[tuple[str, ...], tuple[Peer, ...]]:
 
 
 def not_tried(extent: Extent) -> list[str]:
-    """Others that have nothing to try, and why."""
-    return [] if extent == TINY else [f"{name}: {why}" for name, why in RUNS_NOTHING.items()]
+    """What else there is of others, and why it is not tried."""
+    return [] if extent == TINY else [f"{name}: {why}" for name, why in NOT_TRIED.items()]
 
 
 def _last(text: str) -> str:

@@ -20,7 +20,7 @@ families are those of the attacks. It *held* when the probe got nothing, *leaked
 user without rights, when nothing holds them: there everybody is compared. They are the harmless ones; probes that
 would touch what is not ours are only tried where they are sure to be held, and are in the second table. Everybody
 runs as that user, in a directory that is thrown away; containers need a host that is root. What is tried of others is
-what runs commands by default: {others}.
+what runs commands on the machine itself, as it is by default: {others}. None of them is said to isolate anything.
 """
 
 

@@ -25,10 +25,13 @@ PEERS = (
     Peer("pydantic-ai-skills", "pydantic", "pydantic_ai_skills", "LocalSkillScriptExecutor"),
     Peer("google-adk", "adk", "google/adk", "UnsafeLocalCodeExecutor"),
 )
-RUNS_NOTHING = {
+NOT_TRIED = {
     "skills-ref": "it reads and checks skills, and runs none of their commands",
     "FastMCP": "it hands out the files of skills, and runs none of their commands",
+    "containers of trpc-agent-py and google-adk": "commands are root in them, where probes are not sure to be harmless",
+    "sandboxes for deepagents, pydantic-ai-skills and google-adk": "they are services and programs of others",
 }
+"""What else there is, and why it is not tried."""
 
 
 class DeepAgents:
