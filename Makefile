@@ -49,7 +49,7 @@ check-architecture: dev
 	@$(PY) -m pytest -q tests/architecture
 
 bench: dev peers ## compare our speed with other libraries
-	@failed=0; for name in discovery running context tools token_report prompt_cache langchain selection; do \
+	@failed=0; for name in discovery running context tools host langchain token_report prompt_cache selection scale safety; do \
 		$(PY) benchmarks/$$name.py --write $(ARGS) || failed=$$?; \
 	done; exit $$failed
 

@@ -1,0 +1,54 @@
+"""What can be left in a sandbox. That it is looked for after each command: `tests/executors/sandbox/test_kept.py`."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from openskills.executors.inside import sandbox_traces
+
+PROGRAM = """
+import os, resource, socket, sys
+sys.path[:0] = [sys.argv[1]]
+from sandbox_traces import surroundings
+before = surroundings()
+assert before == surroundings()
+exec(sys.argv[2])
+print(before == surroundings())
+"""
+ACL = "struct.pack('<I', 2) + b''.join(struct.pack('<HHI', tag, 0, 2**32 - 1) for tag in (1, 4, 32))"
+LEFT = {
+    "nothing": ("open('/tmp/x', 'w').close(); os.unlink('/tmp/x')", "True"),
+    "a mode": ("os.chmod('/dev/shm', 0o700)", "False"),
+    "an attribute": (f"import struct; os.setxattr('/tmp', 'system.posix_acl_default', {ACL})", "False"),
+    "a limit": ("resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))", "False"),
+    "a priority": ("os.nice(5)", "False"),
+    "a socket": ("kept = socket.socketpair()", "False"),
+    "a port": ("kept = socket.create_server(('127.0.0.1', 0))", "False"),
+}
+
+
+@pytest.fixture
+def after(require_program: Callable[[str], str]) -> Callable[[str], str]:
+    """Whether all is as it was after some code, in a sandbox without any of our own parts."""
+    bwrap = require_program("bwrap")
+
+    def run(code: str) -> str:
+        inside = str(Path(sandbox_traces.__file__).parent)
+        view = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/dev/shm", "--tmpfs", "/home"]
+        view += ["--tmpfs", "/tmp", "--dir", "/home/u"]
+        argv = [bwrap, *view, "--unshare-all", sys.executable, "-c", PROGRAM, inside, code]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert not done.returncode, done.stderr
+        return done.stdout.strip()
+
+    return run
+
+
+@pytest.mark.parametrize(("code", "same"), LEFT.values(), ids=LEFT)
+def test_what_is_left_makes_a_difference_and_what_is_not_does_not(
+    after: Callable[[str], str], code: str, same: str
+) -> None:
+    assert after(code) == same
