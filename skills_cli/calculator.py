@@ -1,7 +1,8 @@
 """Statistics and comparisons, exact on decimals: 0.1 + 0.2 is 0.3.
 
 Numbers become integers over one power of ten, so sums, means and variances are exact; only the last step rounds, to
-the nearest number that JSON readers can hold.
+the nearest number that JSON readers can hold. Whole results are exact up to 64 bits. A result above 2**53 that had to
+be rounded is named in `meta.rounded`; if it is a whole number, `meta.exact` has all its digits as text.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -9,16 +10,23 @@ from contextlib import contextmanager
 from decimal import Decimal
 from math import isqrt
 
-from openskills.skillkit import Refused, main
+from openskills.skillkit import Answer, Refused, main
 
 MOST_NUMBERS = 100_000
 MOST_OPS = 100
 MOST_DIGITS = 100
 LARGEST_EXPONENT = 308
 SAFE = 2**63
+EVERY_WHOLE = 2**53
 MANY_BITS = 160
 
 Number = int | float
+
+
+class Rounded(float):
+    """A number so large that its last digits are not what they should be. `exact` has them, if it is whole."""
+
+    exact: str = ""
 
 
 class Scaled:
@@ -36,9 +44,7 @@ class Scaled:
         return len(self.values)
 
 
-def calculate(
-    numbers: list[int | Decimal], ops: list[str], compare: dict[str, int | Decimal] | None = None
-) -> dict[str, object]:
+def calculate(numbers: list[int | Decimal], ops: list[str], compare: dict[str, int | Decimal] | None = None) -> Answer:
     """Apply each operation to the numbers; with `compare` say which of `a` and `b` is larger, and by how much."""
     if not numbers:
         raise _invalid("numbers", "is empty; give at least one number")
@@ -55,9 +61,24 @@ def calculate(
         with _bounded("numbers", op):
             results[op] = operation(data)
     if compare is None:
-        return {"results": results}
+        return Answer({"results": results}, notes=_notes(results))
     with _bounded("compare", "the difference or the ratio"):
-        return {"results": results, "comparison": _compared(compare)}
+        comparison = _compared(compare)
+    told = {**results, **{f"comparison.{name}": value for name, value in comparison.items()}}
+    return Answer({"results": results, "comparison": comparison}, notes=_notes(told))
+
+
+def _notes(results: dict[str, object]) -> dict[str, object]:
+    """What had to be rounded although it looks whole, and what it would have been."""
+    rounded = [name for name, value in results.items() if _is_rounded(value)]
+    exact = {name: value.exact for name, value in results.items() if isinstance(value, Rounded) and value.exact}
+    return {**({"rounded": rounded} if rounded else {}), **({"exact": exact} if exact else {})}
+
+
+def _is_rounded(value: object) -> bool:
+    if isinstance(value, list):
+        return any(isinstance(one, Rounded) for one in value)  # pyright: ignore[reportUnknownVariableType]
+    return isinstance(value, Rounded)
 
 
 def mean(data: Scaled) -> Number:
@@ -243,9 +264,15 @@ def _root(part: int, whole: int) -> Number:
 
 def _number(part: int, whole: int) -> Number:
     """A fraction as a number of JSON: whole where it is whole and fits 64 bits, else the nearest float."""
-    if part % whole == 0 and abs(part // whole) < SAFE:
-        return part // whole
-    return part / whole
+    quotient, rest = divmod(part, whole)
+    if rest == 0 and -SAFE <= quotient < SAFE:
+        return quotient
+    nearest = part / whole
+    if abs(nearest) < EVERY_WHOLE or (rest == 0 and int(Decimal(repr(nearest))) == quotient):
+        return nearest
+    found = Rounded(nearest)
+    found.exact = "" if rest else str(quotient)
+    return found
 
 
 def _invalid(field: str, message: str) -> Refused:

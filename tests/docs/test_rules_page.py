@@ -11,7 +11,7 @@ from openskills.skillmd.problem import Problem
 from openskills.skillmd.rules import ALL, judge, lint, naming, portability, specification
 from openskills.skillmd.rules.reading import READING
 from scripts import rules_page
-from tests.architecture.project import package_sources
+from tests.architecture.project import ROOT, package_sources
 
 # A SKILL.md in the folder `pdf-tools` that breaks a rule in a way that can be mended.
 MENDABLE = {
@@ -46,6 +46,12 @@ def test_every_id_that_the_package_reports_is_on_the_page() -> None:
     assert not {row[0] for row in rules_page.CATALOG} - reported_ids()
 
 
+def test_every_id_that_the_host_reports_is_on_the_page_of_manifests() -> None:
+    page = (ROOT / "docs" / "reference" / "manifests.md").read_text("utf-8")
+    assert reported_ids("host/")
+    assert [found for found in sorted(reported_ids("host/")) if f"`{found}`" not in page] == []
+
+
 def test_every_fix_on_the_page_has_an_example() -> None:
     assert MENDABLE.keys() == rules_page.FIXES.keys()
 
@@ -76,11 +82,12 @@ def functions_that_mend(module: ModuleType) -> set[str]:
     return makers | {name for name, used in uses.items() if used & makers}
 
 
-def reported_ids() -> set[str]:
-    """The first argument of every `Problem("...")` in the package."""
+def reported_ids(below: str = "") -> set[str]:
+    """The first argument of every `Problem("...")` in a part of the package; all of it is that without the host."""
     return {
         node.args[0].value
         for source in package_sources()
+        if (source.path.startswith(below) if below else not source.path.startswith("host/"))
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Problem"
         if node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)

@@ -125,6 +125,18 @@ def test_several_workers_share_a_port_and_die_with_who_started_them(tmp_path: Pa
         eventually(lambda: not any(map(is_alive, workers)), 60)
 
 
+def test_the_port_of_killed_workers_is_free_while_their_skills_would_still_run(tmp_path: Path) -> None:
+    with host_process(tmp_path, "--workers", "2", "--grace", "1000") as host, ThreadPoolExecutor(4) as pool:
+        calls = [pool.submit(host.slow) for _ in range(4)]
+        eventually(lambda: len(host.children()) == 4, 60)
+        workers = _children_of(host.process.pid)
+        host.end(signal.SIGKILL)
+        # Nothing tells the skills to end, and the grace is longer than anybody waits here.
+        eventually(lambda: not any(map(is_alive, workers | host.children())))
+        listening("127.0.0.1", int(host.url.rpartition(":")[2])).close()
+        assert all(call.exception(60) is not None or call.result().status_code == 503 for call in calls)
+
+
 def test_several_workers_end_together_when_they_are_told_to(tmp_path: Path) -> None:
     with host_process(tmp_path, "--workers", "2") as host:
         workers = _children_of(host.process.pid)

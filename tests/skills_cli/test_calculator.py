@@ -182,3 +182,29 @@ def test_a_result_that_no_reader_could_hold_is_refused() -> None:
 )
 def test_what_cannot_be_compared_is_refused(compare: Any, said: str) -> None:
     assert refusal([1], "sum", compare=compare) == said
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, 2**63 - 1, -(2**63)])
+def test_whole_results_are_exact_up_to_64_bits(number: int) -> None:
+    answer = call("calculator", {"numbers": [number - 1, 1], "ops": ["sum"]})
+    assert answer.data["results"] == {"sum": number}
+    assert isinstance(answer.data["results"]["sum"], int)
+    assert not {"rounded", "exact"} & set(answer.meta)
+
+
+def test_a_large_result_that_is_rounded_says_so_with_all_its_digits() -> None:
+    asked = b'{"input": {"numbers": [1e28, 1], "ops": ["sum", "max", "count", "mean"], "compare": {"a": 1e28, "b": 1}}}'
+    answer = send("calculator", asked)
+    assert answer.data["results"] == {"sum": 1e28, "max": 1e28, "count": 2, "mean": 5e27}
+    assert answer.meta["rounded"] == ["sum", "mean", "comparison.difference"]
+    assert answer.meta["exact"] == {"sum": str(10**28 + 1), "comparison.difference": str(10**28 - 1)}
+
+
+def test_modes_that_are_rounded_are_named_without_their_digits() -> None:
+    answer = call("calculator", {"numbers": [2**80 + 1, 3], "ops": ["modes", "mean"]})
+    assert answer.meta["rounded"] == ["modes", "mean"]
+    assert set(answer.meta["exact"]) == {"mean"}
+
+
+def test_fractions_below_two_to_the_53_are_as_near_as_ever_and_nothing_is_said() -> None:
+    assert "rounded" not in call("calculator", {"numbers": [1, 1, 2], "ops": ["mean", "stdev"]}).meta

@@ -32,7 +32,8 @@ RULES = (
     _rule("file_search", "搜索 find grep 检索", "search grep find"),
     _rule(
         "calculator",
-        "平均 均值 mean 中位数 median min max 比较",
+        # The last three are ours.
+        "平均 均值 mean 中位数 median min max 比较 average minimum maximum",
         "calculator calc math maths mathematics statistics",
         # Nobody has to name what is written down: 17 * 23, sqrt(2).
         r"|\d\s*[*+×÷^]\s*\d|\d\s+[-/]\s+\d|(?<![a-z])(?:sqrt|sin|cos|tan|ln|exp)\(",

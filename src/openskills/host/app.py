@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from openskills.host.draining import ends_gently
+from openskills.host.draining import end_with, ends_gently
 from openskills.host.options import HostOptions
 from openskills.host.parts import Parts, RunnerTable, open_parts
-from openskills.host.registry.reloading import end_with, prepare_all, reloads_on_hangup, watch
+from openskills.host.registry.reloading import prepare_all, reloads_on_hangup, watch
 from openskills.host.routes.documents import docs_page, openapi_document
 from openskills.host.routes.endpoints import Guarded, Open
 from openskills.host.routes.health import healthz, metrics, readyz

@@ -15,6 +15,8 @@ _log = logging.getLogger("openskills.host")
 _ENDS = (signal.SIGTERM, signal.SIGINT)
 LAST_WORDS = 5.0
 """Seconds for what was interrupted to end its children and to answer."""
+LOOK = 0.2
+"""Seconds between two looks for the supervisor."""
 
 
 async def drain(host: Host, grace: float) -> None:
@@ -69,6 +71,20 @@ def ends_gently(host: Host, grace: float, ended: Callable[[], None]) -> Generato
         for number, handler in earlier.items():
             if signal.getsignal(number) is caught:
                 signal.signal(number, handler)
+
+
+async def end_with(supervisor: int) -> None:
+    """A worker whose supervisor was killed ends by itself, even if that was before it had begun.
+
+    It does not wait for what runs: its supervisor was not asked gently either, and whoever starts it again wants the
+    port.
+    """
+    while os.getppid() == supervisor:
+        await asyncio.sleep(LOOK)
+    _log.warning("the process that started this worker is gone; it ends, too")
+    signal.raise_signal(signal.SIGTERM)
+    # The first lets what runs finish. The second interrupts it and has the server close its port.
+    signal.raise_signal(signal.SIGTERM)
 
 
 def _pass_on(number: int, handler: Any) -> None:

@@ -30,7 +30,7 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """An invocation that is over. `registration` is None when no skill was found, or none was looked for.
+    """An invocation that is over. `registration` is None when there is no skill of that id.
 
     `at` is when it began, in seconds since 1970. `request` is what came over the wire, `body` what goes.
     """

@@ -47,8 +47,9 @@ class Runner(Protocol):
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
         """Call the skill once, and adapt whatever comes back.
 
-        What the skill did wrong is an outcome with its evidence. Raises `SkillError` for what the host could not do,
-        `DeadlineExceeded` at the deadline. A cancelled call ends what it started before the cancellation is passed on.
+        What the skill did wrong is an outcome with its evidence, also that it did not end before the deadline. Raises
+        `SkillError` for what the host could not do. A cancelled call ends what it started before the cancellation is
+        passed on.
         """
         ...
 

@@ -10,6 +10,7 @@ from openskills.errors import ExecutorUnavailable, Forbidden, RunCancelled, RunI
 from openskills.host.books.admission import Admission
 from openskills.host.books.keys import Principal
 from openskills.host.invocation import Asked, Invocation, Watcher
+from openskills.host.masking import masked_listener, masked_outcome
 from openskills.host.registration import Registration
 from openskills.host.result import Failure, InvokeResult, Outcome, failed, normalised
 from openskills.host.runner import Call, Emitted, Listener, Runner
@@ -27,6 +28,10 @@ class Skills(Protocol):
 
     def get(self, skill_id: str) -> Registration:
         """The skill of this id; raises `SkillError`."""
+        ...
+
+    def known(self, skill_id: str) -> Registration | None:
+        """The same, or None."""
         ...
 
 
@@ -153,9 +158,10 @@ class Host:
         async with self._admission.admitted(asked.principal, registration, deadline):
             if asked.listener is not None:
                 asked.listener(Emitted("start", {"skill_id": registration.id, "trace_id": asked.trace_id}))
+            listener = asked.listener and masked_listener(asked.listener, secrets)
             with invocation(registration, asked, secrets) as span:
                 parent = traceparent_here(span, asked.traceparent)
-                call = Call(asked.input, asked.trace_id, deadline, secrets, asked.listener, parent)
+                call = Call(asked.input, asked.trace_id, deadline, secrets, listener, parent)
                 outcome = await runner.invoke(registration, call)
                 if outcome.failure is not None:
                     span.set({"error.type": str(outcome.failure.details.get("reason") or outcome.failure.code)})
@@ -191,26 +197,30 @@ class Host:
         if not self._running:
             self._idle.set()
 
+    def _announced(self, skill_id: str) -> Registration | None:
+        """The skill of an invocation that never began; for the books it begins and ends at once."""
+        found = self._skills.known(skill_id)
+        if found is not None:
+            for watcher in self._watchers:
+                watcher.began(found)
+        return found
+
     def _ended(self, asked: Asked, registration: Registration | None, outcome: Outcome) -> Invocation:
         seconds = time.perf_counter() - asked.began
+        about = registration or self._announced(asked.skill_id)
+        known = about.secrets if about is not None else ()
+        secrets = {name: self._secrets[name] for name in known if name in self._secrets}
+        # Who is refused learns nothing of the skill: only the books say which one it was.
         result = normalised(
-            outcome,
+            masked_outcome(outcome, secrets),
             skill_id=asked.skill_id if registration is None else registration.id,
             trace_id=asked.trace_id,
             latency_ms=seconds * 1000,
             version=__version__ if registration is None else registration.version,
         )
         result, body = wire_form(result)
-        known = registration.secrets if registration is not None else ()
         ended = Invocation(
-            time.time() - seconds,
-            result,
-            body,
-            asked.principal.name,
-            registration,
-            asked.body,
-            asked.run_id,
-            {name: self._secrets[name] for name in known if name in self._secrets},
+            time.time() - seconds, result, body, asked.principal.name, about, asked.body, asked.run_id, secrets
         )
         for watcher in self._watchers:
             watcher.ended(ended)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from openskills.trace.values import Attributes, Value
 
@@ -12,11 +12,18 @@ LEAST = 4
 
 def masked(text: str, secrets: Mapping[str, str]) -> str:
     """The text with every secret in it replaced by its name, also where it stands in JSON. Longer ones first."""
+    mask = masker(secrets)
+    return text if mask is None else mask(text)
+
+
+def masker(secrets: Mapping[str, str]) -> Callable[[str], str] | None:
+    """What `masked` does, made once for many texts; None when there is nothing to look for."""
     names = {form: name for name, value in secrets.items() if len(value) >= LEAST for form in _forms(value)}
     if not names:
-        return text
+        return None
     longest_first = sorted(names, key=len, reverse=True)
-    return re.sub("|".join(map(re.escape, longest_first)), lambda match: f"[secret {names[match[0]]}]", text)
+    pattern = re.compile("|".join(map(re.escape, longest_first)))
+    return lambda text: pattern.sub(lambda match: f"[secret {names[match[0]]}]", text)
 
 
 def masked_attributes(attributes: Attributes, secrets: Mapping[str, str]) -> dict[str, Value]:

@@ -67,6 +67,7 @@ class _Known:
 
     provider: "TracerProvider | None" = None
     tracer: "Tracer | None" = None
+    nobody: bool = False
 
 
 _known = _Known()
@@ -80,8 +81,12 @@ def tracer() -> "Tracer | None":
         return None
     from opentelemetry import trace
 
+    # Where no provider is set, the next call reads the environment each time: once is enough.
+    if _known.nobody and getattr(trace, "_TRACER_PROVIDER", trace) is None:
+        return None
     provider = trace.get_tracer_provider()
-    if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
+    _known.nobody = isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider)
+    if _known.nobody:
         return None
     if provider is not _known.provider:
         _known.tracer, _known.provider = provider.get_tracer(_SCOPE, __version__), provider

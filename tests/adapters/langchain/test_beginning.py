@@ -3,14 +3,17 @@
 import asyncio
 import shutil
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain_core._api import LangChainBetaWarning
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from tests.adapters.langchain.agents import Talk, deep, plain
+from tests.adapters.langchain.entries import entry
 from tests.adapters.langchain.scripted import call, load, says, unload
 from tests.skill_writer import WriteSkill
 
@@ -200,3 +203,78 @@ def test_a_run_begins_the_same_when_it_is_awaited(write_skill: WriteSkill, backe
 
     asyncio.run(turns())
     assert "New way." in talk.model.requests[-1][-1].text
+
+
+def test_a_run_that_finds_the_same_skills_writes_nothing_about_them(write_skill: WriteSkill, backend: Any) -> None:
+    for number in range(16):
+        write_skill(f"s-{number}")
+    saver = InMemorySaver()
+    talk = deep(backend, [says(load("s-1"))], saver=saver)
+    for _ in range(5):
+        talk.say()
+    versions = Counter(channel for _, _, channel, _ in saver.blobs)
+    assert versions["skills_metadata"] == 1
+    assert versions["skills_load_errors"] == 1
+    write_skill("s-17", "New.")
+    talk.say()
+    assert "**s-17**" in talk.model.prompt()
+
+
+def test_a_stable_listing_is_followed_by_word_of_what_is_gone(write_skill: WriteSkill, backend: Any) -> None:
+    removed = write_skill("a")
+    write_skill("b")
+    talk = deep(backend, [says(load("a"), load("b"))], listing="stable")
+    talk.say()
+    shutil.rmtree(removed)
+    talk.say()
+    told = talk.model.requests[-1][-1].text
+    assert "no longer loaded, because their files are gone" in told
+    assert told.endswith("Loaded skills: b (1/10).")
+    talk.say()
+    assert talk.model.requests[-1][-1].text == "go on", "it is told once"
+
+
+def test_a_stable_listing_is_followed_by_word_of_a_lower_limit(write_skill: WriteSkill, backend: Any) -> None:
+    for name in ("a", "b"):
+        write_skill(name)
+    saver = InMemorySaver()
+    deep(backend, [says(load("a"), load("b"))], saver=saver, listing="stable").say()
+    talk = deep(backend, [], saver=saver, listing="stable", max_loaded_skills=1)
+    talk.say()
+    assert talk.model.requests[-1][-1].text.endswith("Loaded skills: b (1/1).")
+
+
+@pytest.mark.parametrize("listing", ["marked", "stable"])
+def test_a_changed_skill_that_is_too_long_to_be_shown_is_to_be_loaded_again(
+    write_skill: WriteSkill, backend: Any, listing: str
+) -> None:
+    write_skill("big", body="Old way.")
+    talk = deep(backend, [says(load("big")), "one", says(load("big", "again")), "two"], listing=listing)
+    talk.say()
+    write_skill("big", body="z" * 250_000)
+    talk.say()
+    assert "have changed, and they are no longer loaded: big." in talk.model.requests[2][-1].text
+    assert "z" * 250_000 in talk.results()["again"]
+    assert talk.loaded == ["big"]
+
+
+def test_a_thread_whose_caller_brings_the_skills_is_new_only_once(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("pdf")
+    talk = deep(backend, [says(load("pdf"))])
+    for _ in range(2):
+        talk.say(skills_metadata=[entry("pdf")])
+        assert talk.state["skills_load_errors"] == []
+    assert talk.loaded == ["pdf"]
+
+
+def test_what_is_known_of_a_loaded_skill_is_kept_while_its_source_cannot_be_read(
+    write_skill: WriteSkill, backend: Any, tmp_path: Path
+) -> None:
+    write_skill("pdf", "Loaded.")
+    write_skill("other")
+    talk = deep(backend, [says(load("pdf"))])
+    talk.say()
+    (tmp_path / "skills").rename(tmp_path / "away")
+    talk.say()
+    assert [skill["name"] for skill in talk.state["skills_metadata"]] == ["pdf"]
+    assert "- **pdf** [Loaded]: Loaded." in talk.model.prompt()

@@ -24,3 +24,13 @@ def test_a_call_outside_a_conversation_has_none_before_it() -> None:
     for messages in ([], [HumanMessage("x")], [says(load("a", "1"))]):
         made = SkillCall.of("c", "9", {"messages": messages})
         assert (made.loads, made.unloads, made.loaded) == (frozenset(), frozenset(), ())
+
+
+def test_an_earlier_call_counts_as_the_person_left_it() -> None:
+    message = says(load("a", "1"), load("b", "2"), load("c", "3"))
+    edited = {
+        "1": {"name": "load_skill", "args": {"skill_name": "x"}},
+        "2": {"name": "unload_skill", "args": {"skill_name": "y"}},
+    }
+    made = SkillCall.of("c", "3", {"messages": [message], "hitl_edited_tool_calls": edited})
+    assert (made.loads, made.unloads) == ({"x"}, {"y"})

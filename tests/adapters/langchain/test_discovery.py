@@ -3,11 +3,13 @@
 import asyncio
 import os
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from deepagents.backends import FilesystemBackend
-from deepagents.backends.protocol import LsResult
+from deepagents.backends.protocol import BackendProtocol, FileDownloadResponse, LsResult
 from deepagents.middleware.skills import SkillsMiddleware as Upstream
 
 from openskills.adapters.langchain.discovery import Discovery
@@ -104,3 +106,52 @@ def test_a_file_that_cannot_be_read_costs_no_other_skill(write_skill: WriteSkill
 
 def test_without_a_source_or_a_backend_there_is_nothing() -> None:
     assert blocking(Discovery([]).skills(), None) == ([], [])  # type: ignore[arg-type]
+
+
+class Own(BackendProtocol):
+    """The files of one user: a single skill that bears the name of the user."""
+
+    def __init__(self, user: str) -> None:
+        self.user = user
+
+    def ls(self, path: str) -> LsResult:
+        return LsResult(entries=[{"path": f"{path}{self.user}/", "is_dir": True}])
+
+    def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+        text = f"---\nname: {self.user}\ndescription: Mine.\n---\n"
+        return [FileDownloadResponse(path=path, content=text.encode()) for path in paths]
+
+
+class Interrupted(list[Any]):
+    """A list of skills; while it is compared with another one, something else happens."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        work, self.meanwhile = self.meanwhile, None
+        if work is not None:
+            work()
+        return super().__iter__()
+
+
+def test_a_run_never_gets_the_list_of_another_that_looks_at_the_same_time() -> None:
+    known: dict[str, Any] = {}
+    first, _ = blocking(Discovery(["/skills/"], _known=known).skills(), Own("ada"))
+    last = Interrupted(first)
+    discovery = Discovery(["/skills/"], _known=known, _last=last)
+    others: list[list[str]] = []
+    last.meanwhile = lambda: others.append(names(discovery, Own("bob")))
+    assert names(discovery, Own("ada")) == ["ada"]
+    assert others == [["bob"]]
+
+
+def test_a_tolerant_search_tells_of_a_source_whose_backend_raises(tmp_path: Path) -> None:
+    class Down(FilesystemBackend):
+        def ls(self, path: str) -> LsResult:
+            raise ConnectionError(path)
+
+    backend = Down(root_dir=tmp_path)
+    with pytest.raises(ConnectionError):
+        names(Discovery(["/skills/"]), backend)
+    skills, errors = blocking(Discovery(["/skills/"]).skills(tolerant=True), backend)
+    assert (skills, errors) == ([], ["Cannot load skills from '/skills/': ConnectionError: /skills/"])

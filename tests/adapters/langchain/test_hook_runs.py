@@ -180,3 +180,22 @@ def test_the_first_hook_that_blocks_ends_it() -> None:
     assert noted.blocked.endswith("no reason was given")
     assert noted.done == ("1",)
     assert [run.command for run in runner.runs] == ["first"]
+
+
+def test_a_skill_cannot_keep_the_model_from_unloading_it(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("sticky", front=BEFORE.replace("search", "'*'"))
+    runner = Answers(HookEnd(2, stderr="stay"))
+    talk = hooked(backend, [says(load("sticky")), searching("bound"), says(unload("sticky")), "end"], runner)
+    talk.say()
+    assert talk.results()["bound"].endswith("stay")
+    assert talk.loaded == []
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_runner_that_raises_anything_forbids_the_call_and_ends_no_run(
+    write_skill: WriteSkill, backend: Any, awaited: bool
+) -> None:
+    write_skill("safe", front=BEFORE)
+    talk = hooked(backend, [says(load("safe")), searching("bound"), "end"], Answers(OSError("disk full")))
+    asyncio.run(talk.hear()) if awaited else talk.say()
+    assert "its hook could not be run (OSError: disk full)" in talk.results()["bound"]

@@ -5,7 +5,17 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from openskills.adapters.langchain.marks import KEY, Change, Mark, digest_of, mark_of, retold, text_of, whole_loads
+from openskills.adapters.langchain.marks import (
+    KEY,
+    Change,
+    Mark,
+    digest_of,
+    mark_of,
+    restated,
+    retold,
+    text_of,
+    whole_loads,
+)
 
 
 def message(text: str, mark: Mark | None) -> ToolMessage:
@@ -65,3 +75,21 @@ def test_a_retold_message_stays_whole_or_broken() -> None:
 
 def test_different_bytes_have_different_digests() -> None:
     assert digest_of(b"a") == digest_of(b"a") != digest_of(b"b")
+
+
+def test_a_loading_stays_whole_when_others_put_words_around_it() -> None:
+    marked = message("text", Mark("a", "load", (), "d").on("text"))
+    for text in ("Note: edited.\ntext", "text\nand more"):
+        assert list(whole_loads([marked.model_copy(update={"content": text})])) == ["a"]
+    for text in ("Note: edited.\ntex", "before text behind", "other"):
+        assert whole_loads([marked.model_copy(update={"content": text})]) == {}
+
+
+def test_a_restated_message_keeps_the_words_before_it() -> None:
+    marked = message("text", Mark("a", "load", (), "d").on("text")).model_copy(update={"content": "Note. text"})
+    told = restated(marked, "other words", "none")
+    assert told.text == "Note. other words"
+    found = mark_of(told)
+    assert found is not None
+    assert found.change == "none"
+    assert restated(message("text", None), "new").text == "new"

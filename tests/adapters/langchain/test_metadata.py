@@ -90,9 +90,14 @@ def test_fields_beyond_the_specification_are_there_only_when_asked_for() -> None
     assert extension(found, "model") == "big"
     assert extension(found, "context") is None
     assert extension(read(text), "model") is None
-    assert "extensions" not in read(PLAIN, extended=True)
+    assert "extensions" not in read(PLAIN)
+    assert read(PLAIN, extended=True).get("extensions") == {}, "there is nothing, and somebody looked"
 
 
 def test_loaded_skills_come_in_the_order_of_loading() -> None:
     skills = [entry("a"), entry("b"), entry("c")]
     assert [skill["name"] for skill in loaded_skills(skills, ["c", "gone", "a"])] == ["c", "a"]
+
+
+def test_a_name_is_one_line() -> None:
+    assert read(PLAIN.replace("name: pdf", 'name: "a\\n- **b**"'))["name"] == "a - **b**"

@@ -6,19 +6,44 @@ from typing import Any
 
 import deepagents
 import pytest
-from deepagents.backends import StateBackend
+from deepagents.backends import FilesystemBackend, StateBackend
+from deepagents.backends.protocol import LsResult
 from deepagents.backends.utils import create_file_data
 from deepagents.middleware.skills import SkillsMiddleware as Upstream
 from deepagents.middleware.skills import SkillsState as UpstreamState
 from langchain.agents.middleware import AgentMiddleware
+from langchain.tools import ToolRuntime
 from langchain_core.messages import HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command
 
 from openskills.adapters.langchain import SkillsMiddleware
 from tests.adapters.langchain.agents import SOURCES, Talk, deep, plain
 from tests.adapters.langchain.scripted import Scripted, call, load, says, unload
 from tests.skill_writer import WriteSkill
+
+
+class Failing(FilesystemBackend):
+    """Raises for every directory while it is `down`."""
+
+    down = False
+
+    def ls(self, path: str) -> LsResult:
+        if self.down:
+            raise ConnectionError("down")
+        return super().ls(path)
+
+
+def pin(runtime: ToolRuntime[Any, Any]) -> Any:
+    """Pin a skill."""
+    done = ToolMessage("pinned", tool_call_id=runtime.tool_call_id)
+    return Command(update={"pinned_skills": ["s-3"], "messages": [done]})
+
+
+def pause() -> str:
+    """Wait for a person."""
+    return "went on"
 
 
 def test_it_takes_the_slot_of_upstreams_class_in_the_main_agent_and_in_its_subagent(
@@ -243,3 +268,43 @@ def test_a_thread_without_a_checkpointer_begins_anew_each_time(write_skill: Writ
     agent.invoke({"messages": [HumanMessage("go")]})
     agent.invoke({"messages": [HumanMessage("go")]})
     assert "[Loaded]" not in talk.model.prompt()
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("count", [5, 20])
+def test_a_skill_that_was_pinned_before_an_interrupt_is_pinned_after_it(
+    write_skill: WriteSkill, backend: Any, count: int, awaited: bool
+) -> None:
+    for number in range(count):
+        write_skill(f"s-{number}", body=f"Body {number}.")
+    talk = deep(backend, [says(call("pin", "1")), "ok"], agent={"tools": [pin], "interrupt_on": {"pin": True}})
+    yes: Any = Command(resume={"decisions": [{"type": "approve"}]})
+
+    async def turns() -> None:
+        await talk.hear()
+        await talk.agent.ainvoke(yes, talk.config)
+
+    if awaited:
+        asyncio.run(turns())
+    else:
+        talk.say()
+        talk.agent.invoke(yes, talk.config)
+    assert "Body 3." in talk.model.requests[-1][-1].text
+    assert "**s-4**" in talk.model.prompt()
+
+
+def test_a_backend_that_fails_after_an_interrupt_ends_no_run(write_skill: WriteSkill, tmp_path: Path) -> None:
+    for number in range(20):
+        write_skill(f"s-{number}")
+    backend = Failing(root_dir=tmp_path, virtual_mode=True)
+    gate = {"tools": [pause], "interrupt_on": {"pause": True}}
+    talk = deep(backend, [says(call("pause", "1")), says(load("nope")), says(load("s-1")), "ok", "end"], agent=gate)
+    talk.say()
+    backend.down = True
+    talk.agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), talk.config)
+    assert "ConnectionError: down" in talk.model.prompt(1), "the model knows why the list is empty"
+    assert "Some skills may be missing" in talk.results()["load-nope"]
+    assert "Some skills may be missing" in talk.results()["load-s-1"]
+    backend.down = False
+    talk.say()
+    assert "**s-7**" in talk.model.prompt()

@@ -1,9 +1,16 @@
 """The options beyond loading and unloading: off by default, each in a whole graph."""
 
 import asyncio
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from deepagents.backends import FilesystemBackend
+from deepagents.backends.protocol import LsResult
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
 from openskills.adapters.langchain import SkillOptions
 from tests.adapters.langchain.agents import Talk, deep
@@ -18,6 +25,11 @@ FORKED = "context: fork\n"
 def search(query: str) -> str:
     """Search."""
     return f"found {query}"
+
+
+def reported(messages: Sequence[BaseMessage]) -> str:
+    """A subagent repeats the last result."""
+    return f"child: {messages[-1].text}"
 
 
 def nothing(_: str) -> None:
@@ -175,3 +187,89 @@ def test_a_policy_that_does_not_exist_is_refused() -> None:
     policy: Any = "forbid"
     with pytest.raises(ValueError, match="recommend"):
         SkillOptions(allowed_tools=policy)
+
+
+class Unlisted(FilesystemBackend):
+    """Cannot list the source of the skills while it is `down`."""
+
+    down = False
+
+    def ls(self, path: str) -> LsResult:
+        return LsResult(error="unavailable") if self.down and path.rstrip("/") == "/skills" else super().ls(path)
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_a_restriction_holds_while_the_source_of_its_skill_cannot_be_read(
+    write_skill: WriteSkill, tmp_path: Path, count: int
+) -> None:
+    for number in range(count):
+        write_skill(f"s-{number}", front="allowed-tools: ls\n")
+    backend = Unlisted(root_dir=tmp_path, virtual_mode=True)
+    script = [says(load("s-0")), "one", says(call("search", "1", query="x")), "two"]
+    talk = optional(backend, script, allowed_tools="restrict", agent={"tools": [search]})
+    talk.say()
+    backend.down = True
+    talk.say()
+    assert talk.loaded == ["s-0"]
+    assert talk.results()["1"].startswith("Error: ")
+    assert "unload_skill" in talk.results()["1"]
+
+
+@pytest.mark.parametrize("inherit", [False, True])
+def test_a_restriction_holds_in_subagents(write_skill: WriteSkill, backend: Any, inherit: bool) -> None:
+    write_skill("strict", front="allowed-tools: ls\n")
+    begin = [says(load("strict")), says(call("task", "t", description="go", subagent_type="general-purpose"))]
+    child = [says(call("search", "1", query="x")), reported]
+    agent = {"tools": [search]}
+    talk = optional(backend, [*begin, *child], allowed_tools="restrict", inherit=inherit, agent=agent)
+    talk.say()
+    assert talk.results()["t"].startswith("child: Error: The tool `search` is not among the allowed tools")
+
+
+def test_a_subagent_cannot_unload_a_restriction_of_its_caller(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("strict", front="allowed-tools: ls\n")
+    begin = [says(load("strict")), says(call("task", "t", description="go", subagent_type="general-purpose"))]
+    child = [
+        says(call("unload_skill", "0", skill_name="strict")),
+        says(call("search", "1", query="x")),
+        reported,
+    ]
+    agent = {"tools": [search]}
+    talk = optional(backend, [*begin, *child], allowed_tools="restrict", inherit=True, agent=agent)
+    talk.say()
+    assert talk.results()["t"].startswith("child: Error: The tool `search`")
+
+
+def test_a_restriction_holds_in_a_skill_that_forks(write_skill: WriteSkill, backend: Any) -> None:
+    write_skill("strict", front="allowed-tools: ls\n")
+    write_skill("research", front=FORKED)
+    script = [
+        *(says(load("strict")), says(load("research")), says(call("search", "1", query="x"))),
+        reported,
+    ]
+    talk = optional(backend, script, allowed_tools="restrict", fork=True, agent={"tools": [search]})
+    talk.say()
+    assert talk.results()["load-research"].startswith("child: Error: The tool `search`")
+
+
+def test_a_manual_skill_stays_manual_in_a_thread_that_was_begun_without_the_option(
+    write_skill: WriteSkill, backend: Any
+) -> None:
+    write_skill("deploy", front=MANUAL)
+    saver = InMemorySaver()
+    deep(backend, ["hi"], saver=saver).say()
+    talk = deep(backend, [says(load("deploy"))], saver=saver, options=SkillOptions(invocation=True), rescan=False)
+    talk.say()
+    assert talk.loaded == []
+    assert talk.results()["load-deploy"].startswith("Error: Skill 'deploy' is for manual use only")
+
+
+def test_a_manual_skill_stays_manual_when_a_process_with_the_option_goes_on(
+    write_skill: WriteSkill, backend: Any
+) -> None:
+    write_skill("deploy", front=MANUAL)
+    saver, asked = InMemorySaver(), {"interrupt_on": {"load_skill": True}}
+    deep(backend, [says(load("deploy"))], saver=saver, agent=asked).say()
+    talk = deep(backend, [], saver=saver, agent=asked, options=SkillOptions(invocation=True))
+    talk.agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), talk.config)
+    assert talk.loaded == []

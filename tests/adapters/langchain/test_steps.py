@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from deepagents.backends import FilesystemBackend
-from deepagents.backends.protocol import FileDownloadResponse, LsResult
+from deepagents.backends.protocol import BackendProtocol, FileDownloadResponse, LsResult
 from langgraph.errors import GraphInterrupt
 
 from openskills.adapters.langchain.steps import Steps, awaited, awaiting, blocking, downloaded, listed
@@ -103,3 +103,14 @@ def test_an_awaitable_is_waited_for_as_the_caller_waits() -> None:
         return 7
 
     assert both(lambda: awaited(answer), None) == 7
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_there_is_one_answer_for_each_path_whatever_the_backend_gives(count: int) -> None:
+    class Careless(BackendProtocol):
+        def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+            return [FileDownloadResponse(path=paths[0], content=b"x")] * count
+
+    answers = blocking(downloaded(["/a", "/b"]), Careless())
+    assert [answer.content for answer in answers] == [b"x"] * min(count, 2) + [None] * (2 - min(count, 2))
+    assert all(answer.error for answer in answers[count:])

@@ -26,3 +26,14 @@ def test_sentences_name_what_to_do() -> None:
     assert wording.state_line([], 3) == "Loaded skills: (none) (0/3)."
     assert "a, b" in wording.forgotten(["a", "b"])
     assert wording.manual_only("a").startswith("Error: Skill 'a'")
+
+
+def test_a_name_that_means_nothing_is_not_repeated_whole() -> None:
+    name = "z" * 200_000
+    for text in (wording.unknown(name, ["a"]), wording.unknown(name, ["a"] * 60), wording.not_loaded(name, ["a"])):
+        assert len(text) < 400
+        assert "z" * 100 in text
+
+
+def test_sources_that_could_not_be_read_are_named_when_a_skill_is_missing() -> None:
+    assert wording.unknown("a", [], ["no '/x/'"]).endswith(". Some skills may be missing: no '/x/'")

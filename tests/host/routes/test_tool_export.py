@@ -42,6 +42,21 @@ def test_names_fit_what_models_may_be_told(form: str) -> None:
         assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", tool.get("function", tool)["name"])
 
 
+def names(*ids: str, known: tuple[str, ...] = ()) -> list[str]:
+    made = tools([Registration(each, "inproc", "a:b", "0.1.0") for each in ids], "mcp", known=known)
+    return [tool["name"] for tool in made]
+
+
+def test_two_skills_never_have_the_same_name() -> None:
+    assert names("a_b", "a-b", "c_d") == ["a_b", "a-b", "c-d"]
+    assert names("a_b-c", "a-b_c") == ["a_b-c", "a-b_c"]
+
+
+def test_a_name_never_means_a_skill_that_is_not_among_the_tools() -> None:
+    assert names("a_b", known=("a_b", "a-b")) == ["a_b"]
+    assert names("a_b", known=("a_b", "c-d")) == ["a-b"]
+
+
 def test_a_form_that_is_not_known_is_refused_with_those_that_are() -> None:
     with pytest.raises(InvalidArgument, match="openai, openai-chat, anthropic, mcp"):
         tools([], "gemini")

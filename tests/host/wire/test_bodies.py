@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from openskills.errors import UnsupportedMedia
 from openskills.host.wire.bodies import Gone, read_body
 from openskills.host.wire.faults import Refused
 from tests.host.exchanges import GONE, Sent, part
@@ -20,6 +21,19 @@ def test_a_body_that_is_too_large_is_refused(pieces: list[dict[str, object]]) ->
     with pytest.raises(Refused, match="10 bytes are the most") as found:
         asyncio.run(read_body(Sent(pieces).exchange, 10))
     assert found.value.failure.code == 413
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "identity, gzip"])
+def test_a_body_that_is_packed_is_refused(encoding: str) -> None:
+    sent = Sent([part(b"hello")], headers={"Content-Encoding": encoding})
+    with pytest.raises(UnsupportedMedia, match="without Content-Encoding"):
+        asyncio.run(read_body(sent.exchange, 10))
+
+
+@pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
+def test_one_that_only_says_that_it_is_as_it_is_is_taken(encoding: str) -> None:
+    sent = Sent([part(b"hello")], headers={"Content-Encoding": encoding})
+    assert asyncio.run(read_body(sent.exchange, 10)) == b"hello"
 
 
 @pytest.mark.parametrize("length", ["11", "9" * 30])

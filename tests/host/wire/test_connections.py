@@ -1,5 +1,6 @@
 """Connections that ask for nothing, for too much, or for nothing that is HTTP."""
 
+import http.client
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from openskills.host.options import HostOptions
 from openskills.host.wire.connections import HEAD_BYTES, HostProtocol
-from tests.host.hosting import Served, eventually, served
+from tests.host.hosting import Served, Waiting, eventually, served
 from tests.host.routes.test_invocations import raw, result_in
 
 
@@ -36,6 +37,159 @@ def test_what_is_no_http_is_answered_with_a_result(host: Served, data: bytes) ->
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert result_in(answer)["error"]["code"] == 400
     assert b"connection: close" in answer
+
+
+@pytest.mark.parametrize("body", [b"", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"])
+def test_headers_that_are_too_large_are_refused_even_when_they_come_whole(host: Served, body: bytes) -> None:
+    head = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: "
+    answer = to_the_end(host, head + b"a" * (HEAD_BYTES + 1000) + b"\r\n\r\n" + body)
+    assert answer.startswith(b"HTTP/1.1 431 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert result_in(answer)["error"]["details"]["limit"] == HEAD_BYTES
+
+
+def test_headers_just_below_the_limit_are_taken(host: Served) -> None:
+    head = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: "
+    answer = raw(host, head + b"a" * (HEAD_BYTES - 200) + b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+def to_the_end(host: Served, *parts: bytes) -> bytes:
+    """What comes back for these bytes until the host ends the connection."""
+    with connected(host) as connection:
+        for each in parts:
+            connection.sendall(each)
+        found = b""
+        while part := connection.recv(65536):
+            found += part
+    return found
+
+
+def post(path: str, *headers: str) -> bytes:
+    lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", *headers]
+    return "".join(f"{line}\r\n" for line in [*lines, ""]).encode()
+
+
+EARLY = [
+    ("/skills/echo:invoke", "text/plain", 415),
+    ("/nowhere", "application/json", 404),
+    ("/skills", "application/json", 405),
+    ("/skills/echo:nothing", "application/json", 404),
+]
+
+
+@pytest.mark.parametrize(("path", "kind", "status"), EARLY)
+def test_what_is_refused_before_its_body_has_come_gets_one_answer(
+    host: Served, path: str, kind: str, status: int
+) -> None:
+    with connected(host) as connection:
+        connection.sendall(post(path, f"Content-Type: {kind}", "Content-Length: 900000"))
+        found = connection.recv(65536)
+        for _ in range(15):
+            connection.sendall(b"a" * 60_000)
+        # Whatever follows is not answered: the host has said that the connection ends.
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        while part := connection.recv(65536):
+            found += part
+    assert found.startswith(b"HTTP/1.1 %d " % status)
+    assert found.count(b"HTTP/1.1 ") == 1
+    assert b"connection: close" in found
+
+
+@pytest.mark.parametrize(("path", "kind", "status"), EARLY)
+@pytest.mark.parametrize("size", [10_000, 300_000, 900_000])
+def test_a_client_that_keeps_its_connection_can_call_again_after_a_refusal(
+    host: Served, path: str, kind: str, status: int, size: int
+) -> None:
+    client = http.client.HTTPConnection("127.0.0.1", int(host.url.rpartition(":")[2]), timeout=20)
+    try:
+        for _ in range(3):
+            client.request("POST", path, b"a" * size, {"Content-Type": kind})
+            answer = client.getresponse()
+            assert (answer.status, answer.read()[:16]) == (status, b'{"success":false')
+            client.request("POST", "/skills/echo:invoke", b'{"input":{"text":"a"}}', {"Content-Type": JSON})
+            answer = client.getresponse()
+            assert (answer.status, answer.read()[:15]) == (200, b'{"success":true')
+    finally:
+        client.close()
+
+
+JSON = "application/json"
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_who_sends_far_too_much_can_read_that_it_is_too_much(host: Served, chunked: bool) -> None:
+    client = http.client.HTTPConnection("127.0.0.1", int(host.url.rpartition(":")[2]), timeout=20)
+    try:
+        body = iter([b"a" * 1_000_000] * 20) if chunked else b"a" * 20_000_000
+        client.request("POST", "/skills/echo:invoke", body, {"Content-Type": JSON}, encode_chunked=chunked)
+        answer = client.getresponse()
+        assert (answer.status, answer.read()[:16]) == (413, b'{"success":false')
+    finally:
+        client.close()
+
+
+def test_a_body_that_is_no_http_after_its_refusal_is_not_answered_again(host: Served) -> None:
+    with connected(host) as connection:
+        connection.sendall(post("/nowhere", "Transfer-Encoding: chunked"))
+        found = connection.recv(65536)
+        connection.sendall(b"no chunk at all\r\n" * 10)
+        while part := connection.recv(65536):
+            found += part
+    assert (found[:13], found.count(b"HTTP/1.1 ")) == (b"HTTP/1.1 404 ", 1)
+
+
+def test_a_body_that_is_no_http_is_answered_once(host: Served) -> None:
+    head = post("/skills/echo:invoke", "Content-Type: application/json", "Transfer-Encoding: chunked")
+    answer = to_the_end(host, head + b'5\r\n{"inp\r\n', b"no chunk at all\r\n")
+    assert (answer[:13], answer.count(b"HTTP/1.1 ")) == (b"HTTP/1.1 400 ", 1)
+
+
+@pytest.mark.parametrize("after", [b"GARBAGE\r\n\r\n", b"GET / HTTP/1.1\r\nX-Long: " + b"a" * (HEAD_BYTES * 8)])
+def test_what_is_no_request_comes_after_the_answer_to_what_was_one(tmp_path: Path, after: bytes) -> None:
+    waiting = Waiting()
+    with served(tmp_path, {"waiting": waiting}) as host, connected(host) as connection:
+        body = b'{"input":{}}'
+        connection.sendall(post("/skills/waiting:invoke", f"Content-Type: {JSON}", f"Content-Length: {len(body)}"))
+        connection.sendall(body)
+        eventually(waiting.began.is_set)
+        connection.sendall(after)
+        assert host.client.get("/healthz").status_code == 200
+        waiting.may_end.set()
+        found = b""
+        while not found.endswith(b"}}"):
+            found += connection.recv(65536)
+    assert found.startswith(b"HTTP/1.1 200 ")
+    assert found.count(b"HTTP/1.1 ") == 1
+
+
+def test_a_second_head_that_does_not_come_whole_is_given_its_time_after_the_first_answer(tmp_path: Path) -> None:
+    waiting = Waiting()
+    with served(tmp_path, {"waiting": waiting}, protocol=Hasty) as host, connected(host) as connection:
+        request = post("/skills/waiting:invoke", f"Content-Type: {JSON}", "Content-Length: 12") + b'{"input":{}}'
+        connection.sendall(request + b"GET /healthz HT")
+        eventually(waiting.began.is_set)
+        waiting.may_end.set()
+        found = b""
+        while part := connection.recv(65536):
+            found += part
+    assert found.startswith(b"HTTP/1.1 200 ")
+    assert found.count(b"HTTP/1.1 408 ") == 1
+
+
+def test_a_request_whose_body_comes_in_pieces_keeps_its_connection(host: Served) -> None:
+    with connected(host) as connection:
+        for _ in range(3):
+            body = b'{"input":{"text":"%s"}}' % (b"a" * 100_000)
+            connection.sendall(post("/skills/echo:invoke", f"Content-Type: {JSON}", f"Content-Length: {len(body)}"))
+            connection.sendall(body[:50_000])
+            assert host.client.get("/healthz").status_code == 200
+            connection.sendall(body[50_000:])
+            found = b""
+            while not found.endswith(b"}}"):
+                found += connection.recv(65536)
+            assert found.startswith(b"HTTP/1.1 200 ")
+            assert b"connection: close" not in found
 
 
 def test_headers_without_end_are_cut_off(host: Served) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from openskills.host.wire.answers import Answer
 from openskills.host.wire.exchange import Exchange
 from tests.host.exchanges import Sent
@@ -33,3 +35,21 @@ def test_headers_are_found_by_their_name_in_lower_case() -> None:
     assert exchange.header(b"prefer") == "respond-async"
     assert exchange.header(b"accept") is None
     assert exchange.latency_ms >= 0
+
+
+def with_both(name: bytes, first: bytes, second: bytes) -> Exchange:
+    sent = Sent()
+    scope = {**sent.exchange.scope, "headers": [(name, first), (b"accept", b"*/*"), (name, second)]}
+    return Exchange(scope, sent.receive, sent.send)
+
+
+@pytest.mark.parametrize("name", [b"x-trace-id", b"authorization", b"content-type", b"host", b"idempotency-key"])
+def test_a_header_that_says_two_things_is_a_fault(name: bytes) -> None:
+    exchange = with_both(name, b"one", b"two")
+    assert "twice" in str(exchange.hostile)
+    assert exchange.trace.id not in {"one", "two"}
+    assert with_both(name, b"one", b"one").hostile is None
+
+
+def test_headers_that_are_lists_may_come_twice() -> None:
+    assert with_both(b"prefer", b"respond-async", b"wait=5").hostile is None

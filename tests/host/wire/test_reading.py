@@ -60,7 +60,13 @@ def test_colons_braces_and_quotes_in_strings_count_for_nothing() -> None:
         (b'\xef\xbb\xbf{"input": {}}', "byte order mark"),
         ('{"input": {}}'.encode("utf-16"), "no JSON"),
         (b'{"input": {}} trailing', "after document"),
-        (b'{"input": {"x": ' + b"9" * 5000 + b"}}", "4,300 digits|infinity"),
+        (b'{"input": {"x": ' + b"9" * 5000 + b"}}", "4,300 digits"),
+        (b'{"input": {"x": ' + b"9" * 400 + b".5}}", "infinity"),
+        (b'{"input": {"x": 1e' + b"9" * 400 + b"}}", "infinity"),
+        (b'{"input": {"x": ' + b"0" * 400 + b"}}", "no JSON"),
+        (b'{"input": {"x": ' + b"9" * 400 + b', "y": NaN}}', "no JSON"),
+        (b'{"input": {"x": ' + b"9" * 400 + b', "y": "\\ud800"}}', "surrogate"),
+        (b'{"input": {"x": ' + b"9" * 5000 + b', "x": 1}}', "'x' twice"),
         (b"[]", "is a list; send an object"),
         (b"{}", "input: is missing"),
         (b'{"input": null}', "input: is null"),
@@ -85,6 +91,13 @@ def test_many_lists_side_by_side_are_not_deep() -> None:
 
 def test_integers_beyond_64_bits_keep_every_digit() -> None:
     assert read_json(b"[123456789012345678901234567890, 1.5]") == [123456789012345678901234567890, 1.5]
+
+
+@pytest.mark.parametrize("digits", [308, 309, 310, 4300])
+def test_integers_larger_than_every_float_keep_every_digit(digits: int) -> None:
+    number = 10**digits - 1
+    text = f'{{"a": {number}, "b": [-{number}], "c": "{number}", "d": 0.{number}}}'
+    assert read_json(text.encode()) == {"a": number, "b": [-number], "c": str(number), "d": 1.0}
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,11 @@ Importing this package loads nothing else. Each public name is fetched from its 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from deepagents.middleware.skills import SkillToolResolver, disclosed_skill_tool_names
+
     from openskills.adapters.langchain.executor_hooks import ExecutorHooks
     from openskills.adapters.langchain.interrupting import ask_by_interrupt
+    from openskills.adapters.langchain.metadata import SkillMetadata
     from openskills.adapters.langchain.middleware import SkillsMiddleware
     from openskills.adapters.langchain.options import SkillOptions
     from openskills.adapters.langchain.resources import ResourceMetadata
@@ -20,11 +23,14 @@ if TYPE_CHECKING:
 __all__ = [
     "ExecutorHooks",
     "ResourceMetadata",
+    "SkillMetadata",
     "SkillOptions",
     "SkillRuntimeMiddleware",
+    "SkillToolResolver",
     "SkillsMiddleware",
     "SkillsState",
     "ask_by_interrupt",
+    "disclosed_skill_tool_names",
     "loaded_skills",
     "system_text",
     "tools",
@@ -33,11 +39,14 @@ __all__ = [
 _HOME = {
     "ExecutorHooks": "executor_hooks",
     "ResourceMetadata": "resources",
+    "SkillMetadata": "metadata",
     "SkillOptions": "options",
     "SkillRuntimeMiddleware": "runtime_middleware",
+    "SkillToolResolver": "deepagents.middleware.skills",
     "SkillsMiddleware": "middleware",
     "SkillsState": "state",
     "ask_by_interrupt": "interrupting",
+    "disclosed_skill_tool_names": "deepagents.middleware.skills",
     "loaded_skills": "runtime_state",
     "system_text": "runtime_texts",
     "tools": "runtime_tools",
@@ -56,7 +65,9 @@ if not TYPE_CHECKING:
         from openskills.errors import MissingExtra
 
         try:
-            value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+            # Upstream's own names, beside the class that takes the place of upstream's.
+            home = _HOME[name] if "." in _HOME[name] else f"{__name__}.{_HOME[name]}"
+            value = getattr(import_module(home), name)
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] in _FOREIGN:
                 raise MissingExtra("langchain", f"{__name__}.{name}") from error

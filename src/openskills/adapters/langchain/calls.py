@@ -9,6 +9,8 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from openskills.adapters.langchain.thread import Thread
 
 LOAD, UNLOAD = "load_skill", "unload_skill"
+_EDITED = "hitl_edited_tool_calls"
+"""Where LangChain keeps what a person made of calls, by their ids: the message has them as the model wrote them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class SkillCall:
     def of(cls, skill: str, call_id: str | None, state: Mapping[str, Any]) -> "SkillCall":
         """The call with this id."""
         thread = Thread(state)
-        earlier = _earlier(thread.messages, call_id)
+        earlier = _earlier(thread.messages, call_id, state.get(_EDITED) or {})
         loads = frozenset(name for tool, name in earlier if tool == LOAD)
         unloads = frozenset(name for tool, name in earlier if tool == UNLOAD)
         return cls(skill, call_id or "", thread, loads, unloads)
@@ -45,7 +47,7 @@ class SkillCall:
         return [name for name in self.loaded if name not in self.unloads]
 
 
-def _earlier(messages: Sequence[BaseMessage], call_id: str | None) -> list[tuple[str, str]]:
+def _earlier(messages: Sequence[BaseMessage], call_id: str | None, edited: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Tool and skill of the calls that stand before this one in its message and have no answer yet.
 
     A call with an answer did not run: a person rejected it.
@@ -59,6 +61,10 @@ def _earlier(messages: Sequence[BaseMessage], call_id: str | None) -> list[tuple
             place = next((index for index, call in enumerate(calls) if call["id"] == call_id), None)
             if place is None:
                 return []
-            ours = (call for call in calls[:place] if call["name"] in {LOAD, UNLOAD} and call["id"] not in answered)
-            return [(call["name"], str(cast("Mapping[str, object]", call["args"]).get("skill_name"))) for call in ours]
+            made = (edited.get(call["id"] or "", call) for call in calls[:place] if call["id"] not in answered)
+            return [_named(call) for call in made if call["name"] in {LOAD, UNLOAD}]
     return []
+
+
+def _named(call: Mapping[str, Any]) -> tuple[str, str]:
+    return call["name"], str(cast("Mapping[str, object]", call["args"]).get("skill_name"))

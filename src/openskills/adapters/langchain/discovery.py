@@ -37,12 +37,15 @@ class Discovery:
     _known: dict[str, _Known] = field(default_factory=dict[str, _Known])
     _last: list[SkillMetadata] = field(default_factory=list[SkillMetadata])
 
-    def skills(self) -> Steps[tuple[list[SkillMetadata], list[str]]]:
-        """Every skill, a later source winning over an earlier one, and the sources that could not be read."""
+    def skills(self, *, tolerant: bool = False) -> Steps[tuple[list[SkillMetadata], list[str]]]:
+        """Every skill, a later source winning over an earlier one, and the sources that could not be read.
+
+        If `tolerant`, a source whose backend raises is one of those.
+        """
         found: dict[str, SkillMetadata] = {}
         errors: list[str] = []
         for source in self.sources:
-            skills, error = yield from self._in_source(source)
+            skills, error = yield from self._in_source(source, tolerant)
             found.update((skill["name"], skill) for skill in skills)
             if error is not None:
                 errors.append(f"Cannot load skills from '{source}': {error}")
@@ -53,23 +56,26 @@ class Discovery:
 
     def _same(self, skills: list[SkillMetadata]) -> list[SkillMetadata]:
         """The last list if this one has the same entries."""
-        if len(skills) != len(self._last) or any(map(operator.is_not, skills, self._last)):
-            self._last = skills
-        return self._last
+        # Threads of several runs come here at once: what is returned was compared, whatever is the last one by then.
+        last = self._last
+        if len(skills) == len(last) and all(map(operator.is_, skills, last)):
+            return last
+        self._last = skills
+        return skills
 
-    def _in_source(self, source: str) -> Steps[tuple[list[SkillMetadata], str | None]]:
+    def _in_source(self, source: str, tolerant: bool) -> Steps[tuple[list[SkillMetadata], str | None]]:
         local = yield from scanned(source, self._read_local)
         if local is None:
-            entries, error = yield from listed(source)
+            entries, error = yield from listed(source, tolerant=tolerant)
             directories = (str(entry["path"]) for entry in entries if entry.get("is_dir"))
             paths = [_posix(directory).rstrip("/") + "/SKILL.md" for directory in directories]
-            return (yield from self._asked(paths)), error
+            return (yield from self._asked(paths, tolerant)), error
         here, others = local
-        skills = [*here, *(yield from self._asked(others))]
+        skills = [*here, *(yield from self._asked(others, tolerant))]
         return sorted(skills, key=lambda skill: skill["path"]), None
 
-    def _asked(self, paths: Sequence[str]) -> Steps[list[SkillMetadata]]:
-        answers = yield from downloaded(paths)
+    def _asked(self, paths: Sequence[str], tolerant: bool) -> Steps[list[SkillMetadata]]:
+        answers = yield from downloaded(paths, tolerant=tolerant)
         found = (self._of_answer(path, answer) for path, answer in zip(paths, answers, strict=True))
         return [skill for skill in found if skill is not None]
 

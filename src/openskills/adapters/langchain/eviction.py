@@ -14,6 +14,9 @@ from openskills.adapters.langchain.marks import mark_of, text_of
 EVICTED_OVER = 80_000
 """Characters of a tool result that deepagents leaves where they are, by default."""
 
+SPEECH_EVICTED_OVER = 200_000
+"""Characters of a message of the user that deepagents leaves where they are, by default."""
+
 
 def kept_whole(result: ToolMessage | Command[Any], over: int) -> ToolMessage | Command[Any]:
     """The result of a load in a form that is not evicted, if it has more than `over` characters."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from openskills.adapters.langchain.metadata import SkillMetadata
 from openskills.adapters.langchain.resources import ResourceMetadata
 from openskills.adapters.langchain.skill_hooks import Event, Hook
-from openskills.adapters.langchain.steps import Steps, awaited, downloaded
+from openskills.adapters.langchain.steps import Failed, Steps, awaited, downloaded
 from openskills.errors import SkillError
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class HookRunner(Protocol):
     """
 
     async def run(self, run: HookRun) -> HookEnd:
-        """Run a command to its end. Raises a `SkillError` when it cannot be run."""
+        """Run a command to its end. Raises when it cannot be run, a `SkillError` if it can say why."""
         ...
 
 
@@ -100,19 +100,15 @@ def _said(hook: Hook, call: HookedCall, runner: HookRunner) -> Steps[str | None]
     """What a command objects to; a command that could not be run allows nothing."""
     files = yield from _files(call.skills[hook.skill], call.resources.get(hook.skill, ()))
     run = HookRun(hook.text, hook.skill, call.payload(), call.thread, files)
-    end = yield from awaited(lambda: _ended(runner, run))
+    end = yield from awaited(lambda: runner.run(run))
+    if isinstance(end, Failed):
+        why = end.error.message if isinstance(end.error, SkillError) else str(end)
+        return f"its hook could not be run ({why})"
     if end.exit_code == BLOCKED:
         return end.stderr.strip() or "no reason was given"
     if end.exit_code != 0:
         logger.warning("A hook of skill '%s' ended with %d: %s", hook.skill, end.exit_code, end.stderr.strip()[:1000])
     return None
-
-
-async def _ended(runner: HookRunner, run: HookRun) -> HookEnd:
-    try:
-        return await runner.run(run)
-    except SkillError as error:
-        return HookEnd(BLOCKED, stderr=f"its hook could not be run ({error.message})")
 
 
 def _files(skill: SkillMetadata, resources: Sequence[ResourceMetadata]) -> Steps[dict[str, bytes]]:

@@ -1,5 +1,6 @@
 """The list of skills as the model sees it."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
@@ -10,6 +11,15 @@ Listing = Literal["marked", "stable"]
 """`marked` shows in the list what is loaded; `stable` is the same text whatever is loaded, for prompt caches."""
 
 LISTINGS: tuple[Listing, ...] = ("marked", "stable")
+
+
+# Fields come with skills, and skills from anywhere: none of them may look like another entry, or like our own words.
+_LOADED = re.compile(r"\[\s*loaded\s*\]", re.IGNORECASE)
+
+
+def one_line(text: str) -> str:
+    """A field of a skill as part of a line."""
+    return _LOADED.sub("(loaded)", " ".join(text.split())).replace("`", "'")
 
 
 def skills_list(
@@ -28,26 +38,31 @@ def skills_list(
 
 
 def _entry(skill: SkillMetadata, is_loaded: bool, resources: Sequence[ResourceMetadata], hints: bool) -> list[str]:
-    name = skill["name"]
+    name, path = one_line(skill["name"]), one_line(skill["path"])
     manual = " (Manual only)" if hints and extension(skill, "disable_model_invocation") else ""
-    lines = [f"- **{name}**{' [Loaded]' if is_loaded else ''}{manual}: {skill['description']}{_annotations(skill)}"]
+    state = f"{' [Loaded]' if is_loaded else ''}{manual}"
+    lines = [f"- **{name.replace('*', '')}**{state}: {one_line(skill['description'])}{_annotations(skill)}"]
     if skill["allowed_tools"]:
-        lines.append(f"  -> Recommended tools: {', '.join(skill['allowed_tools'])}")
+        lines.append(f"  -> Recommended tools: {', '.join(map(one_line, skill['allowed_tools']))}")
     if is_loaded:
         if resources:
             lines.append(f"  -> Resources: {resource_summary(resources)}")
     elif manual:
-        lines.append(f"  -> Do not load this skill yourself; the user starts it (`{skill['path']}`)")
+        lines.append(f"  -> Do not load this skill yourself; the user starts it (`{path}`)")
     else:
         hint = extension(skill, "argument_hint") if hints else None
-        call = f'load_skill("{name}", args="{hint}")' if hint else f'load_skill("{name}")'
-        lines.append(f"  -> Use `{call}` to read full instructions (`{skill['path']}`)")
+        more = f', args="{_quoted(str(hint))}"' if hint else ""
+        lines.append(f'  -> Use `load_skill("{_quoted(name)}"{more})` to read full instructions (`{path}`)')
     return lines
 
 
 def _annotations(skill: SkillMetadata) -> str:
     license_, needs = skill.get("license"), skill.get("compatibility")
-    parts = [f"License: {license_}"] if license_ else []
+    parts = [f"License: {one_line(license_)}"] if license_ else []
     if needs:
-        parts.append(f"Compatibility: {needs}")
+        parts.append(f"Compatibility: {one_line(needs)}")
     return f" ({', '.join(parts)})" if parts else ""
+
+
+def _quoted(text: str) -> str:
+    return one_line(text).replace('"', "'")

@@ -54,9 +54,9 @@ class Loading:
 
     def load(self, call: SkillCall, args: str = "") -> Steps[Answer | Delegation]:
         """The instructions of a skill and the list of its files, or why not."""
-        skill, found = yield from self._find(call)
+        skill, found, errors = yield from self._find(call)
         if skill is None:
-            return wording.unknown(call.skill, [one["name"] for one in found or call.thread.skills or ()])
+            return wording.unknown(call.skill, [one["name"] for one in found or call.thread.skills or ()], errors)
         if self.manual and extension(skill, "disable_model_invocation"):
             return wording.manual_only(call.skill)
         if self.fork and extension(skill, "context") == "fork":
@@ -75,19 +75,21 @@ class Loading:
         resources = known if known is not None else (yield from _resources(skill))
         logger.info("Skill '%s' loaded (%d resources discovered)", call.skill, len(resources))
         text = with_resources(with_arguments(read.text, args), resources)
-        mark = Mark(call.skill, "reload" if again else "load", call.loaded, read.digest, len(text))
+        mark = Mark(call.skill, "reload" if again else "load", call.loaded, read.digest).on(text)
         return self._loaded(call, text, mark, resources, found)
 
-    def _find(self, call: SkillCall) -> Steps[tuple[SkillMetadata | None, list[SkillMetadata] | None]]:
-        """The skill that a call names, and the list of skills if somebody had to look for it.
+    def _find(self, call: SkillCall) -> Steps[tuple[SkillMetadata | None, list[SkillMetadata] | None, Sequence[str]]]:
+        """The skill that a call names; if somebody had to look, the list of skills and what could not be read.
 
         A long list is not in checkpoints, so after an interrupt it is missing; and a skill may have been written since.
         """
-        for skill in call.thread.skills or ():
+        for skill in call.thread.skills_for(extended=self.discovery.extended) or ():
             if skill["name"] == call.skill:
-                return skill, None
-        found, _ = yield from self.discovery.skills()
-        return next((skill for skill in found if skill["name"] == call.skill), None), found
+                return skill, None, ()
+        found, errors = yield from self.discovery.skills(tolerant=True)
+        skill = next((skill for skill in found if skill["name"] == call.skill), None)
+        # A list with gaps does not take the place of one that may have none.
+        return skill, None if errors and call.thread.skills else found, errors
 
     def unload(self, call: SkillCall) -> Answer:
         """Free the slot of a skill. Its instructions stay in the conversation."""
@@ -95,8 +97,8 @@ class Loading:
             return wording.not_loaded(call.skill, call.loaded)
         remaining = [name for name in call.loaded if name != call.skill]
         logger.info("Skill '%s' unloaded (%d/%d slots available)", call.skill, self.limit - len(remaining), self.limit)
-        mark = Mark(call.skill, "unload", call.loaded)
         text = wording.unloaded(call.skill, remaining, self.limit, marked=self.marked)
+        mark = Mark(call.skill, "unload", call.loaded).on(text)
         update: dict[str, Any] = {
             "skills_loaded": LoadedChange(unload=[call.skill]),
             "skill_resources": {call.skill: None},

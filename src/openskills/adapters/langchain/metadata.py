@@ -43,7 +43,8 @@ def metadata_of(content: bytes, path: str, directory: str, *, extended: bool = F
     if manifest is None:
         problems = "; ".join(problem.message for problem in parsed.problems)
         return _skipped(path, problems or "it has no front matter")
-    name, description = manifest.name.strip(), manifest.description.strip()
+    # A name is shown in lines of their own, and written by a model in calls.
+    name, description = " ".join(manifest.name.split()), manifest.description.strip()
     if not name or not description:
         return _skipped(path, "name or description is missing")
     _warn_of_name(name, directory, path)
@@ -57,8 +58,8 @@ def metadata_of(content: bytes, path: str, directory: str, *, extended: bool = F
         metadata={str(key): _flat(value) for key, value in manifest.metadata.items()},
         allowed_tools=list(manifest.allowed_tools),
     )
-    if extended and (extensions := extensions_of(manifest)):
-        found["extensions"] = extensions
+    if extended:
+        found["extensions"] = extensions_of(manifest)
     return found
 
 

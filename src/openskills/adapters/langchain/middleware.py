@@ -74,7 +74,7 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
             self._discovery, max_loaded_skills, self._options.invocation, marked=listing == "marked"
         )
         self._tool_calls = ToolCalls(self._options, self._discovery, whole_over)
-        self._beginning = Beginning(self._discovery, max_loaded_skills, rescan)
+        self._beginning = Beginning(self._discovery, max_loaded_skills, rescan, tell_state=listing == "stable")
         self._model_calls = ModelCalls(self._options.models, self._discovery, restored_characters, self.modify_request)
         self._sections = Recent[str]()
         self.tools = skill_tools(self, with_arguments=self._options.takes_arguments)
@@ -89,11 +89,13 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
 
     def before_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Correct the results of the last calls where they did not know of each other; pin skills, as upstream."""
-        return self._settle(state, super().before_model(state, runtime))
+        seen = blocking(self._with_skills(state), self._files)
+        return self._settle(state, seen, super().before_model(seen, runtime))
 
     async def abefore_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """See `before_model`."""
-        return self._settle(state, await super().abefore_model(state, runtime))
+        seen = await awaiting(self._with_skills(state), self._files)
+        return self._settle(state, seen, await super().abefore_model(seen, runtime))
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -181,10 +183,19 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
 
         return self._sections.get(skills, circumstances, make)
 
-    def _settle(self, state: Mapping[str, Any], pins: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    def _with_skills(self, state: Any) -> Steps[Any]:
+        """The state with the list of skills if they are to be pinned: after an interrupt a long one is missing."""
+        if not state.get("pinned_skills") or Thread(state).skills is not None:
+            return state
+        found, _ = yield from self._discovery.skills(tolerant=True)
+        return {**state, "skills_metadata": found} if found else state
+
+    def _settle(
+        self, state: Mapping[str, Any], seen: Mapping[str, Any], pins: Mapping[str, Any] | None
+    ) -> dict[str, Any] | None:
         stable = self._listing == "stable"
         update = settled(Thread(state).messages, self._max_loaded_skills, tell_state=stable)
-        pinned = pins or {}
+        pinned = {**(pins or {}), **({} if seen is state else {"skills_metadata": seen["skills_metadata"]})}
         messages = [*update.get("messages", ()), *pinned.get("messages", ())]
         merged = {**update, **pinned}
         return ({**merged, "messages": messages} if messages else merged) or None

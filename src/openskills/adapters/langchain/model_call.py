@@ -66,19 +66,20 @@ class ModelCalls:
     def begin(self, request: ModelRequest[Any]) -> Steps[ModelCall]:
         """Make a request ready for upstream's hook."""
         thread = Thread(cast("Mapping[str, Any]", request.state))
-        skills = thread.skills
+        skills, errors = thread.skills, thread.errors
         update: dict[str, Any] = {}
         if skills is None:
             # A long list is not in checkpoints, so after an interrupt it has to be found again.
-            skills, _ = yield from self.discovery.skills()
-            update["skills_metadata"] = skills
+            skills, errors = yield from self.discovery.skills(tolerant=True)
+            # What could not be read now, and could before, is looked for again by the next call.
+            update |= {"skills_metadata": skills} if errors == thread.errors else {}
         sight = look(thread.loaded, request.messages, thread.messages, self.restored_characters)
         update |= _forgetting(sight)
         loaded = [name for name in thread.loaded if name not in sight.forgotten]
         messages = request.messages
         if sight is not NOTHING_HIDDEN:
             messages = completed(messages, sight, {skill["name"]: skill["path"] for skill in skills})
-        seen = {**thread.state, "skills_metadata": skills, "skills_loaded": loaded}
+        seen = {**thread.state, "skills_metadata": skills, "skills_loaded": loaded, "skills_load_errors": errors}
         ready = request.override(messages=messages, state=cast("Any", seen))
         return self._shown(self.render(self._by_model(ready, skills, loaded)), skills, request.state, update)
 

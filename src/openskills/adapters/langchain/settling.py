@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from openskills.adapters.langchain import wording
-from openskills.adapters.langchain.marks import Mark, mark_of, retold, text_of
+from openskills.adapters.langchain.marks import Mark, mark_of, restated, retold, text_of
 
 
 def settled(messages: Sequence[BaseMessage], limit: int, *, tell_state: bool = False) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def _outcome(mark: Mark, message: ToolMessage, loaded: list[str], limit: int, *,
             return _instead(message, wording.not_loaded(mark.skill, loaded))
         loaded.remove(mark.skill)
         text = wording.unloaded(mark.skill, loaded, limit, marked=marked)
-        return message if text_of(message).startswith(text) else retold(message, text)
+        return message if text in text_of(message) else restated(message, text)
     if mark.skill in loaded:
         return message if mark.change == "reload" else _instead(message, wording.already_loaded(mark.skill))
     if len(loaded) >= limit:
@@ -65,7 +65,7 @@ def _outcome(mark: Mark, message: ToolMessage, loaded: list[str], limit: int, *,
 
 
 def _instead(message: ToolMessage, text: str) -> ToolMessage:
-    return retold(message, text, "none")
+    return restated(message, text, "none")
 
 
 def _telling(message: ToolMessage, line: str) -> ToolMessage:

@@ -68,5 +68,5 @@ def skill_message(name: str, path: str, text: str, *, intro: str = "", digest: s
     content = f"{intro}<skill {attributes}>\n{text}\n</skill>"
     # Upstream takes such a message for a reading of the skill and discloses the tools that come with it.
     pinned = {"lc_source": "pinned_skill", "skill": {"name": name, "path": path}}
-    mark = Mark(name, "load", (), digest, len(content)).kwargs() if digest else {}
+    mark = Mark(name, "load", (), digest).on(content).kwargs() if digest else {}
     return HumanMessage(content, additional_kwargs={**pinned, **mark})

@@ -15,8 +15,9 @@ Event = Literal["PreToolUse", "PostToolUse"]
 EVENTS: Mapping[str, Event] = {"PreToolUse": "PreToolUse", "PostToolUse": "PostToolUse"}
 
 _LONGEST_MATCHER = 500
-# A matcher comes with a skill, and skills come from anywhere.
-_REPEATED_REPETITION = re.compile(r"[*+}][^()]*\)\s*[*+{]")
+# A matcher comes with a skill, and skills come from anywhere: no expression that could take forever is ever run.
+_SPECIAL = re.compile(r"[()\[\]{}+?^$\\]")
+_AROUND = re.compile(r"\^?(?:\(([^()]*)\)|([^()]*?))\$?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +33,40 @@ class Hook:
     once: bool = False
 
     def fits(self, tool: str) -> bool:
-        """Whether it is for this tool, under whatever name the skill knows it."""
+        """Whether it is for this tool, under whatever name the skill knows it.
+
+        A matcher is made of names, `|` between them, and `*` or `.*` in them; no other expressions.
+        """
         if self.matcher in {"", "*"}:
             return True
-        if len(self.matcher) > _LONGEST_MATCHER or _REPEATED_REPETITION.search(self.matcher):
-            return self._unfit("it could take forever")
-        try:
-            return any(re.fullmatch(self.matcher, name) for name in names_of(tool))
-        except re.error as error:
-            return self._unfit(str(error))
+        if len(self.matcher) > _LONGEST_MATCHER:
+            return self._unfit("it is too long")
+        inner = _AROUND.fullmatch(self.matcher)
+        text = (inner[1] or inner[2] or "") if inner else self.matcher
+        if inner is None or _SPECIAL.search(text):
+            return self._unfit("only names, `|` and `.*` are understood")
+        return any(_is_like(one, name) for one in text.split("|") for name in names_of(tool))
 
     def _unfit(self, why: str) -> bool:
         logger.warning("The matcher %.200r of a hook of skill '%s' is not used: %s", self.matcher, self.skill, why)
         return False
+
+
+def _is_like(pattern: str, name: str) -> bool:
+    """Whether a name fits a pattern with `*` or `.*` for anything; takes time in proportion to their lengths."""
+    first, *rest = pattern.replace(".*", "*").split("*")
+    if not rest:
+        return name == first
+    *between, last = rest
+    if len(name) < len(first) + len(last) or not name.startswith(first) or not name.endswith(last):
+        return False
+    place, end = len(first), len(name) - len(last)
+    for part in between:
+        found = name.find(part, place, end)
+        if found < 0:
+            return False
+        place = found + len(part)
+    return True
 
 
 def hooks_of(skill: SkillMetadata) -> list[Hook]:

@@ -30,6 +30,9 @@ class SkillsState(UpstreamState):
     skills_inherited: NotRequired[Annotated[list[str], OmitFromOutput]]
     """For a subagent: what the agent that called it has loaded."""
 
+    skills_restricting: NotRequired[Annotated[list[dict[str, Any]], OmitFromOutput]]
+    """For a subagent: the names and the allowed tools of those, where `allowed-tools` is a rule."""
+
     skill_hooks_done: NotRequired[Annotated[list[str], PrivateStateAttr, merge_names]]
     """Hooks that run once, and did."""
 

@@ -46,9 +46,10 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """What does this come to? Waiting for it is done as the caller waits."""
+    """What does this come to? Waiting for it is done as the caller waits. What it raises is part of the answer."""
 
     begin: Callable[[], Awaitable[Any]]
+    tolerant: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,9 @@ class Failed:
     """What the backend raised instead of answering."""
 
     error: Exception
+
+    def __str__(self) -> str:
+        return f"{type(self.error).__name__}: {self.error}"
 
 
 Ask: TypeAlias = Ls | Download | Scan | Await
@@ -67,21 +71,22 @@ def listed(path: str, *, tolerant: bool = False) -> Steps[tuple[Sequence[Any], s
     """The entries of a directory, and what was wrong with reading it."""
     answer = yield Ls(path, tolerant)
     if isinstance(answer, Failed):
-        return (), f"{type(answer.error).__name__}: {answer.error}"
+        return (), str(answer)
     if isinstance(answer, LsResult):
         return answer.entries or (), answer.error
     return cast("Sequence[Any]", answer or ()), None
 
 
 def downloaded(paths: Sequence[str], *, tolerant: bool = False) -> Steps[list[FileDownloadResponse]]:
-    """One answer for each path."""
+    """One answer for each path, also where the backend gave fewer or more."""
     if not paths:
         return []
     answer = yield Download(tuple(paths), tolerant)
     if isinstance(answer, Failed):
-        error = f"{type(answer.error).__name__}: {answer.error}"
-        return [FileDownloadResponse(path=path, content=None, error=error) for path in paths]
-    return list(cast("list[FileDownloadResponse]", answer))
+        return [FileDownloadResponse(path=path, content=None, error=str(answer)) for path in paths]
+    given = list(cast("list[FileDownloadResponse]", answer))[: len(paths)]
+    missing = "the backend gave no answer"
+    return [*given, *(FileDownloadResponse(path=path, content=None, error=missing) for path in paths[len(given) :])]
 
 
 def scanned(source: str, read: Callable[[LocalScan], T]) -> Steps[T | None]:
@@ -89,9 +94,9 @@ def scanned(source: str, read: Callable[[LocalScan], T]) -> Steps[T | None]:
     return cast("T | None", (yield Scan(source, read)))
 
 
-def awaited(begin: Callable[[], Awaitable[T]]) -> Steps[T]:
-    """What an awaitable comes to."""
-    return cast("T", (yield Await(begin)))
+def awaited(begin: Callable[[], Awaitable[T]]) -> Steps[T | Failed]:
+    """What an awaitable comes to, or what it raised."""
+    return cast("T | Failed", (yield Await(begin)))
 
 
 def blocking(steps: Steps[T], backend: BackendProtocol) -> T:

@@ -6,6 +6,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
+from openskills.adapters.langchain.catalog_channel import Remembered
 from openskills.adapters.langchain.metadata import SkillMetadata
 from openskills.adapters.langchain.resources import ResourceMetadata
 
@@ -20,6 +21,16 @@ class Thread:
     def skills(self) -> list[SkillMetadata] | None:
         """The skills that were found; None when somebody has to look."""
         return self.state.get("skills_metadata")
+
+    def skills_for(self, *, extended: bool) -> list[SkillMetadata] | None:
+        """The skills that were found; None also when they lack the fields beyond the specification and need them.
+
+        Whoever wrote the checkpoint may not have had the options on that this process has.
+        """
+        skills = self.skills
+        if not extended or not isinstance(skills, Remembered):
+            return skills
+        return skills if all("extensions" in skill for skill in skills) else None
 
     @property
     def loaded(self) -> tuple[str, ...]:
@@ -46,6 +57,11 @@ class Thread:
     def inherited(self) -> Sequence[str]:
         """What the agent that called this one has loaded."""
         return self.state.get("skills_inherited") or ()
+
+    @property
+    def restricting(self) -> Sequence[Mapping[str, Any]]:
+        """Rules about tools that the agent that called this one works by."""
+        return self.state.get("skills_restricting") or ()
 
     @property
     def hooks_done(self) -> Sequence[str]:

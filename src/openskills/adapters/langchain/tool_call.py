@@ -9,7 +9,7 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.types import Command
 
-from openskills.adapters.langchain.calls import LOAD
+from openskills.adapters.langchain.calls import LOAD, UNLOAD
 from openskills.adapters.langchain.discovery import Discovery
 from openskills.adapters.langchain.eviction import kept_whole
 from openskills.adapters.langchain.hook_runs import HookedCall, Noted, run_hooks
@@ -17,7 +17,7 @@ from openskills.adapters.langchain.marks import text_of
 from openskills.adapters.langchain.metadata import SkillMetadata, loaded_skills
 from openskills.adapters.langchain.notes import with_notes
 from openskills.adapters.langchain.options import SkillOptions
-from openskills.adapters.langchain.restriction import refusal
+from openskills.adapters.langchain.restriction import Rule, refusal, rules_of
 from openskills.adapters.langchain.skill_hooks import Event, Hook, hooks_for
 from openskills.adapters.langchain.steps import Steps
 from openskills.adapters.langchain.thread import Thread
@@ -47,18 +47,19 @@ class ToolCalls:
     def begin(self, request: ToolCallRequest) -> Steps[Begun]:
         """Before the call: it may be refused, and a subagent may get the skills that are loaded."""
         thread = _thread(request)
-        if not thread.loaded:
+        if not thread.loaded and not thread.restricting:
             return Begun(request)
         restricts, runner = self.options.allowed_tools == "restrict", self.options.hooks
         skills = (yield from self._loaded(thread)) if restricts or runner else ()
-        reason = self._refusal(request, skills, thread) if restricts else None
+        rules = rules_of(skills, thread.loaded, thread.restricting) if restricts else []
+        reason = self._refusal(request, rules, thread)
         if reason is not None:
             return Begun(request, answer=_error(request, reason))
         noted = yield from self._hooks("PreToolUse", request, skills)
         if noted.blocked is not None:
             answer = with_notes(_error(request, noted.blocked), _id(request), (), noted.done)
             return Begun(request, answer=answer)
-        return Begun(self._passed_on(request, thread), skills, noted)
+        return Begun(self._passed_on(request, thread, rules), skills, noted)
 
     def end(self, begun: Begun, result: Result) -> Steps[Result]:
         """After the call: what hooks have to say, and a load that nobody evicts."""
@@ -69,22 +70,24 @@ class ToolCalls:
         return kept_whole(result, self.whole_over) if request.tool_call["name"] == LOAD else result
 
     def _loaded(self, thread: Thread) -> Steps[list[SkillMetadata]]:
-        skills = thread.skills
+        skills = thread.skills_for(extended=self.discovery.extended)
         if skills is None:
-            skills, _ = yield from self.discovery.skills()
+            skills, _ = yield from self.discovery.skills(tolerant=True)
         return loaded_skills(skills, thread.loaded)
 
-    def _refusal(self, request: ToolCallRequest, skills: Sequence[SkillMetadata], thread: Thread) -> str | None:
+    def _refusal(self, request: ToolCallRequest, rules: Sequence[Rule], thread: Thread) -> str | None:
         call = request.tool_call
         free = self.options.always_allowed | disclosed_skill_tool_names(thread.state)
-        return refusal(call["name"], cast("Mapping[str, Any]", call["args"]), skills, free)
+        return refusal(call["name"], cast("Mapping[str, Any]", call["args"]), rules, free)
 
     def _hooks(
         self, event: Event, request: ToolCallRequest, skills: Sequence[SkillMetadata], result: str | None = None
     ) -> Steps[Noted]:
         runner = self.options.hooks
         tool, arguments = request.tool_call["name"], cast("Mapping[str, Any]", request.tool_call["args"])
-        hooks = hooks_for(skills, event, tool) if runner is not None else []
+        # Nobody is kept from getting rid of a skill by the skill.
+        exempt = tool == UNLOAD and event == "PreToolUse"
+        hooks = hooks_for(skills, event, tool) if runner is not None and not exempt else []
         if not hooks or runner is None:
             return NOTHING
         thread = _thread(request)
@@ -93,13 +96,18 @@ class ToolCalls:
         call = HookedCall(event, tool, arguments, by_name, thread.resources, _thread_id(request), result)
         return (yield from run_hooks(due, call, runner))
 
-    def _passed_on(self, request: ToolCallRequest, thread: Thread) -> ToolCallRequest:
-        """A call of a subagent with what is loaded, if it is to inherit that."""
-        if not self.options.inherit or request.tool_call["name"] != "task":
+    def _passed_on(self, request: ToolCallRequest, thread: Thread, rules: Sequence[Rule]) -> ToolCallRequest:
+        """A call that may reach a subagent: with what is loaded, if it is to inherit that, and with the rules."""
+        forks = self.options.fork and request.tool_call["name"] == LOAD
+        if request.tool_call["name"] != "task" and not forks:
+            return request
+        more: dict[str, Any] = {"skills_restricting": list(rules)} if rules else {}
+        if self.options.inherit and not forks:
+            more["skills_inherited"] = list(thread.loaded)
+        if not more:
             return request
         runtime = _runtime(request)
-        state = {**runtime.state, "skills_inherited": list(thread.loaded)}
-        return replace(request, runtime=replace(runtime, state=state))
+        return replace(request, runtime=replace(runtime, state={**runtime.state, **more}))
 
 
 def _is_due(hook: Hook, thread: Thread, call_id: str) -> bool:

@@ -6,6 +6,9 @@ from difflib import get_close_matches
 NAMED = 50
 """How many skills are named one by one when there is none of a name."""
 
+LONGEST_ECHO = 100
+"""How much is repeated of a name that means nothing."""
+
 GIVEN_BACK = (
     "You loaded these skills earlier in this conversation. The messages that held their instructions are no longer in "
     "your context, so here they are again:"
@@ -14,13 +17,15 @@ REREAD = "The files of these skills have changed since you loaded them. From now
 INHERITED = "The agent that gave you this task works by these skills. They are loaded for you as well:"
 
 
-def unknown(name: str, available: Sequence[str]) -> str:
-    """There is no such skill. Of many others the most similar are named."""
+def unknown(name: str, available: Sequence[str], unread: Sequence[str] = ()) -> str:
+    """There is no such skill. Of many others the most similar are named; so are sources that could not be read."""
+    begin = f"Error: Skill '{_cut(name)}' not found. Available skills: "
+    end = f". Some skills may be missing: {'; '.join(unread)}" if unread else ""
     if len(available) <= NAMED:
-        return f"Error: Skill '{name}' not found. Available skills: {', '.join(available)}"
-    near = get_close_matches(name, available, n=10, cutoff=0.4) or available[:10]
+        return f"{begin}{', '.join(available)}{end}"
+    near = get_close_matches(_cut(name), available, n=10, cutoff=0.4) or available[:10]
     more = len(available) - len(near)
-    return f"Error: Skill '{name}' not found. Available skills: {', '.join(near)}, and {more} more in the skills list"
+    return f"{begin}{', '.join(near)}, and {more} more in the skills list{end}"
 
 
 def already_loaded(name: str) -> str:
@@ -55,7 +60,7 @@ def undecodable(error: UnicodeDecodeError) -> str:
 def not_loaded(name: str, loaded: Sequence[str]) -> str:
     """There is nothing to unload."""
     return (
-        f"Error: Skill '{name}' is not currently loaded. "
+        f"Error: Skill '{_cut(name)}' is not currently loaded. "
         f"Currently loaded skills: {', '.join(loaded) if loaded else '(none)'}."
     )
 
@@ -67,6 +72,22 @@ def unloaded(name: str, remaining: Sequence[str], limit: int, *, marked: bool = 
         f"Skill '{name}' has been unloaded. Currently loaded: {len(remaining)}/{limit} "
         f"({limit - len(remaining)} slot(s) available). Note: The skill's instructions from the previous load_skill "
         f"call are still in the conversation history but {so}."
+    )
+
+
+def gone(names: Sequence[str]) -> str:
+    """Skills whose files are no longer there, or for which there is no longer a slot."""
+    return (
+        f"These skills are no longer loaded, because their files are gone or fewer skills may be loaded now: "
+        f"{', '.join(names)}. Do not follow their instructions any more."
+    )
+
+
+def changed(names: Sequence[str]) -> str:
+    """Skills whose new text is too long to be shown without being asked for."""
+    return (
+        f"The files of these skills have changed, and they are no longer loaded: {', '.join(names)}. "
+        'Use `load_skill("skill-name")` to read their new instructions if you need them.'
     )
 
 
@@ -89,3 +110,8 @@ def forgotten(names: Sequence[str]) -> str:
         f"These skills are no longer loaded, because their instructions left your context: {', '.join(names)}. "
         'Use `load_skill("skill-name")` to load one again if you need it.'
     )
+
+
+def _cut(name: str) -> str:
+    """A name that a model wrote, which may be anything."""
+    return name if len(name) <= LONGEST_ECHO else f"{name[:LONGEST_ECHO]}..."

@@ -39,9 +39,11 @@ class MetricsBook:
 
     def ended(self, invocation: Invocation) -> None:
         """See `Watcher.ended`."""
-        kind = "" if invocation.registration is None else invocation.registration.kind
+        skill, kind = "", ""
+        if invocation.registration is not None:
+            skill, kind = invocation.registration.id, invocation.registration.kind
         sizes = (len(invocation.request), len(invocation.body))
-        self._metrics.ended(invocation.result, kind, bytes_in=sizes[0], bytes_out=sizes[1])
+        self._metrics.ended(invocation.result, kind, skill=skill, bytes_in=sizes[0], bytes_out=sizes[1])
 
 
 class HistoryBook:

@@ -15,6 +15,9 @@ from openskills.host.books.key_file import KEY, StoredKey, read_keys
 _log = logging.getLogger("openskills.host")
 _SEND = "send it as `Authorization: Bearer osk_...`; `openskills keys new` makes one"
 
+LOOKED_AT_EVERY = 0.2
+"""Seconds for which the keys that were read count without a look at their file."""
+
 _Stamp = tuple[int, int, int] | None
 
 
@@ -38,22 +41,24 @@ ANONYMOUS = Principal("anonymous")
 
 
 class KeyRing:
-    """The keys of a file. Changes of the file count with the next check; make one with `open`."""
+    """The keys of a file. Changes of the file count after `every` seconds at the latest; make one with `open`."""
 
-    def __init__(self, path: Path | None, *, required: bool) -> None:
+    def __init__(self, path: Path | None, *, required: bool, every: float) -> None:
         self._path = path
+        self._every = every
+        self._look_at = 0.0
         self._required = required
         self._stamp: _Stamp = None
         self._known: Mapping[bytes, _Known] = {}
 
     @classmethod
-    def open(cls, path: Path | None, *, required: bool = False) -> "KeyRing":
+    def open(cls, path: Path | None, *, required: bool = False, every: float = LOOKED_AT_EVERY) -> "KeyRing":
         """The keys of a file that may be missing; `None` is a ring that stays empty.
 
         With `required` nobody is let in without a key. Otherwise who brings none is anonymous, and only a key that is
         wrong, where there are keys, is refused. Raises `SkillError` for a file that cannot be used.
         """
-        ring = cls(path, required=required)
+        ring = cls(path, required=required, every=every)
         ring._stamp = _stamp_of(path)
         ring._load()
         return ring
@@ -84,6 +89,10 @@ class KeyRing:
         return known.principal
 
     def _refresh(self) -> None:
+        now = time.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + self._every
         stamp = _stamp_of(self._path)
         if stamp == self._stamp:
             return

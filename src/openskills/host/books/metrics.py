@@ -38,12 +38,19 @@ class Metrics:
         """An invocation of a skill that is registered has begun; `ended` must follow."""
         self._in_flight[skill] = self._in_flight.get(skill, 0) + 1
 
-    def ended(self, result: InvokeResult, runner_type: str, *, bytes_in: int = 0, bytes_out: int = 0) -> None:
-        """An invocation has ended. `runner_type` is empty where no skill was found: all those are counted as one."""
-        skill = self._label(result.skill_id) if runner_type else UNKNOWN
+    def ended(
+        self, result: InvokeResult, runner_type: str, *, skill: str = "", bytes_in: int = 0, bytes_out: int = 0
+    ) -> None:
+        """An invocation has ended. `runner_type` is empty where no skill was found: all those are counted as one.
+
+        `skill` is the id of the registration, where the result has what was asked for.
+        """
         runner = runner_type or "none"
         if runner_type:
-            self._less(result.skill_id)
+            self._less(skill or result.skill_id)
+            skill = self._label(skill or result.skill_id)
+        else:
+            skill = UNKNOWN
         code = str(result.status) if result.status in _CODES else "other"
         self._counters.add("openskills_invocations", (skill, runner, code))
         self._counters.observe("openskills_invocation_seconds", (skill, runner), result.latency_ms / 1000.0)

@@ -76,7 +76,7 @@ class Offer:
 
     def entry(self, skill_id: str) -> Entry:
         """The entry of this id; `_` and `-` find each other. Raises `UnknownSkill` with the nearest ids."""
-        found = self.by_id.get(skill_id) or self.by_id.get(self._folded.get(_folded(skill_id), ""))
+        found = self._found(skill_id)
         if found is None:
             raise UnknownSkill(skill_id, self._near(skill_id))
         return found
@@ -89,6 +89,11 @@ class Offer:
             raise InvalidSkill(f"the manifest of {found.id!r} is broken: {said}", found.problems)
         return found.registration
 
+    def known(self, skill_id: str) -> Registration | None:
+        """The same, or None."""
+        found = self._found(skill_id)
+        return None if found is None else found.registration
+
     def since(self, earlier: "Offer") -> Changes:
         """What is different from an earlier moment."""
         before, after = earlier.by_id, self.by_id
@@ -97,6 +102,9 @@ class Offer:
             removed=tuple(sorted(before.keys() - after.keys())),
             changed=tuple(sorted(name for name in after.keys() & before.keys() if after[name] != before[name])),
         )
+
+    def _found(self, skill_id: str) -> Entry | None:
+        return self.by_id.get(skill_id) or self.by_id.get(self._folded.get(_folded(skill_id), ""))
 
     def _near(self, skill_id: str) -> list[str]:
         # Comparing is slow, and whoever asks may ask often: only what can be near is compared.

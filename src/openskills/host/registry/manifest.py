@@ -174,10 +174,14 @@ _ENTRIES = {
 
 def _fits(kind: str, entry: str) -> bool:
     if kind == "http":
+        # Loaded only for who needs it. It is what dials, so what it does not understand can never work.
+        import httpx2
+
         try:
+            httpx2.URL(entry)
             parts = urlsplit(entry)
             known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        except ValueError:
+        except (ValueError, httpx2.InvalidURL):
             return False
         return known and parts.username is None and not parts.fragment and " " not in entry
     if kind == "docker":

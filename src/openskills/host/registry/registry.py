@@ -105,6 +105,10 @@ class Registry:
         """
         return self._offer.get(skill_id)
 
+    def known(self, skill_id: str) -> Registration | None:
+        """The same, or None when there is none; costs little."""
+        return self._offer.known(skill_id)
+
     def entry(self, skill_id: str) -> Entry:
         """The same for broken ones too. Raises `UnknownSkill`."""
         return self._offer.entry(skill_id)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import signal
 from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import aclosing, contextmanager, suppress
@@ -75,14 +74,6 @@ def reloads_on_hangup(parts: Parts) -> Generator[None]:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
-
-
-async def end_with(supervisor: int) -> None:
-    """A worker whose supervisor was killed ends by itself, even if that was before it had begun."""
-    while os.getppid() == supervisor:
-        await asyncio.sleep(1.0)
-    _log.warning("the process that started this worker is gone; it ends, too")
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 async def _changed(directories: Iterable[Path]) -> None:

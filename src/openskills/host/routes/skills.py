@@ -31,6 +31,8 @@ async def export_tools(exchange: Exchange, parts: Parts, principal: Principal) -
     """Skills that can be called, as tools for models: `?format=openai|openai-chat|anthropic|mcp`."""
     query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
     form = query.get("format", ["openai"])[-1]
-    ready = {entry.id for entry in parts.registry.entries() if entry.status == "ready"}
+    entries = parts.registry.entries()
+    ready = {entry.id for entry in entries if entry.status == "ready"}
     offered = [one for one in parts.registry.all() if one.id in ready and principal.may(one.id)]
-    return document({"format": form, "tools": tools(offered, form)}, exchange.trace, latency_ms=exchange.latency_ms)
+    made = tools(offered, form, known=[entry.id for entry in entries])
+    return document({"format": form, "tools": made}, exchange.trace, latency_ms=exchange.latency_ms)

@@ -1,5 +1,6 @@
 """Skills of the host as tools for models: OpenAI, Anthropic, MCP. Pure."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -10,48 +11,55 @@ ANYTHING: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalPr
 """The input of a skill that says nothing about it."""
 
 
-def tools(registrations: Iterable[Registration], form: str) -> list[dict[str, Any]]:
+def tools(registrations: Iterable[Registration], form: str, *, known: Iterable[str] = ()) -> list[dict[str, Any]]:
     """Each skill as a tool. Names have `-` for `_`, as the Agent Skills specification wants; the host knows both.
+
+    Where two ids differ in nothing else, both stay as they are. `known` are ids that the host has beside these.
 
     Raises `InvalidArgument` for a form that is not known.
     """
     made = FORMS.get(form)
     if made is None:
         raise InvalidArgument("format", f"{form[:50]!r} is not one of {', '.join(FORMS)}")
-    return [made(registration) for registration in registrations]
+    offered = list(registrations)
+    taken = Counter(map(_dashed, {*known, *(registration.id for registration in offered)}))
+    return [
+        made(registration, registration.id if taken[_dashed(registration.id)] > 1 else _dashed(registration.id))
+        for registration in offered
+    ]
 
 
-def _openai(registration: Registration) -> dict[str, Any]:
+def _openai(registration: Registration, name: str) -> dict[str, Any]:
     return {
         "type": "function",
-        "name": _name(registration),
+        "name": name,
         "description": registration.description,
         "parameters": _schema(registration),
         "strict": False,
     }
 
 
-def _openai_chat(registration: Registration) -> dict[str, Any]:
-    function = {key: value for key, value in _openai(registration).items() if key not in {"type", "strict"}}
+def _openai_chat(registration: Registration, name: str) -> dict[str, Any]:
+    function = {key: value for key, value in _openai(registration, name).items() if key not in {"type", "strict"}}
     return {"type": "function", "function": function}
 
 
-def _anthropic(registration: Registration) -> dict[str, Any]:
+def _anthropic(registration: Registration, name: str) -> dict[str, Any]:
     return {
-        "name": _name(registration),
+        "name": name,
         "description": registration.description,
         "input_schema": _schema(registration),
     }
 
 
-def _mcp(registration: Registration) -> dict[str, Any]:
-    tool = {"name": _name(registration), "description": registration.description, "inputSchema": _schema(registration)}
+def _mcp(registration: Registration, name: str) -> dict[str, Any]:
+    tool = {"name": name, "description": registration.description, "inputSchema": _schema(registration)}
     if registration.output_schema is not None:
         tool["outputSchema"] = dict(registration.output_schema)
     return tool
 
 
-FORMS: Mapping[str, Callable[[Registration], dict[str, Any]]] = {
+FORMS: Mapping[str, Callable[[Registration, str], dict[str, Any]]] = {
     "openai": _openai,
     "openai-chat": _openai_chat,
     "anthropic": _anthropic,
@@ -59,8 +67,8 @@ FORMS: Mapping[str, Callable[[Registration], dict[str, Any]]] = {
 }
 
 
-def _name(registration: Registration) -> str:
-    return registration.id.replace("_", "-")
+def _dashed(skill_id: str) -> str:
+    return skill_id.replace("_", "-")
 
 
 def _schema(registration: Registration) -> dict[str, Any]:

@@ -56,12 +56,12 @@ def adapted(written: Written) -> Outcome:
     return ok(found.value, notes=_noted(written, found))
 
 
-def too_late(timeout_ms: int, stdout: bytes = b"", stderr: bytes = b"") -> DeadlineExceeded:
-    """The error of a call that did not end in time."""
-    evidence = {name: excerpt(data) for name, data in (("stdout", stdout), ("stderr", stderr)) if data.strip()}
-    return DeadlineExceeded(
-        f"the skill did not answer within {timeout_ms} ms and was stopped", timeout_ms=timeout_ms, **evidence
-    )
+def too_late(timeout_ms: int, written: Written) -> Outcome:
+    """The outcome of a call that did not end in time, with what it had written until then."""
+    streams = (("stdout", written.stdout), ("stderr", written.stderr))
+    evidence = {name: excerpt(data, written.secrets) for name, data in streams if data.strip()}
+    message = f"the skill did not answer within {timeout_ms} ms and was stopped"
+    return failed(DeadlineExceeded(message, timeout_ms=timeout_ms, **evidence), notes=written.notes)
 
 
 def excerpt(data: bytes, secrets: Mapping[str, str] | None = None, most: int = _EXCERPT) -> str:

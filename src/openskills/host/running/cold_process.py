@@ -10,7 +10,7 @@ from openskills.errors import ExecutorUnavailable
 from openskills.executors.processes.keeping import Exit, Kept
 from openskills.executors.spec import Isolation
 from openskills.host.registration import Registration
-from openskills.host.running.fork_protocol import Ended
+from openskills.host.running.fork_protocol import Ended, Late
 from openskills.host.running.fork_slot import Heard
 from openskills.host.running.place import Place
 
@@ -70,7 +70,7 @@ async def run_cold(
 ) -> Ended:
     """Run a program once to its end, with this on its stdin.
 
-    Raises `TimeoutError` at the deadline, and what starting it raises. After either, and after a cancellation, nothing
+    Raises `Late` at the deadline, and what starting it raises. After either, and after a cancellation, nothing
     of it is left when this returns.
     """
     stdout = stderr = None
@@ -87,6 +87,10 @@ async def run_cold(
         end = await _ended(kept, stdout, deadline)
         for stream in (stdout, stderr):
             stream.read()
+    except TimeoutError:
+        for stream in (stdout, stderr):
+            stream.read()
+        raise Late(bytes(stdout.data), bytes(stderr.data)) from None
     finally:
         stdout.close()
         stderr.close()

@@ -6,15 +6,15 @@ from typing import Any, cast
 
 import orjson
 
-from openskills.errors import InvalidArgument
 from openskills.host.registration import Registration
+from openskills.host.running.manifest_fault import ManifestFault
 
 
 def arguments(registration: Registration) -> tuple[str, ...]:
-    """The `args` of the manifest; raises `InvalidArgument` when they are no list of texts."""
+    """The `args` of the manifest; raises `ManifestFault` when they are no list of texts."""
     found = registration.options.get("args", ())
     if isinstance(found, str) or not isinstance(found, Sequence):
-        raise InvalidArgument("args", "is a list of arguments")
+        raise ManifestFault("args", "is a list of arguments")
     return tuple(str(one) for one in cast("Sequence[object]", found))
 
 

@@ -7,10 +7,10 @@ capability, limits. The manifest may name another user, and `network: true` wher
 from collections.abc import Mapping
 from typing import Any, Final
 
-from openskills.errors import InvalidArgument
 from openskills.executors.container.spec import HOST_LABEL
 from openskills.host.registration import Registration
 from openskills.host.running.command_input import arguments
+from openskills.host.running.manifest_fault import ManifestFault
 
 DATA: Final = "/data"
 """Where a container sees the `allowed_root` of its skill."""
@@ -22,7 +22,7 @@ _ROOT_USERS = ("0", "root")
 
 
 def container_request(registration: Registration, env: Mapping[str, str], mark: str) -> dict[str, Any]:
-    """The body of the request; `mark` says which host made it. Raises `InvalidArgument` for what cannot be asked."""
+    """The body of the request; `mark` says which host made it. Raises `ManifestFault` for what cannot be asked."""
     network = bool(registration.options.get("network", False))
     return {
         "Image": registration.entry,
@@ -99,5 +99,5 @@ def container_environment(registration: Registration, per_call: Mapping[str, str
 def _user(registration: Registration) -> str:
     user = str(registration.options.get("user", _NOBODY))
     if user.partition(":")[0] in _ROOT_USERS:
-        raise InvalidArgument("user", "a skill does not run as root; name another user of the image")
+        raise ManifestFault("user", "a skill does not run as root; name another user of the image")
     return user

@@ -52,7 +52,8 @@ class DockerRunner:
                 status = await asyncio.shield(work)
         except TimeoutError:
             await self._stopped(engine, said, work)
-            raise too_late(registration.timeout_ms, bytes(said.stdout), bytes(said.stderr)) from None
+            written = Written(bytes(said.stdout), bytes(said.stderr), secrets=call.secrets, notes=_NOTES)
+            return too_late(registration.timeout_ms, written)
         except asyncio.CancelledError:
             await self._stopped(engine, said, work)
             raise

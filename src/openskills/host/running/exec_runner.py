@@ -2,15 +2,17 @@
 
 import asyncio
 import os
+from typing import Any
 
-from openskills.errors import InvalidArgument
 from openskills.host.registration import Registration
 from openskills.host.result import Outcome
 from openskills.host.runner import Call
 from openskills.host.running.adapting import Written, adapted, too_late
 from openskills.host.running.cold_process import run_cold
 from openskills.host.running.command_input import arguments, call_input
+from openskills.host.running.fork_protocol import Late
 from openskills.host.running.live_lines import LiveLines
+from openskills.host.running.manifest_fault import ManifestFault
 from openskills.host.running.place import Place
 from openskills.host.running.places import Places
 from openskills.host.running.skill_environment import call_environment
@@ -28,9 +30,9 @@ class ExecRunner:
         """See `Runner.prepare`."""
         entry = registration.entry
         if not os.path.isfile(entry):
-            raise InvalidArgument("entry", f"there is no file {entry}; correct it in the manifest")
+            raise ManifestFault("entry", f"there is no file {entry}; correct it in the manifest")
         if not os.access(entry, os.X_OK):
-            raise InvalidArgument("entry", f"{entry} cannot be executed; make it executable with chmod +x")
+            raise ManifestFault("entry", f"{entry} cannot be executed; make it executable with chmod +x")
         arguments(registration)
         await self._places.for_(registration)
 
@@ -42,7 +44,7 @@ class ExecRunner:
                 turn = self._turn(registration)
                 await turn.acquire()
         except TimeoutError:
-            raise too_late(registration.timeout_ms) from None
+            return too_late(registration.timeout_ms, Written(b"", notes=_notes(place)))
         try:
             return await self._run(place, registration, call)
         finally:
@@ -70,10 +72,15 @@ class ExecRunner:
         heard = None if lines is None else lines.heard
         try:
             ended = await run_cold(place, registration, argv, env, stdin, call.deadline, heard)
-        except TimeoutError:
-            raise too_late(registration.timeout_ms) from None
-        if lines is not None:
-            lines.end()
+        except Late as late:
+            written = Written(late.stdout, late.stderr, secrets=call.secrets, notes=_notes(place))
+            return too_late(registration.timeout_ms, written)
+        finally:
+            if lines is not None:
+                lines.end()
         limit = registration.limits.output_bytes if ended.cut else None
-        notes = {"isolation": str(place.isolation)}
-        return adapted(Written(ended.stdout, ended.stderr, ended.returncode, limit, call.secrets, notes))
+        return adapted(Written(ended.stdout, ended.stderr, ended.returncode, limit, call.secrets, _notes(place)))
+
+
+def _notes(place: Place) -> dict[str, Any]:
+    return {"isolation": str(place.isolation)}

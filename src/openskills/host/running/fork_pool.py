@@ -65,7 +65,7 @@ class ForkPool:
     async def call(self, message: bytes, deadline: float, heard: Heard | None = None) -> Ended:
         """Have one call served, by an interpreter that has loaded what is on the disk now.
 
-        Raises `TimeoutError` at the deadline, `ExecutorUnavailable` when what serves it ends. After either, and after
+        Raises `Late` at the deadline, `ExecutorUnavailable` when what serves it ends. After either, and after
         a cancellation, nothing of the call is left when this returns.
         """
         for _ in range(_CHANGES_AT_MOST):

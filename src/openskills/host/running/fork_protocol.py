@@ -35,6 +35,15 @@ class Ended:
     imported: tuple[str, ...] = ()
 
 
+class Late(TimeoutError):
+    """A call did not end in time; what it had written until then."""
+
+    def __init__(self, stdout: bytes = b"", stderr: bytes = b"") -> None:
+        super().__init__()
+        self.stdout = stdout
+        self.stderr = stderr
+
+
 def encoded_call(stdin: bytes, variables: Mapping[str, str], *, live: bool) -> bytes:
     """A call as the process that serves it reads it. Raises `ValueError` for a variable that cannot be one."""
     lines = b"".join(_variable(name, value) for name, value in variables.items())
@@ -81,6 +90,10 @@ class Frames:
             place = end
         self._unread = data[place:]
         return None
+
+    def late(self) -> Late:
+        """What has come, of an answer that has no end."""
+        return Late(b"".join(self._parts[b"o"]), b"".join(self._parts[b"e"]))
 
     def _ended(self, data: bytes) -> Ended:
         status, spent, memory, stdout, stderr, flags = _END.unpack_from(data)

@@ -32,7 +32,7 @@ class Slot:
     async def call(self, message: bytes, deadline: float, heard: Heard | None = None) -> Ended:
         """Have one call served.
 
-        Raises `TimeoutError` at the deadline (the loop's time) and `ExecutorUnavailable` when the other side ends. The
+        Raises `Late` at the deadline (the loop's time) and `ExecutorUnavailable` when the other side ends. The
         slot cannot be used again after either, nor after a cancellation: what serves it has to be ended.
         """
         if not self.usable:
@@ -62,7 +62,7 @@ class Slot:
 
     def _too_late(self, answer: "asyncio.Future[Ended]") -> None:
         if not answer.done():
-            answer.set_exception(TimeoutError())
+            answer.set_exception(self._frames.late())
 
     def _send(self, data: memoryview) -> None:
         try:

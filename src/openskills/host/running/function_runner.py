@@ -15,12 +15,13 @@ from typing import Any
 
 import orjson
 
-from openskills.errors import InvalidArgument, SkillError
+from openskills.errors import SkillError
 from openskills.executors.spec import Isolation
 from openskills.host.registration import Registration
 from openskills.host.result import Failure, Outcome, failed
 from openskills.host.runner import Call, Emitted, Listener
 from openskills.host.running.adapting import Written, adapted, too_late
+from openskills.host.running.manifest_fault import ManifestFault
 from openskills.settings import Settings
 from openskills.trace.masking import masked
 
@@ -71,23 +72,20 @@ class FunctionRunner:
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
         """See `Runner.invoke`."""
         function = self._functions.get(registration.entry) or self._found(registration.entry)
-        arguments = (dict(call.input), _context(registration, call))[: 2 if function.takes_context else 1]
-        loop = asyncio.get_running_loop()
-        work: asyncio.Future[Any]
-        if function.is_async:
-            work = asyncio.ensure_future(function.call(*arguments))
-        else:
-            work = loop.run_in_executor(self._threads, function.call, *arguments)
+        arguments: tuple[Any, ...] = (dict(call.input),)
+        if function.takes_context:
+            arguments = (*arguments, _context(registration, call))
+        ended = _Ended()
         try:
-            # Not awaited itself: what it raises is its result, whatever that is.
-            done, _ = await asyncio.wait((work,), timeout=max(call.deadline - loop.time(), 0))
-        except asyncio.CancelledError:
-            await _ended(work, waits=function.is_async)
-            raise
-        if not done:
-            await _ended(work, waits=function.is_async)
-            raise too_late(registration.timeout_ms)
-        return _outcome(work, call)
+            async with asyncio.timeout_at(call.deadline):
+                with ended:
+                    if function.is_async:
+                        ended.value = await function.call(*arguments)
+                    else:
+                        ended.value = await self._in_a_thread(function, arguments)
+        except TimeoutError:
+            return too_late(registration.timeout_ms, Written(b"", notes=_NOTES))
+        return _outcome(ended, call)
 
     async def forget(self, skill_id: str) -> None:
         """See `Runner.forget`. A module that was imported stays."""
@@ -96,24 +94,27 @@ class FunctionRunner:
         """See `Runner.close`."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
+    def _in_a_thread(self, function: "_Function", arguments: tuple[Any, ...]) -> "asyncio.Future[Any]":
+        return asyncio.get_running_loop().run_in_executor(self._threads, function.call, *arguments)
+
     def _found(self, entry: str) -> _Function:
         found = self._functions[entry] = function_at(entry)
         return found
 
 
 def function_at(entry: str) -> _Function:
-    """The function of a dotted name; raises `InvalidArgument` that says what is missing. Imports its module."""
+    """The function of a dotted name; raises `ManifestFault` that says what is missing. Imports its module."""
     module, _, name = entry.partition(":")
     try:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
     except ImportError as error:
-        raise InvalidArgument("entry", f"{module!r} cannot be imported: {error}") from None
+        raise ManifestFault("entry", f"{module!r} cannot be imported: {error}") from None
     except (AttributeError, ValueError):
-        raise InvalidArgument("entry", f"{module!r} has no {name!r}; use package.module:callable") from None
+        raise ManifestFault("entry", f"{module!r} has no {name!r}; use package.module:callable") from None
     if not callable(found):
-        raise InvalidArgument("entry", f"{entry!r} cannot be called")
+        raise ManifestFault("entry", f"{entry!r} cannot be called")
     is_async = inspect.iscoroutinefunction(found) or inspect.iscoroutinefunction(getattr(found, "__call__", None))  # noqa: B004
     return _Function(found, is_async, _takes_context(found))
 
@@ -141,19 +142,39 @@ def _context(registration: Registration, call: Call) -> SkillContext:
     )
 
 
-async def _ended(work: "asyncio.Future[Any]", *, waits: bool) -> None:
-    """End what can be ended: an async function. A thread goes on, and nobody hears what it says."""
-    work.cancel()
-    if waits:
-        await asyncio.wait((work,))
-    if work.done() and not work.cancelled():
-        work.exception()
+class _Ended:
+    """How a function ended: what it raises is its result, whatever that is, but for a cancellation of the call."""
+
+    __slots__ = ("_cancelled_before", "error", "value")
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self._cancelled_before = _cancellations()
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        self.error = error
+        if _cancellations() > self._cancelled_before:
+            if error is None or isinstance(error, Exception):
+                # It went on all the same; nobody waits for that any more.
+                raise asyncio.CancelledError from error
+            return False
+        return isinstance(error, Exception | asyncio.CancelledError)
 
 
-def _outcome(work: "asyncio.Future[Any]", call: Call) -> Outcome:
-    if work.cancelled():
-        return failed(Failure(500, "the function of the skill was cancelled", {"reason": SkillError.reason}))
-    error = work.exception()
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
+def _outcome(ended: _Ended, call: Call) -> Outcome:
+    error = ended.error
+    if isinstance(error, asyncio.CancelledError):
+        said = "the function of the skill was cancelled"
+        return failed(Failure(500, said, {"reason": SkillError.reason}), notes=_NOTES)
     if isinstance(error, SkillError):
         return failed(error, notes=_NOTES)
     if error is not None:
@@ -161,7 +182,7 @@ def _outcome(work: "asyncio.Future[Any]", call: Call) -> Outcome:
         details = {"reason": SkillError.reason, "exception": type(error).__name__}
         return failed(Failure(500, f"the function of the skill failed: {said}"[:2000], details), notes=_NOTES)
     try:
-        written = orjson.dumps(work.result(), option=orjson.OPT_NON_STR_KEYS)
+        written = orjson.dumps(ended.value, option=orjson.OPT_NON_STR_KEYS)
     except orjson.JSONEncodeError as problem:
         return failed(
             Failure(502, f"what the function returned is not JSON: {problem}", {"reason": "BAD_SKILL_OUTPUT"}),

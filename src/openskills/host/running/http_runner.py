@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import httpx2
 
-from openskills.errors import BadSkillOutput, ExecutorUnavailable, InvalidArgument
+from openskills.errors import BadSkillOutput, ExecutorUnavailable
 from openskills.host.registration import Registration
 from openskills.host.result import Failure, Outcome, failed
 from openskills.host.runner import Call
@@ -21,6 +21,7 @@ from openskills.host.running.adapting import Written, adapted, excerpt, too_late
 from openskills.host.running.command_input import call_input
 from openskills.host.running.http_targets import allowed, check_name, parse_target
 from openskills.host.running.json_output import NotJson, json_object, looks_like_result
+from openskills.host.running.manifest_fault import ManifestFault
 from openskills.settings import Settings
 
 _PORTS = {"http": 80, "https": 443}
@@ -62,7 +63,7 @@ class HttpRunner:
                 where = await self._resolved(_url(registration))
                 return await self._asked(registration, call, where, method, headers)
         except TimeoutError:
-            raise too_late(registration.timeout_ms) from None
+            return too_late(registration.timeout_ms, Written(b"", notes=_NOTES))
         except httpx2.HTTPError as error:
             said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise ExecutorUnavailable(f"the skill at {registration.entry} cannot be reached: {said}") from None
@@ -109,9 +110,9 @@ def _url(registration: Registration) -> httpx2.URL:
     try:
         url = httpx2.URL(registration.entry)
     except httpx2.InvalidURL as error:
-        raise InvalidArgument("entry", f"is no URL: {error}") from None
+        raise ManifestFault("entry", f"is no URL: {error}") from None
     if url.scheme not in _PORTS or not url.host or url.userinfo:
-        raise InvalidArgument("entry", "is no http or https URL of a host; a key belongs into `headers` and `secrets`")
+        raise ManifestFault("entry", "is no http or https URL of a host; a key belongs into `headers` and `secrets`")
     return url
 
 
@@ -122,7 +123,7 @@ def _port(url: httpx2.URL) -> int:
 def _method(registration: Registration) -> str:
     found = str(registration.options.get("method", "POST")).upper()
     if found not in _METHODS:
-        raise InvalidArgument("method", f"{found!r} cannot be used; use one of {', '.join(_METHODS)}")
+        raise ManifestFault("method", f"{found!r} cannot be used; use one of {', '.join(_METHODS)}")
     return found
 
 
@@ -130,19 +131,19 @@ def _headers(registration: Registration, secrets: Mapping[str, str]) -> dict[str
     """The headers of the manifest, in which `${NAME}` stands for a declared secret."""
     given: object = registration.options.get("headers", {})
     if not isinstance(given, Mapping):
-        raise InvalidArgument("headers", "is a mapping of names to values")
+        raise ManifestFault("headers", "is a mapping of names to values")
     # A packed answer could be a thousand times larger than what is read of it.
     headers = {"content-type": "application/json", "accept": "application/json", "accept-encoding": "identity"}
     for name, value in cast("Mapping[str, Any]", given).items():
         if name.lower() in _OWN_HEADERS:
-            raise InvalidArgument("headers", f"{name!r} is set by the host")
+            raise ManifestFault("headers", f"{name!r} is set by the host")
         headers[name.lower()] = _SECRET.sub(lambda match: _secret(match[1], secrets), str(value))
     return headers
 
 
 def _secret(name: str, secrets: Mapping[str, str]) -> str:
     if name not in secrets:
-        raise InvalidArgument("headers", f"${{{name}}} is not among the `secrets` of the skill")
+        raise ManifestFault("headers", f"${{{name}}} is not among the `secrets` of the skill")
     return secrets[name]
 
 

@@ -1,8 +1,8 @@
 """Which addresses a skill behind HTTP may be called at. Pure.
 
 A target is a host name (`api.example.com`, `*.example.com`), an address or a network (`10.1.2.3`, `10.0.0.0/8`), each
-with a port if only that one is meant (`localhost:9000`). Without targets every public address is allowed; with targets
-only these are. An address that is not public must be listed, by name or by number.
+with a port if only that one is meant (`localhost:9000`, `[::1]:9000`). Without targets every public address is allowed;
+with targets only these are. An address that is not public must be listed, by name or by number.
 """
 
 import ipaddress
@@ -51,6 +51,10 @@ def parse_target(text: str) -> Target:
     try:
         return Target(host, ipaddress.ip_network(host, strict=False), port)
     except ValueError:
+        if ":" in host:
+            raise InvalidArgument(
+                "OPENSKILL_HOST_HTTP_TARGETS", f"{text!r} is no address; one of version 6 with a port is [::1]:8080"
+            ) from None
         if not host or set(host) & set("/@?#[] ") or "*" in host.removeprefix("*."):
             raise InvalidArgument("OPENSKILL_HOST_HTTP_TARGETS", f"{text!r} is no host, address or network") from None
         return Target(host, None, port)
@@ -86,9 +90,8 @@ def allowed(host: str, port: int, addresses: Sequence[str], targets: Sequence[Ta
             return text
     if targets:
         raise _not_listed(host, port)
-    raise ForbiddenTarget(
-        f"{host} is at {', '.join(addresses)}, which is not public; add {host}:{port} to OPENSKILL_HOST_HTTP_TARGETS"
-    )
+    hint = f"add {_shown(host, port)} to OPENSKILL_HOST_HTTP_TARGETS"
+    raise ForbiddenTarget(f"{host} is at {', '.join(addresses)}, which is not public; {hint}")
 
 
 def is_public(address: Address) -> bool:
@@ -108,4 +111,9 @@ def _plain(address: Address) -> Address:
 
 
 def _not_listed(host: str, port: int) -> ForbiddenTarget:
-    return ForbiddenTarget(f"{host}:{port} is not among OPENSKILL_HOST_HTTP_TARGETS; add it to call this skill")
+    return ForbiddenTarget(f"{_shown(host, port)} is not among OPENSKILL_HOST_HTTP_TARGETS; add it to call this skill")
+
+
+def _shown(host: str, port: int) -> str:
+    """A host and a port as `parse_target` reads them."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -3,9 +3,10 @@
 import asyncio
 from pathlib import Path
 
-from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.errors import ExecutorUnavailable
 from openskills.host.registration import Registration
 from openskills.host.running.local_place import LocalPlace
+from openskills.host.running.manifest_fault import ManifestFault
 from openskills.host.running.place import Place
 from openskills.host.running.sandboxed import SandboxPlace
 from openskills.settings import Settings
@@ -30,7 +31,7 @@ class Places:
         """
         name = self._settings.executor if registration.executor == "auto" else registration.executor
         if name not in _NAMES:
-            raise InvalidArgument(
+            raise ManifestFault(
                 "executor", f"a hosted command cannot run in {name!r}; use one of {', '.join(_NAMES)}, or type: docker"
             )
         async with self._choosing:

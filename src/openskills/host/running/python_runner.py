@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from openskills.child import finish
-from openskills.errors import ExecutorUnavailable, InvalidArgument, SkillError
+from openskills.errors import ExecutorUnavailable, SkillError
 from openskills.executors.processes.keeping import Kept
 from openskills.host.registration import Registration, Warmth
 from openskills.host.result import Outcome
@@ -19,8 +19,9 @@ from openskills.host.running.cold_process import STDERR_BYTES, run_cold
 from openskills.host.running.command_input import arguments, call_input
 from openskills.host.running.fork_mother import Mother, Refused, Wanted
 from openskills.host.running.fork_pool import ForkPool
-from openskills.host.running.fork_protocol import Ended, encoded_call
+from openskills.host.running.fork_protocol import Ended, Late, encoded_call
 from openskills.host.running.live_lines import LiveLines
+from openskills.host.running.manifest_fault import ManifestFault
 from openskills.host.running.place import Place
 from openskills.host.running.places import Places
 from openskills.host.running.preloading import modules_ahead, worth_loading
@@ -117,7 +118,7 @@ class _Served:
     async def prepare(self) -> None:
         """Have an interpreter ready; raises `SkillError` when the script is not there or nothing can be started."""
         if not os.path.isfile(self.registration.entry):
-            raise InvalidArgument("entry", f"there is no file {self.registration.entry}; correct it in the manifest")
+            raise ManifestFault("entry", f"there is no file {self.registration.entry}; correct it in the manifest")
         if not self._cold_because:
             try:
                 await self._pool.prepare()
@@ -141,10 +142,12 @@ class _Served:
                 argv = (self._python, self.registration.entry, *arguments(self.registration))
                 env = {**self._environment, **call_environment(call)}
                 ended = await run_cold(self._place, self.registration, argv, env, stdin, call.deadline, heard)
-        except TimeoutError:
-            raise too_late(self.registration.timeout_ms) from None
-        if lines is not None:
-            lines.end()
+        except Late as late:
+            written = Written(late.stdout, late.stderr, secrets=call.secrets, notes=self._notes)
+            return too_late(self.registration.timeout_ms, written)
+        finally:
+            if lines is not None:
+                lines.end()
         if ended.imported:
             self._learn(ended.imported)
         return self._outcome(ended, call)
@@ -196,11 +199,11 @@ def _ahead(entry: str) -> tuple[str, ...]:
         with open(entry, "rb") as file:
             return modules_ahead(file.read(_MAX_SOURCE))
     except OSError:
-        raise InvalidArgument("entry", f"{entry} cannot be read; correct it in the manifest") from None
+        raise ManifestFault("entry", f"{entry} cannot be read; correct it in the manifest") from None
 
 
 def _message(stdin: bytes, call: Call) -> bytes:
     try:
         return encoded_call(stdin, call_environment(call), live=call.listener is not None)
     except ValueError as error:
-        raise InvalidArgument("secrets", f"the variable {error} cannot be set: it has a NUL byte in it") from None
+        raise ManifestFault("secrets", f"the variable {error} cannot be set: it has a NUL byte in it") from None

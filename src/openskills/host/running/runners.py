@@ -13,9 +13,10 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import cast
 
-from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.errors import ExecutorUnavailable
 from openskills.host.registration import Registration
 from openskills.host.runner import Runner
+from openskills.host.running.manifest_fault import ManifestFault
 from openskills.host.running.places import Places
 from openskills.settings import Settings
 
@@ -42,7 +43,7 @@ class Runners:
         self._others: dict[str, EntryPoint] | None = None
 
     def for_(self, registration: Registration) -> Runner:
-        """The runner of a skill's kind; raises `InvalidArgument` when there is none."""
+        """The runner of a skill's kind; raises `ManifestFault` when there is none."""
         found = self._runners.get(registration.kind)
         if found is None:
             found = self._runners[registration.kind] = self._made(registration.kind)
@@ -64,7 +65,7 @@ class Runners:
         if self._others is None:
             self._others = {found.name: found for found in entry_points(group=GROUP)}
         if kind not in self._others:
-            raise InvalidArgument("type", _unknown(kind, (*KINDS, *self._others)))
+            raise ManifestFault("type", _unknown(kind, (*KINDS, *self._others)))
         return foreign_runner(self._others[kind], self._settings)
 
 

@@ -43,6 +43,7 @@ from openskills.executors.sandbox.seccomp import program
 from openskills.executors.sandbox.visible import SYSTEM_PATH, visible_system
 from openskills.executors.spec import Isolation
 from openskills.host.registration import Registration
+from openskills.host.running.manifest_fault import ManifestFault
 from openskills.host.running.place import process_limits
 from openskills.host.running.skill_environment import skill_environment
 from openskills.settings import Settings
@@ -200,7 +201,7 @@ def _shown(registration: Registration) -> tuple[Shown, ...]:
     root = registration.allowed_root
     if root is not None:
         if not root.is_dir():
-            raise InvalidArgument("allowed_root", f"there is no directory {root}; make it or correct the manifest")
+            raise ManifestFault("allowed_root", f"there is no directory {root}; make it or correct the manifest")
         found[root] = registration.writable
     # What lies in another comes after it, and covers it.
     return tuple(Shown(path, found[path]) for path in sorted(found))

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from openskills.errors import UnsupportedMedia
 from openskills.host.wire import faults
 from openskills.host.wire.exchange import Exchange, Message
 from openskills.host.wire.faults import Refused
@@ -17,8 +18,10 @@ class Gone(Exception):
 async def read_body(exchange: Exchange, most: int, *, seconds: float = SECONDS) -> bytes:
     """The whole body. One that says it is too large is refused before any of it is read.
 
-    Raises `Refused` for one that is too large or too slow, `Gone` when the caller hangs up.
+    Raises `Refused` for one that is too large or too slow, `UnsupportedMedia` for one that is packed, `Gone` when the
+    caller hangs up.
     """
+    _check_encoding(exchange.headers.get(b"content-encoding"))
     _check_length(exchange.headers.get(b"content-length"), most)
     try:
         async with asyncio.timeout(seconds):
@@ -47,6 +50,13 @@ async def _rest(exchange: Exchange, message: Message, most: int) -> bytes:
             return b"".join(parts)
         message = await exchange.receive()
     raise Gone
+
+
+def _check_encoding(encoding: bytes | None) -> None:
+    # Unpacked, a small body may be a very large one.
+    if encoding is not None and encoding.strip().lower() not in {b"", b"identity"}:
+        found = encoding.decode("latin-1")[:100]
+        raise UnsupportedMedia(f"the content encoding is {found!r}; send the body as it is, without Content-Encoding")
 
 
 def _check_length(length: bytes | None, most: int) -> None:

@@ -1,7 +1,7 @@
 """One HTTP request and its answer, on the bare protocol of the server: what every route shares."""
 
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from openskills.errors import InvalidArgument
@@ -13,9 +13,12 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+_ONCE = frozenset({b"x-trace-id", b"authorization", b"content-type", b"host", b"idempotency-key"})
+"""Headers that mean nothing when they say two things."""
+
 
 class Exchange:
-    """A request. `hostile` is what is wrong with its trace id; it has a new one then."""
+    """A request. `hostile` is what is wrong with its trace id, which is a new one then, or with its other headers."""
 
     __slots__ = ("answered", "began", "headers", "hostile", "receive", "scope", "send", "trace")
 
@@ -31,6 +34,8 @@ class Exchange:
             self.trace: Trace = trace_of(self.headers.get(b"x-trace-id"), self.headers.get(b"traceparent"))
         except InvalidArgument as error:
             self.trace, self.hostile = minted(), error
+        if len(self.headers) != len(scope["headers"]) and (name := _contradicted(scope["headers"])) is not None:
+            self.trace, self.hostile = minted(), InvalidArgument(name, "is there twice, with different values")
 
     @property
     def method(self) -> str:
@@ -59,3 +64,12 @@ class Exchange:
         headers = [*answer.headers, (b"connection", b"close")] if close else answer.headers
         await self.send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await self.send({"type": "http.response.body", "body": answer.body})
+
+
+def _contradicted(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """The header that may be there once and says two things."""
+    seen: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name in _ONCE and seen.setdefault(name, value) != value:
+            return name.decode("ascii").title()
+    return None

@@ -1,7 +1,7 @@
 """What callers send, read strictly: one meaning for every body, or a refusal that says what is wrong. Pure.
 
 orjson refuses NaN, infinities, lone surrogates, text that is no UTF-8 and what follows the document. It keeps the last
-of two equal keys and rounds integers beyond 64 bits; both are looked for here.
+of two equal keys and rounds integers beyond 64 bits, until they are as large as infinity; both are looked for here.
 """
 
 import json
@@ -18,6 +18,7 @@ DEEPEST = 64
 
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _LONG_INTEGER = re.compile(rb"\d{19}")
+_HUGE_INTEGER = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")|(?<![\d.eE+-])-?[1-9]\d{299,}(?![\d.eE])', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _PLAIN_JSON = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
@@ -42,10 +43,7 @@ def require_json(content_type: bytes | None) -> None:
 
 def read_json(body: bytes) -> Any:
     """The value of a body. Raises `InvalidArgument` that says where and what is wrong."""
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise InvalidArgument("body", f"is no JSON: {_told(error, body)}") from None
+    value = _parsed(body)
     skeleton = _STRING.sub(b"", body)
     if skeleton.count(b"[") + skeleton.count(b"{") > DEEPEST and _depth(skeleton) > DEEPEST:
         raise InvalidArgument("body", f"is nested more than {DEEPEST} levels deep")
@@ -73,6 +71,21 @@ def read_input(body: bytes) -> dict[str, Any]:
 
 
 _SHAPE = '{"input": {...}}'
+
+
+def _parsed(body: bytes) -> Any:
+    """The value, as orjson sees it: large integers are rounded, and what is as large as infinity is 0."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        failure = error
+    shorter = _HUGE_INTEGER.sub(lambda found: found[1] or b"0", body)
+    if shorter != body:
+        try:
+            return orjson.loads(shorter)
+        except orjson.JSONDecodeError as error:
+            failure = error
+    raise InvalidArgument("body", f"is no JSON: {_told(failure, body)}")
 
 
 def _told(error: orjson.JSONDecodeError, body: bytes) -> str:
@@ -122,7 +135,8 @@ def _first_duplicate(body: bytes) -> str:
                 found.append(name)
             seen.add(name)
 
-    json.loads(body, object_pairs_hook=look)
+    # Numbers are nothing to it, however long they are.
+    json.loads(body, object_pairs_hook=look, parse_int=str)
     return _shown(found[0]) if found else ""
 
 
