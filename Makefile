@@ -49,9 +49,7 @@ check-architecture: dev
 	@$(PY) -m pytest -q tests/architecture
 
 bench: dev peers ## compare our speed with other libraries
-	@failed=0; for name in discovery running context tools host langchain token_report prompt_cache selection scale safety; do \
-		$(PY) benchmarks/$$name.py --write $(ARGS) || failed=$$?; \
-	done; exit $$failed
+	@$(PY) benchmarks/everything.py --write $(ARGS)
 
 measure: dev ## report lengths of files and functions (no gate)
 	@$(PY) scripts/measure.py

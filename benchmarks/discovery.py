@@ -14,8 +14,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from baseline import regressions, stored
 from discovery_page import write_discovery
 from report import Target, promises
+from suite import write_numbers
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -105,6 +107,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a rough look: 500 skills, one round, nothing is written")
     parser.add_argument("--write", action="store_true", help="renew the section of docs/benchmarks.md and its picture")
     parser.add_argument("--json", action="store_true", help="print the raw numbers")
+    parser.add_argument("--accept", action="store_true", help="write ratios that are worse than the stored ones, too")
     options = parser.parse_args()
     if options.quick:
         options.count, options.rounds = 500, 1
@@ -113,9 +116,13 @@ def main() -> int:
         print(json.dumps(best, indent=2))
     found = targets(best)
     print(promises(found))
-    if options.write and not options.quick:
+    worse = [] if options.quick else regressions(stored(ROOT / "docs", "discovery"), found)
+    for one in worse:
+        print(f"{'accepted' if options.accept else 'WORSE'}: {one}", file=sys.stderr)
+    if options.write and not options.quick and (options.accept or not worse):
         write_discovery(ROOT / "docs", options.count, found, best)
-    return 1 if any(target.broken for target in found) else 0
+        write_numbers(ROOT / "docs", "discovery", found, best)
+    return 1 if any(target.broken for target in found) or (worse and not options.accept) else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """How much of a checkpoint is about skills."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import corpus
@@ -11,11 +12,15 @@ from report import Target
 from running_part import Part, Surroundings, plain_table
 
 LEAST = 5
+TURNS = 50
+FEW = 16
+"""The most skills that `SkillsMiddleware` keeps in checkpoints."""
 
 _ABOUT = """
 The bytes of the channels about skills that a checkpointer has to keep after one turn in which a skill was loaded. The
 conversation itself is not counted; in ours it has the text of a loaded skill once, as in deepagents' the result of
-`read_file`, and with `SkillRuntimeMiddleware` only the line `loaded: NAME`.
+`read_file`, and with `SkillRuntimeMiddleware` only the line `loaded: NAME`. The last row is a longer thread with
+all its earlier checkpoints: everything that was ever written about skills.
 """
 
 
@@ -24,10 +29,9 @@ async def measure(at: Surroundings) -> Part:
     found: dict[int, Mapping[str, int]] = {}
     for count in few_skills(at.extent):
         at.say(f"keeping threads with {count:,} skills")
-        root = at.scratch / f"state-{count}"
-        corpus.build(root / "skills", count)
-        skill = sorted(path.name for path in (root / "skills").iterdir())[0]
-        found[count] = {name: await _bytes(make(), name, skill) for name, make in ways(root).items()}
+        found[count] = await _kept(at.scratch / f"state-{count}", count)
+    at.say(f"keeping threads of {TURNS} turns")
+    grown = await _kept(at.scratch / "state-turns", FEW, TURNS)
     most = max(found)
     targets = [
         Target(
@@ -37,22 +41,31 @@ async def measure(at: Surroundings) -> Part:
         )
         for name in (MARKED, STABLE, RUNTIME)
     ]
-    rows = [[f"{count:,}", *(f"{size:,}" for size in sizes.values())] for count, sizes in found.items()]
+    named = {**{f"{count:,}": sizes for count, sizes in found.items()}, f"{FEW}, {TURNS} turns": grown}
+    rows = [[name, *(f"{size:,}" for size in sizes.values())] for name, sizes in named.items()]
     table = plain_table(["skills", *(f"{name}, bytes" for name in found[most])], rows)
-    return Part("Keeping a thread", _ABOUT, targets, table, raw={str(count): dict(one) for count, one in found.items()})
+    return Part("Keeping a thread", _ABOUT, targets, table, raw={name: dict(one) for name, one in named.items()})
 
 
-async def _bytes(middleware: Any, name: str, skill: str) -> int:
+async def _kept(root: Path, count: int, turns: int = 1) -> Mapping[str, int]:
+    """The bytes of a thread over so many skills, for each middleware."""
+    corpus.build(root / "skills", count)
+    skill = sorted(path.name for path in (root / "skills").iterdir())[0]
+    return {name: await _bytes(make(), name, skill, turns) for name, make in ways(root).items()}
+
+
+async def _bytes(middleware: Any, name: str, skill: str, turns: int) -> int:
+    """What the last checkpoint has after one turn, or all of them after several."""
     saver = InMemorySaver()
     graph = agents.create_agent(Told(lines=[_loading(name, skill)]), middleware=[middleware], checkpointer=saver)
-    await graph.ainvoke({"messages": [HumanMessage("hi")]}, {"configurable": {"thread_id": "bench"}})
+    for _ in range(turns):
+        await graph.ainvoke({"messages": [HumanMessage("hi")]}, {"configurable": {"thread_id": "bench"}})
     # Everything but the conversation itself, which everybody has.
-    latest: dict[str, int] = {}
-    for (_, _, channel, version), (_, data) in sorted(saver.blobs.items(), key=lambda item: str(item[0][3])):
-        del version
+    written: dict[str, list[int]] = {}
+    for (_, _, channel, _), (_, data) in sorted(saver.blobs.items(), key=lambda item: str(item[0][3])):
         if channel != "messages" and not channel.startswith(("__", "branch:")):
-            latest[channel] = len(data)
-    return sum(latest.values())
+            written.setdefault(channel, []).append(len(data))
+    return sum(sum(sizes) if turns > 1 else sizes[-1] for sizes in written.values())
 
 
 def _loading(name: str, skill: str) -> Any:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from baseline import regressions, stored
 from charts import write_chart
 from report import Target, promises, write_picture, write_section
 from running_part import QUICK, TINY, Extent, Part, Surroundings, shown
@@ -54,7 +55,10 @@ async def measure(suite: Suite, names: Sequence[str], extent: Extent) -> dict[st
 
 
 def main(suite: Suite) -> int:
-    """Measure, print, and with `--write` renew the documents. Exit 1 when a promise is broken."""
+    """Measure, print, and with `--write` renew the documents.
+
+    Exit 1 when a promise is broken, or a ratio is worse than the stored one by more than the tolerance.
+    """
     options = _options(suite)
     names = options.only.split(",") if options.only else list(suite.parts)
     extent = TINY if options.tiny else QUICK if options.quick else Extent()
@@ -64,9 +68,13 @@ def main(suite: Suite) -> int:
         print(json.dumps({"promises": [target.row() for target in targets], **_numbers(parts)}, indent=2))
     else:
         print("\n\n".join([*map(shown, parts.values()), promises(targets)]))
-    if options.write and extent == Extent() and not options.only:
-        write(ROOT / "docs", suite, parts)
-    return 1 if any(target.broken for target in targets) else 0
+    worse: list[str] = []
+    if extent == Extent():
+        worse = regressions(stored(ROOT / "docs", suite.name), targets)
+        _complain(worse, accepted=options.accept)
+        if options.write and not options.only and (options.accept or not worse):
+            write(ROOT / "docs", suite, parts)
+    return 1 if any(target.broken for target in targets) or (worse and not options.accept) else 0
 
 
 def write(docs: Path, suite: Suite, parts: Mapping[str, Part]) -> None:
@@ -83,9 +91,14 @@ def write(docs: Path, suite: Suite, parts: Mapping[str, Part]) -> None:
 
 def write_raw(docs: Path, name: str, targets: Sequence[Target], parts: Mapping[str, Part]) -> str:
     """Write what was measured to `benchmarks/<name>.json` below `docs`; the line of the page that links it."""
+    return write_numbers(docs, name, targets, _numbers(parts))
+
+
+def write_numbers(docs: Path, name: str, targets: Sequence[Target], numbers: Mapping[str, object]) -> str:
+    """The same for numbers that come from anywhere."""
     about = {"machine": machine(), "versions": versions(), "promises": [asdict(target) for target in targets]}
     (docs / "benchmarks").mkdir(exist_ok=True)
-    text = json.dumps({**about, "parts": _numbers(parts)}, indent=1, default=str)
+    text = json.dumps({**about, "parts": numbers}, indent=1, default=str)
     (docs / "benchmarks" / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     return f"Raw numbers: [{name}.json](benchmarks/{name}.json)."
 
@@ -114,11 +127,19 @@ def _options(suite: Suite) -> argparse.Namespace:
     parser.add_argument("--tiny", action="store_true", help="only see whether it works; the numbers mean nothing")
     parser.add_argument("--write", action="store_true", help="renew the section of docs/benchmarks.md and its picture")
     parser.add_argument("--json", action="store_true", help="print the raw numbers instead of tables")
+    parser.add_argument("--accept", action="store_true", help="write ratios that are worse than the stored ones, too")
     options = parser.parse_args()
     unknown = [name for name in (options.only or "").split(",") if name and name not in suite.parts]
     if unknown:
         parser.error(f"there is no {unknown[0]!r}; there are {', '.join(suite.parts)}")
     return options
+
+
+def _complain(worse: Sequence[str], *, accepted: bool) -> None:
+    for one in worse:
+        _say(f"{'accepted' if accepted else 'WORSE'}: {one}")
+    if worse and not accepted:
+        _say("nothing is written; run it again on an idle machine, mend it, or accept it with --accept")
 
 
 def _say(what: str) -> None:

@@ -127,8 +127,8 @@ def test_several_workers_share_a_port_and_die_with_who_started_them(tmp_path: Pa
 
 def test_the_port_of_killed_workers_is_free_while_their_skills_would_still_run(tmp_path: Path) -> None:
     with host_process(tmp_path, "--workers", "2", "--grace", "1000") as host, ThreadPoolExecutor(4) as pool:
-        calls = [pool.submit(host.slow) for _ in range(4)]
-        eventually(lambda: len(host.children()) == 4, 60)
+        calls = [pool.submit(host.slow) for _ in range(2)]
+        eventually(lambda: len(host.children()) == 2, 60)
         workers = _children_of(host.process.pid)
         host.end(signal.SIGKILL)
         # Nothing tells the skills to end, and the grace is longer than anybody waits here.

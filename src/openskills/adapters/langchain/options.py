@@ -22,7 +22,8 @@ class SkillOptions:
     the skill that was loaded last decides. `fork`: loading a skill with `context: fork` runs it in a subagent (`agent`,
     or the general-purpose one) and gives its answer. `hooks`: runs those of a skill while it is loaded.
     `inherit`: a subagent begins with the skills that its caller has loaded. `allowed_tools`: with "restrict" the skills
-    that are loaded and name `allowed-tools` leave the model with those, what they disclosed, and `always_allowed`.
+    that are loaded and name `allowed-tools` leave the model with those, what they disclosed, and `always_allowed`; so
+    do they in subagents that have this middleware and this option. A subagent without them is not restricted.
     """
 
     invocation: bool = False
