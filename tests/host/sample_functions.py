@@ -46,6 +46,25 @@ async def endless(given: dict[str, Any]) -> None:
         ended.append("endless")
 
 
+async def stubborn(given: dict[str, Any]) -> dict[str, Any]:
+    """Answers although it was told to end."""
+    try:
+        await asyncio.sleep(600)
+    except asyncio.CancelledError:
+        return {"still": "here"}
+    return given
+
+
+async def impatient(given: dict[str, Any]) -> None:
+    """Has a shorter deadline of its own."""
+    raise TimeoutError(f"{given} took too long")
+
+
+async def gives_up(given: dict[str, Any]) -> None:
+    """Is cancelled by nobody but itself."""
+    raise asyncio.CancelledError(given)
+
+
 def slow(given: dict[str, Any]) -> dict[str, Any]:
     """Takes longer than anybody waits."""
     time.sleep(1)

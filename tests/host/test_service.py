@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,9 +11,9 @@ import pytest
 from openskills.errors import DeadlineExceeded, UnknownSkill
 from openskills.host.books.admission import Admission
 from openskills.host.books.keys import ANONYMOUS, Principal
-from openskills.host.invocation import Invocation
+from openskills.host.invocation import Asked, Invocation
 from openskills.host.registration import Registration
-from openskills.host.result import InvokeResult, Outcome, ok
+from openskills.host.result import Failure, InvokeResult, Outcome, failed, ok
 from openskills.host.runner import Call, Emitted
 from openskills.host.service import Host
 from tests.host.hosting import ECHO_SCHEMA, Function, FunctionTable, Waiting, echo
@@ -28,6 +29,9 @@ class Shelf:
         if skill_id not in self.found:
             raise UnknownSkill(skill_id)
         return self.found[skill_id]
+
+    def known(self, skill_id: str) -> Registration | None:
+        return self.found.get(skill_id)
 
 
 class Notebook:
@@ -201,3 +205,46 @@ def test_a_registration_that_has_changed_is_checked_by_its_new_schema() -> None:
         return [before.status, after.status, (await invoke(host, "echo", {"text": "a"})).status]
 
     assert asyncio.run(ask()) == [200, 400, 200]
+
+
+def test_a_secret_is_in_nothing_that_is_answered_shown_or_told_to_the_books() -> None:
+    notebook, shown = Notebook(), list[Emitted]()
+
+    async def leaks(call: Call) -> Outcome:
+        assert call.listener is not None
+        call.listener(Emitted("progress", {"using": [call.secrets["TOKEN"]]}))
+        return ok({"deep": [{"key s3cret": "s3cret"}]}, version="s3cret", notes={"note": "s3cret"})
+
+    async def fails(call: Call) -> Outcome:
+        return failed(Failure(500, "no s3cret", {"reason": "INTERNAL", "tried": ("s3cret",)}), notes={"note": "s3cret"})
+
+    async def raises(call: Call) -> Outcome:
+        raise DeadlineExceeded("s3cret took too long", stdout="s3cret")
+
+    async def ask() -> list[InvokeResult]:
+        host = host_of({"leaks": leaks, "fails": fails, "raises": raises}, notebook, secrets=("TOKEN",))
+        return [await invoke(host, name, listener=shown.append) for name in ("leaks", "fails", "raises")]
+
+    results = asyncio.run(ask())
+    assert [each.status for each in results] == [200, 500, 504]
+    assert results[0].outcome.data == {"deep": [{"key [secret TOKEN]": "[secret TOKEN]"}]}
+    assert "s3cret" not in f"{results} {shown} {[each.result for each in notebook.over]}"
+    assert not any(b"s3cret" in each.body for each in notebook.over)
+
+
+def test_what_is_refused_stands_in_the_books_with_its_skill_and_the_caller_learns_nothing_of_it() -> None:
+    notebook = Notebook()
+
+    async def ask() -> list[InvokeResult]:
+        host = host_of({"echo": echo}, notebook)
+        stranger = Principal("me", scopes=("other",))
+        found = [await invoke(host, "echo", {"text": "a"}, principal=stranger)]
+        for name in ("echo", "nope"):
+            asked = Asked(name, {}, "t-1", ANONYMOUS, time.perf_counter())
+            found.append(host.refused(Failure(401, "who are you?"), asked).result)
+        return found
+
+    results = asyncio.run(ask())
+    assert [each.registration and each.registration.id for each in notebook.over] == ["echo", "echo", None]
+    assert notebook.begun == ["echo", "echo"]
+    assert results[1].version == results[2].version != "1.2.3"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from openskills.trace import bind, span
-from openskills.trace.masking import masked, masked_attributes
+from openskills.trace.masking import masked, masked_attributes, masker
 from tests.trace.telemetry import attributes, logged, watched
 
 SECRETS = {"TOKEN": "hunter2-and-more", "SHORT": "abc", "PART": "hunter2", "ODD": 'a"b\né\\'}
@@ -26,6 +26,10 @@ SECRETS = {"TOKEN": "hunter2-and-more", "SHORT": "abc", "PART": "hunter2", "ODD"
 def test_a_secret_is_replaced_by_its_name_as_it_is_and_in_json(text: str, told: str) -> None:
     assert masked(text, SECRETS) == told
     assert masked(text, {}) == text
+
+
+def test_nothing_is_made_where_there_is_nothing_to_look_for() -> None:
+    assert masker({}) is masker({"SHORT": "abc"}) is None
 
 
 def test_every_text_of_attributes_is_masked_and_nothing_else_changes() -> None:

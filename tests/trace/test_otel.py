@@ -36,6 +36,19 @@ assert {each.name for each in counters()} == {"n", "openskills.tool.calls"}
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_tracing_that_is_set_up_later_is_found() -> None:
+    program = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from openskills.trace import otel
+assert otel.tracer() is otel.tracer() is None
+trace.set_tracer_provider(TracerProvider())
+assert otel.tracer() is otel.tracer() is not None
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_tracer_is_made_once_and_has_our_name() -> None:
     with watched():
         assert otel.tracer() is otel.tracer()

@@ -21,8 +21,8 @@ LOOK = 0.2
 
 async def drain(host: Host, grace: float) -> None:
     """Let what runs go on for so many seconds, then interrupt it. From now on everything new is refused."""
-    host.draining = True
-    if host.running:
+    interrupted, host.draining = host.draining, True
+    if host.running and not interrupted:
         _log.info("about to end: %d invocations have %g s to finish", host.running, grace)
     try:
         async with asyncio.timeout(grace):

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from openskills.host.books.access_log import AccessLog
@@ -53,3 +54,13 @@ def test_what_found_no_skill_is_counted_as_one_kind_whatever_was_asked_for() -> 
     MetricsBook(metrics).ended(ended(fails=True, known=False))
     assert b'skill="unknown"' in metrics.render()
     assert b'skill="echo"' not in metrics.render()
+
+
+def test_a_call_under_another_form_of_the_id_is_counted_with_the_registration() -> None:
+    metrics = Metrics()
+    book = MetricsBook(metrics)
+    refused = replace(ended(fails=True), result=replace(ended(fails=True).result, skill_id="Echo-"))
+    book.began(ECHO)
+    book.ended(refused)
+    assert b'skill="echo"' in metrics.render()
+    assert b"openskills_in_flight{" not in metrics.render()

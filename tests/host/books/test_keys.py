@@ -1,6 +1,7 @@
 """Who calls, by key: let in, refused, and refused again after the key was revoked."""
 
 import logging
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -96,14 +97,14 @@ def test_where_none_is_required_who_brings_none_is_anonymous(path: Path) -> None
 
 
 def test_an_expired_key_is_refused(path: Path) -> None:
-    ring = KeyRing.open(path, required=True)
+    ring = KeyRing.open(path, required=True, every=0.0)
     with pytest.raises(Unauthorized, match="has expired"):
         ring.check(f"Bearer {added(path, 'old', lifetime=0.0)}")
     assert ring.check(f"Bearer {added(path, 'new', lifetime=3600.0)}").name == "new"
 
 
-def test_a_change_of_the_file_counts_with_the_next_request(path: Path) -> None:
-    ring = KeyRing.open(path, required=True)
+def test_a_change_of_the_file_counts_as_soon_as_it_is_looked_at(path: Path) -> None:
+    ring = KeyRing.open(path, required=True, every=0.0)
     key = added(path)
     assert ring.check(f"Bearer {key}").name == "ci"
     assert len(ring) == 1
@@ -121,7 +122,7 @@ def test_a_file_that_breaks_later_leaves_the_known_keys_and_is_said_once(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = added(path)
-    ring = KeyRing.open(path, required=True)
+    ring = KeyRing.open(path, required=True, every=0.0)
     path.write_text("{")
     with caplog.at_level(logging.WARNING):
         assert ring.check(f"Bearer {key}").name == ring.check(f"Bearer {key}").name == "ci"
@@ -133,3 +134,27 @@ def test_a_file_that_is_broken_from_the_start_is_an_error(path: Path) -> None:
     path.chmod(0o600)
     with pytest.raises(SkillError, match="is not valid"):
         KeyRing.open(path, required=True)
+
+
+def test_the_file_is_not_looked_at_for_each_request(path: Path) -> None:
+    key = added(path)
+    ring = KeyRing.open(path, required=True, every=3600.0)
+    assert ring.check(f"Bearer {key}").name == "ci"
+    revoke_key(path, "ci")
+    assert ring.check(f"Bearer {key}").name == "ci"
+
+
+def test_a_revoked_key_is_refused_soon(path: Path) -> None:
+    key = added(path)
+    ring = KeyRing.open(path, required=True)
+    assert ring.check(f"Bearer {key}").name == "ci"
+    revoke_key(path, "ci")
+    deadline = time.monotonic() + 20
+
+    def until_refused() -> None:
+        while time.monotonic() < deadline:
+            ring.check(f"Bearer {key}")
+            time.sleep(0.01)
+
+    with pytest.raises(Unauthorized, match="revoked"):
+        until_refused()

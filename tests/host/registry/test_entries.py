@@ -26,6 +26,12 @@ def test_ids_are_found_exactly_first_and_then_with_the_other_dash() -> None:
     assert (offer.get("a-b").id, offer.get("a_b").id) == ("a-b", "a_b")
 
 
+def test_what_is_known_is_found_without_a_complaint() -> None:
+    offer = Offer([ready("file_search"), broken("bad")])
+    assert offer.known("file-search") is offer.get("file_search")
+    assert offer.known("bad") is offer.known("nope") is None
+
+
 def test_an_unknown_id_has_the_nearest_ones() -> None:
     offer = Offer([ready("calculator"), ready("echo")])
     with pytest.raises(UnknownSkill) as raised:

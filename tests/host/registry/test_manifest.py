@@ -145,6 +145,7 @@ def test_a_runner_of_another_package_has_its_own_kinds_and_fields() -> None:
         ("type: cli\nruntime: python", "entry: is missing; write the path of a script such as"),
         ("type: http\nentry: ftp://there/x", "entry: 'ftp://there/x' is not an address such as"),
         ("type: http\nentry: http://me:pw@there/x", "is not an address such as"),
+        ("type: http\nentry: http://0177.0.0.1/", "entry: 'http://0177.0.0.1/' is not an address such as"),
         ("type: http\nentry: http://there:99999/", "is not an address such as"),
         ("type: http\nentry: 'http://[::1'", "is not an address such as"),
         ("type: docker\nentry: --privileged", "is not the name of an image"),

@@ -169,7 +169,7 @@ def test_every_invocation_leaves_one_line_whatever_came_of_it(tmp_path: Path) ->
         ("good", "inproc", True, None),
         ("bad", "inproc", False, 400),
         ("unknown", None, False, 404),
-        ("broken", None, False, 400),
+        ("broken", "inproc", False, 400),
     ]
 
 

@@ -200,8 +200,16 @@ def test_a_long_text_is_shown_from_both_ends() -> None:
 
 
 def test_too_late_says_how_long_was_waited() -> None:
-    error = too_late(250, b"half", b"")
-    assert (error.details["timeout_ms"], error.details["stdout"]) == (250, "half")
+    outcome = too_late(250, Written(b"half", b"", notes={"isolation": "none"}))
+    assert outcome.failure is not None
+    assert (outcome.failure.code, outcome.notes) == (504, {"isolation": "none"})
+    assert (outcome.failure.details["timeout_ms"], outcome.failure.details["stdout"]) == (250, "half")
+
+
+def test_what_was_written_before_it_was_too_late_is_told_without_secrets() -> None:
+    failure = too_late(250, Written(b"a geheim b", b"geheim", secrets={"TOKEN": "geheim"})).failure
+    assert failure is not None
+    assert (failure.details["stdout"], failure.details["stderr"]) == ("a [secret TOKEN] b", "[secret TOKEN]")
 
 
 JSON = st.recursive(

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from openskills.errors import InvalidArgument
 from openskills.host.registration import Registration
 from openskills.host.running.command_input import arguments, call_input
+from openskills.host.running.manifest_fault import ManifestFault
 
 
 def test_arguments_are_texts() -> None:
@@ -16,7 +16,7 @@ def test_arguments_are_texts() -> None:
 
 @pytest.mark.parametrize("args", ["-n 5", 5])
 def test_what_is_no_list_is_no_arguments(args: object) -> None:
-    with pytest.raises(InvalidArgument, match="list"):
+    with pytest.raises(ManifestFault, match="list"):
         arguments(Registration("s", "cli:exec", "/s", "1", options={"args": args}))
 
 

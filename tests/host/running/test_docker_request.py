@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from openskills.errors import InvalidArgument
 from openskills.host.registration import HostLimits, Registration
 from openskills.host.running.docker_request import container_environment, container_request
+from openskills.host.running.manifest_fault import ManifestFault
 
 
 def test_a_container_is_shut_in() -> None:
@@ -29,7 +29,7 @@ def test_the_root_is_mounted_read_only_unless_it_is_writable() -> None:
 
 @pytest.mark.parametrize("user", ["root", "0", "0:5", 0])
 def test_root_is_refused(user: object) -> None:
-    with pytest.raises(InvalidArgument, match="root"):
+    with pytest.raises(ManifestFault, match="root"):
         container_request(Registration("s", "docker", "i", "1", options={"user": user}), {}, "")
 
 

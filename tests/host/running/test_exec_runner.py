@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from openskills.errors import DeadlineExceeded, InvalidArgument
 from openskills.host.registration import HostLimits, Registration
 from openskills.host.runner import Emitted, Runner
+from openskills.host.running.manifest_fault import ManifestFault
 from tests.host.calls_made import called, invoked, script, with_runner
 
 
@@ -46,8 +46,18 @@ def test_a_failing_program_is_told_with_its_status_and_stderr(tmp_path: Path) ->
 
 
 def test_a_program_is_stopped_at_the_deadline(tmp_path: Path) -> None:
-    with pytest.raises(DeadlineExceeded):
-        invoked(tmp_path, program(tmp_path, "sleep 600 & sleep 600"), seconds=0.5)
+    failure = invoked(tmp_path, program(tmp_path, "sleep 600 & sleep 600"), seconds=0.5).failure
+    assert failure is not None
+    assert failure.code == 504
+
+
+def test_what_a_program_wrote_before_the_deadline_is_told_without_secrets(tmp_path: Path) -> None:
+    skill = program(tmp_path, "echo half; echo key $TOKEN >&2; exec sleep 600")
+    outcome = invoked(tmp_path, skill, seconds=1.5, secrets={"TOKEN": "geheim"})
+    assert outcome.failure is not None
+    details = outcome.failure.details
+    assert (details["stdout"], details["stderr"]) == ("half", "key [secret TOKEN]")
+    assert outcome.notes == {"isolation": "none"}
 
 
 def test_lines_are_told(tmp_path: Path) -> None:
@@ -75,14 +85,14 @@ def test_what_cannot_be_executed_cannot_be_prepared(tmp_path: Path, mode: int | 
         Path(skill.entry).unlink()
     else:
         Path(skill.entry).chmod(mode)
-    with pytest.raises(InvalidArgument, match=said):
+    with pytest.raises(ManifestFault, match=said):
         with_runner(tmp_path, skill, lambda runner: runner.prepare(skill))
 
 
 def test_a_file_that_is_no_program_is_told(tmp_path: Path) -> None:
     skill = program(tmp_path, "")
     Path(skill.entry).write_bytes(b"\x00\x01\x02")
-    with pytest.raises(InvalidArgument, match="cannot be started"):
+    with pytest.raises(ManifestFault, match="cannot be started"):
         invoked(tmp_path, skill)
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from openskills.errors import DeadlineExceeded, InvalidArgument
 from openskills.host.registration import Registration
 from openskills.host.runner import Emitted, Runner
+from openskills.host.running.manifest_fault import ManifestFault
 from tests.host import sample_functions
 from tests.host.calls_made import called, invoked, with_runner
 
@@ -55,14 +55,40 @@ def test_what_is_no_object_of_json_is_told(tmp_path: Path, kind: str) -> None:
 
 def test_an_async_function_is_ended_at_the_deadline(tmp_path: Path) -> None:
     sample_functions.ended.clear()
-    with pytest.raises(DeadlineExceeded):
-        invoked(tmp_path, function("endless"), seconds=0.1)
+    outcome = invoked(tmp_path, function("endless"), seconds=0.1)
+    assert outcome.failure is not None
+    assert (outcome.failure.code, outcome.notes) == (504, {"isolation": "none"})
     assert sample_functions.ended == ["endless"]
 
 
 def test_nobody_waits_for_a_plain_function_after_the_deadline(tmp_path: Path) -> None:
-    with pytest.raises(DeadlineExceeded):
-        invoked(tmp_path, function("slow"), seconds=0.1)
+    failure = invoked(tmp_path, function("slow"), seconds=0.1).failure
+    assert failure is not None
+    assert failure.code == 504
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [("stubborn", 504, "did not answer"), ("impatient", 500, "TimeoutError"), ("gives_up", 500, "was cancelled")],
+)
+def test_only_the_deadline_of_the_call_is_too_late(tmp_path: Path, name: str, code: int, said: str) -> None:
+    failure = invoked(tmp_path, function(name), seconds=0.1).failure
+    assert failure is not None
+    assert failure.code == code
+    assert said in failure.message
+
+
+def test_a_cancelled_call_is_cancelled_even_if_its_function_goes_on(tmp_path: Path) -> None:
+    skill = function("stubborn")
+
+    async def work(runner: Runner) -> None:
+        task = asyncio.ensure_future(runner.invoke(skill, called()))
+        await asyncio.wait((task,), timeout=0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with_runner(tmp_path, skill, work)
 
 
 def test_a_cancelled_call_ends_its_function(tmp_path: Path) -> None:
@@ -92,5 +118,5 @@ def test_a_cancelled_call_ends_its_function(tmp_path: Path) -> None:
 )
 def test_what_is_no_function_cannot_be_prepared(tmp_path: Path, entry: str, said: str) -> None:
     skill = Registration("skill", "inproc", entry, "1")
-    with pytest.raises(InvalidArgument, match=said):
+    with pytest.raises(ManifestFault, match=said):
         with_runner(tmp_path, skill, lambda runner: runner.prepare(skill))

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from openskills.errors import DeadlineExceeded, ExecutorUnavailable, InvalidArgument
+from openskills.errors import ExecutorUnavailable
 from openskills.host.registration import HostLimits, Registration
 from openskills.host.result import Outcome
 from openskills.host.running.http_targets import ForbiddenTarget
+from openskills.host.running.manifest_fault import ManifestFault
 from tests.host.calls_made import called, with_runner
 
 Answer = Callable[[dict[str, str], bytes], tuple[int, dict[str, str], bytes]]
@@ -145,8 +146,10 @@ def test_a_server_that_does_not_answer_in_time_is_left(tmp_path: Path) -> None:
         time.sleep(0.5)
         return as_json({})
 
-    with serving(slow) as where, pytest.raises(DeadlineExceeded):
-        asked(tmp_path, where, call={"seconds": 0.1})
+    with serving(slow) as where:
+        outcome = asked(tmp_path, where, call={"seconds": 0.1})
+    assert outcome.failure is not None
+    assert (outcome.failure.code, outcome.notes) == (504, {"isolation": "remote"})
 
 
 def test_nobody_there_is_told(tmp_path: Path) -> None:
@@ -160,6 +163,7 @@ def test_nobody_there_is_told(tmp_path: Path) -> None:
     ("entry", "options", "said"),
     [
         ("ftp://example.com", {}, "no http"),
+        ("http://0177.0.0.1/", {}, "is no URL"),
         ("https://user:pw@example.com/", {}, "secrets"),
         ("https://example.com/", {"method": "DELETE"}, "DELETE"),
         ("https://example.com/", {"headers": {"Host": "x"}}, "set by the host"),
@@ -171,5 +175,5 @@ def test_a_skill_that_cannot_be_called_cannot_be_prepared(
     tmp_path: Path, entry: str, options: dict[str, Any], said: str
 ) -> None:
     skill = Registration("skill", "http", entry, "1", options=options)
-    with pytest.raises(InvalidArgument, match=said):
+    with pytest.raises(ManifestFault, match=said):
         with_runner(tmp_path, skill, lambda runner: runner.prepare(skill))

@@ -65,6 +65,19 @@ def test_what_is_no_target_is_told(text: str) -> None:
         parse_target(text)
 
 
+def test_an_address_of_version_6_is_shown_as_it_has_to_be_listed() -> None:
+    with pytest.raises(ForbiddenTarget, match=r"add \[::1\]:18602 to OPENSKILL_HOST_HTTP_TARGETS"):
+        allowed("::1", 18602, ["::1"], [])
+    with pytest.raises(ForbiddenTarget, match=r"\[::1\]:18602 is not among"):
+        allowed("::1", 18602, ["::1"], [parse_target("[::1]:18603")])
+    assert allowed("::1", 18602, ["::1"], [parse_target("[::1]:18602")]) == "::1"
+
+
+def test_an_address_of_version_6_with_a_port_and_no_brackets_is_refused_with_the_right_form() -> None:
+    with pytest.raises(InvalidArgument, match=r"'::1:18602' is no address; .* \[::1\]:8080"):
+        parse_target("::1:18602")
+
+
 def test_a_url_and_brackets_are_understood() -> None:
     assert parse_target("https://Api.Example.com:8443/").port == 8443
     assert parse_target("[::1]:9000").port == 9000

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.errors import ExecutorUnavailable
 from openskills.executors.spec import Isolation
 from openskills.host.registration import Registration
+from openskills.host.running.manifest_fault import ManifestFault
 from openskills.host.running.places import Places
 from openskills.sync import run
 from tests.host.calls_made import settings
@@ -41,7 +42,7 @@ def test_auto_takes_what_the_settings_say(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("executor", ["container", "moon"])
 def test_what_is_no_place_for_a_command_is_told(tmp_path: Path, executor: str) -> None:
-    with pytest.raises(InvalidArgument, match="auto, sandbox, local"):
+    with pytest.raises(ManifestFault, match="auto, sandbox, local"):
         isolation(tmp_path, executor)
 
 

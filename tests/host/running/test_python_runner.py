@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from openskills.errors import DeadlineExceeded, InvalidArgument
+from openskills.errors import DeadlineExceeded
 from openskills.host.registration import HostLimits, Warmth
 from openskills.host.result import Outcome
 from openskills.host.runner import Emitted, Runner
+from openskills.host.running.manifest_fault import ManifestFault
 from openskills.host.running.python_runner import PythonRunner, search_path
 from tests.host.both_ways import BOTH_WAYS
 from tests.host.calls_made import called, invoked, python_skill, script, with_runner
@@ -176,11 +177,33 @@ def test_at_the_deadline_everything_that_the_skill_started_is_ended(tmp_path: Pa
     skill = python_skill(script(tmp_path, STUBBORN + "    time.sleep(600)"), warm=warm, allowed_root=tmp_path)
 
     async def work(runner: Runner) -> list[int]:
-        with pytest.raises(DeadlineExceeded, match="15000 ms"):
-            await runner.invoke(skill, called(seconds=1.5))
+        failure = (await runner.invoke(skill, called(seconds=1.5))).failure
+        assert failure is not None
+        assert "15000 ms" in failure.message
         return [pid for pid in pids(tmp_path, "skill", "daemon") if is_running(pid)]
 
     assert with_runner(tmp_path, skill, work) == []
+
+
+@pytest.mark.parametrize("warm", Warmth)
+def test_what_a_script_wrote_before_the_deadline_is_told_without_secrets(tmp_path: Path, warm: Warmth) -> None:
+    text = """
+        import os, sys, time
+        print("half", flush=True)
+        print("key", os.environ["TOKEN"], file=sys.stderr)
+        time.sleep(600)
+    """
+    skill = python_skill(script(tmp_path, text), warm=warm)
+
+    async def work(runner: Runner) -> Outcome:
+        await runner.prepare(skill)
+        return await runner.invoke(skill, called(seconds=1.5, secrets={"TOKEN": "geheim"}))
+
+    outcome = with_runner(tmp_path, skill, work)
+    assert outcome.failure is not None
+    details = outcome.failure.details
+    assert (outcome.failure.code, details["stdout"], details["stderr"]) == (504, "half", "key [secret TOKEN]")
+    assert outcome.notes["isolation"] == "none"
 
 
 @pytest.mark.parametrize("warm", [Warmth.FORK, Warmth.SPAWN])
@@ -352,7 +375,7 @@ def test_a_call_that_waits_until_its_deadline_is_never_begun(tmp_path: Path) -> 
 
 def test_a_script_that_is_not_there_cannot_be_prepared(tmp_path: Path) -> None:
     skill = python_skill(tmp_path / "gone.py")
-    with pytest.raises(InvalidArgument, match=r"gone\.py"):
+    with pytest.raises(ManifestFault, match=r"gone\.py"):
         with_runner(tmp_path, skill, lambda runner: runner.prepare(skill))
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.errors import ExecutorUnavailable
 from openskills.host.registration import Registration
+from openskills.host.running.manifest_fault import ManifestFault
 from openskills.host.running.runners import KINDS, Runners, foreign_runner
 from openskills.sync import run
 from tests.host.calls_made import settings
@@ -30,7 +31,7 @@ def test_every_kind_has_one_runner_for_all_its_skills(tmp_path: Path, kind: str)
 
 def test_an_unknown_kind_is_told_with_the_nearest(tmp_path: Path) -> None:
     async def work() -> None:
-        with pytest.raises(InvalidArgument, match="did you mean 'cli:python'"):
+        with pytest.raises(ManifestFault, match="did you mean 'cli:python'"):
             Runners(settings(tmp_path)).for_(skill("cli:pyton"))
 
     run(work())

@@ -4,6 +4,7 @@ import asyncio
 import os
 from typing import Any
 
+from openskills.errors import InvalidArgument
 from openskills.host.registration import Registration
 from openskills.host.result import Outcome
 from openskills.host.runner import Call
@@ -72,6 +73,8 @@ class ExecRunner:
         heard = None if lines is None else lines.heard
         try:
             ended = await run_cold(place, registration, argv, env, stdin, call.deadline, heard)
+        except InvalidArgument as error:
+            raise ManifestFault("entry", error.message) from None
         except Late as late:
             written = Written(late.stdout, late.stderr, secrets=call.secrets, notes=_notes(place))
             return too_late(registration.timeout_ms, written)
