@@ -1,12 +1,14 @@
 """Secrets are in nothing that a skill says."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openskills.host.masking import masked_listener, masked_outcome
-from openskills.host.result import Failure, failed, ok
-from openskills.host.runner import Emitted
+from openskills.host.result import Failure, Outcome, failed, ok
+from openskills.host.runner import Call, Emitted
+from tests.host.hosting import eventually, manifest, served
 
 SECRETS = {"TOKEN": "hunter22"}
 
@@ -45,3 +47,34 @@ def test_a_listener_is_told_the_names() -> None:
     shown: list[Emitted] = []
     masked_listener(shown.append, SECRETS)(Emitted("progress", {"text": "hunter22"}))
     assert shown == [Emitted("progress", {"text": "[secret TOKEN]"})]
+
+
+async def leaky(call: Call) -> Outcome:
+    """Says its secret wherever it can."""
+    secret = call.secrets["MYSEC"]
+    if call.listener is not None:
+        call.listener(Emitted("progress", {"with": secret}))
+    if call.input.get("fails"):
+        return failed(Failure(500, f"no {secret}", {"reason": "INTERNAL", "x": secret}), notes={"m": secret})
+    return ok({"d": secret}, notes={"m": secret})
+
+
+def test_a_secret_gets_neither_over_the_wire_nor_into_a_file(tmp_path: Path) -> None:
+    manifest(tmp_path, "leaky", "secrets: [MYSEC]\n")
+    database = tmp_path / "kept" / "host.db"
+    environment = {"MYSEC": "hunter22-hunter22"}
+    with served(tmp_path, {"leaky": leaky}, environment=environment, host_history=database) as host:
+        said: list[str] = []
+        for value in ({}, {"fails": True}):
+            replayed = {"Idempotency-Key": f"k{len(value)}"}
+            said += [host.invoke("leaky", value, headers=headers).text for headers in ({}, replayed, replayed)]
+            answer = host.invoke("leaky", value, headers={"Prefer": "respond-async"})
+            run = answer.headers["location"]
+            eventually(lambda run=run: "result" in host.client.get(run).json()["data"])
+            said += [answer.text, host.client.get(run).text, host.client.get(f"{run}/events").text]
+            said.append(host.client.post("/skills/leaky:stream", json={"input": value}).text)
+    assert sum("[secret MYSEC]" in text for text in said) == len(said) - 2
+    assert "hunter22" not in "".join(said)
+    kept = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert database in kept
+    assert not [file.name for file in kept if b"hunter22" in file.read_bytes()]

@@ -6,6 +6,7 @@ from openskills.errors import UnknownSkill
 from openskills.host.books.metrics import CONTENT_TYPE, Metrics
 from openskills.host.result import Failure, failed, normalised
 from tests.host.books.test_exposition import samples
+from tests.host.hosting import served
 from tests.host.results import refused, succeeded
 
 
@@ -89,3 +90,13 @@ def test_with_several_workers_any_of_them_answers_for_all(tmp_path: Path) -> Non
     # A worker that has ended has nothing under way.
     assert ("openskills_in_flight", ("echo",)) not in found
     second.close()
+
+
+def test_a_call_of_a_known_skill_that_is_refused_is_counted_with_that_skill(tmp_path: Path) -> None:
+    with served(tmp_path) as host:
+        host.client.post("/skills/echo:invoke", content=b"{", headers={"content-type": "application/json"})
+        host.client.post("/skills/nope:invoke", content=b"{", headers={"content-type": "application/json"})
+        found = samples(host.client.get("/metrics").content)
+    assert found["openskills_invocations_total", ("echo", "inproc", "400")] == 1.0
+    assert found["openskills_invocations_total", ("unknown", "none", "400")] == 1.0
+    assert ("openskills_in_flight", ("echo",)) not in found

@@ -52,3 +52,11 @@ def test_what_cannot_be_prepared_is_unavailable_with_the_reason_and_harms_no_oth
         assert found["status"] == "unavailable"
         assert found["problems"][0]["message"] == "there is no Docker here; start it"
         assert host.client.get("/readyz").json()["data"]["skills"] == {"ready": 1, "broken": 0, "unavailable": 1}
+
+
+def test_an_address_that_can_never_be_dialled_is_a_fault_of_the_manifest_and_not_of_the_caller(tmp_path: Path) -> None:
+    manifest(tmp_path, "dialled").write_text("id: dialled\ntype: http\nentry: http://0177.0.0.1/\n")
+    with served(tmp_path, {"dialled": echo}) as host:
+        answer = host.invoke("dialled", {})
+        assert (answer.status_code, answer.json()["error"]["details"]["reason"]) == (422, "INVALID_SKILL")
+        assert host.client.get("/skills/dialled").json()["data"]["status"] == "broken"
