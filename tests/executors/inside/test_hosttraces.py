@@ -10,6 +10,8 @@ import pytest
 
 from openskills.executors.inside import hosttraces
 
+PYTHON = os.path.realpath(sys.executable)
+"""Where the environment of the tests lies is hidden in these sandboxes."""
 PROGRAM = """
 import os, sys
 sys.path[:0] = [sys.argv[1]]
@@ -30,8 +32,8 @@ def after(require_program: Callable[[str], str]) -> Callable[[str], str]:
     def run(code: str) -> str:
         inside = str(Path(hosttraces.__file__).parent)
         view = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/dev/shm", "--tmpfs", "/home"]
-        view += ["--tmpfs", "/tmp", "--dir", "/home/u"]
-        argv = [bwrap, *view, "--unshare-all", sys.executable, "-c", PROGRAM, inside, code]
+        view += ["--tmpfs", "/tmp", "--dir", "/home/u", "--ro-bind", inside, "/home/inside"]
+        argv = [bwrap, *view, "--unshare-all", PYTHON, "-c", PROGRAM, "/home/inside", code]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert not done.returncode, done.stderr
         return done.stdout.strip()

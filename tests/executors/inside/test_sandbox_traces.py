@@ -1,5 +1,6 @@
 """What can be left in a sandbox. That it is looked for after each command: `tests/executors/sandbox/test_kept.py`."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,6 +10,8 @@ import pytest
 
 from openskills.executors.inside import sandbox_traces
 
+PYTHON = os.path.realpath(sys.executable)
+"""Where the environment of the tests lies is hidden in these sandboxes."""
 PROGRAM = """
 import os, resource, socket, sys
 sys.path[:0] = [sys.argv[1]]
@@ -38,8 +41,8 @@ def after(require_program: Callable[[str], str]) -> Callable[[str], str]:
     def run(code: str) -> str:
         inside = str(Path(sandbox_traces.__file__).parent)
         view = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/dev/shm", "--tmpfs", "/home"]
-        view += ["--tmpfs", "/tmp", "--dir", "/home/u"]
-        argv = [bwrap, *view, "--unshare-all", sys.executable, "-c", PROGRAM, inside, code]
+        view += ["--tmpfs", "/tmp", "--dir", "/home/u", "--ro-bind", inside, "/home/inside"]
+        argv = [bwrap, *view, "--unshare-all", PYTHON, "-c", PROGRAM, "/home/inside", code]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert not done.returncode, done.stderr
         return done.stdout.strip()
