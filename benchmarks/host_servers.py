@@ -25,7 +25,7 @@ request = json.load(sys.stdin)
 print(json.dumps({"success": True, "data": {"echoed": request["input"]["text"]}, "error": None}))
 """
 FUNCTION = """\
-def echo(input):
+async def echo(input):
     return {"echoed": input["text"]}
 """
 BODY = '{"input": {"text": "hello"}}'
