@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -133,3 +134,20 @@ def test_a_program_takes_the_place_of_the_process_with_its_id_and_its_exit_statu
 def test_a_program_that_is_not_there_takes_nobodys_place(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="cannot start"):
         become([str(tmp_path / "nothing")])
+
+
+def test_what_a_program_writes_last_is_read_while_this_process_has_no_time_to_look(tmp_path: Path) -> None:
+    done = threading.Event()
+
+    def keep_the_interpreter_busy() -> None:
+        while not done.is_set():
+            sum(range(3_000_000))
+
+    busy = threading.Thread(target=keep_the_interpreter_busy)
+    busy.start()
+    try:
+        ended = [shell(f"sleep 0.0{tenths}; echo last words", tmp_path) for tenths in (5, 6, 7, 8, 9) * 2]
+    finally:
+        done.set()
+        busy.join()
+    assert ended == [Finished(0, b"last words\n", b"")] * 10

@@ -85,6 +85,8 @@ def _drain(process: subprocess.Popen[bytes], deadline: float, max_output: int) -
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise TimeoutError
+            # Asked before the pipes are looked at: what it wrote last is in them by then.
+            gone = process.poll() is not None
             ready = selector.select(min(remaining, _LOOK_AGAIN))
             for key, _ in ready:
                 chunk = os.read(key.fd, _CHUNK)
@@ -94,7 +96,7 @@ def _drain(process: subprocess.Popen[bytes], deadline: float, max_output: int) -
             if sum(map(len, outputs)) > max_output:
                 raise OverflowError
             # The program is gone and the pipes are dry: only descendants hold them open.
-            if not ready and process.poll() is not None:
+            if gone and not ready:
                 break
     return bytes(outputs[0]), bytes(outputs[1])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from openskills.errors import DeadlineExceeded
+from openskills.errors import DeadlineExceeded, ExecutorUnavailable
 from openskills.host.registration import HostLimits, Warmth
 from openskills.host.result import Outcome
 from openskills.host.runner import Emitted, Runner
@@ -390,6 +390,16 @@ def test_a_module_beside_the_script_with_the_name_of_a_loaded_one_is_imported_as
 
 def test_the_modules_of_our_own_interpreter_are_found() -> None:
     assert os.path.dirname(os.__file__) in search_path(sys.executable)
+
+
+def test_an_interpreter_that_does_not_work_is_named_with_what_it_said(tmp_path: Path) -> None:
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho no libraries >&2\nexit 7\n")
+    broken.chmod(0o755)
+    with pytest.raises(ExecutorUnavailable, match="ended with 7 and said 'no libraries'; install it or correct"):
+        search_path(str(broken))
+    with pytest.raises(ExecutorUnavailable, match="does not exist"):
+        search_path(str(tmp_path / "nobody"))
 
 
 def test_a_skill_whose_registration_has_changed_is_served_anew(tmp_path: Path) -> None:

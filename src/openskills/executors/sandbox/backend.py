@@ -7,15 +7,12 @@ nothing is run.
 
 import asyncio
 import os
-import platform
 import resource
 import signal
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from shutil import which
 
 from openskills.child import begin
 from openskills.errors import ExecutorUnavailable, InvalidArgument
@@ -25,10 +22,8 @@ from openskills.executors.network.connected import connect
 from openskills.executors.network.netns import PORT
 from openskills.executors.network.proxy import FilteringProxy
 from openskills.executors.processes.keeping import PROGRAM, Keeper, Kept, Launch
-from openskills.executors.processes.leftovers import VARIABLE, end_leftovers, new_marker, of_the_dead
+from openskills.executors.processes.leftovers import VARIABLE
 from openskills.executors.sandbox.bubblewrap import (
-    BASH,
-    DASH,
     ETC,
     FILTER,
     GO,
@@ -44,20 +39,17 @@ from openskills.executors.sandbox.bubblewrap import (
     command_line,
     command_options,
     encoded,
-    system_options,
 )
-from openskills.executors.sandbox.etc_held import HeldEtc
 from openskills.executors.sandbox.etc_store import NAME
+from openskills.executors.sandbox.keepers import Marked, MarkedKeepers
 from openskills.executors.sandbox.kept import IDLE, KeptSandboxes, Room, may_share
-from openskills.executors.sandbox.memory import Sealed, in_memory
+from openskills.executors.sandbox.memory import in_memory
 from openskills.executors.sandbox.reach import let_pass, reaching
 from openskills.executors.sandbox.remedies import advice
-from openskills.executors.sandbox.seccomp import program
 from openskills.executors.sandbox.selftest import Expected, check_isolation, trial_place, writable
-from openskills.executors.sandbox.visible import SYSTEM_PATH, visible_system
+from openskills.executors.sandbox.stand import Stand
+from openskills.executors.sandbox.visible import SYSTEM_PATH
 from openskills.executors.spec import Command, Isolation, Limits
-
-INSTALL = "install it (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap)"
 
 EXPECTED: Expected = {
     "uid": (str(USER),),
@@ -117,10 +109,9 @@ class SandboxBackend:
         self._kept = kept
         self._room = Room()
         self._read_only = (Path(sys.base_prefix), *read_only)
-        self._keepers: dict[Path | None, Marked] = {}
-        self._beginning = asyncio.Lock()
+        self._keepers = MarkedKeepers()
         self._checking = asyncio.Lock()
-        self._stand: _Stand | None = None
+        self._stand: Stand | None = None
         self._passed = False
         self.path = (*path, f"{sys.base_prefix}/bin", *SYSTEM_PATH)
 
@@ -135,7 +126,7 @@ class SandboxBackend:
 
     async def attach(self, place: Place) -> "SandboxLauncher":
         """What starts the commands of this workspace."""
-        stand = self._stand = self._stand or self._prepared()
+        stand = self._stand = self._stand or self._made()
         if os.geteuid() == 0:
             if not place.uid:
                 raise ExecutorUnavailable("a sandbox is never entered as root; give the workspace a user of its own")
@@ -147,23 +138,15 @@ class SandboxBackend:
         """Where the `/etc` of a workspace's sandboxes is kept."""
         return (self._workspaces or place.tree.parents[1]) / NAME
 
-    async def keeper(self, place: Place) -> "Marked":
+    async def keeper(self, place: Place) -> Marked:
         """The process that starts commands for this workspace; a new one when somebody ended the last."""
         # Only root starts them as other users, who may not get to the workspaces.
         workspaces = place.tree.parents[1] if os.geteuid() == 0 else None
-        async with self._beginning:
-            found = self._keepers.get(workspaces)
-            if found is None or not found.keeper.usable:
-                await self._clean_up_after(found)
-                found = self._keepers[workspaces] = Marked(self._begun(workspaces, place), new_marker())
-            return found
+        return await self._keepers.get(workspaces, lambda: self._begun(workspaces, place))
 
     async def close(self) -> None:
         """End everything."""
-        keepers = list(self._keepers.values())
-        self._keepers.clear()
-        for found in keepers:
-            await found.keeper.close()
+        await self._keepers.close()
         if self._stand is not None:
             self._stand.close()
             self._stand = None
@@ -174,15 +157,10 @@ class SandboxBackend:
             await check_isolation(launcher, place, EXPECTED, advice, "bubblewrap")
         finally:
             await launcher.close()
-            found = self._keepers.pop(place.tree.parents[1], None)
-            if found is not None:
-                await found.keeper.close()
+            await self._keepers.end(place.tree.parents[1])
 
-    async def _clean_up_after(self, found: "Marked | None") -> None:
-        if found is not None:
-            await found.keeper.close()
-        gone = found.marker if found else None
-        await asyncio.to_thread(end_leftovers, lambda marker: marker == gone or of_the_dead(marker))
+    def _made(self) -> Stand:
+        return Stand(self._search_path, self._read_only, bwrap=self._bwrap, rules=self._rules)
 
     def _begun(self, workspaces: Path | None, place: Place) -> Keeper:
         argv = [sys.executable, "-I", "-S", str(PROGRAM)]
@@ -192,48 +170,6 @@ class SandboxBackend:
         helper = begin(argv, {})
         return Keeper(helper.connection, helper)
 
-    def _prepared(self) -> "_Stand":
-        if sys.platform != "linux":
-            raise ExecutorUnavailable("bubblewrap needs Linux; use the executor `container`, or allow `local`")
-        bwrap = str(self._bwrap) if self._bwrap else self._found("bwrap", f"bubblewrap is missing; {INSTALL}")
-        setpriv = self._found("setpriv", "setpriv is missing; install util-linux")
-        rules = program(platform.machine()) if self._rules is None else self._rules
-        return _Stand(bwrap, setpriv, rules, self._read_only)
-
-    def _found(self, name: str, missing: str) -> str:
-        # What lies in the current directory is not the system's.
-        places = [place for place in self._search_path.split(":") if os.path.isabs(place)]
-        found = which(name, path=":".join([*places, *SYSTEM_PATH]))
-        if found is None:
-            raise ExecutorUnavailable(missing)
-        return os.path.abspath(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """A keeper, and what marks the processes that it starts."""
-
-    keeper: Keeper
-    marker: str
-
-
-class _Stand:
-    """What is the same for all commands of a backend."""
-
-    def __init__(self, bwrap: str, setpriv: str, rules: bytes, read_only: Sequence[Path]) -> None:
-        system = visible_system(read_only)
-        self.bwrap = bwrap
-        self.setpriv = setpriv
-        self.shell = DASH if os.path.exists(DASH) else BASH
-        self.options = encoded(system_options(system))
-        self.filter = Sealed(rules)
-        self.etc = HeldEtc(dict(system.in_etc))
-
-    def close(self) -> None:
-        """Give back the descriptors."""
-        self.filter.close()
-        self.etc.close()
-
 
 class SandboxLauncher:
     """Starts the commands of one workspace."""
@@ -242,7 +178,7 @@ class SandboxLauncher:
     home = HOME
     visible_pids = True
 
-    def __init__(self, backend: SandboxBackend, stand: _Stand, place: Place, room: Room, *, kept: float) -> None:
+    def __init__(self, backend: SandboxBackend, stand: Stand, place: Place, room: Room, *, kept: float) -> None:
         self._kept = KeptSandboxes(self._first, ROOT, room, idle=kept) if kept > 0 else None
         self._backend = backend
         self._stand = stand

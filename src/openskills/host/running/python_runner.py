@@ -28,6 +28,7 @@ from openskills.host.running.preloading import modules_ahead, worth_loading
 from openskills.host.running.skill_environment import call_environment
 
 _LOOKING_MAY_TAKE = 20.0
+_SHOWN = 300
 _LESSONS = 3
 _REUSED = 1000
 _MAX_SOURCE = 8 * 1024 * 1024
@@ -95,9 +96,19 @@ def search_path(python: str) -> tuple[str, ...]:
     argv = (python, "-I", "-c", "import json, sys; print(json.dumps(sys.path))")
     try:
         done = finish(argv, environment={}, cwd=Path("/"), timeout=_LOOKING_MAY_TAKE, max_output=1024 * 1024)
+    except SkillError as error:
+        raise _broken(python, error.message) from None
+    try:
         return tuple(json.loads(done.stdout))
-    except (SkillError, ValueError):
-        raise ExecutorUnavailable(f"the interpreter {python} does not work; correct `python` in the manifest") from None
+    except ValueError:
+        said = done.stderr.decode("utf-8", "replace").strip()[-_SHOWN:]
+        raise _broken(python, f"it ended with {done.returncode} and said {said!r}") from None
+
+
+def _broken(python: str, because: str) -> ExecutorUnavailable:
+    return ExecutorUnavailable(
+        f"the interpreter {python} does not work: {because}; install it or correct `python` in the manifest"
+    )
 
 
 class _Served:

@@ -4,27 +4,21 @@ A skill sees the system and the interpreter, the directory of its script and its
 they have here and read-only (`writable: true` opens the latter), and nothing else of the machine; no network.
 """
 
-import asyncio
 import json
 import os
-import platform
 import stat
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import which
 
 from openskills.child import begin
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.processes.keeping import PROGRAM, Keeper, Kept, Launch
-from openskills.executors.processes.leftovers import end_leftovers, new_marker, of_the_dead
 from openskills.executors.records.uids import HeldUid, UidPool
 from openskills.executors.sandbox.backend import SandboxBackend, held
 from openskills.executors.sandbox.bubblewrap import (
-    BASH,
-    DASH,
     ETC,
     FILTER,
     GO,
@@ -33,14 +27,13 @@ from openskills.executors.sandbox.bubblewrap import (
     READY,
     command_line,
     encoded,
-    system_options,
 )
-from openskills.executors.sandbox.etc_held import HeldEtc
 from openskills.executors.sandbox.etc_store import NAME
-from openskills.executors.sandbox.memory import Sealed, in_memory
+from openskills.executors.sandbox.keepers import Marked, MarkedKeepers
+from openskills.executors.sandbox.memory import in_memory
 from openskills.executors.sandbox.reach import reaching
-from openskills.executors.sandbox.seccomp import program
-from openskills.executors.sandbox.visible import SYSTEM_PATH, visible_system
+from openskills.executors.sandbox.stand import Stand
+from openskills.executors.sandbox.visible import SYSTEM_PATH
 from openskills.executors.spec import Isolation
 from openskills.host.registration import Registration
 from openskills.host.running.manifest_fault import ManifestFault
@@ -62,9 +55,8 @@ class SandboxPlace:
         self._settings = settings
         self._directory = directory
         self._workspaces = settings.state_dir / "workspaces"
-        self._stand: _Stand | None = None
-        self._keepers: dict[tuple[Shown, ...], _Marked] = {}
-        self._beginning = asyncio.Lock()
+        self._stand: Stand | None = None
+        self._keepers = MarkedKeepers()
         self._uid: HeldUid | None = None
         self._passed = False
 
@@ -88,7 +80,7 @@ class SandboxPlace:
         self, registration: Registration, argv: Sequence[str], env: Mapping[str, str], stdio: tuple[int, int, int]
     ) -> Kept:
         """See `Place.start`."""
-        stand = self._stand = self._stand or _Stand(self._settings.search_path)
+        stand = self._stand = self._stand or _stand(self._settings.search_path)
         shown = _shown(registration)
         uid = self._user(registration)
         found = await self._keeper(stand, shown, uid)
@@ -126,10 +118,7 @@ class SandboxPlace:
 
     async def close(self) -> None:
         """See `Place.close`."""
-        keepers = list(self._keepers.values())
-        self._keepers.clear()
-        for found in keepers:
-            await found.keeper.close()
+        await self._keepers.close()
         if self._stand is not None:
             self._stand.close()
             self._stand = None
@@ -137,20 +126,12 @@ class SandboxPlace:
             self._uid.release()
             self._uid = None
 
-    async def _keeper(self, stand: "_Stand", shown: "tuple[Shown, ...]", uid: int | None) -> "_Marked":
+    async def _keeper(self, stand: Stand, shown: "tuple[Shown, ...]", uid: int | None) -> Marked:
         """What starts sandboxes in which these directories are seen; only a host that is root needs several."""
         key = shown if uid is not None else ()
-        async with self._beginning:
-            found = self._keepers.get(key)
-            if found is None or not found.keeper.usable:
-                gone = found.marker if found else None
-                if found is not None:
-                    await found.keeper.close()
-                await asyncio.to_thread(end_leftovers, lambda marker: marker == gone or of_the_dead(marker))
-                found = self._keepers[key] = _Marked(self._begun(stand, key, uid), new_marker())
-            return found
+        return await self._keepers.get(key, lambda: self._begun(stand, key, uid))
 
-    def _begun(self, stand: "_Stand", shown: "tuple[Shown, ...]", uid: int | None) -> Keeper:
+    def _begun(self, stand: Stand, shown: "tuple[Shown, ...]", uid: int | None) -> Keeper:
         argv = [sys.executable, "-I", "-S", str(PROGRAM)]
         if uid is not None:
             of_root = [str(one.path) for one in shown if one.writable and one.path.stat().st_uid == 0]
@@ -190,12 +171,6 @@ class Shown:
     writable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Marked:
-    keeper: Keeper
-    marker: str
-
-
 def _shown(registration: Registration) -> tuple[Shown, ...]:
     found = {Path(registration.entry).parent: False}
     root = registration.allowed_root
@@ -219,36 +194,10 @@ def sandbox_options(shown: Sequence[Shown], directory: Path, env: Mapping[str, s
     return options
 
 
-class _Stand:
-    """What is the same for all skills."""
-
-    def __init__(self, search_path: str) -> None:
-        if sys.platform != "linux":
-            raise ExecutorUnavailable("bubblewrap needs Linux")
-        self.bwrap = _program("bwrap", search_path, "bubblewrap is missing; install it")
-        self.setpriv = _program("setpriv", search_path, "setpriv is missing; install util-linux")
-        # Our own modules are for skills, too; where they are installed they lie below the interpreter's.
-        ours = (Path(__file__).parents[3], *(Path(path) for path in sys.path if path.endswith("-packages")))
-        self.read_only = (Path(sys.base_prefix), Path(sys.prefix), *ours)
-        system = visible_system(self.read_only)
-        self.shell = DASH if os.path.exists(DASH) else BASH
-        self.options = encoded(system_options(system))
-        self.filter = Sealed(program(platform.machine()))
-        self.etc = HeldEtc(dict(system.in_etc))
-
-    def close(self) -> None:
-        """Give back the descriptors."""
-        self.filter.close()
-        self.etc.close()
-
-
-def _program(name: str, search_path: str, missing: str) -> str:
-    # What lies in the current directory is not the system's.
-    places = [place for place in search_path.split(":") if os.path.isabs(place)]
-    found = which(name, path=":".join([*places, *SYSTEM_PATH]))
-    if found is None:
-        raise ExecutorUnavailable(missing)
-    return os.path.abspath(found)
+def _stand(search_path: str) -> Stand:
+    # Our own modules are for skills, too; where they are installed they lie below the interpreter's.
+    ours = (Path(__file__).parents[3], *(Path(path) for path in sys.path if path.endswith("-packages")))
+    return Stand(search_path, (Path(sys.base_prefix), Path(sys.prefix), *ours))
 
 
 def _give(stdio: Sequence[int], uid: int) -> None:
@@ -259,7 +208,7 @@ def _give(stdio: Sequence[int], uid: int) -> None:
 
 
 @contextmanager
-def _descriptors(stand: _Stand, etc: int, options: Sequence[str]) -> Generator[dict[int, int]]:
+def _descriptors(stand: Stand, etc: int, options: Sequence[str]) -> Generator[dict[int, int]]:
     opened: list[int] = []
     try:
         # Through a file in memory: what stands on a command line can be read by every user of the machine.
