@@ -1,14 +1,7 @@
 """Conversations in tests: one in this process with a scripted model, and the real command on a terminal."""
 
-import errno
-import os
-import pty
 import re
-import select
-import subprocess
 import sys
-import termios
-import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,7 +14,9 @@ from openskills.runtime.options import SessionOptions
 from openskills.testing import ScriptedModel
 from openskills.testing.scripted_model import Line
 from tests.agent.agents import agent_in
-from tests.cli.command import PATIENCE, Command, Ran
+from tests.cli.command import Command
+from tests.cli.ran import Ran
+from tests.cli.terminal import Terminal
 
 PROMPT = "\n> "
 
@@ -44,7 +39,7 @@ async def talking(
     await agent.runtime.close()
 
 
-class Chat:
+class Chat(Terminal):
     """`openskills chat` on a terminal that is its own, so that Ctrl-C is what it is for a person.
 
     With `stdout` a pipe, only input and stderr are the terminal.
@@ -57,31 +52,14 @@ class Chat:
         stdout: int | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self._master, slave = pty.openpty()
-        termios.tcsetwinsize(slave, (40, 200))
-        self._process = subprocess.Popen(
+        super().__init__(
             [sys.executable, "-c", _TAKES_TERMINAL, *command.line(["chat", *arguments])],
             cwd=command.cwd,
-            env=command.variables(environment or {}),
-            stdin=slave,
-            stdout=slave if stdout is None else stdout,
-            stderr=slave,
-            start_new_session=True,
+            variables=command.variables(environment or {}),
+            columns=200,
+            stdout=stdout,
         )
-        os.close(slave)
-        self._seen = b""
         self._read_to = 0
-        self._deadline = time.monotonic() + PATIENCE
-
-    def __enter__(self) -> "Chat":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-        os.close(self._master)
 
     @property
     def screen(self) -> str:
@@ -91,14 +69,9 @@ class Chat:
 
     def expect(self, text: str = PROMPT) -> str:
         """Read on until a text appears, behind all that was expected before; gives what is written up to it."""
-        while text not in self.screen[self._read_to :]:
-            assert self._more(), f"{text!r} never appeared in {self.screen[self._read_to :]!r}"
+        self.wait_for(text, self._read_to)
         before, self._read_to = self._read_to, self.screen.index(text, self._read_to) + len(text)
         return self.screen[before : self._read_to]
-
-    def type(self, text: str | bytes) -> None:
-        """Type on the keyboard."""
-        os.write(self._master, text.encode() if isinstance(text, str) else text)
 
     def interrupt_prompt(self) -> None:
         """Press Ctrl-C at the prompt until there is a new one.
@@ -110,10 +83,10 @@ class Chat:
         while PROMPT not in self.screen[self._read_to :]:
             self.type("\x03")
             presses += 1
-            if select.select([self._master], [], [], 5.0)[0]:
-                assert self._more()
-        while presses > 1 and select.select([self._master], [], [], 2.0)[0]:
-            assert self._more()
+            if self.writes_within(5.0):
+                assert self.more()
+        while presses > 1 and self.writes_within(2.0):
+            assert self.more()
         self._read_to = self.screen.rindex(PROMPT) + len(PROMPT)
 
     def say(self, text: str) -> str:
@@ -121,35 +94,7 @@ class Chat:
         self.type(f"{text}\n")
         return self.expect()
 
-    def terminate(self) -> None:
-        """What a shutdown does to the command."""
-        self._process.terminate()
-
     def end(self, keys: str = "\x04") -> Ran:
         """Type Ctrl-D, or something else that ends it, and read to the end."""
         self.type(keys)
         return self.finish()
-
-    def output(self) -> str:
-        """What was written to a stdout that is a pipe, to its end."""
-        assert self._process.stdout is not None
-        return self._process.stdout.read().decode()
-
-    def finish(self) -> Ran:
-        """Read to the end."""
-        while self._more():
-            pass
-        return Ran(self._process.wait(), self.screen, "")
-
-    def _more(self) -> bool:
-        ready, _, _ = select.select([self._master], [], [], max(self._deadline - time.monotonic(), 0))
-        assert ready, f"nothing more within {PATIENCE} seconds: {self.screen!r}"
-        try:
-            chunk = os.read(self._master, 65536)
-        except OSError as error:
-            # Linux says so when the last process has closed the other side.
-            if error.errno != errno.EIO:
-                raise
-            chunk = b""
-        self._seen += chunk
-        return bool(chunk)

@@ -10,7 +10,8 @@ from openskills.agent.model import Answer, Usage
 from openskills.testing.model_server import ModelServer
 from openskills.testing.model_server_replies import Refusal
 from openskills.testing.scripted_model import calling
-from tests.cli.command import PATIENCE, Command, Ran
+from tests.cli.command import Command
+from tests.cli.ran import PATIENCE, Ran
 from tests.conftest import RequireProgram
 from tests.skill_writer import WriteSkill
 

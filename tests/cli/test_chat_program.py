@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.chatting import Chat
-from tests.cli.command import PATIENCE, Command
+from tests.cli.command import Command
+from tests.cli.ran import PATIENCE
 from tests.conftest import RequireProgram
 from tests.skill_writer import WriteSkill
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.command import Command, Terminal
+from tests.cli.command import Command
 from tests.host.scripted_server import Reply, Request, Scripted, as_json, event, events, failure, normal, scripted
 
 
@@ -137,7 +137,7 @@ def test_a_terminal_is_told_live(openskills: Command, hosted: Scripted) -> None:
 
 def test_ctrl_c_leaves_the_host_and_so_ends_the_run(openskills: Command, hosted: Scripted) -> None:
     hosted.on_invoke(events(event("stdout", {"text": "working\n"}), hold=True), verb="stream")
-    with Terminal(openskills, ["invoke", "echo"], openskills.cwd, {}) as terminal:
+    with openskills.begun("invoke", "echo") as terminal:
         terminal.wait_for("working")
         terminal.interrupt()
         assert terminal.finish().code == 130

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from openskills.version import __version__
-from tests.cli.command import PATIENCE, Command, Terminal
+from tests.cli.command import Command
+from tests.cli.ran import PATIENCE
 from tests.skill_writer import WriteSkill
 
 COMMANDS = ("list", "info", "search", "validate", "new", "trust", "doctor", "read-properties", "to-prompt")
@@ -80,7 +81,7 @@ def test_a_directory_that_cannot_be_written_is_named(openskills: Command, tmp_pa
 
 def test_an_interrupt_ends_quietly_with_130(openskills: Command, write_skill: WriteSkill) -> None:
     write_skill("alpha", under="here/.agents/skills")
-    with Terminal(openskills, ["list"], openskills.cwd, {}) as terminal:
+    with openskills.begun("list") as terminal:
         terminal.wait_for("[y/N]")
         terminal.interrupt()
         ran = terminal.finish()

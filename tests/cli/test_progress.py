@@ -7,7 +7,7 @@ import pytest
 
 from openskills.cli.progress import Waiting
 from tests.catalog.fetch.web_server import Page, Web
-from tests.cli.command import Command, Terminal
+from tests.cli.command import Command
 from tests.skill_writer import WriteSkill
 
 SHOW_CURSOR = "\x1b[?25h"
@@ -24,7 +24,7 @@ def archive() -> bytes:
 
 def test_a_slow_download_shows_a_bar_and_an_interrupt_gives_the_cursor_back(openskills: Command, web: Web) -> None:
     web.pages["/skills.zip"] = Page(archive(), pause=0.01)
-    with Terminal(openskills, ["list", f"{web.url}/skills.zip"], openskills.cwd, {}) as terminal:
+    with openskills.begun("list", f"{web.url}/skills.zip") as terminal:
         terminal.wait_for("downloading")
         terminal.interrupt()
         ran = terminal.finish()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Command, Ran
+from tests.cli.command import Command
+from tests.cli.ran import Ran
 from tests.conftest import RequireProgram
 from tests.skill_writer import WriteSkill
 

@@ -10,12 +10,13 @@ import pytest
 from openskills.errors import CommandDenied, ForbiddenPath, InvalidArgument, NotLoaded, SkillError
 from openskills.executors.rules.policy import CommandPolicy
 from openskills.executors.workbench import Rules
+from openskills.sync import run
 from openskills.tools.run import SKILL_RUN
 from openskills.tools.tool import ToolContext, ToolOptions
 from openskills.tools.uploads import upload_of
 from tests.conftest import RequireProgram
 from tests.executors.running import alive, eventually
-from tests.tools.contexts import loaded_view
+from tests.tools.contexts import loaded_view, tool_context, write_skill
 from tests.tools.run_calls import call, in_session, names, said, written
 
 
@@ -48,6 +49,19 @@ def test_a_command_starts_where_it_is_told_to(tmp_path: Path, cwd: str, ends: st
         assert (await call(context, "pwd -P", cwd=cwd))["stdout"].strip().endswith(ends)
 
     in_session(tmp_path, scenario)
+
+
+def test_the_modules_that_a_skill_wants_loaded_ahead_are_loaded_when_its_script_begins(tmp_path: Path) -> None:
+    folder = write_skill(tmp_path, files={"scripts/a.py": "import sys; print('wave' in sys.modules, sys.argv[1:])"})
+    (folder / "SKILL.md").write_text("---\nname: demo\ndescription: d\nmetadata:\n  openskills-warm: wave\n---\n")
+
+    async def scenario() -> None:
+        async with tool_context(tmp_path, executor="local", loaded=["demo"]) as context:
+            for _ in range(2):
+                assert (await call(context, "python3 scripts/a.py 'x y'"))["stdout"] == "True ['x y']\n"
+            assert (await call(context, "python3 scripts/a.py | cat"))["stdout"] == "False []\n"
+
+    run(scenario())
 
 
 def test_each_run_may_start_in_a_directory_of_its_own(tmp_path: Path) -> None:

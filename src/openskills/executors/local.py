@@ -12,6 +12,7 @@ from openskills.executors.backend import Place
 from openskills.executors.processes.keeping import Kept, Launch
 from openskills.executors.processes.pool import KeeperPool
 from openskills.executors.processes.rlimits import rlimits
+from openskills.executors.processes.starting import started
 from openskills.executors.spec import Command, Isolation
 
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -64,7 +65,8 @@ class LocalLauncher:
             dict(enumerate(stdio)),
             terminal=0 if command.terminal else None,
         )
-        return await self._pool.start(launch, rlimits(command.limits))
+        limits = rlimits(command.limits)
+        return await started(lambda one: self._pool.start(one, limits), launch)
 
     async def close(self) -> None:
         """Nothing is held for a workspace."""

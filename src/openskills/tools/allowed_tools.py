@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from openskills.executors.layout import RESERVED
+from openskills.executors.rules.simple_command import Word, simple_command
 from openskills.skillmd.tools import read_tools
-from openskills.tools.simple_command import Word, simple_command
 
 COMMAND_TOOLS = frozenset({"bash", "shell", "skill_run", "skill_exec"})
 """Tools that run commands; whoever writes one of them in `allowed-tools` means all of them. In any case."""

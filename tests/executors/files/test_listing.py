@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from openskills.executors.files.globs import compiled
-from openskills.executors.files.listing import listing
+from openskills.executors.files.listing import listing, small_listing
 from openskills.executors.spec import Listing
 from tests.executors.hostile_files import deep
 
@@ -142,3 +142,18 @@ def test_a_directory_with_very_many_files_is_looked_through(tmp_path: Path) -> N
     result = found(tmp_path, "out/**", limit=100)
     assert len(result.files) == 100
     assert not result.complete
+
+
+def test_a_small_listing_is_the_same_and_one_that_takes_more_is_none(root: Path) -> None:
+    for name in ("out/a", "out/deep/b", "work/c"):
+        (root / name).touch()
+    descriptor = os.open(root, os.O_RDONLY)
+    try:
+        for globs in (["out/**"], ["**/[ab]"], ["out/nothing"], ["work/*"]):
+            whole = listing(descriptor, compiled(globs), since=None, limit=2)
+            assert small_listing(descriptor, compiled(globs), since=None, limit=2, entries=20) == whole
+        # The two names in out/, and the one in out/deep.
+        assert small_listing(descriptor, compiled(["out/**"]), since=None, limit=9, entries=3) is not None
+        assert small_listing(descriptor, compiled(["out/**"]), since=None, limit=9, entries=2) is None
+    finally:
+        os.close(descriptor)

@@ -1,17 +1,14 @@
 """What a call could leave in a sandbox. The rest: `tests/host/running/test_sandboxed.py`."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
 import pytest
 
-from openskills.executors.inside import hosttraces
+from tests.conftest import RequireProgram
+from tests.executors.inside.bare_sandbox import printed
 
-PYTHON = os.path.realpath(sys.executable)
-"""Where the environment of the tests lies is hidden in these sandboxes."""
 PROGRAM = """
 import os, sys
 sys.path[:0] = [sys.argv[1]]
@@ -25,20 +22,9 @@ print(traces.undone(), sorted(os.listdir("/tmp")), sorted(os.listdir("/tmp/first
 
 
 @pytest.fixture
-def after(require_program: Callable[[str], str]) -> Callable[[str], str]:
+def after(require_program: RequireProgram) -> Callable[[str], str]:
     """Whether what some code leaves is undone, in a sandbox without any of our own parts."""
-    bwrap = require_program("bwrap")
-
-    def run(code: str) -> str:
-        inside = str(Path(hosttraces.__file__).parent)
-        view = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/dev/shm", "--tmpfs", "/home"]
-        view += ["--tmpfs", "/tmp", "--dir", "/home/u", "--ro-bind", inside, "/home/inside"]
-        argv = [bwrap, *view, "--unshare-all", PYTHON, "-c", PROGRAM, "/home/inside", code]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        assert not done.returncode, done.stderr
-        return done.stdout.strip()
-
-    return run
+    return partial(printed, require_program("bwrap"), PROGRAM)
 
 
 NOTHING = "True ['first'] ['place']"

@@ -4,21 +4,26 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from openskills.executors.inside import idmap_enter
+from tests.executors.open_place import open_place
 
 UID = 52399
 
 
+@pytest.fixture
+def everybodys() -> Generator[Path]:
+    with open_place() as place:
+        yield place
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-def test_another_user_writes_to_a_directory_of_root_in_that_view_only(tmp_path: Path) -> None:
-    for path in (tmp_path, *tmp_path.parents):
-        if not path.stat().st_mode & 0o001:
-            path.chmod(path.stat().st_mode | 0o011)
-    directory = tmp_path / "data"
+def test_another_user_writes_to_a_directory_of_root_in_that_view_only(everybodys: Path) -> None:
+    directory = everybodys / "data"
     directory.mkdir(mode=0o755)
     code = (
         f"import os; os.setgid({UID}); os.setuid({UID}); open({str(directory / 'new')!r}, 'w').write('x'); print('ok')"

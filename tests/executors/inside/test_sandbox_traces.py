@@ -1,17 +1,13 @@
 """What can be left in a sandbox. That it is looked for after each command: `tests/executors/sandbox/test_kept.py`."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
 import pytest
 
-from openskills.executors.inside import sandbox_traces
+from tests.conftest import RequireProgram
+from tests.executors.inside.bare_sandbox import printed
 
-PYTHON = os.path.realpath(sys.executable)
-"""Where the environment of the tests lies is hidden in these sandboxes."""
 PROGRAM = """
 import os, resource, socket, sys
 sys.path[:0] = [sys.argv[1]]
@@ -34,20 +30,9 @@ LEFT = {
 
 
 @pytest.fixture
-def after(require_program: Callable[[str], str]) -> Callable[[str], str]:
+def after(require_program: RequireProgram) -> Callable[[str], str]:
     """Whether all is as it was after some code, in a sandbox without any of our own parts."""
-    bwrap = require_program("bwrap")
-
-    def run(code: str) -> str:
-        inside = str(Path(sandbox_traces.__file__).parent)
-        view = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/dev/shm", "--tmpfs", "/home"]
-        view += ["--tmpfs", "/tmp", "--dir", "/home/u", "--ro-bind", inside, "/home/inside"]
-        argv = [bwrap, *view, "--unshare-all", PYTHON, "-c", PROGRAM, "/home/inside", code]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        assert not done.returncode, done.stderr
-        return done.stdout.strip()
-
-    return run
+    return partial(printed, require_program("bwrap"), PROGRAM)
 
 
 @pytest.mark.parametrize(("code", "same"), LEFT.values(), ids=LEFT)

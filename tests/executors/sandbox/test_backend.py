@@ -18,6 +18,7 @@ from openskills.executors.sandbox.backend import SandboxBackend
 from openskills.executors.spec import Command, Ending, Isolation, Limits, Terminal
 from tests.conftest import RequireProgram
 from tests.executors.boxes import QUICK, SKILL, Box, box, new_place
+from tests.executors.open_place import open_place
 from tests.executors.running import eventually, read_until
 
 PYTHON = os.path.realpath(sys.executable)
@@ -485,13 +486,12 @@ def refused(backend: SandboxBackend) -> str:
     return asyncio.run(main())
 
 
-def test_a_bubblewrap_that_runs_commands_bare_is_found_out(tmp_path: Path) -> None:
-    fake = tmp_path / "bwrap"
-    fake.write_text('#!/bin/bash\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"\n')
-    fake.chmod(0o755)
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        directory.chmod(directory.stat().st_mode | 0o055)
-    message = refused(SandboxBackend(bwrap=fake))
+def test_a_bubblewrap_that_runs_commands_bare_is_found_out() -> None:
+    with open_place() as place:
+        fake = place / "bwrap"
+        fake.write_text('#!/bin/bash\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"\n')
+        fake.chmod(0o755)
+        message = refused(SandboxBackend(bwrap=fake))
     assert "bubblewrap" in message
     assert "nothing is run" in message or "nothing was run" in message
 
@@ -512,19 +512,17 @@ def test_a_filter_that_lets_everything_through_is_found_out() -> None:
     assert "user namespaces" not in message or "ENOSPC" in message
 
 
-def test_a_failed_self_test_is_not_remembered(tmp_path: Path) -> None:
-    async def main() -> None:
-        link = tmp_path / "bwrap"
+def test_a_failed_self_test_is_not_remembered() -> None:
+    async def main(link: Path) -> None:
         backend = SandboxBackend(bwrap=link)
         with pytest.raises(ExecutorUnavailable):
             await backend.check()
         link.symlink_to("/usr/bin/bwrap")
-        for directory in (tmp_path, *tmp_path.parents[:2]):
-            directory.chmod(directory.stat().st_mode | 0o055)
         assert await backend.check() is Isolation.BUBBLEWRAP
         await backend.close()
 
-    asyncio.run(main())
+    with open_place() as place:
+        asyncio.run(main(place / "bwrap"))
 
 
 def test_root_never_enters_a_sandbox_as_root(tmp_path: Path) -> None:

@@ -38,7 +38,14 @@ def listing(directory: int, globs: Globs, *, since: int | None, limit: int) -> L
     Nothing is opened but directories, and no link is followed. Ends early, and says so, at `limit` files and after a
     million entries. Without those two the answer only depends on what is there.
     """
-    return _Walk(directory, globs, since, limit).run()
+    return _Walk(directory, globs, since, limit, MAX_ENTRIES).run()
+
+
+def small_listing(directory: int, globs: Globs, *, since: int | None, limit: int, entries: int) -> Listing | None:
+    """The same, where it can be told by looking at no more than `entries` entries; None where it takes more."""
+    walk = _Walk(directory, globs, since, limit, entries)
+    found = walk.run()
+    return found if walk.entries <= entries else None
 
 
 @dataclass(slots=True)
@@ -50,12 +57,13 @@ class _Level:
 
 
 class _Walk:
-    def __init__(self, directory: int, globs: Globs, since: int | None, limit: int) -> None:
+    def __init__(self, directory: int, globs: Globs, since: int | None, limit: int, most: int) -> None:
         self._directory = directory
         self._globs = globs
         self._since = since
         self._limit = limit
-        self._entries = 0
+        self._most = most
+        self.entries = 0
         self._found: list[FileInfo] = []
         self._skipped: list[str] = []
         self._complete = True
@@ -89,7 +97,7 @@ class _Walk:
         if len(self._found) > self._limit:
             self._found.pop()
             self._complete = False
-        elif self._entries <= MAX_ENTRIES:
+        elif self.entries <= self._most:
             return False
         self._complete = False
         return True
@@ -133,8 +141,8 @@ class _Walk:
             return
         with os.scandir(descriptor) as entries:
             for entry in entries:
-                self._entries += 1
-                if self._entries > MAX_ENTRIES:
+                self.entries += 1
+                if self.entries > self._most:
                     return
                 yield entry.name, _kind(entry)
 

@@ -15,7 +15,7 @@ from openskills.executors.files.arrival import Arrival
 from openskills.executors.files.directories import Directories
 from openskills.executors.files.faults import told
 from openskills.executors.files.globs import compiled
-from openskills.executors.files.listing import info_of, listing
+from openskills.executors.files.listing import info_of, listing, small_listing
 from openskills.executors.files.marks import Marker
 from openskills.executors.files.openat2 import PATH_ONLY, open_beneath, opened
 from openskills.executors.files.places import WRITABLE, place, writable_place
@@ -25,6 +25,8 @@ from openskills.files import ARRIVING
 
 MARKER = "marker"
 """The name of the file, beside the tree, that marks are made with."""
+
+_FEW = 64
 
 
 class Tree:
@@ -155,9 +157,15 @@ class Tree:
 
     def list(self, globs: Sequence[str], *, since: int | None = None, limit: int = 10_000) -> Listing:
         """See `Workspace.list`."""
+        return listing(self._root, compiled(globs), since=self._after(since), limit=limit)
+
+    def list_small(self, globs: Sequence[str], *, since: int | None, limit: int) -> Listing | None:
+        """The same where that takes less time than to find somebody who could do it meanwhile; None elsewhere."""
+        return small_listing(self._root, compiled(globs), since=self._after(since), limit=limit, entries=_FEW)
+
+    def _after(self, since: int | None) -> int | None:
         # Rather too much than too little when the clock was set back after the mark was made.
-        after = since if since is not None and self._marker.holds(since) else None
-        return listing(self._root, compiled(globs), since=after, limit=limit)
+        return since if since is not None and self._marker.holds(since) else None
 
 
 def _open_root(root: Path) -> int:

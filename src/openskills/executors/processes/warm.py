@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.processes.keeping import Keeper, Kept, Launch
+from openskills.executors.processes.starting import directly
 from openskills.executors.processes.warm_protocol import (
     PythonCommand,
     is_module_name,
@@ -27,6 +28,7 @@ from openskills.executors.processes.warm_protocol import (
     server_argv,
     server_environment,
 )
+from openskills.executors.rules.without_shell import without_shell
 from openskills.executors.spec import Command, Limits
 
 PARTS: Final = ("forkleader", "forkend", "coldstart", "forkserver")
@@ -177,7 +179,7 @@ class WarmInterpreters:
         strange = next((name for name in warmth.preload if not is_module_name(name)), None)
         if strange is not None:
             return f"{strange[:80]!r} is no name of a module"
-        python = python_command(command.argv, env)
+        python = python_command(without_shell(command.argv) or command.argv, env)
         if isinstance(python, str):
             return python
         visible = server_environment(env, {*command.env, *command.secrets})
@@ -270,7 +272,7 @@ class WarmInterpreters:
             terminal=0 if command.terminal else None,
             hold=True,
         )
-        starting = self._follow(server.keeper.start(launch))
+        starting = self._follow(server.keeper.start(directly(launch) or launch))
         try:
             kept = await asyncio.shield(starting)
         except (ExecutorUnavailable, InvalidArgument) as error:

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.processes.keeping import PROGRAM, Exit, Keeper, Kept, Launch
+from openskills.executors.processes.starting import started
 from openskills.executors.spec import Command
 
 IDLE: Final = 60.0
@@ -195,7 +196,7 @@ class KeptSandboxes:
         # The shell that a sandbox of its own begins with says where it is.
         launch = Launch(command.argv, {**env, "PWD": cwd}, cwd, dict(enumerate(stdio)), joins=True)
         try:
-            kept = await sandbox.line.start(launch)
+            kept = await started(sandbox.line.start, launch)
         except (InvalidArgument, ExecutorUnavailable):
             if sandbox.usable:
                 # Nothing has begun. How a command that cannot begin ends is the shell's to say.

@@ -1,6 +1,6 @@
 """One simple command in the words that a shell would see, when that can be said for certain. Pure.
 
-Unlike `executors.rules.words`, which refuses what a policy does not want, this only looks: it answers None whenever a
+Unlike `words`, which refuses what a policy does not want, this only looks: it answers None whenever a
 shell could do anything else than start one program with these words.
 """
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from openskills.tools.simple_command import MOST, Word, simple_command
+from openskills.executors.rules.simple_command import MOST, Word, simple_command
 
 
 @pytest.mark.parametrize(
