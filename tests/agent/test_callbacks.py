@@ -103,7 +103,8 @@ def test_an_answer_from_a_cache_with_ids_that_are_used_already_spoils_no_log(pla
 
     agent, model = agent_in(place, [Answer("done")], callbacks=Callbacks(before_model=before_model))
     events = run(heard(agent))
-    assert [event.payload["call_id"] for event in events if event.kind == "tool.call"] == ["c1", "c1-2", "c1-3", "c1-4"]
+    ids = [event.payload["call_id"] for event in events if event.kind == "tool.call"]
+    assert len(set(ids)) == 4
     assert unanswered(transcript(events, "assistant")) == []
     sent = [message for message in model.requests[0].messages if message["role"] != "system"]
-    assert [message.get("tool_call_id") for message in sent] == [None, None, "c1", "c1-2", None, "c1-3", "c1-4"]
+    assert [message.get("tool_call_id") for message in sent] == [None, None, *ids[:2], None, *ids[2:]]

@@ -33,6 +33,8 @@ from tests.runtime.talking import runtime_in
 from tests.tools.contexts import settings_in
 
 SESSIONS = 50
+BATCH = 20
+"""How many sessions are between two looks at the memory: what each leaves behind is seen after so many."""
 SERVER = "openskills.testing."
 
 
@@ -100,7 +102,7 @@ def test_memory_stays_bounded_however_many_sessions_there_were(tmp_path: Path) -
             runner = Runner("app", Agent("assistant", model, runtime))
             counts: list[Counter[str]] = []
             for batch in range(2):
-                numbers = range(batch * SESSIONS, (batch + 1) * SESSIONS)
+                numbers = range(batch * BATCH, (batch + 1) * BATCH)
                 replies = await asyncio.gather(
                     *(runner.reply(user="u", session=f"s{n}", message=f"number {n}") for n in numbers)
                 )
@@ -118,9 +120,9 @@ def test_memory_stays_bounded_however_many_sessions_there_were(tmp_path: Path) -
     remembered = {Remembered, Uploads, UploadLimits, Problems, Scope}
     assert REMEMBERED <= 256
     for kind in remembered:
-        assert grown.pop(f"{kind.__module__}.{kind.__qualname__}", 0) <= SESSIONS
+        assert grown.pop(f"{kind.__module__}.{kind.__qualname__}", 0) <= BATCH
     assert grown.pop("objects", 0) < first["objects"] / 4
-    assert grown.pop("descriptors", 0) < SESSIONS
+    assert grown.pop("descriptors", 0) < BATCH
     assert {kind: number for kind, number in grown.items() if number > 5} == {}
 
 

@@ -35,11 +35,6 @@ def check(host: Served, directory: Path, examples: int, *more: str) -> None:
     assert b"Tested: 13" in done.stdout
 
 
-def test_the_host_does_what_its_document_says(tmp_path: Path) -> None:
-    with served(tmp_path, {"echo": echo, "chatty": chatty}) as host:
-        check(host, tmp_path, 8)
-
-
 def test_the_host_does_what_its_document_says_where_keys_are_needed(tmp_path: Path) -> None:
     key = key_in(tmp_path)
     with served(tmp_path, {"echo": echo, "chatty": chatty}, host_auth="on") as host:

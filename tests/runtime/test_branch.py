@@ -7,7 +7,7 @@ import pytest
 
 from openskills import Catalog, SessionOptions, SkillRuntime
 from openskills.runtime.branch import Branch
-from openskills.session.changes import Loaded, Recorded
+from openskills.session.changes import Loaded, Recorded, Unloaded
 from openskills.session.state import SkillState, apply
 from openskills.session.store import SessionKey
 from openskills.sync import run
@@ -47,6 +47,20 @@ def test_what_is_loaded_is_what_the_branch_says_and_changes_come_back(runtime: S
     assert run(go()) == ("pdf", "docx")
     assert branch.changes == [Recorded(2, "assistant", Loaded("docx"))]
     assert branch.state == apply(before, branch.changes)
+
+
+def test_what_is_foreseen_counts_for_the_call_and_is_told_by_nobody(runtime: SkillRuntime) -> None:
+    branch = Branch(SkillState(clock=2))
+
+    async def go() -> str:
+        async with runtime.session("s", branch=branch) as session:
+            await session.foresee("skill_load", {"skill": "pdf"}, at=1)
+            await session.foresee("skill_load", {"skill": "nothing"}, at=2)
+            branch.changes.clear()
+            return (await session.call("skill_unload", {"skill": "pdf"})).text
+
+    assert run(go()) == "unloaded: pdf"
+    assert branch.changes == [Recorded(3, "assistant", Unloaded("pdf"))]
 
 
 def test_branches_of_a_conversation_do_not_see_each_other(runtime: SkillRuntime) -> None:

@@ -37,8 +37,11 @@ async def no_bench() -> Workbench:
 
 
 def test_numbers_grow() -> None:
-    opened = OpenedSession(SCOPE, MemorySessionStore(), no_bench)
-    assert [opened.tick() for _ in range(3)] == [1, 2, 3]
+    async def go() -> list[int]:
+        opened = OpenedSession(SCOPE, MemorySessionStore(), no_bench)
+        return [opened.tick() for _ in range(3)]
+
+    assert run(go()) == [1, 2, 3]
 
 
 def test_what_could_not_be_written_is_written_the_next_time() -> None:

@@ -1,5 +1,7 @@
 """Ids of tool calls that are each used once in a conversation, whatever models and callbacks write."""
 
+import re
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -8,25 +10,38 @@ from openskills.agent.log import TOOL_CALL
 from openskills.agent.model import ToolCall
 from openskills.session.events import MESSAGE, Event
 
+_DRAWN = re.compile(r"(?=[A-Za-z0-9]*[0-9][A-Za-z])[A-Za-z0-9]{9}")
+"""Nine letters and digits or more in a row, mixed: what providers draw by lot has that, what is counted has not."""
+
 
 class CallIds:
-    """The ids that are taken. Some servers begin to count anew with every answer, and caches repeat whole answers."""
+    """The ids that are taken. Some servers begin to count anew with every answer, and caches repeat whole answers.
 
-    def __init__(self, events: Iterable[Event] = ()) -> None:
+    Another process may work on the conversation at the same time, and what it takes is not known here. So an id that
+    was not drawn by lot gets the `tag`, which is, and the same in a whole run.
+    """
+
+    def __init__(self, events: Iterable[Event] = (), *, tag: str = "") -> None:
         self._taken = {identity for event in events for identity in _of(event)}
         self._numbers: dict[str, int] = {}
+        self._tag = tag or secrets.token_hex(5)
 
     def unique(self, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-        """The calls with ids that no earlier call has; from now on these are taken, too."""
+        """The calls with ids that no other call has; from now on these are taken, too."""
         found: list[ToolCall] = []
         for call in calls:
-            base = identity = call.id or "call"
+            base = identity = self._told_apart(call)
             while identity in self._taken:
                 self._numbers[base] = self._numbers.get(base, 1) + 1
                 identity = f"{base}-{self._numbers[base]}"
             self._taken.add(identity)
             found.append(replace(call, id=identity))
         return tuple(found)
+
+    def _told_apart(self, call: ToolCall) -> str:
+        wanted = call.id or "call"
+        is_drawn = _DRAWN.search(wanted.replace(call.name, "")) is not None and wanted not in self._taken
+        return wanted if is_drawn else f"{wanted}-{self._tag}"
 
 
 def _of(event: Event) -> list[str]:

@@ -9,6 +9,8 @@ from pathlib import Path
 from openskills.errors import InvalidArgument
 
 _SECTIONS = "_SECTIONS"
+ALIASES = {"request-building": "context"}
+"""Other names of benchmarks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +30,14 @@ class Checkout:
     benchmarks: tuple[Benchmark, ...]
 
     def find(self, name: str) -> Benchmark:
-        """The benchmark of this name. Raises `InvalidArgument` that says which there are."""
+        """The benchmark of this name, with dashes or underscores. Raises `InvalidArgument` that says what there is."""
+        wanted = name.replace("_", "-")
+        wanted = ALIASES.get(wanted, wanted)
         for benchmark in self.benchmarks:
-            if benchmark.name == name.replace("_", "-"):
+            if benchmark.name == wanted:
                 return benchmark
         names = [benchmark.name for benchmark in self.benchmarks]
-        near = get_close_matches(name, names, 1)
+        near = get_close_matches(wanted, [*names, *(one for one, meant in ALIASES.items() if meant in names)], 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
         raise InvalidArgument("name", f"there is no benchmark {name!r} in {self.directory}; {hint}")
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _SCRIPT = "script"
 _MOST_BYTES = 16 * 1024 * 1024
 REPORT = "token-report"
+_THEIRS = ("--quick", "--tiny", "--only", "--write", "--accept")
+"""Options that the scripts of a checkout have, and the report has not."""
 _ABOUT = "What your skills cost a model, with progressive disclosure and with everything in the prompt"
 
 
@@ -35,6 +37,22 @@ class BenchGroup(QuickGroup):
         return super().resolve_command(ctx, args)
 
 
+class ReportCommand(QuickCommand):
+    """The report, which a script of nearly the same name is taken for."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments, as every command does. Raises `InvalidArgument` for an option of the script."""
+        for word in args:
+            option = word.partition("=")[0]
+            if option in _THEIRS:
+                raise InvalidArgument(
+                    option,
+                    f"{REPORT} measures skills of yours and has no such option; the benchmark of a checkout of the "
+                    f"project has it: openskills bench {REPORT.replace('-', '_')} {option}",
+                )
+        return super().parse_args(ctx, args)
+
+
 app = typer.Typer(cls=BenchGroup, invoke_without_command=True)
 
 
@@ -43,12 +61,15 @@ def bench(context: typer.Context, as_json: Json = False) -> None:
     """Measure what skills cost a model, and run the benchmarks of a checkout.
 
     Without a name the benchmarks are listed. All but token-report are scripts of a checkout of this project, found from
-    the current directory upwards or beside the package; options after the name are theirs.
+    the current directory upwards or beside the package; options after the name are theirs. Their names may be written
+    with dashes or underscores, but token-report is the report on skills of yours, and token_report the benchmark of a
+    checkout; request-building is another name of context.
 
     Examples:
       openskills bench
       openskills bench token-report --skills skills/
       openskills bench prompt-cache --quick
+      openskills bench token_report --quick
       openskills bench discovery --help
 
     In a pipe each benchmark is one line: its name and what it measures, with a tab between.
@@ -68,7 +89,7 @@ def bench(context: typer.Context, as_json: Json = False) -> None:
         warn("the others are in a checkout of the project; run this there")
 
 
-@app.command(REPORT, cls=QuickCommand)
+@app.command(REPORT, cls=ReportCommand)
 def token_report(
     context: typer.Context,
     skills: Annotated[
@@ -96,6 +117,7 @@ def token_report(
 
     The same scripted tasks are played three times: skills are loaded when they are needed; all bodies are in the system
     message; all bodies and documents are. No model is asked. Tokens are exact with the extra tokens, else estimated.
+    The benchmark of a checkout, over a synthetic library, with --quick and --write, is: openskills bench token_report.
 
     Examples:
       openskills bench token-report --skills skills/

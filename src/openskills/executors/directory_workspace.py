@@ -59,6 +59,7 @@ class DirectoryWorkspace:
         self._unused_run_dir: str | None = None
         self._look_again = 0.0
         self._closed = False
+        self._loop = asyncio.get_running_loop()
         self.isolation = isolation
 
     @property
@@ -129,7 +130,8 @@ class DirectoryWorkspace:
     async def list(self, globs: Sequence[str], *, since: int | None = None, limit: int = 10_000) -> Listing:
         """See `Workspace.list`."""
         self._check_open()
-        return await to_the_end(lambda: self._tree.list(globs, since=since, limit=limit))
+        small = self._tree.list_small(globs, since=since, limit=limit)
+        return small or await to_the_end(lambda: self._tree.list(globs, since=since, limit=limit))
 
     async def start(self, command: Command) -> HostProcess:
         """See `Workspace.start`."""
@@ -156,10 +158,12 @@ class DirectoryWorkspace:
         if self._closed:
             return
         self._closed = True
-        await self._starts.over()
-        await asyncio.gather(*(process.kill() for process in list(self._running)))
-        await self._warm.close()
-        await self._launcher.close()
+        # What belonged to a loop that was closed cannot be awaited: it ends with the keepers of that loop.
+        if not self._loop.is_closed():
+            await self._starts.over()
+            await asyncio.gather(*(process.kill() for process in list(self._running)))
+            await self._warm.close()
+            await self._launcher.close()
         if self._unused_run_dir is not None:
             self._tree.remove(self._unused_run_dir)
         self._tree.close()

@@ -7,7 +7,7 @@ layers: they cost more than an invocation does.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from fastapi import FastAPI
@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from openskills.host.draining import end_with, ends_gently
 from openskills.host.options import HostOptions
+from openskills.host.own_directory import remove_those_of_the_dead
 from openskills.host.parts import Parts, RunnerTable, open_parts
 from openskills.host.registry.reloading import prepare_all, reloads_on_hangup, watch
 from openskills.host.routes.documents import docs_page, openapi_document
@@ -130,7 +131,7 @@ async def _serving(app: FastAPI, parts: Parts) -> AsyncGenerator[None]:
     )
     app.state.parts = parts
     app.verbs = SkillVerbs(invocations, Streams(parts.host, invocations, ping=parts.options.ping_seconds))
-    chores = [asyncio.create_task(prepare_all(parts))]
+    chores = [asyncio.create_task(prepare_all(parts)), asyncio.create_task(_tidied())]
     if parts.options.supervisor is not None:
         chores.append(asyncio.create_task(end_with(parts.options.supervisor)))
     if parts.options.watch:
@@ -146,6 +147,12 @@ async def _serving(app: FastAPI, parts: Parts) -> AsyncGenerator[None]:
         for chore in chores:
             chore.cancel()
         await asyncio.wait(chores)
+
+
+async def _tidied() -> None:
+    """What hosts have left that were killed is gone. A host that cannot do that serves all the same."""
+    with suppress(OSError):
+        await asyncio.to_thread(remove_those_of_the_dead)
 
 
 def _runners(settings: Settings) -> RunnerTable:

@@ -7,11 +7,9 @@ import resource
 import signal
 import socket
 import sys
-import tempfile
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -21,6 +19,7 @@ from openskills.errors import InvalidArgument
 from openskills.host.app import SkillHostApp, create_app
 from openskills.host.books.keys import KeyRing
 from openskills.host.options import HostOptions
+from openskills.host.own_directory import OwnDirectory
 from openskills.host.wire.connections import HostProtocol
 from openskills.host.wire.gate import is_loopback
 from openskills.settings import Settings
@@ -77,9 +76,12 @@ def serve(settings: Settings, options: HostOptions, listener: socket.socket) -> 
         signal.signal(signal.SIGINT, _nobody)
         _server(settings, options).run([listener])
         return
-    with tempfile.TemporaryDirectory(prefix="openskills-host-") as numbers:
-        shared = replace(options, numbers=Path(numbers), supervisor=os.getpid())
+    numbers = OwnDirectory()
+    try:
+        shared = replace(options, numbers=numbers.path, supervisor=os.getpid())
         Multiprocess(_config(settings, shared), sockets=[listener]).run()
+    finally:
+        numbers.remove()
 
 
 def worker_app(settings: Settings, options: HostOptions) -> SkillHostApp:

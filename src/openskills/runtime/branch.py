@@ -80,6 +80,10 @@ class BranchedSession(OpenedSession):
         """See `OpenedSession.talks`."""
         return self._trunk.talks(owner, bench, processes)
 
+    def check_command(self, identity: str) -> None:
+        """See `OpenedSession.check_command`."""
+        self._trunk.check_command(identity)
+
     def approvals(self, key: Hashable, made: Callable[[], Approvals]) -> Approvals:
         """See `OpenedSession.approvals`."""
         return self._trunk.approvals(key, made)

@@ -6,10 +6,14 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from openskills.artifacts.store import Scope
+from openskills.errors import InvalidArgument
 from openskills.runtime.opened import OpenedSession, Remembered
 
 REMEMBERED = 256
 """Of so many conversations the answers of people and the files of users are kept between two uses."""
+
+_ELSEWHERE = 10.0
+"""So many seconds another event loop has to close what belongs to it."""
 
 
 class OpenSessions:
@@ -26,6 +30,10 @@ class OpenSessions:
         """The conversation of this scope, for an agent; whoever takes one gives it back."""
         async with self._alone(scope):
             opened = self._open.get(scope)
+            if opened is not None and opened.loop.is_closed():
+                del self._open[scope]
+                await opened.end_with_its_loop()
+                opened = None
             if opened is None:
                 opened = self._make(scope, self._memory_of(scope))
                 await opened.open(agent)
@@ -37,7 +45,10 @@ class OpenSessions:
         """Be done with a conversation. A command that is still talked to outlives its users, and keeps it open."""
         async with self._alone(opened.scope):
             opened.users -= 1
-            if opened.users or opened.is_talking():
+            if opened.users:
+                await opened.flush()
+            elif opened.is_talking():
+                opened.outlive(lambda: self._end_with_its_loop(opened))
                 await opened.flush()
             else:
                 self._open.pop(opened.scope, None)
@@ -46,8 +57,19 @@ class OpenSessions:
     async def close(self) -> list[BaseException]:
         """Close all of them, whatever happens to some; gives what was raised."""
         opened, self._open = list(self._open.values()), {}
-        results = await asyncio.gather(*(one.close() for one in opened), return_exceptions=True)
+        results = await asyncio.gather(*map(_closed, opened), return_exceptions=True)
         return [result for result in results if isinstance(result, BaseException)]
+
+    def loop_of(self, scope: Scope) -> asyncio.AbstractEventLoop | None:
+        """The event loop in which commands of a conversation run that somebody talks to; None when there are none."""
+        opened = self._open.get(scope)
+        return opened.loop if opened is not None and not opened.loop.is_closed() and opened.is_talking() else None
+
+    async def _end_with_its_loop(self, opened: OpenedSession) -> None:
+        async with self._alone(opened.scope):
+            if self._open.get(opened.scope) is opened:
+                del self._open[opened.scope]
+                await opened.end_with_its_loop()
 
     def _memory_of(self, scope: Scope) -> Remembered:
         found = self._remembered.setdefault(scope, Remembered())
@@ -67,3 +89,22 @@ class OpenSessions:
             self._waiting[scope] -= 1
             if not self._waiting[scope]:
                 del self._waiting[scope], self._locks[scope]
+
+
+async def _closed(opened: OpenedSession) -> None:
+    """Close a conversation in the event loop that it belongs to."""
+    if opened.loop is asyncio.get_running_loop():
+        await opened.close()
+    elif not opened.loop.is_running():
+        await opened.end_with_its_loop()
+    else:
+        there = asyncio.run_coroutine_threadsafe(opened.close(), opened.loop)
+        try:
+            async with asyncio.timeout(_ELSEWHERE):
+                await asyncio.wrap_future(there)
+        except TimeoutError:
+            raise InvalidArgument(
+                "close",
+                f"a command of {opened.scope.session!r} runs in another event loop, which does not answer; "
+                "await close() in that loop",
+            ) from None

@@ -1,16 +1,19 @@
 """What all agents of one conversation share: its state and its log, its workspace, its files."""
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Hashable, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from openskills.artifacts.store import Scope
+from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.conversations import Conversations
 from openskills.executors.processes.interactive import Owner, Processes
 from openskills.executors.workbench import Rules, Workbench
 from openskills.prompt.ledger import Ledger
+from openskills.runtime.loop_end import AtLoopEnd
 from openskills.session.changes import Recorded, Unloaded
 from openskills.session.events import STATE_UPDATE, Event, applied, new_event
 from openskills.session.keys import delta, from_keys, to_keys
@@ -25,18 +28,23 @@ from openskills.tools.uploads import Uploads
 _MORE_THAN_ANY = 2**53
 """More events than any log has."""
 
+_LOST = 64
+"""So many commands are remembered that ended with their event loop."""
+
 
 @dataclass(slots=True)
 class Remembered:
     """What of a conversation outlives its use, in this process: files of the user, what people have answered.
 
-    `shelves` and `ledgers` are the texts and the requests of agents that are used through branches.
+    `shelves` and `ledgers` are the texts and the requests of agents that are used through branches; `lost` are commands
+    that ended with the event loop in which they were started.
     """
 
     uploads: Uploads = field(default_factory=Uploads)
     approvals: dict[Hashable, Approvals] = field(default_factory=dict[Hashable, Approvals])
     shelves: dict[Hashable, Shelf] = field(default_factory=dict[Hashable, Shelf])
     ledgers: dict[str, Ledger] = field(default_factory=dict[str, Ledger])
+    lost: deque[str] = field(default_factory=lambda: deque[str](maxlen=_LOST))
 
 
 class OpenedSession:
@@ -50,6 +58,7 @@ class OpenedSession:
         remembered: Remembered | None = None,
     ) -> None:
         self.scope = scope
+        self.loop = asyncio.get_running_loop()
         self.state = SkillState()
         self._remembered = remembered or Remembered()
         self.uploads = self._remembered.uploads
@@ -61,6 +70,8 @@ class OpenedSession:
         self._opening = asyncio.Lock()
         self._writing = asyncio.Lock()
         self._talks: dict[Owner, Conversations] = {}
+        self._outliving: tuple[str, ...] = ()
+        self._at_loop_end: AtLoopEnd | None = None
         self._pending: list[Event] = []
         self._listeners: list[Callable[[Event], None]] = []
 
@@ -157,7 +168,15 @@ class OpenedSession:
             return self._bench.for_agent(agent, rules)
 
     def talks(self, owner: Owner, bench: Workbench, processes: Processes) -> Conversations:
-        """The interactive commands of an agent, the same in every turn; new ones start by the rules of `bench`."""
+        """The interactive commands of an agent, the same in every turn; new ones start by the rules of `bench`.
+
+        Raises `ExecutorUnavailable` in another event loop than the one that they belong to.
+        """
+        if asyncio.get_running_loop() is not self.loop:
+            raise ExecutorUnavailable(
+                "a command of this conversation is running in another event loop, and can be talked to only there; "
+                "use one loop for all turns: either await all of them there, or let all of them block"
+            )
         if owner not in self._talks:
             self._talks[owner] = Conversations(bench, processes, owner)
         return self._talks[owner].on(bench)
@@ -181,8 +200,36 @@ class OpenedSession:
         """Whether a command is still running that somebody talks to."""
         return any(talks.running() for talks in self._talks.values())
 
+    def check_command(self, identity: str) -> None:
+        """Raise `InvalidArgument` for an interactive command that has ended with its event loop."""
+        if identity in self._remembered.lost:
+            raise InvalidArgument(
+                "session_id",
+                f"{identity!r} has ended with the event loop in which it was started, and what it printed last is lost;"
+                " start it again with skill_exec",
+            )
+
+    def outlive(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Nobody uses it now, and its commands go on; `close` is called when their event loop is about to end."""
+        self._outliving = tuple(identity for talks in self._talks.values() for identity in talks.running())
+        if self._at_loop_end is None and asyncio.get_running_loop() is self.loop:
+            self._at_loop_end = AtLoopEnd(close)
+
+    async def end_with_its_loop(self) -> None:
+        """Close it because its event loop ends, or has ended; whoever asks for a command that ran will hear that."""
+        self._remembered.lost.extend(self._outliving)
+        if not self.loop.is_closed():
+            await self.close()
+        elif self._bench is not None:
+            # Commands that cannot be told to end without their loop end with what started them.
+            with suppress(RuntimeError):
+                await self._bench.close()
+            self.uploads.leave()
+
     async def close(self) -> None:
         """Write what is left, and give the workspace back, also when it cannot be written; its files stay."""
+        if self._at_loop_end is not None:
+            self._at_loop_end.forget()
         try:
             await self.flush()
         finally:

@@ -115,10 +115,18 @@ class SkillRuntime:
         """What whoever runs an agent in a conversation holds meanwhile, so that two do not talk across each other."""
         return self._runs.setdefault(scope, asyncio.Lock())
 
+    def loop_of(self, scope: Scope) -> asyncio.AbstractEventLoop | None:
+        """The event loop in which commands of a conversation run that outlive their call; None when there are none.
+
+        They end with it, and can be talked to in no other.
+        """
+        return self._sessions.loop_of(scope)
+
     async def close(self) -> None:
         """End every command, give back every workspace; files, artifacts and sessions stay."""
-        await self._processes.close()
+        # First: each ends its commands in the event loop that they belong to.
         failed = await self._sessions.close()
+        await self._processes.close()
         if self._owns_executor and self._executor is not None:
             await self._executor.close()
         if self._owns_store and isinstance(self.store, _Closable):

@@ -210,6 +210,15 @@ class SkillSession:
                 traced.show(told)
             return result
 
+    async def foresee(self, name: str, arguments: Mapping[str, Any] | str | None, *, at: int) -> None:
+        """Let happen in a branch what a call changes that is made at the same time elsewhere, under the number `at`.
+
+        Whoever makes it tells its answer and keeps its changes.
+        """
+        self._check_open()
+        result = await self._answer(name, arguments)
+        self._shared.fold(self._changes(result, at), self.agent, {})
+
     def _bound(self, tool: str) -> AbstractContextManager[object]:
         secrets = self._options.secrets
         return bind(
@@ -219,7 +228,9 @@ class SkillSession:
     async def _answer(self, name: str, arguments: Mapping[str, Any] | str | None) -> ToolResult:
         try:
             tool = self._tool(name)
-            return await tool.run(replace(self._context, skills=self._overviews.now().skills), decode(tool, arguments))
+            wanted = decode(tool, arguments)
+            self._shared.check_command(getattr(wanted, "session_id", ""))
+            return await tool.run(replace(self._context, skills=self._overviews.now().skills), wanted)
         except SkillError as error:
             return ToolResult.failed(error)
         except Exception as error:  # noqa: BLE001
@@ -237,14 +248,9 @@ class SkillSession:
         """Let the changes of a call happen and be written, and tell the model what had to go for them."""
         if not result.changes and not self.records_calls:
             return result
-        changes = [Recorded(at, self.agent, change) for change in result.changes]
-        view = apply(self._shared.state, changes).of(self.agent)
+        changes = self._changes(result, at)
         wanted = [change.skill for change in result.changes if isinstance(change, Loaded)]
-        for skill in self._evict(view) if changes else ():
-            if view.is_loaded(skill):
-                # A call that came later may have loaded it already; a load that is still on its way is not meant.
-                last = max(at, view.entries[skill].loaded)
-                changes.append(Recorded(last, self.agent, Unloaded(skill, evicted=True)))
+        view = apply(self._shared.state, changes[: len(result.changes)]).of(self.agent)
         before = dict.fromkeys((*view.loaded(), *wanted)) if changes else {}
         told = _with_evicted(result, before, apply(self._shared.state, changes).of(self.agent))
         content = {**about, "skill": result.data.get("skill"), "content": told.text, "failed": result.error is not None}
@@ -254,6 +260,17 @@ class SkillSession:
         count("openskills.skill.loads", len(wanted))
         count("openskills.skill.evictions", len(told.data.get("evicted", ())))
         return told
+
+    def _changes(self, result: ToolResult, at: int) -> list[Recorded]:
+        """The changes of a call, and after them what has to go for them."""
+        changes = [Recorded(at, self.agent, change) for change in result.changes]
+        view = apply(self._shared.state, changes).of(self.agent)
+        for skill in self._evict(view) if changes else ():
+            if view.is_loaded(skill):
+                # A call that came later may have loaded it already; a load that is still on its way is not meant.
+                last = max(at, view.entries[skill].loaded)
+                changes.append(Recorded(last, self.agent, Unloaded(skill, evicted=True)))
+        return changes
 
     def _fold(self, changes: Iterable[Change], at: int, about: Mapping[str, Any] | None = None) -> None:
         recorded = [Recorded(at, self.agent, change) for change in changes]

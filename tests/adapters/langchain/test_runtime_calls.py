@@ -1,8 +1,8 @@
 """Calls in a graph."""
 
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from openskills.adapters.langchain.runtime_calls import place_of, tool_message
+from openskills.adapters.langchain.runtime_calls import changing_before, place_of, tool_message
 from openskills.errors import InvalidArgument
 from openskills.tools.result import ToolResult
 from tests.adapters.langchain.scripted import call, says
@@ -16,6 +16,15 @@ def test_a_call_has_the_place_that_it_has_in_the_last_answer() -> None:
 def test_a_call_of_nobody_has_the_first_place() -> None:
     assert place_of("1", []) == 0
     assert place_of("1", [HumanMessage("hi"), AIMessage("done")]) == 0
+
+
+def test_calls_before_one_count_if_they_may_change_what_is_loaded_and_have_no_result() -> None:
+    calls = [call("skill_load", "1"), call("skill_run", "2"), call("skill_unload", "3"), call("skill_select_docs", "4")]
+    messages = [says(call("skill_load", "0")), says(*calls), ToolMessage("no", tool_call_id="3")]
+    assert [(place, one["id"]) for place, one in changing_before("4", messages)] == [(0, "1")]
+    assert changing_before("1", messages) == []
+    assert changing_before("unknown", messages) == []
+    assert changing_before("1", []) == []
 
 
 def test_a_result_says_whether_it_is_an_error() -> None:

@@ -110,7 +110,6 @@ def test_two_loads_and_an_error_in_one_message_each_get_their_own_result(skills:
     ids=["load, then unload", "unload, then load"],
 )
 def test_of_two_calls_in_one_message_the_second_decides(skills: Path, first: Any, second: Any, loaded: object) -> None:
-    # Both see what was loaded before the message, so the skill is loaded there: else nothing could be unloaded.
     talk = talk_of(runtime_of(skills), [says(load("pdf", "before")), says(first, second), "done"])
     talk.say()
     assert talk.loaded() == loaded

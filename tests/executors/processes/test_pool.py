@@ -70,3 +70,35 @@ def test_closing_ends_every_command(tmp_path: Path) -> None:
 
     pids = run(scenario())
     assert run(eventually(lambda: not any(map(alive, pids))))
+
+
+def test_what_runs_for_a_loop_that_is_closed_is_ended_by_the_next_start() -> None:
+    pool = KeeperPool()
+    environment = {"PATH": os.defpath}
+    loop = asyncio.new_event_loop()
+    kept = loop.run_until_complete(pool.start(Launch(["sleep", "300"], environment, "/", {})))
+    kept.then(lambda _: pytest.fail("nobody of a closed loop can be told"))
+    loop.close()
+    assert alive(kept.pid)
+
+    async def next_start() -> None:
+        other = await pool.start(Launch(["true"], environment, "/", {}))
+        assert (await other.exited()).status == 0
+        assert await eventually(lambda: not alive(kept.pid))
+        await pool.close()
+
+    asyncio.run(next_start())
+
+
+def test_keepers_of_another_loop_are_closed_and_not_only_forgotten() -> None:
+    pool = KeeperPool()
+
+    async def one() -> int:
+        kept = await pool.start(Launch(["true"], {"PATH": os.defpath}, "/", {}))
+        await kept.exited()
+        return open_descriptors()
+
+    asyncio.run(one())
+    counts = {asyncio.run(one()) for _ in range(4)}
+    assert len(counts) == 1
+    asyncio.run(pool.close())

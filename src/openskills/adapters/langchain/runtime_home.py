@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 class Home:
-    """The loop that runs where this is made; where none runs, the one of `openskills.sync.run`."""
+    """This loop, or the one that runs where this is made; where none runs, the one of `openskills.sync.run`."""
 
-    def __init__(self) -> None:
-        self._loop = _running()
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop or _running()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it there while the calling thread waits. Raises `InvalidArgument` in the thread of that very loop."""

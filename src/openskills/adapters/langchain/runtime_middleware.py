@@ -15,7 +15,8 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from openskills.adapters.langchain.interrupting import answered
-from openskills.adapters.langchain.runtime_calls import place_of, tool_message
+from openskills.adapters.langchain.runtime_calls import changing_before, place_of, tool_message
+from openskills.adapters.langchain.runtime_home import Home
 from openskills.adapters.langchain.runtime_request import PreparedCall, prepared
 from openskills.adapters.langchain.runtime_state import SKILLS, SkillRuntimeState
 from openskills.adapters.langchain.runtime_threads import UserOf, new_session, scope_of, user_of_config
@@ -63,7 +64,7 @@ class SkillRuntimeMiddleware(AgentMiddleware[Any, Any, Any]):
         if self._options.tools is None:
             # Skills that come later may make it necessary, and a graph takes no new tools.
             names = (*names, *({SEARCH} - set(names)))
-        self.tools = [graph_tool(described(TOOLS[name], SchemaFormat.MCP), self._call) for name in names]
+        self.tools = [graph_tool(described(TOOLS[name], SchemaFormat.MCP), self._call, self._home_of) for name in names]
         self._offered: tuple[Snapshot, dict[str, BaseTool]] | None = None
 
     def before_agent(self, state: Any, runtime: Runtime[Any]) -> Any:  # noqa: ARG002
@@ -85,7 +86,8 @@ class SkillRuntimeMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> Any:
         """See `wrap_model_call`."""
-        call = await self._prepared(request)
+        state = cast("Mapping[str, Any]", request.state)
+        call = await self._home(get_config(), state).come_to(self._prepared(request))
         return call.response(await handler(call.request))
 
     async def _prepared(self, request: ModelRequest[Any]) -> PreparedCall:
@@ -98,15 +100,28 @@ class SkillRuntimeMiddleware(AgentMiddleware[Any, Any, Any]):
     async def _call(self, name: str, arguments: Mapping[str, Any], runtime: CallRuntime) -> Any:
         """What a tool does: the result for the model, and what it changes in the state of the thread."""
         state = cast("Mapping[str, Any]", runtime.state)
-        call_id = runtime.tool_call_id or ""
+        call_id, messages = runtime.tool_call_id or "", state.get("messages", ())
         known = state_of(state.get(SKILLS))
         # Calls of one message run at the same time; their places in it decide which comes later.
-        branch = Branch(replace(known, clock=known.clock + place_of(call_id, state.get("messages", ()))))
+        branch = Branch(replace(known, clock=known.clock + place_of(call_id, messages)))
         async with self._session(runtime.config, state, branch) as session:
+            # Each does as if those before it were done, and says so; what they change is in their own updates.
+            for place, earlier in changing_before(call_id, messages):
+                await session.foresee(earlier["name"], earlier["args"], at=known.clock + place + 1)
+            branch.changes.clear()
             result = await answered(session.call(name, arguments, call_id=call_id), arguments)
         message: ToolMessage = tool_message(name, call_id, result)
         changes = plain_changes(branch.changes)
         return Command(update={"messages": [message], SKILLS: changes}) if changes else message
+
+    def _home_of(self, runtime: CallRuntime) -> Home:
+        return self._home(runtime.config, cast("Mapping[str, Any]", runtime.state))
+
+    def _home(self, config: RunnableConfig, state: Mapping[str, Any]) -> Home:
+        """Where awaited work belongs: where a command of the thread is running, else where it is awaited."""
+        # A turn that blocks stays where it is: the thread that waits for it may be that of the other loop.
+        loop = self._runtime.loop_of(scope_of(config, state, self._app, self._user))
+        return Home(loop or asyncio.get_running_loop())
 
     @asynccontextmanager
     async def _session(
@@ -123,6 +138,8 @@ class SkillRuntimeMiddleware(AgentMiddleware[Any, Any, Any]):
         """The tools as they are to be described for the skills that there are; made once for every such list."""
         snapshot = self._runtime.catalog.snapshot
         if self._offered is None or self._offered[0] is not snapshot:
-            made = {str(one["name"]): graph_tool(one, self._call) for one in session.tools(SchemaFormat.MCP)}
+            made = {
+                str(one["name"]): graph_tool(one, self._call, self._home_of) for one in session.tools(SchemaFormat.MCP)
+            }
             self._offered = (snapshot, made)
         return self._offered[1]

@@ -1,6 +1,6 @@
 """Tools of ours as tools of LangChain."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
 # Tools read the annotations of their functions, so this is needed when they are defined.
@@ -13,8 +13,10 @@ from openskills.runtime.session import SkillSession
 from openskills.sync import run
 
 Runtime = ToolRuntime[Any, Any]
-InGraph: TypeAlias = Callable[[str, Mapping[str, Any], Runtime], Awaitable[Any]]
+InGraph: TypeAlias = Callable[[str, Mapping[str, Any], Runtime], Coroutine[Any, Any, Any]]
 """What a call in a graph comes to: the name of the tool, its arguments, and where it is called."""
+HomeOf: TypeAlias = Callable[[Runtime], Home]
+"""Where a call in a graph is to be done."""
 
 _ARGUMENTS, _RUNTIME = "arguments", "runtime"
 
@@ -38,15 +40,15 @@ def tools(session: SkillSession) -> list[BaseTool]:
     return [_tool(session, described, home, texts) for described in session.tools("mcp")]
 
 
-def graph_tool(described: Mapping[str, Any], door: InGraph) -> BaseTool:
-    """A tool in the format of MCP, for a graph: its calls go through `door`."""
+def graph_tool(described: Mapping[str, Any], door: InGraph, home_of: HomeOf) -> BaseTool:
+    """A tool in the format of MCP, for a graph: its calls go through `door`, awaited ones in the loop of their home."""
     name = str(described["name"])
 
     def call(arguments: dict[str, Any], runtime: Runtime) -> Any:
         return run(door(name, arguments, runtime))
 
     async def calling(arguments: dict[str, Any], runtime: Runtime) -> Any:
-        return await door(name, arguments, runtime)
+        return await home_of(runtime).come_to(door(name, arguments, runtime))
 
     return _made(described, call, calling)
 

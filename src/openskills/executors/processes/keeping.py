@@ -134,14 +134,18 @@ class Kept:
         self._end(Exit(-9, lost=True))
 
     def _fail(self, error: Exception) -> None:
-        if not self._started.done():
+        if not self._started.done() and self._is_heard():
             self._started.set_exception(error)
             # Whoever waits hears it; nobody else is to be told that nobody listened.
             self._started.exception()
 
     def _end(self, end: Exit) -> None:
-        if not self._exited.done():
+        if not self._exited.done() and self._is_heard():
             self._exited.set_result(end)
+
+    def _is_heard(self) -> bool:
+        """Whether anybody can be waiting: those of a loop that was closed cannot even be told."""
+        return not self._exited.get_loop().is_closed()
 
 
 class Keeper:
@@ -175,6 +179,11 @@ class Keeper:
     def usable(self) -> bool:
         """Whether it can start commands: nobody closed it or ended its program, and its loop is this one."""
         return not self._closed and not self._loop.is_closed() and self._loop is asyncio.get_running_loop()
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether its loop was closed without it: nobody can hear of its commands any more, or end them in time."""
+        return self._loop.is_closed()
 
     async def start(self, launch: Launch) -> Kept:
         """Start a command. The descriptors are copied before this returns; the caller closes its own.

@@ -20,6 +20,7 @@ class KeeperPool:
 
     async def start(self, launch: Launch, limits: Rlimits = ()) -> Kept:
         """Start a command, held to `limits` with all its descendants, which end with it."""
+        self._end_orphans()
         keeper = self._from_idle(limits) or await self._new(limits)
         try:
             kept = await keeper.start(launch)
@@ -41,12 +42,19 @@ class KeeperPool:
         for keeper in keepers:
             await keeper.close()
 
+    def _end_orphans(self) -> None:
+        """End what runs for an event loop that is closed: nobody else would."""
+        for keeper in [one for one in self._busy if one.orphaned]:
+            self._busy.discard(keeper)
+            keeper.let_go()
+
     def _from_idle(self, limits: Rlimits) -> Keeper | None:
         idle = self._idle.get(limits)
         while idle:
             keeper = idle.pop()
             if keeper.usable:
                 return keeper
+            keeper.let_go()
         return None
 
     async def _new(self, limits: Rlimits) -> Keeper:

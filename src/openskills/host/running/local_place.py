@@ -1,9 +1,7 @@
 """Hosted skills as plain processes of this machine."""
 
 import asyncio
-import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from openskills.executors.processes.keeping import Kept, Launch
 from openskills.executors.processes.pool import KeeperPool
 from openskills.executors.processes.rlimits import rlimits
 from openskills.executors.spec import Isolation
+from openskills.host.own_directory import OwnDirectory
 from openskills.host.registration import Registration
 from openskills.host.running.place import process_limits
 from openskills.host.running.skill_environment import skill_environment
@@ -29,7 +28,7 @@ class LocalPlace:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._keepers = KeeperPool()
-        self._home: str | None = None
+        self._home: OwnDirectory | None = None
 
     async def check(self) -> None:
         """It works wherever a process can be started."""
@@ -37,9 +36,9 @@ class LocalPlace:
     def environment(self, registration: Registration) -> dict[str, str]:
         """See `Place.environment`."""
         if self._home is None:
-            self._home = tempfile.mkdtemp(prefix="openskills-host-")
+            self._home = OwnDirectory()
         path = (str(Path(sys.executable).parent), *SYSTEM_PATH)
-        return skill_environment(registration, path=path, home=self._home)
+        return skill_environment(registration, path=path, home=str(self._home.path))
 
     async def start(
         self, registration: Registration, argv: Sequence[str], env: Mapping[str, str], stdio: tuple[int, int, int]
@@ -52,5 +51,5 @@ class LocalPlace:
         """See `Place.close`."""
         await self._keepers.close()
         if self._home is not None:
-            await asyncio.to_thread(shutil.rmtree, self._home, ignore_errors=True)
+            await asyncio.to_thread(self._home.remove)
             self._home = None

@@ -1,0 +1,80 @@
+"""Commands that are talked to over the turns of a thread, whatever event loops the turns run in."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openskills import SkillRuntime
+from openskills.sync import run
+from tests.adapters.langchain.runtime_agents import SkillTalk, load, talk_of
+from tests.adapters.langchain.scripted import call, says
+from tests.runtime.talking import runtime_in
+from tests.skill_writer import WriteSkill
+
+BEGIN = call("skill_exec", "exec", skill="pdf", command="while read -r line; do echo got $line; done")
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, write_skill: WriteSkill) -> SkillRuntime:
+    write_skill("pdf")
+    return runtime_in(tmp_path, executor="local")
+
+
+def write(messages: Any) -> Any:
+    """A call that types into the command."""
+    begun = next(message for message in messages if getattr(message, "tool_call_id", "") == "exec")
+    identity = json.loads(begun.text)["session_id"]
+    return says(call("skill_write_stdin", f"write-{len(messages)}", session_id=identity, chars="it", submit=True))
+
+
+def awaited(talk: SkillTalk) -> object:
+    return asyncio.run(talk.hear())
+
+
+def blocking(talk: SkillTalk) -> object:
+    return talk.say()
+
+
+def talked(runtime: SkillRuntime, *turns: Callable[[SkillTalk], object]) -> list[str]:
+    """What the command says in each turn: started in the first, written to in all."""
+    script = [says(load("pdf")), says(BEGIN), write, "first", *[line for _ in turns[1:] for line in (write, "more")]]
+    talk = talk_of(runtime, script)
+    for turn in turns:
+        turn(talk)
+    return [message.text for identity, message in talk.results().items() if identity.startswith("write")]
+
+
+def test_a_command_lives_through_blocking_turns_and_is_found_from_awaited_ones(runtime: SkillRuntime) -> None:
+    said = talked(runtime, blocking, blocking, awaited, blocking)
+    assert [json.loads(text)["output"] for text in said] == ["got it\n"] * 4
+    run(runtime.close())
+
+
+@pytest.mark.parametrize("turn", [awaited, blocking])
+def test_a_command_of_an_awaited_turn_ends_with_its_loop_and_the_model_is_told(
+    runtime: SkillRuntime, turn: Callable[[SkillTalk], object]
+) -> None:
+    first, second = talked(runtime, awaited, turn)
+    assert json.loads(first)["output"] == "got it\n"
+    assert "ended with the event loop" in second
+    assert "skill_exec" in second
+    asyncio.run(runtime.close())
+
+
+def test_in_a_notebook_a_blocking_turn_says_that_the_command_is_elsewhere(runtime: SkillRuntime) -> None:
+    talk = talk_of(runtime, [says(load("pdf")), says(BEGIN), "first", write, "second", write, "third"])
+
+    async def cells() -> None:
+        await talk.hear()
+        talk.say()
+        await talk.hear()
+        await runtime.close()
+
+    asyncio.run(cells())
+    second, third = [message.text for identity, message in talk.results().items() if identity.startswith("write")]
+    assert "in another event loop" in second
+    assert json.loads(third)["output"] == "got it\n"
