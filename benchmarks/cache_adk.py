@@ -30,7 +30,7 @@ def lookup(table: str) -> str:
     return LOOKED
 
 
-def _recording() -> Any:
+def recording() -> Any:
     base: Any = adk("models.base_llm").BaseLlm
     response: Any = adk("models.llm_response").LlmResponse
     types: Any = importlib.import_module("google.genai.types")
@@ -41,7 +41,7 @@ def _recording() -> Any:
 
         async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[Any]:
             del stream
-            self.requests.append(_messages(llm_request))
+            self.requests.append(messages_of(llm_request))
             part = types.Part(text="Done.")
             if self.script:
                 name, arguments = self.script.pop(0)
@@ -52,7 +52,7 @@ def _recording() -> Any:
     return Recording(model="recording")
 
 
-def _messages(request: Any) -> list[dict[str, Any]]:
+def messages_of(request: Any) -> list[dict[str, Any]]:
     """What would be sent, in its order: the instruction, then the contents, each part as its text."""
     found: list[dict[str, Any]] = [{"role": "system", "content": str(request.config.system_instruction or "")}]
     for content in request.contents:
@@ -72,7 +72,7 @@ def _texts(part: Any) -> list[str]:
     return [part.text or ""]
 
 
-def _call(step: Step) -> list[tuple[str, dict[str, Any]]]:
+def calls_of(step: Step) -> list[tuple[str, dict[str, Any]]]:
     if step.kind == LOOK:
         return [("lookup", {"table": "figures"})]
     if not step.docs:
@@ -92,12 +92,12 @@ async def _played(skills: Path, way: str, turns: Sequence[dict[str, Any]]) -> li
         discovery_mode=module.SkillDiscoveryMode.EAGER,
         lifecycle_config=module.SkillLifecycleConfig(default_mode=module.SkillLifecycleMode(way)),
     )
-    model = _recording()
+    model = recording()
     agent = adk("agents").LlmAgent(name="bench", model=model, instruction=SYSTEM, tools=[toolset, lookup])
     runner = adk("runners").InMemoryRunner(agent=agent, app_name="bench")
     session = await runner.session_service.create_session(app_name="bench", user_id="user")
     for turn in of_data(turns):
-        model.script.extend(call for step in turn.steps for call in _call(step))
+        model.script.extend(call for step in turn.steps for call in calls_of(step))
         said = types.Content(role="user", parts=[types.Part(text=turn.user)])
         async for event in runner.run_async(user_id="user", session_id=session.id, new_message=said):
             if event.error_code:

@@ -1,11 +1,11 @@
 """How uncached tokens grow with the length of a conversation, and with the number of skills that are loaded in it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 import corpus
 from cache_modes import raw
-from cache_peers import ADK_TURN, PEERS, TRPC, TRPC_AGENT, TRPC_SYSTEM, Peer, playing
+from cache_peers import ADK_TURN, PEERS, TRPC, TRPC_AGENT, TRPC_SYSTEM, Peer, playing, requests_of
 from charts import Chart, Line
 from context_ours import documented
 from context_played import Played, counter, ours, theirs
@@ -31,7 +31,7 @@ documents.
 
 async def measure(at: Surroundings) -> Part:
     """All ways, for every number of loads; the longest look at one of them is the curve over the length."""
-    skills, missing = at.scratch / "skills", list[str]()
+    skills, missing = at.scratch / "skills", dict[str, str]()
     corpus.build(skills, SKILLS)
     turns = min(TURNS, 4 + 2 * at.extent.few)
     chosen = documented(skills, max(LOADS))
@@ -48,9 +48,9 @@ async def measure(at: Surroundings) -> Part:
     return Part(
         "The length of a conversation, and the number of loads",
         _ABOUT.format(turns=turns),
-        _targets(found, turns),
+        _targets(found, turns, missing),
         _table(found, turns),
-        missing=missing,
+        missing=list(dict.fromkeys(missing.values())),
         raw={str(number): [raw(one) for one in played] for number, played in found.items()},
         charts=[_over_length(found[middle], middle), _over_loads(found, turns)],
     )
@@ -62,25 +62,26 @@ async def _played(
     turns: int,
     found: dict[int, list[Played]],
     at: Surroundings,
-    missing: list[str],
+    missing: dict[str, str],
 ) -> None:
+    """Add what a library plays to `found`; where it fails, the reason for each of its ways to `missing`."""
     at.say(f"playing them with {peer.name}")
     try:
         async with playing(peer, at.scratch / "skills", at.scratch) as player:
             for number in found:
                 talk: Sequence[Turn] = in_many_turns(skills[:number], turns)
                 for way, told in peer.ways.items():
-                    found[number].append(theirs(way, await player.requests(told, talk), counter()))
+                    found[number].append(theirs(way, await requests_of(player, told, talk), counter()))
     except NotMeasured as reason:
-        missing.append(str(reason))
+        missing |= dict.fromkeys(peer.ways, str(reason))
 
 
-def _targets(found: dict[int, list[Played]], turns: int) -> list[Target]:
+def _targets(found: dict[int, list[Played]], turns: int, missing: Mapping[str, str]) -> list[Target]:
     most = max(found)
     played = {one.way: one for one in found[most]}
     about = f"{turns} turns, {most} loads: uncached tokens, times of"
     targets = [
-        Target(f"{about} {way}", _ratio(played, way), 1, at_least=False, digits=2, why="it is not installed")
+        Target(f"{about} {way}", _ratio(played, way), 1, at_least=False, digits=2, why=missing.get(way, ""))
         for way in (OURS_SYSTEM, TRPC, TRPC_SYSTEM, "deepagents", "google-adk", "pydantic-ai-skills", "FastMCP")
     ]
     least = Target(

@@ -22,7 +22,7 @@ def lookup(table: str) -> str:
     return LOOKED
 
 
-def _recording() -> Any:
+def recording() -> Any:
     models: Any = importlib.import_module("langchain_core.language_models")
     messages: Any = importlib.import_module("langchain_core.messages")
     outputs: Any = importlib.import_module("langchain_core.outputs")
@@ -52,7 +52,7 @@ def _recording() -> Any:
     return Recording()
 
 
-def _call(skills: str, step: Step) -> list[tuple[str, dict[str, Any]]]:
+def calls_of(skills: str, step: Step) -> list[tuple[str, dict[str, Any]]]:
     if step.kind == LOOK:
         return [("lookup", {"table": "figures"})]
     paths = step.docs or ["SKILL.md"]
@@ -73,7 +73,7 @@ class Peer:
         backends: Any = importlib.import_module("deepagents.backends")
         middleware: Any = importlib.import_module("deepagents.middleware")
         files: Any = importlib.import_module("deepagents.middleware.filesystem")
-        model = _recording()
+        model = recording()
         backend = backends.FilesystemBackend(root_dir=self._skills, virtual_mode=False)
         agent = importlib.import_module("langchain.agents").create_agent(
             model,
@@ -87,7 +87,7 @@ class Peer:
         )
         thread = {"configurable": {"thread_id": "bench"}, "recursion_limit": 10_000}
         for turn in of_data(turns):
-            model.script.extend(call for step in turn.steps for call in _call(self._skills, step))
+            model.script.extend(call for step in turn.steps for call in calls_of(self._skills, step))
             await agent.ainvoke({"messages": [{"role": "user", "content": turn.user}]}, thread)
         return model.requests
 

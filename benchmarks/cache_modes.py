@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import corpus
-from cache_peers import ADK_TURN, PEERS, TRPC_AGENT, Peer, playing, trpc_ways
+from cache_peers import ADK_TURN, PEERS, TRPC_AGENT, Peer, playing, requests_of, trpc_ways
 from context_ours import documented
 from context_played import Played, counted_as, counter, ours, theirs
 from context_talk import in_three_turns
+from reasons import one_line
 from report import Target
 from running_part import NotMeasured, Part, Surroundings, plain_table
 
@@ -49,13 +50,13 @@ async def measure(at: Surroundings) -> Part:
         try:
             async with playing(peer, skills, at.scratch) as player:
                 for title, way, told in _ways(peer):
-                    found[title].append(theirs(way, await player.requests(told, turns), count))
+                    found[title].append(theirs(way, await requests_of(player, told, turns), count))
         except NotMeasured as reason:
             missing.append(str(reason))
     return Part(
         "Placements and load modes",
         _ABOUT.format(counted=counted_as(count)),
-        _targets(found[KEPT]),
+        _targets(found[KEPT], missing),
         "\n\n".join(f"**{title[0].upper()}{title[1:]}**\n\n{_table(played)}" for title, played in found.items()),
         missing=missing,
         raw={title: [raw(one) for one in played] for title, played in found.items()},
@@ -69,7 +70,7 @@ def _ways(peer: Peer) -> list[tuple[str, str, dict[str, Any]]]:
     return [(TURN if way == ADK_TURN else KEPT, way, told) for way, told in peer.ways.items()]
 
 
-def _targets(kept: Sequence[Played]) -> list[Target]:
+def _targets(kept: Sequence[Played], missing: Sequence[str]) -> list[Target]:
     mine = {one.way: one for one in kept}[OURS]
     peers = {one.way: one.uncached for one in kept if one.way not in PLACEMENTS}
     near = min(peers, key=lambda way: peers[way]) if peers else ""
@@ -82,7 +83,7 @@ def _targets(kept: Sequence[Played]) -> list[Target]:
             1.1,
             at_least=False,
             digits=2,
-            why="no peer is installed",
+            why=one_line("; ".join(missing)),
         ),
     ]
 

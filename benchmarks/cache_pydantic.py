@@ -51,7 +51,7 @@ def _http() -> Any:
     return getattr(client, "httpx2", None) or client.httpx
 
 
-def _model(provider: Provider) -> Any:
+def model_over(provider: Provider) -> Any:
     http = _http()
     client = importlib.import_module("openai").AsyncOpenAI(
         api_key="none", http_client=http.AsyncClient(transport=http.MockTransport(provider.answer))
@@ -61,7 +61,7 @@ def _model(provider: Provider) -> Any:
     return models.OpenAIChatModel("recording", provider=providers.OpenAIProvider(openai_client=client))
 
 
-def _calls(step: Step) -> list[tuple[str, dict[str, Any]]]:
+def calls_of(step: Step) -> list[tuple[str, dict[str, Any]]]:
     if step.kind == LOOK:
         return [("lookup", {"table": "figures"})]
     if not step.docs:
@@ -72,7 +72,7 @@ def _calls(step: Step) -> list[tuple[str, dict[str, Any]]]:
 async def _played(skills: str, turns: Sequence[dict[str, Any]]) -> list[Any]:
     provider = Provider()
     agent = importlib.import_module("pydantic_ai").Agent(
-        _model(provider),
+        model_over(provider),
         instructions=SYSTEM,
         tools=[lookup],
         capabilities=[importlib.import_module("pydantic_ai_skills").SkillsCapability(skills)],
@@ -80,7 +80,7 @@ async def _played(skills: str, turns: Sequence[dict[str, Any]]) -> list[Any]:
     limits = importlib.import_module("pydantic_ai.usage").UsageLimits(request_limit=None)
     history: list[Any] = []
     for turn in of_data(turns):
-        provider.script.extend(call for step in turn.steps for call in _calls(step))
+        provider.script.extend(call for step in turn.steps for call in calls_of(step))
         result = await agent.run(turn.user, message_history=history, usage_limits=limits)
         history = result.all_messages()
     return provider.requests

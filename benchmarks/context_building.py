@@ -1,25 +1,32 @@
 """How long the next request takes when nothing has changed, with more and more skills."""
 
+import copy
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import corpus
 from context_ours import Talk, names_of, talk_over
-from context_talk import as_data, long_turn
+from context_peers import ADK, DEEPAGENTS, NOT_TRIED, PYDANTIC, holding
+from context_talk import Turn, as_data, long_turn
+from readings import Reading, Take, take_turns
 from report import Bar, Target
 from running_part import NotMeasured, Part, Surroundings, raw_series, series_table
 from running_peers import trpc_agent
-from sampling import Series, Way, in_turns
+from sampling import Series, Way
 
 from openskills.runtime.options import SessionOptions
 
 LOADED, MESSAGES = 10, 40
 MOST_MS, FASTER = 1, 37
+SLOW = 3
+"""How often pydantic-ai-skills is taken, which needs the longest."""
 OURS, GROWN, SYSTEM = "OpenSkill", "OpenSkill, another message at the end", "OpenSkill, texts in the system message"
 REFRESHED = "OpenSkill, the catalog looked through first"
 PLAIN, CACHED = "trpc-agent-py, its default", "trpc-agent-py, cached"
+FLOOR, COPIED = "only joining the messages", "only copying the messages"
 WATCHING, WHOLE = "trpc-agent-py, cached and watched", "trpc-agent-py, cached, the whole request"
 
 _ABOUT = f"""
@@ -32,43 +39,73 @@ what `SkillToolSet(paths=...)` makes, the cached ones are what `create_default_s
 skills has no limit; ours has 8,000 tokens, and a tool for searching beside it when that is not enough. The first row
 of ours comes after a peer's and finds nothing in the caches of the processors, as a request after a model's answer
 does.
+
+"{FLOOR}" is the floor: the list of skills appended to the system message, and a list of the messages. "{COPIED}" is
+`copy.deepcopy` of them. deepagents 0.7.32, google-adk 2.13.0 and pydantic-ai-skills 2.1.0 play the same conversation
+with their own agents; what a model has loaded is part of their history, so that only the list of skills is left to be
+made, which has no limit with them either: less work than ours with few skills, and more with many. Of deepagents its
+middleware for skills is timed, of google-adk its toolset (`EAGER`), of pydantic-ai-skills everything until the model is
+asked, at most {SLOW} times.
 """
 
 
 async def measure(at: Surroundings) -> Part:
     """All ways, for every number of skills."""
     found: dict[int, dict[str, Series]] = {}
-    missing: dict[str, None] = {}
+    missing: dict[int, dict[str, str]] = {}
     for count in at.extent.skills:
         at.say(f"building requests with {count:,} skills")
         async with AsyncExitStack() as stack:
-            ways = await _ways(count, at.scratch, stack, missing)
+            ways, missing[count] = await _ways(count, at.scratch, stack)
             rounds = at.extent.few if count <= at.extent.skills[1] else max(at.extent.few // 3, 1)
-            found[count] = await in_turns(ways, rounds)
+            turns = await take_turns(_takes(ways), rounds, before=2, at_most={PYDANTIC: SLOW})
+        missing[count] |= turns.missing
+        found[count] = {name: turns.series(name) for name in turns.readings}
     promised = at.extent.skills[1]
+    reasons = dict.fromkeys(reason for one in missing.values() for reason in one.values())
     return Part(
         "Building a request",
         _ABOUT,
-        _targets(promised, found[promised], "; ".join(missing)),
+        targets(promised, found[promised], missing[promised]),
         "\n\n".join(f"**{count:,} skills**\n\n{series_table(series, base=OURS)}" for count, series in found.items()),
         [Bar(name, one.median, ours=name.startswith(OURS)) for name, one in found[promised].items()],
-        list(missing),
+        [*reasons, *(f"{name}: {why}" for name, why in NOT_TRIED.items())],
         {str(count): raw_series(series) for count, series in found.items()},
     )
 
 
-def _targets(count: int, series: Mapping[str, Series], why: str) -> list[Target]:
+def targets(count: int, series: Mapping[str, Series], missing: Mapping[str, str]) -> list[Target]:
+    """What we promise, and what was measured."""
     ours = series[OURS].median
     ratio = series[CACHED].median / ours if CACHED in series else None
+    quick = (DEEPAGENTS, ADK)
+    others = [series[name].median / ours for name in quick if name in series]
     about = f"{count:,} skills, {LOADED} loaded: building a request"
     return [
         Target(about, ours * 1000, MOST_MS, at_least=False, unit="ms", digits=2),
-        Target(f"{about}, faster than trpc-agent-py at its quickest", ratio, FASTER, why=why),
+        Target(f"{about}, faster than trpc-agent-py at its quickest", ratio, FASTER, why=missing.get(CACHED, "")),
+        Target(
+            f"{about}, faster than the quicker of deepagents and google-adk",
+            min(others) if others else None,
+            1,
+            why="; ".join(missing[name] for name in quick if name in missing),
+        ),
     ]
 
 
-async def _ways(count: int, scratch: Path, stack: AsyncExitStack, missing: dict[str, None]) -> dict[str, Way]:
-    skills, watched = scratch / f"skills-{count}", scratch / f"watched-{count}"
+def _takes(ways: Mapping[str, Way]) -> dict[str, Take]:
+    def taking(way: Way) -> Take:
+        async def once() -> Reading:
+            return {"seconds": await way()}
+
+        return once
+
+    return {name: taking(way) for name, way in ways.items()}
+
+
+async def _ways(count: int, scratch: Path, stack: AsyncExitStack) -> tuple[dict[str, Way], dict[str, str]]:
+    """Everything that is compared, and why something is not. The last is a peer, after which ours is the first."""
+    skills = scratch / f"skills-{count}"
     corpus.build(skills, count)
     (turn,) = long_turn(names_of(skills, LOADED))
     talk = await stack.enter_async_context(talk_over(skills, scratch))
@@ -77,24 +114,41 @@ async def _ways(count: int, scratch: Path, stack: AsyncExitStack, missing: dict[
         await one.hold(turn)
         if len(one.request()) != MESSAGES or len(one.session.loaded_skills()) != LOADED:
             raise RuntimeError("the conversation is not the one that is written about")
-    ways = {
+    ours = {
         OURS: _timed(talk.request),
         GROWN: _timed(_alternating(talk)),
         REFRESHED: _timed(lambda: (talk.catalog.refresh(), talk.request())),
         SYSTEM: _timed(system.request),
+        FLOOR: _timed(_joining(talk)),
+        COPIED: _timed(lambda: copy.deepcopy(talk.messages)),
     }
+    others, missing = await holding(turn, LOADED, skills, count, scratch, stack)
     try:
-        peer = await stack.enter_async_context(trpc_agent(scratch, skills, watched, script="context_trpc.py"))
-        corpus.build(watched, count)
-        held = await peer.ask({"do": "hold", "turns": as_data([turn])})
-        if held != {"messages": MESSAGES, "loaded": LOADED}:
-            raise RuntimeError(f"trpc-agent-py's conversation is another one: {held}")
+        return {**ours, **others, **await _trpc(turn, skills, scratch / f"watched-{count}", scratch, stack)}, missing
     except NotMeasured as reason:
-        missing[str(reason)] = None
-        return ways
-    for name, repository in ((CACHED, "cached"), (WATCHING, "watching"), (PLAIN, "plain")):
-        ways[name] = peer.way("build", repository=repository, whole=False)
+        return {**ours, **others}, {**missing, CACHED: str(reason)}
+
+
+async def _trpc(turn: Turn, skills: Path, watched: Path, scratch: Path, stack: AsyncExitStack) -> dict[str, Way]:
+    peer = await stack.enter_async_context(trpc_agent(scratch, skills, watched, script="context_trpc.py"))
+    corpus.build(watched, len(list(skills.iterdir())))
+    held = await peer.ask({"do": "hold", "turns": as_data([turn])})
+    if held != {"messages": MESSAGES, "loaded": LOADED}:
+        raise NotMeasured(f"trpc-agent-py: its conversation is another one: {held}")
+    repositories = {CACHED: "cached", WATCHING: "watching", PLAIN: "plain"}
+    ways = {name: peer.way("build", repository=one, whole=False) for name, one in repositories.items()}
     return {**ways, WHOLE: peer.way("build", repository="cached", whole=True)}
+
+
+def _joining(talk: Talk) -> Callable[[], object]:
+    """The least that anybody does who shows skills: a text appended to the first message, before all others."""
+    listed = str(talk.request()[0]["content"])
+
+    def build() -> list[dict[str, Any]]:
+        first, *others = talk.messages
+        return [{**first, "content": f"{first['content']}\n\n{listed}"}, *others]
+
+    return build
 
 
 def _alternating(talk: Talk) -> Callable[[], object]:

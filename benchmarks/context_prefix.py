@@ -78,7 +78,7 @@ def _summary(title: str, played: Sequence[Played]) -> str:
             f"{one.least:.1f} %",
             f"{one.sent:,}",
             f"{one.cached:,} ({one.cached / one.sent:.0%})",
-            f"{one.sent - one.cached:,}",
+            f"{one.uncached:,}",
         ]
         for one in played
     ]

@@ -15,6 +15,9 @@ SUITE = Suite(
     __doc__,
     "Time for each call at 8 connections",
     {"load": host_load.measure, "memory": host_memory.measure},
+    """\
+All hosts are taken in turns, in rounds; what counts is the median of the rounds, and the lowest and the highest of them
+say how far it can be trusted.""",
 )
 
 if __name__ == "__main__":

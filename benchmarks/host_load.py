@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from host_servers import FUNCTION_SKILL, bentoml, fastmcp, other, ours
-from host_wrk import Address, Load, pressed
+from host_wrk import Address, Load, NoAnswers, pressed
 from report import Bar, Target
 from running_part import NotMeasured, Part, Surroundings, plain_table
 
@@ -17,6 +17,7 @@ SPAWN, IN_SANDBOX, SPAWN_IN_SANDBOX = "OpenSkill, spawn", "OpenSkill, sandbox", 
 REUSE_IN_SANDBOX = "OpenSkill, sandbox, reuse"
 NAIVE, BARE, MODEL = "FastAPI, an interpreter per call", "FastAPI, bare route", "FastAPI, route with a model"
 FASTMCP, BENTO = "FastMCP, function", "BentoML, function"
+_MEASURED = ("rate", "p50", "p99")
 OURS = {
     FORK: "local_fork",
     SPAWN: "local_spawn",
@@ -59,6 +60,19 @@ class Round:
         """The time that 99 of 100 took at most."""
         return statistics.median(load.p99 for load in self.loads)
 
+    def raw(self) -> dict[str, object]:
+        """All of it as numbers: medians, and the lowest and the highest of the rounds."""
+        medians = {name: getattr(self, name) for name in _MEASURED}
+        return {**medians, "spread": {name: self.spread(name) for name in _MEASURED}, **self._counts()}
+
+    def spread(self, what: str) -> tuple[float, float]:
+        """The lowest and the highest of the rounds."""
+        found = [float(getattr(load, what)) for load in self.loads]
+        return min(found), max(found)
+
+    def _counts(self) -> dict[str, object]:
+        return {"failed": self.failed, "repeats": len(self.loads)}
+
     @property
     def failed(self) -> int:
         """Answers that were no success."""
@@ -75,19 +89,28 @@ async def measure(at: Surroundings) -> Part:
         for number in range(rounds + 1):
             at.say(f"hosts, round {number} of {rounds}")
             for name, address in found.items():
-                load = await pressed(address, at.scratch, connections=CONNECTIONS, seconds=seconds if number else 1)
+                if name in missing:
+                    continue
+                try:
+                    load = await pressed(address, at.scratch, connections=CONNECTIONS, seconds=seconds if number else 1)
+                except NoAnswers as error:
+                    if name in OURS:
+                        raise
+                    missing[name] = f"{name}: it served no more: {error}"
+                    continue
                 # The first is to warm up.
                 if number:
                     loads[name].append(load)
-    taken = {name: Round(tuple(one)) for name, one in loads.items()}
+    # Whoever broke down in the middle has no number that could be compared.
+    taken = {name: Round(tuple(one)) for name, one in loads.items() if name not in missing}
     return Part(
         "Calls a second",
         _ABOUT,
         _targets(taken, missing),
-        _table(taken),
+        f"{_table(taken)}\n\nEach in {rounds} rounds of {seconds} seconds; medians of the rounds.",
         [Bar(name, 1 / one.rate, ours=name in OURS) for name, one in taken.items()],
         list(missing.values()),
-        {name: {"rate": one.rate, "p50": one.p50, "p99": one.p99, "failed": one.failed} for name, one in taken.items()},
+        {name: one.raw() for name, one in taken.items()},
     )
 
 
@@ -136,8 +159,11 @@ def _table(taken: Mapping[str, Round]) -> str:
     rows: list[Sequence[str]] = []
     for name, one in sorted(taken.items(), key=lambda item: item[1].rate):
         against = f"{one.rate / base:.1f}x" if base else ""
-        rows.append([name, f"{one.rate:,.0f}", against, f"{one.p50 * 1000:.2f} ms", f"{one.p99 * 1000:.2f} ms"])
-    return plain_table(["", "calls a second", "against an interpreter per call", "p50", "p99"], rows)
+        low, high = one.spread("rate")
+        cells = [f"{one.rate:,.0f}", f"{low:,.0f} to {high:,.0f}", against]
+        rows.append([name, *cells, f"{one.p50 * 1000:.2f} ms", f"{one.p99 * 1000:.2f} ms"])
+    head = ["", "calls a second", "lowest to highest round", "against an interpreter per call", "p50", "p99"]
+    return plain_table(head, rows)
 
 
 @asynccontextmanager

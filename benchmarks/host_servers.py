@@ -8,15 +8,16 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx2
 from host_wrk import Address
+from peer_process import Installed
+from reasons import last_line, one_line
 from running_part import NotMeasured
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
 SCRIPT = """\
 import json
 import sys
@@ -40,6 +41,7 @@ WAYS = {
     "sandbox_reuse": {"executor": "sandbox", "warm": "reuse"},
 }
 FUNCTION_SKILL = "function"
+FASTMCP, BENTOML = Installed("FastMCP", "fastmcp", "fastmcp"), Installed("BentoML", "bento", "bentoml")
 _STARTS_WITHIN = 60.0
 _ENDS_WITHIN = 15.0
 
@@ -75,8 +77,9 @@ async def other(kind: str, scratch: Path) -> AsyncGenerator[Address]:
 @asynccontextmanager
 async def fastmcp(scratch: Path) -> AsyncGenerator[Address]:
     """FastMCP with a tool that does nothing."""
+    FASTMCP.check()
     port = _free_port()
-    argv = [str(_peer("fastmcp", "FastMCP")), str(HERE / "host_fastmcp.py"), str(port)]
+    argv = [str(FASTMCP.python), str(HERE / "host_fastmcp.py"), str(port)]
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     body = json.dumps({**call, "params": {"name": "echo", "arguments": {"text": "hello"}}})
     headers = {**JSON, "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
@@ -87,8 +90,9 @@ async def fastmcp(scratch: Path) -> AsyncGenerator[Address]:
 @asynccontextmanager
 async def bentoml(scratch: Path) -> AsyncGenerator[Address]:
     """BentoML with a function that does nothing."""
+    BENTOML.check()
     port = _free_port()
-    program = _peer("bento", "BentoML").with_name("bentoml")
+    program = BENTOML.python.with_name("bentoml")
     argv = [str(program), "serve", "host_bento:Echo", "--port", str(port), "--working-dir", str(HERE)]
     environment = {**_environment(scratch), "BENTOML_DO_NOT_TRACK": "True", "BENTOML_HOME": str(scratch / "bentoml")}
     async with _served(argv, scratch, environment, f"http://127.0.0.1:{port}/livez"):
@@ -116,39 +120,33 @@ def _environment(scratch: Path) -> dict[str, str]:
     return {"HOME": str(scratch), "PATH": os.defpath, "LANG": "C.UTF-8", "OPENSKILL_ALLOW_LOCAL": "1"}
 
 
-def _peer(directory: str, name: str) -> Path:
-    python = ROOT / ".bench" / directory / "bin" / "python"
-    if not python.exists():
-        raise NotMeasured(f"{name} is not installed; `make bench` does that")
-    return python
-
-
 @asynccontextmanager
 async def _served(
-    argv: Sequence[str], directory: Path, environment: Mapping[str, str], ready: str
+    argv: Sequence[str], directory: Path, environment: Mapping[str, str], ready: str, *, within: float = _STARTS_WITHIN
 ) -> AsyncGenerator[int]:
+    """A host that answers at `ready`, and its process. Raises `NotMeasured` when it has not begun `within` seconds."""
     log = directory / f"{Path(argv[1]).name}-{abs(hash(ready))}.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            argv, cwd=directory, env=environment, stdout=output, stderr=output, start_new_session=True
-        )
     try:
-        await _answers(ready, process, log)
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                argv, cwd=directory, env=environment, stdout=output, stderr=output, start_new_session=True
+            )
+    except OSError as error:
+        raise NotMeasured(f"it cannot be started: {last_line(str(error))}") from error
+    try:
+        await _answers(ready, process, log, within)
         yield process.pid
     finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            await asyncio.to_thread(process.wait, _ENDS_WITHIN)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        await _ended(process)
 
 
-async def _answers(address: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    deadline = asyncio.get_running_loop().time() + _STARTS_WITHIN
+async def _answers(address: str, process: "subprocess.Popen[bytes]", log: Path, within: float) -> None:
+    deadline = asyncio.get_running_loop().time() + within
+    why = f"it did not begin to serve within {within:g} seconds"
     async with httpx2.AsyncClient(trust_env=False) as client:
         while asyncio.get_running_loop().time() < deadline:
             if process.poll() is not None:
+                why = f"it ended with {process.returncode} before it served"
                 break
             try:
                 await client.get(address, timeout=2)
@@ -156,8 +154,18 @@ async def _answers(address: str, process: "subprocess.Popen[bytes]", log: Path) 
                 await asyncio.sleep(0.1)
             else:
                 return
-    said = log.read_text("utf-8", "replace").strip()[-500:]
-    raise NotMeasured(f"a host did not begin to serve: {said}")
+    raise NotMeasured(one_line(f"{why}: {last_line(log.read_text('utf-8', 'replace'))}"))
+
+
+async def _ended(process: "subprocess.Popen[bytes]") -> None:
+    """Ask it to end, then end its whole group."""
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        await asyncio.to_thread(process.wait, _ENDS_WITHIN)
+    # The number of a group is not given to anybody else as long as somebody is in it.
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _free_port() -> int:

@@ -21,6 +21,10 @@ end
 """
 
 
+class NoAnswers(RuntimeError):
+    """A host that does not answer, or no more; the message says what `wrk` said."""
+
+
 @dataclass(frozen=True)
 class Address:
     """Where to send what; an answer that is no success is counted as failed."""
@@ -42,7 +46,7 @@ class Load:
 
 
 async def pressed(address: Address, scratch: Path, *, connections: int, seconds: float) -> Load:
-    """Keep this many connections busy for a while."""
+    """Keep this many connections busy for a while. Raises `NoAnswers`, or `NotMeasured` where there is no `wrk`."""
     wrk = shutil.which("wrk")
     if wrk is None:
         raise NotMeasured("wrk is missing (Debian: apt-get install wrk)")
@@ -50,9 +54,16 @@ async def pressed(address: Address, scratch: Path, *, connections: int, seconds:
     script = scratch / f"wrk-{abs(hash(address.url))}.lua"
     script.write_text(_SCRIPT.format(body=_lua(address.body), headers=headers), "utf-8")
     argv = [wrk, "-t1", f"-c{connections}", f"-d{max(round(seconds), 1)}s", "--timeout", "30s", "-s", str(script)]
-    process = await asyncio.create_subprocess_exec(*argv, address.url, stdout=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        *argv, address.url, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
     output, _ = await process.communicate()
-    found = json.loads(output.decode().strip().splitlines()[-1])
+    last = (output.decode("utf-8", "replace").strip().splitlines() or ["wrk said nothing"])[-1]
+    if process.returncode or not last.startswith("{"):
+        raise NoAnswers(last)
+    found = json.loads(last)
+    if not found["requests"]:
+        raise NoAnswers("not one request was answered")
     micro = 1_000_000
     rate = found["requests"] / (found["microseconds"] / micro)
     return Load(rate, found["p50"] / micro, found["p99"] / micro, found["requests"], found["failed"])

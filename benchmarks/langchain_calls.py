@@ -1,20 +1,25 @@
 """What middleware for skills adds to a call of the model."""
 
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import corpus
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_ways import MARKED, RUNTIME, STABLE, UPSTREAM, Told, agents, few_skills, types, ways
+from langchain_ways import BARE, MARKED, RUNTIME, STABLE, UPSTREAM, Told, agents, few_skills, types, ways
 from langgraph.checkpoint.memory import InMemorySaver
 from report import Target
 from running_part import Part, Surroundings, raw_series, series_table
-from sampling import Way, in_turns
+from sampling import Way, in_turns, timed
 
-_ABOUT = """
+_ABOUT = f"""
 The hook of each middleware around a call of the model, in the second turn of a thread, from the request that it gets to
-the request that the model gets, and back with the answer. Everybody lists every skill.
+the request that the model gets, and back with the answer. Everybody lists every skill. "{BARE}" is the floor: the
+same agent and the same model without skills. The second table is a whole turn with one call of a model that answers at
+once: reading the checkpoint, the middleware, the call, and writing the next checkpoint. In it `SkillsMiddleware` also
+looks whether a skill on disk has changed, which deepagents does not do after the beginning of a thread.
 """
+_FEWER = 4
 
 
 async def measure(at: Surroundings) -> Part:
@@ -23,7 +28,10 @@ async def measure(at: Surroundings) -> Part:
     root = at.scratch / "calls"
     corpus.build(root / "skills", count)
     at.say(f"calling a model with {count:,} skills")
-    found = await in_turns({name: await _way(make()) for name, make in ways(root).items()}, at.extent.many)
+    makers = {BARE: lambda: None, **ways(root)}
+    found = await in_turns({name: await _way(make()) for name, make in makers.items()}, at.extent.many)
+    whole = {name: await _whole(make()) for name, make in makers.items()}
+    turns = await in_turns(whole, max(at.extent.many // _FEWER, 1))
     times = {name: one.median for name, one in found.items()}
     targets = [
         Target(
@@ -35,26 +43,55 @@ async def measure(at: Surroundings) -> Part:
         )
         for name in (MARKED, STABLE, RUNTIME)
     ]
-    return Part("Calling a model", _ABOUT, targets, series_table(found, base=UPSTREAM), raw=raw_series(found))
+    tables = {"The hook": series_table(found, base=UPSTREAM), "A whole turn": series_table(turns, base=BARE)}
+    return Part(
+        "Calling a model",
+        _ABOUT,
+        targets,
+        "\n\n".join(f"**{title}**\n\n{table}" for title, table in tables.items()),
+        raw={"hook": raw_series(found), "turn": raw_series(turns)},
+    )
 
 
-async def _way(middleware: Any) -> Way:
-    """A second turn, always from the same checkpoint, with somebody before and behind the middleware who looks."""
+async def _way(middleware: Any | None) -> Way:
+    """A second turn, with somebody before and behind the middleware who looks."""
     taken: list[float] = []
-    around = [_looking(taken), middleware, _answering(taken)]
-    graph = agents.create_agent(Told(lines=[]), middleware=around, checkpointer=InMemorySaver())
-    given = {"messages": [HumanMessage("hi")]}
-    thread = {"configurable": {"thread_id": "bench"}}
-    await graph.ainvoke(given, thread)
-    first = (await graph.aget_state(thread)).config
+    turn = await _second_turn(Told(lines=[]), [_looking(taken), *_some(middleware), _answering(taken)])
 
     async def once() -> float:
         taken.clear()
-        await graph.ainvoke(given, first)
+        await turn()
         began, shown, answered, ended = taken
         return (shown - began) + (ended - answered)
 
     return once
+
+
+async def _whole(middleware: Any | None) -> Way:
+    """A second turn from its beginning to its end."""
+    model = Told(lines=[])
+    turn = await _second_turn(model, _some(middleware))
+
+    async def act() -> None:
+        # What it was asked before is not needed, and would only fill the memory.
+        model.requests.clear()
+        await turn()
+
+    return timed(act)
+
+
+async def _second_turn(model: Told, middleware: Sequence[Any]) -> Callable[[], Awaitable[object]]:
+    """Plays a second turn, always from the same checkpoint."""
+    graph = agents.create_agent(model, middleware=middleware, checkpointer=InMemorySaver())
+    given = {"messages": [HumanMessage("hi")]}
+    thread = {"configurable": {"thread_id": "bench"}}
+    await graph.ainvoke(given, thread)
+    first = (await graph.aget_state(thread)).config
+    return lambda: graph.ainvoke(given, first)
+
+
+def _some(middleware: Any | None) -> list[Any]:
+    return [] if middleware is None else [middleware]
 
 
 def _looking(taken: list[float]) -> Any:

@@ -1,21 +1,26 @@
 """How long a thread takes to find its skills when it begins."""
 
+import os
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import corpus
 from langchain_ways import MARKED, UPSTREAM, few_skills, ways
 from report import Bar, Target, time_text
 from running_part import Part, Surroundings, plain_table, raw_series
-from sampling import Series, Way, in_turns
+from sampling import Series, Way, in_turns, timed
 
 LEAST = 4
+FLOOR = "only reading the files"
 FIRST, LATER = "OpenSkill, the first thread", "OpenSkill, every other thread"
 
 _ABOUT = f"""
 `before_agent` of deepagents' middleware and of ours in a thread that has no list of skills yet, through the same
 `FilesystemBackend`. "{FIRST}" has nothing to remember; in the others whatever did not change on disk is not read again.
+"{FLOOR}" is the floor: every `SKILL.md` opened, read and closed, and nothing done with it.
 """
 
 
@@ -29,6 +34,7 @@ async def measure(at: Surroundings) -> Part:
         made = ways(root)
         ours = made[MARKED]()
         turns: dict[str, Way] = {
+            FLOOR: timed(partial(_reading, root / "skills")),
             UPSTREAM: _finding(made[UPSTREAM]),
             FIRST: _finding(made[MARKED]),
             LATER: _finding(lambda ours=ours: ours),
@@ -40,11 +46,21 @@ async def measure(at: Surroundings) -> Part:
         Target(f"{most:,} skills, {name}: times faster than deepagents", times[UPSTREAM] / times[name], LEAST)
         for name in (FIRST, LATER)
     ]
-    bars = [Bar(name, seconds, ours=name != UPSTREAM) for name, seconds in times.items()]
-    rows = [[f"{count:,}", *(time_text(one.median) for one in series.values())] for count, series in found.items()]
-    table = plain_table(["skills", UPSTREAM, FIRST, LATER], rows)
+    bars = [Bar(name, seconds, ours=name not in (FLOOR, UPSTREAM)) for name, seconds in times.items()]
+    rows = [[f"{count:,}", *(_cell(one, series[FLOOR]) for one in series.values())] for count, series in found.items()]
+    table = plain_table(["skills", *found[most]], rows)
     raw = {str(count): raw_series(series) for count, series in found.items()}
     return Part("Finding skills", _ABOUT, targets, table, bars, raw=raw)
+
+
+def _cell(one: Series, floor: Series) -> str:
+    times = f", {one.median / floor.median:.2f}x" if one is not floor else ""
+    return f"{time_text(one.median)}{times}"
+
+
+async def _reading(skills: Path) -> None:
+    for folder in os.scandir(skills):
+        Path(folder.path, "SKILL.md").read_bytes()
 
 
 def _finding(make: Callable[[], Any]) -> Way:

@@ -1,18 +1,19 @@
 """How much of each request is an unchanged prefix of the one before it, so that a prompt cache has it already."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import corpus
+from context_played import Played, theirs
 from langchain_core.messages import HumanMessage, convert_to_openai_messages
-from langchain_ways import MARKED, RUNTIME, STABLE, Told, agents, calls, ways
+from langchain_steps import Call, agent_of, check, load, unload
+from langchain_ways import BARE, MARKED, RUNTIME, STABLE, UPSTREAM, Told, calls
 from langgraph.checkpoint.memory import InMemorySaver
 from report import Target
 from running_part import Part, Surroundings, plain_table
 
-from openskills.prompt.ledger import Ledger, RequestTokens
+from openskills.tokens import estimate
 
 SKILLS, LEAST = 100, 95
 
@@ -22,31 +23,9 @@ request before stands unchanged at the beginning of this one; what is not kept h
 paid for. The marked list, which is the default because the mission says so, shows `[Loaded]` in the middle of the
 prompt, so everything behind it changes with every load. The stable list never changes anything. With
 `SkillRuntimeMiddleware` a load changes nothing, and what is unloaded leaves the request: it is smaller, and what stands
-behind the gap has to be read again.
+behind the gap has to be read again. deepagents reads `SKILL.md` as a file and cannot unload; in those steps it lists
+the skill's folder. "{BARE}" is the floor: a tool that reads a skill's text, and no list of skills.
 """
-
-
-@dataclass(frozen=True)
-class Played:
-    """A conversation: what every request cost."""
-
-    way: str
-    requests: Sequence[RequestTokens]
-
-    @property
-    def least(self) -> float:
-        """The smallest share of a request that the next one kept, in percent."""
-        return min(request.share for request in self.requests) * 100
-
-    @property
-    def sent(self) -> int:
-        """The tokens of all requests."""
-        return sum(request.total for request in self.requests)
-
-    @property
-    def cached(self) -> int:
-        """Those of them that a prompt cache may have had."""
-        return sum(request.unchanged for request in self.requests)
 
 
 async def measure(at: Surroundings) -> Part:
@@ -54,14 +33,23 @@ async def measure(at: Surroundings) -> Part:
     root = at.scratch / "prefix"
     corpus.build(root / "skills", SKILLS)
     at.say("playing a conversation with every list")
-    made = ways(root)
-    played = [await _play(name, made[name](), root) for name in (MARKED, STABLE, RUNTIME)]
+    played = [await _play(name, root) for name in (BARE, UPSTREAM, MARKED, STABLE, RUNTIME)]
+    new = {one.way: one.uncached for one in played}
     targets = [
         Target(f"{one.way}: the least that is kept of the request before", one.least, LEAST, unit="%")
         for one in played
         if one.way == STABLE
     ]
-    head = ["", "requests", "tokens sent", "least kept", "cached of all", "new tokens"]
+    head = [
+        "",
+        "requests",
+        "tokens sent",
+        "least kept",
+        "cached of all",
+        "new tokens",
+        f"against {BARE}",
+        f"against {UPSTREAM}",
+    ]
     rows = [
         [
             one.way,
@@ -69,39 +57,42 @@ async def measure(at: Surroundings) -> Part:
             f"{one.sent:,}",
             f"{one.least:.1f} %",
             f"{one.cached / one.sent:.1%}",
-            f"{one.sent - one.cached:,}",
+            f"{one.uncached:,}",
+            *(f"{one.uncached / new[base]:.2f}x" for base in (BARE, UPSTREAM)),
         ]
         for one in played
     ]
     raw: Mapping[str, object] = {
-        one.way: {"least": one.least, "cached": one.cached / one.sent, "sent": one.sent} for one in played
+        one.way: {
+            "least": one.least,
+            "cached": one.cached / one.sent,
+            "sent": one.sent,
+            "new": one.uncached,
+            "requests": len(one.requests),
+        }
+        for one in played
     }
     return Part("What a prompt cache keeps", _ABOUT, targets, plain_table(head, rows), raw=raw)
 
 
-async def _play(name: str, middleware: Any, root: Path) -> Played:
+async def _play(name: str, root: Path) -> Played:
     skills = sorted(path.name for path in (root / "skills").iterdir())
     chosen = [skills[place] for place in (5, 30, 50, 70, 95)]
     model = Told(lines=_lines(name, chosen))
-    graph = agents.create_agent(
-        model, system_prompt="You are helpful.", middleware=[middleware], checkpointer=InMemorySaver()
-    )
+    graph = agent_of(name, root, model, system_prompt="You are helpful.", checkpointer=InMemorySaver())
     for turn in range(3):
-        await graph.ainvoke({"messages": [HumanMessage(f"Task {turn}.")]}, {"configurable": {"thread_id": "bench"}})
-    ledger = Ledger()
+        given = {"messages": [HumanMessage(f"Task {turn}.")]}
+        check(await graph.ainvoke(given, {"configurable": {"thread_id": "bench"}}))
     sent: list[Any] = [convert_to_openai_messages(request) for request in model.requests]
-    return Played(name, [ledger.record(request, ()) for request in sent])
+    return theirs(name, sent, estimate)
 
 
 def _lines(name: str, skills: Sequence[str]) -> list[Any]:
     """What the model says: loads and unloads, and an answer at the end of each turn."""
-    runtime = name == RUNTIME
-    load, unload = ("skill_load", "skill_unload") if runtime else ("load_skill", "unload_skill")
-    argument = "skill" if runtime else "skill_name"
 
-    def one(tool: str, place: int) -> Any:
-        return calls((f"{tool}-{place}", tool, {argument: skills[place]}))
+    def one(step: Callable[[str, str], Call], place: int) -> Any:
+        return calls((f"{step.__name__}-{place}", *step(name, skills[place])))
 
-    done = calls()
-    first = [one(load, 2), one(load, 0), one(load, 4), done]
-    return [*first, one(unload, 2), one(load, 1), done, one(unload, 0), one(load, 3), done]
+    # A message of its own each time: one that comes again takes the place of the first.
+    first = [one(load, 2), one(load, 0), one(load, 4), calls()]
+    return [*first, one(unload, 2), one(load, 1), calls(), one(unload, 0), one(load, 3), calls()]

@@ -1,12 +1,13 @@
 """How much of a checkpoint is about skills."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import corpus
 from langchain_core.messages import HumanMessage
-from langchain_ways import MARKED, RUNTIME, STABLE, UPSTREAM, Told, agents, calls, few_skills, ways
+from langchain_steps import agent_of, check, load
+from langchain_ways import BARE, MARKED, RUNTIME, STABLE, UPSTREAM, Told, calls, few_skills
 from langgraph.checkpoint.memory import InMemorySaver
 from report import Target
 from running_part import Part, Surroundings, plain_table
@@ -16,17 +17,28 @@ TURNS = 50
 FEW = 16
 """The most skills that `SkillsMiddleware` keeps in checkpoints."""
 
-_ABOUT = """
+_ABOUT = f"""
 The bytes of the channels about skills that a checkpointer has to keep after one turn in which a skill was loaded. The
 conversation itself is not counted; in ours it has the text of a loaded skill once, as in deepagents' the result of
 `read_file`, and with `SkillRuntimeMiddleware` only the line `loaded: NAME`. The last row is a longer thread with
-all its earlier checkpoints: everything that was ever written about skills.
+all its earlier checkpoints: everything that was ever written about skills. The second table is the whole of the same
+checkpoints, conversation included, against "{BARE}": an agent that has a tool which reads the skill's text, and
+nothing else.
 """
+WAYS = (UPSTREAM, MARKED, STABLE, RUNTIME)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Bytes of a thread: what is about skills, and everything."""
+
+    skills: int
+    everything: int
 
 
 async def measure(at: Surroundings) -> Part:
     """Threads over ever more skills."""
-    found: dict[int, Mapping[str, int]] = {}
+    found: dict[int, Mapping[str, Kept]] = {}
     for count in few_skills(at.extent):
         at.say(f"keeping threads with {count:,} skills")
         found[count] = await _kept(at.scratch / f"state-{count}", count)
@@ -36,41 +48,52 @@ async def measure(at: Surroundings) -> Part:
     targets = [
         Target(
             f"state in a checkpoint at {most:,} skills, {name}: times smaller than {UPSTREAM}",
-            found[most][UPSTREAM] / found[most][name],
+            found[most][UPSTREAM].skills / found[most][name].skills,
             LEAST,
         )
         for name in (MARKED, STABLE, RUNTIME)
     ]
     named = {**{f"{count:,}": sizes for count, sizes in found.items()}, f"{FEW}, {TURNS} turns": grown}
-    rows = [[name, *(f"{size:,}" for size in sizes.values())] for name, sizes in named.items()]
-    table = plain_table(["skills", *(f"{name}, bytes" for name in found[most])], rows)
-    return Part("Keeping a thread", _ABOUT, targets, table, raw={name: dict(one) for name, one in named.items()})
+    tables = [
+        plain_table(
+            ["skills", *(f"{name}, bytes" for name in WAYS)],
+            [[title, *(f"{sizes[name].skills:,}" for name in WAYS)] for title, sizes in named.items()],
+        ),
+        plain_table(
+            ["skills", *(f"{name}, all bytes" for name in (BARE, *WAYS))],
+            [[title, *(_cell(sizes, name) for name in (BARE, *WAYS))] for title, sizes in named.items()],
+        ),
+    ]
+    raw = {
+        **{title: {name: sizes[name].skills for name in WAYS} for title, sizes in named.items()},
+        "everything": {title: {name: one.everything for name, one in sizes.items()} for title, sizes in named.items()},
+    }
+    return Part("Keeping a thread", _ABOUT, targets, "\n\n".join(tables), raw=raw)
 
 
-async def _kept(root: Path, count: int, turns: int = 1) -> Mapping[str, int]:
-    """The bytes of a thread over so many skills, for each middleware."""
+def _cell(sizes: Mapping[str, Kept], name: str) -> str:
+    times = "" if name == BARE else f" ({sizes[name].everything / sizes[BARE].everything:.2f}x)"
+    return f"{sizes[name].everything:,}{times}"
+
+
+async def _kept(root: Path, count: int, turns: int = 1) -> Mapping[str, Kept]:
+    """The bytes of a thread over so many skills, for each middleware and for none."""
     corpus.build(root / "skills", count)
     skill = sorted(path.name for path in (root / "skills").iterdir())[0]
-    return {name: await _bytes(make(), name, skill, turns) for name, make in ways(root).items()}
+    return {name: await _bytes(name, root, skill, turns) for name in (BARE, *WAYS)}
 
 
-async def _bytes(middleware: Any, name: str, skill: str, turns: int) -> int:
+async def _bytes(name: str, root: Path, skill: str, turns: int) -> Kept:
     """What the last checkpoint has after one turn, or all of them after several."""
     saver = InMemorySaver()
-    graph = agents.create_agent(Told(lines=[_loading(name, skill)]), middleware=[middleware], checkpointer=saver)
+    graph = agent_of(name, root, Told(lines=[calls(("1", *load(name, skill)))]), checkpointer=saver)
     for _ in range(turns):
-        await graph.ainvoke({"messages": [HumanMessage("hi")]}, {"configurable": {"thread_id": "bench"}})
-    # Everything but the conversation itself, which everybody has.
+        given = {"messages": [HumanMessage("hi")]}
+        check(await graph.ainvoke(given, {"configurable": {"thread_id": "bench"}}))
     written: dict[str, list[int]] = {}
     for (_, _, channel, _), (_, data) in sorted(saver.blobs.items(), key=lambda item: str(item[0][3])):
-        if channel != "messages" and not channel.startswith(("__", "branch:")):
+        if not channel.startswith(("__", "branch:")):
             written.setdefault(channel, []).append(len(data))
-    return sum(sum(sizes) if turns > 1 else sizes[-1] for sizes in written.values())
-
-
-def _loading(name: str, skill: str) -> Any:
-    if name == UPSTREAM:
-        return calls(("1", "read_file", {"file_path": f"/skills/{skill}/SKILL.md"}))
-    if name == RUNTIME:
-        return calls(("1", "skill_load", {"skill": skill}))
-    return calls(("1", "load_skill", {"skill_name": skill}))
+    sizes = {channel: sum(each) if turns > 1 else each[-1] for channel, each in written.items()}
+    # The conversation itself is something that everybody has.
+    return Kept(sum(size for channel, size in sizes.items() if channel != "messages"), sum(sizes.values()))

@@ -17,7 +17,7 @@ from openskills import Catalog, SessionOptions, SkillRuntime
 from openskills.adapters.langchain import SkillRuntimeMiddleware, SkillsMiddleware
 from openskills.artifacts.memory import MemoryArtifactStore
 
-UPSTREAM = "deepagents"
+BARE, UPSTREAM = "no middleware", "deepagents"
 MARKED, STABLE = "OpenSkill, marked list", "OpenSkill, stable list"
 RUNTIME = "OpenSkill, SkillRuntimeMiddleware"
 SOURCES = ["/skills/"]

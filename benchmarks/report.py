@@ -1,7 +1,8 @@
 """Results as a page and as pictures, drawn without any library. The same for all benchmarks."""
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -49,9 +50,14 @@ class Target:
         """One row of the table of promises."""
         bound = f"{'≥' if self.at_least else '≤'} {self._with_unit(f'{self.bound:g}')}"
         if self.value is None:
-            return f"| {self.promise} | {bound} | not measured: {self.why} | |"
+            why = " ".join(self.why.split()).replace("|", "/")
+            return f"| {self.promise} | {bound} | not measured: {why} | |"
         value = self._with_unit(f"{self.value:.{self.digits}f}")
         return f"| {self.promise} | {bound} | **{value}** | {'NO' if self.broken else 'yes'} |"
+
+    def text(self, number: float) -> str:
+        """A number in its unit, with a digit more than the page has."""
+        return self._with_unit(f"{number:.{self.digits + 1}f}")
 
     def _with_unit(self, number: str) -> str:
         return f"{number}x" if self.unit == "x" else f"{number} {self.unit}"
@@ -85,7 +91,8 @@ def write_section(docs: Path, name: str, text: str) -> None:
     sections = _sections(path.read_text("utf-8")) if path.exists() else {}
     sections[name] = text.strip()
     parts = [f"<!-- {known} -->\n\n{sections[known]}\n" for known in _SECTIONS if known in sections]
-    path.write_text("\n".join([_HEAD, *parts]), encoding="utf-8")
+    known = [name for name in _SECTIONS if name in sections]
+    path.write_text("\n".join([_HEAD, *_durations(docs, known), *parts]), encoding="utf-8")
 
 
 def write_picture(docs: Path, name: str, title: str, bars: Sequence[Bar]) -> None:
@@ -120,6 +127,23 @@ def time_text(seconds: float) -> str:
     if seconds >= 1:
         return f"{seconds:.2f} s"
     return f"{seconds * 1000:.0f} ms" if seconds >= 0.0095 else f"{seconds * 1000:.2f} ms"
+
+
+def _durations(docs: Path, names: Sequence[str]) -> list[str]:
+    """How long the stored run of each benchmark took, and all of them together; nothing when none says so."""
+    taken = {name: seconds for name in names if (seconds := _seconds(docs, name)) is not None}
+    if not taken:
+        return []
+    each = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in taken.items())
+    silent = [name for name in names if name not in taken]
+    without = f" (without {', '.join(silent)})" if silent else ""
+    return [f"How long they took: {each}; together {sum(taken.values()) / 60:.1f} minutes{without}.\n"]
+
+
+def _seconds(docs: Path, name: str) -> float | None:
+    path = docs / "benchmarks" / f"{name}.json"
+    found: Mapping[str, float | None] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return found.get("seconds")
 
 
 def _sections(page: str) -> dict[str, str]:

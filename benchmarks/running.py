@@ -9,6 +9,7 @@ import running_collecting
 import running_commands
 import running_growth
 import running_held
+import running_interactive
 import running_staging
 import running_warm
 from suite import Suite, main
@@ -22,6 +23,7 @@ SUITE = Suite(
         "commands": running_commands.measure,
         "staging": running_staging.measure,
         "warm": running_warm.measure,
+        "interactive": running_interactive.measure,
         "held": running_held.measure,
         "collecting": running_collecting.measure,
         "growth": running_growth.measure,

@@ -7,12 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from peer_turns import in_turns_or_why
 from report import Bar, Target
 from running_bench import PYTHON, command_of, ground, run_of, write_skill
 from running_container import container_engine
 from running_part import NotMeasured, Part, Surroundings, raw_series, series_table
 from running_peers import bare, bubblewrap, trpc_agent
-from sampling import Series, Way, in_turns
+from sampling import Series, Way
 
 from openskills.errors import ExecutorUnavailable
 from openskills.executors.workbench import Workbench
@@ -52,7 +53,7 @@ async def measure(at: Surroundings) -> Part:
             at.say(f"running `{title}` in {sum(map(len, groups))} ways")
             rounds = at.extent.many if title == "true" else max(at.extent.many // 3, 1)
             ways = [{name: make(argv) for name, make in group.items()} for group in groups]
-            found[title] = [await in_turns(one, rounds) for one in ways]
+            found[title] = [await in_turns_or_why(one, rounds, missing) for one in ways]
     first = {name: one for group in reversed(found["true"]) for name, one in group.items()}
     return Part(
         "A small command in a warm workspace",
@@ -60,7 +61,7 @@ async def measure(at: Surroundings) -> Part:
         [target for title, series in found.items() for target in _targets(title, series, missing)],
         "\n\n".join(_tables(title, series) for title, series in found.items()),
         [Bar(name, first[name].median, ours=name in OURS) for name in PICTURED if name in first],
-        list(missing.values()),
+        list(dict.fromkeys(missing.values())),
         {title: [raw_series(one) for one in series] for title, series in found.items()},
     )
 

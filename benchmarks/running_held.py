@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from memory import available, descendants, identity, taken_by
+from reasons import one_line
 from report import Target, time_text
 from running_bench import Ground, ground
 from running_part import Part, Surroundings, plain_table
@@ -62,7 +63,7 @@ async def measure(at: Surroundings) -> Part:
     command = [sys.executable, str(Path(__file__)), str(count)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 3:
-        why = done.stderr.strip()
+        why = one_line(done.stderr)
         return Part("Many at once", _ABOUT, _targets(count, None, why), "", missing=[f"the sandbox: {why}"])
     if done.returncode:
         raise RuntimeError(f"holding {count} sandboxes failed:\n{done.stderr}")

@@ -1,10 +1,11 @@
 """One part of a benchmark: what was promised, what was measured, and how it reads."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from charts import Chart
+from reasons import one_line
 from report import Bar, Target, promises, time_text
 from sampling import Series
 
@@ -56,7 +57,7 @@ class Part:
 
 
 def series_table(series: Mapping[str, Series], *, base: str | None = None) -> str:
-    """Medians with their quartiles; with `base`, how each compares with that one."""
+    """Medians with their quartiles, and how often each was taken; with `base`, how each compares with that one."""
     compared = base is not None and base in series
     head = ["", "median", "half of the times lie in"] + ([f"against {base}", "over it"] if compared else [])
     rows = [_row(head), _row(["---", "---:", "---:"] + (["---:", "---:"] if compared else []))]
@@ -67,7 +68,15 @@ def series_table(series: Mapping[str, Series], *, base: str | None = None) -> st
             reference = series[base].median
             cells += [f"{one.median / reference:.2f}x", f"{(one.median - reference) * 1000:+.2f} ms"]
         rows.append(_row(cells))
-    return "\n".join(rows)
+    return "\n\n".join(["\n".join(rows), repeats_text([len(one.seconds) for one in series.values()])])
+
+
+def repeats_text(repeats: Sequence[int]) -> str:
+    """How often things were measured, as a sentence."""
+    if not repeats:
+        return "Nothing was measured."
+    least, most = min(repeats), max(repeats)
+    return f"Each was measured {_times(most) if least == most else f'{least:,} to {_times(most)}'}."
 
 
 def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -77,9 +86,15 @@ def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def raw_series(series: Mapping[str, Series]) -> dict[str, object]:
-    """The medians and quartiles as numbers."""
+    """The medians and quartiles as numbers, and of how many times they are."""
     return {
-        name: {"median": one.median, "quartiles": one.quartiles, "p95": one.at(0.95)} for name, one in series.items()
+        name: {
+            "median": one.median,
+            "quartiles": one.quartiles,
+            "p95": one.at(0.95),
+            "repeats": len(one.seconds),
+        }
+        for name, one in series.items()
     }
 
 
@@ -87,8 +102,18 @@ def shown(part: Part, pictures: Sequence[str] = ()) -> str:
     """A part as text of the page, with the lines that show its pictures."""
     pieces = [f"### {part.title}", part.about.strip(), promises(part.targets) if part.targets else "", *pictures]
     pieces.append(part.table)
-    pieces += [f"Not measured: {why.rstrip('.')}." for why in part.missing]
+    pieces += [f"Not measured: {one_line(why).rstrip('.')}." for why in part.missing]
     return "\n\n".join(piece for piece in pieces if piece)
+
+
+def without_numbers(name: str, reason: str, promised: Sequence[Target]) -> Part:
+    """A part that could not be measured at all; what it has promised before is answered with the reason."""
+    targets = [replace(one, value=None, why=one_line(reason)) for one in promised]
+    return Part(name.replace("_", " ").capitalize(), "", targets, "", missing=[reason])
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -3,14 +3,17 @@
 import itertools
 import shutil
 import time
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from peer_turns import in_turns_or_why
+from reasons import one_line
 from report import Target
 from running_bench import Ground, ground, run_of, write_skill
 from running_part import NotMeasured, Part, Surroundings, raw_series, series_table
 from running_peers import trpc_agent
-from sampling import Way, in_turns
+from sampling import Way
 
 from openskills.errors import ExecutorUnavailable
 
@@ -28,42 +31,40 @@ staged on this machine: it is read, hashed and kept.
 
 async def measure(at: Surroundings) -> Part:
     """Staging with and without a command, for every executor that keeps workspaces here."""
-    missing: list[str] = []
+    missing: dict[str, str] = {}
     async with AsyncExitStack() as stack:
         ways = _ours("local", await stack.enter_async_context(ground("local", at.scratch)), at.scratch)
         try:
             place = await stack.enter_async_context(ground("sandbox", at.scratch))
             ways |= _ours("sandbox", place, at.scratch)
         except ExecutorUnavailable as error:
-            missing.append(f"the sandbox: {error.message}")
+            missing[f"sandbox, {STAGE}"] = one_line(f"the sandbox: {error.message}")
         try:
             skill = write_skill(at.scratch / "peer", FILES)
             peer = await stack.enter_async_context(trpc_agent(at.scratch, skill.parent, skill.name))
             ways |= {PEER_RUN: peer.way("new", command="true"), PEER_STAGE: peer.way("load")}
         except NotMeasured as reason:
-            missing.append(str(reason))
+            missing |= dict.fromkeys((PEER_RUN, PEER_STAGE), str(reason))
         at.say("staging a skill in new workspaces")
-        found = await in_turns(ways, at.extent.few)
+        found = await in_turns_or_why(ways, at.extent.few, missing)
     medians = {name: one.median for name, one in found.items()}
     return Part(
         "A new workspace",
         _ABOUT,
         [
-            _target(f"new workspace, {FILES} files staged, local", f"local, {STAGE}", PEER_STAGE, medians),
-            _target(f"new workspace, {FILES} files staged, sandbox", f"sandbox, {STAGE}", PEER_STAGE, medians),
+            _target(f"new workspace, {FILES} files staged, local", f"local, {STAGE}", medians, missing),
+            _target(f"new workspace, {FILES} files staged, sandbox", f"sandbox, {STAGE}", medians, missing),
         ],
         series_table(found),
-        missing=missing,
+        missing=list(dict.fromkeys(missing.values())),
         raw=raw_series(found),
     )
 
 
-def _target(promise: str, ours: str, theirs: str, medians: dict[str, float]) -> Target:
-    lacking = [name for name in (ours, theirs) if name not in medians]
-    value = None if lacking else medians[theirs] / medians[ours]
-    return Target(
-        f"{promise}: faster than trpc-agent-py", value, BOUND, why=f"{' and '.join(lacking)} could not be run"
-    )
+def _target(promise: str, ours: str, medians: Mapping[str, float], missing: Mapping[str, str]) -> Target:
+    why = "; ".join(dict.fromkeys(missing[name] for name in (ours, PEER_STAGE) if name in missing))
+    value = None if why else medians[PEER_STAGE] / medians[ours]
+    return Target(f"{promise}: faster than trpc-agent-py", value, BOUND, why=why)
 
 
 def _ours(name: str, place: Ground, scratch: Path) -> dict[str, Way]:

@@ -15,6 +15,9 @@ SUITE = Suite(
     __doc__,
     "",
     {"probes": safety_probes.measure, "endings": safety_endings.measure},
+    """\
+Nothing here is timed: each attack is tried once in each place, in a process of its own, and what is counted is how it
+ended.""",
 )
 
 if __name__ == "__main__":

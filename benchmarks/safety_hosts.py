@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from peers import why_missing
+from reasons import last_line
 from running_container import container_engine
 from running_part import TINY, Extent, NotMeasured
 from safety_ways import NOT_TRIED, PEERS, Peer
@@ -25,6 +28,8 @@ OURS = ("local", "landlock", "sandbox", CONTAINER)
 _PROGRAMS = ("safety_host.py", "safety_trials.py", "safety_ways.py")
 _UNNEEDED = ("test", "idlelib", "tkinter", "ensurepip", "turtledemo", "site-packages", "__pycache__", "*.a")
 _PATIENCE = 300
+_UNAVAILABLE = re.compile(r"^(?:[\w.]+\.)?(?:ExecutorUnavailable|MissingExtra): (.*)", re.MULTILINE)
+"""How a traceback ends when an executor is not to be had here."""
 
 
 @dataclass
@@ -42,7 +47,11 @@ class Hosts:
         """The battery under an executor of ours, or bare."""
         user = self.us if executor == CONTAINER else self.stranger
         name = "bare" if executor == BARE else executor
-        return self._tried(lambda: self.harness.battery(user, name, *options, environment=self._engine_of(executor)))
+        environment = self._engine_of(executor)
+        try:
+            return self.harness.battery(user, name, *options, environment=environment)
+        except AssertionError as error:
+            raise _failure(executor, str(error)) from error
 
     def probes(self, peer: Peer) -> dict[str, Any]:
         """The harmless probes of the battery through a library."""
@@ -72,7 +81,7 @@ class Hosts:
     def _with_peer(self, peer: Peer) -> dict[str, str]:
         packages = list((ROOT / ".bench" / peer.environment).glob("lib/python3*/site-packages"))
         if not packages or not (packages[0] / peer.module).exists():
-            raise NotMeasured(f"{peer.name}: it is not installed; `make peers` installs it where it can")
+            raise NotMeasured(f"{peer.name}: it is not installed; {why_missing(peer.environment)}")
         project = self.stranger.project
         return {"PYTHONPATH": os.pathsep.join(map(str, (project / "src", project, packages[0])))}
 
@@ -101,9 +110,9 @@ class Hosts:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise NotMeasured(f"{subject}: its host did not end within {_PATIENCE} seconds") from None
+            raise _failure(subject, f"its host did not end within {_PATIENCE} seconds") from None
         if done.returncode:
-            raise NotMeasured(f"{subject}: {_last(done.stderr.decode('utf-8', 'replace'))}")
+            raise _failure(subject, done.stderr.decode("utf-8", "replace"))
         return json.loads(done.stdout)
 
     def _python(self) -> str:
@@ -118,12 +127,6 @@ class Hosts:
                     path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044))
             self._interpreter = str(copy / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}")
         return self._interpreter
-
-    def _tried(self, battery: Any) -> dict[str, Any]:
-        try:
-            return battery()
-        except AssertionError as error:
-            raise NotMeasured(_last(str(error))) from error
 
 
 @contextmanager
@@ -149,6 +152,10 @@ def not_tried(extent: Extent) -> list[str]:
     return [] if extent == TINY else [f"{name}: {why}" for name, why in NOT_TRIED.items()]
 
 
-def _last(text: str) -> str:
-    """What a program said last."""
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it failed without a word")
+def _failure(subject: str, said: str) -> Exception:
+    """Another library that fails is not measured, nor is an executor that this machine lacks; the rest is our fault."""
+    if subject not in (*OURS, BARE):
+        return NotMeasured(f"{subject}: {last_line(said)}")
+    if found := _UNAVAILABLE.search(said):
+        return NotMeasured(f"{subject}: {found[1]}")
+    return RuntimeError(f"{subject}: {said.strip()}")

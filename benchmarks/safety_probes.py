@@ -3,32 +3,38 @@
 import importlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from report import Target
 from running_part import NotMeasured, Part, Surroundings, plain_table
 from safety_hosts import BARE, Hosts, hosts, not_tried, subjects
 
-HELD, LEAKED, HUNG = "held", "leaked", "hung"
+HELD, LEAKED, HUNG, BROKEN = "held", "leaked", "hung", "broken"
 
 _ABOUT = """
 The battery of `tests/hostile`: each probe tries to get hold of one thing that was planted around the place where a
 skill's command runs (a secret in a file, a variable, a process, a socket; a limit), and says what it got. The
 families are those of the attacks. It *held* when the probe got nothing, *leaked* when it got what it was after, and
-*hung* when there was no answer within 20 seconds. The first table has the probes that succeed on this machine, for a
+*hung* when there was no answer within 20 seconds; a probe that failed itself is *broken*, which says nothing about who
+holds it, and so counts against a promise. The first table has the probes that succeed on this machine, for a
 user without rights, when nothing holds them: there everybody is compared. They are the harmless ones; probes that
 would touch what is not ours are only tried where they are sure to be held, and are in the second table. Everybody
 runs as that user, in a directory that is thrown away; containers need a host that is root. What is tried of others is
 what runs commands on the machine itself, as it is by default: {others}. None of them is said to isolate anything.
+These tables are about commands: secrets, network, processes and resources here, ends and collected files in the next
+part. The other kinds of hostile input (paths in arguments, archives, `SKILL.md` and manifests, HTTP requests, crashes
+and full disks) are not in them, because they meet our own readers, host and stores, for which most of the others have
+no counterpart to compare with; they are tested in `tests/`.
 """
 
 
 @dataclass(frozen=True)
 class Battery:
-    """What the probes came to under one subject: by the id of the probe, how it ended."""
+    """What the probes came to under one subject: by the id of the probe, how it ended; of the broken ones, why."""
 
     endings: Mapping[str, str]
+    broken: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def of(self, probes: Sequence[str]) -> Counter[str]:
         """How many of these ended how."""
@@ -55,7 +61,7 @@ async def measure(at: Surroundings) -> Part:
                 # Of `local` little is asked; the others are asked for all of it anyway.
                 compared[name] = _battery(running.battery(name, "harmless")) if name == "local" else asked[name]
             except NotMeasured as reason:
-                missing.append(f"{name}: {reason}")
+                missing.append(str(reason))
         for peer in peers:
             at.say(f"probes: {peer.name}")
             try:
@@ -63,6 +69,7 @@ async def measure(at: Surroundings) -> Part:
             except NotMeasured as reason:
                 missing.append(str(reason))
         table = f"{_comparison(running, compared)}\n\n{_promised(asked)}"
+    missing += _breakages({**compared, **asked})
     others = ", ".join(f"{peer.runs} of {peer.name}" for peer in peers)
     return Part(
         "Attacks",
@@ -80,9 +87,14 @@ async def measure(at: Surroundings) -> Part:
 def _battery(report: Mapping[str, Any]) -> Battery:
     endings: dict[str, str] = {}
     for identity, result in report["results"].items():
-        broken = HUNG if result["detail"] == "no answer" else "broken"
+        broken = HUNG if result["detail"] == "no answer" else BROKEN
         endings[identity] = broken if result.get("broken") else LEAKED if result["escaped"] else HELD
-    return Battery(endings)
+    reasons = {one: str(report["results"][one]["detail"]) for one, ending in endings.items() if ending == BROKEN}
+    return Battery(endings, reasons)
+
+
+def _breakages(found: Mapping[str, Battery]) -> list[str]:
+    return [f"{name}: the probe {one} is broken: {why}" for name, by in found.items() for one, why in by.broken.items()]
 
 
 def _targets(asked: Mapping[str, Battery], ours: Sequence[str], missing: Sequence[str]) -> list[Target]:
@@ -92,10 +104,11 @@ def _targets(asked: Mapping[str, Battery], ours: Sequence[str], missing: Sequenc
     for name in ours:
         battery = asked.get(name)
         leaked = None if battery is None else [one for one in battery.those(LEAKED) if one not in said.get(name, {})]
-        value = None if battery is None or leaked is None else float(len(leaked) + len(battery.those(HUNG)))
-        count = "all probes" if battery is None else f"{len(battery.endings)} probes"
+        failed = None if battery is None else len(battery.those(HUNG)) + len(battery.those(BROKEN))
+        value = None if failed is None or leaked is None else float(len(leaked) + failed)
         why = "; ".join(reason for reason in missing if reason.startswith(name))
-        promise = f"{name}, {count}: leaked or hung against its promise"
+        # How many there are is in the table: a promise has one name in every run.
+        promise = f"{name}: probes that leaked, hung or broke against its promise"
         targets.append(Target(promise, value, 0, at_least=False, unit="probes", digits=0, why=why))
     return targets
 
@@ -104,12 +117,13 @@ def _comparison(running: Hosts, compared: Mapping[str, Battery]) -> str:
     """Everybody with the probes that succeed bare, by family."""
     armed = compared[BARE].those(LEAKED)
     families = _families(armed)
-    head = [f"{len(armed)} probes", "host", HELD, LEAKED, HUNG, "not tried", *(f"leaked: {name}" for name in families)]
+    how = (HELD, LEAKED, HUNG, BROKEN)
+    head = [f"{len(armed)} probes", "host", *how, "not tried", *(f"leaked: {name}" for name in families)]
     rows: list[list[str]] = []
     for name, battery in compared.items():
         found = battery.of(armed)
         by_family = [f"{battery.of(probes)[LEAKED]} of {len(probes)}" for probes in families.values()]
-        counts = [*(found[one] for one in (HELD, LEAKED, HUNG)), sum(one not in battery.endings for one in armed)]
+        counts = [*(found[one] for one in how), sum(one not in battery.endings for one in armed)]
         rows.append([name, running.who(name), *map(str, counts), *by_family])
     return plain_table(head, rows)
 
@@ -121,9 +135,9 @@ def _promised(asked: Mapping[str, Battery]) -> str:
     for name, battery in asked.items():
         counts = battery.of(list(battery.endings))
         open_ones = sum(one in said.get(name, {}) for one in battery.those(LEAKED))
-        cells = [len(battery.endings), counts[HELD], counts[LEAKED], open_ones, counts[HUNG]]
+        cells = [len(battery.endings), counts[HELD], counts[LEAKED], open_ones, counts[HUNG], counts[BROKEN]]
         rows.append([name, *map(str, cells)])
-    return plain_table(["asked of each", "probes", HELD, LEAKED, "of them said to be open", HUNG], rows)
+    return plain_table(["asked of each", "probes", HELD, LEAKED, "of them said to be open", HUNG, BROKEN], rows)
 
 
 def _families(probes: Sequence[str]) -> dict[str, list[str]]:
@@ -133,5 +147,5 @@ def _families(probes: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _raw(battery: Battery, probes: Sequence[str]) -> dict[str, object]:
-    counts = {ending: battery.of(probes)[ending] for ending in (HELD, LEAKED, HUNG)}
+    counts = {ending: battery.of(probes)[ending] for ending in (HELD, LEAKED, HUNG, BROKEN)}
     return {**counts, "leaks": [one for one in battery.those(LEAKED) if one in probes]}

@@ -1,10 +1,14 @@
 """Very many skills in little time: front matter shaped like that of real ones, bodies that many of them share."""
 
 import math
+import os
 import random
 from collections.abc import Sequence
 from itertools import accumulate, product
 from pathlib import Path
+
+from openskills.catalog.catalog import Catalog
+from openskills.settings import Settings
 
 SEED = 20261115
 _VERBS = ("merge", "split", "convert", "check", "index", "plot", "clean", "route", "extract", "label", "compare")
@@ -31,6 +35,13 @@ def build(target: Path, numbers: range) -> None:
         folder.mkdir()
         front = f"name: {name}\ndescription: {description}. Use when the user mentions {dice.choice(_NOUNS)}.\n"
         (folder / "SKILL.md").write_text(f"---\n{front}---\n\n# {name}\n\n{dice.choice(bodies)}\n", encoding="utf-8")
+
+
+def few(scratch: Path, count: int) -> tuple[Catalog, Settings]:
+    """So many skills below a directory, for a user who has his home there."""
+    build(scratch / "skills", range(count))
+    settings = Settings.from_env({"HOME": str(scratch), "PATH": os.defpath})
+    return Catalog.from_paths(scratch / "skills", settings=settings), settings
 
 
 def vocabulary() -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from charts import Chart, Line
 from report import Target, time_text
-from running_part import plain_table
+from running_part import plain_table, repeats_text
 from sampling import Series, Way, growth
 
 LINEAR, FLAT = 1.2, 0.25
@@ -113,14 +113,15 @@ def targets_of(curves: Sequence[Curve], what: str) -> list[Target]:
 
 
 def curves_table(curves: Sequence[Curve], what: str) -> str:
-    """The costs by size, and the exponents."""
+    """The costs by size, the exponents, and how often each was taken."""
     sizes = sorted({size for curve in curves for size in curve.points})
     head = [what, *(f"{size:,}" for size in sizes), "exponent", "of the larger half"]
     rows = [
         [curve.label, *map(curve.text, sizes), f"{curve.exponent:.2f}", f"{curve.last_exponent:.2f}"]
         for curve in curves
     ]
-    return plain_table(head, rows)
+    taken = [len(one.seconds) for curve in curves for one in curve.points.values()]
+    return f"{plain_table(head, rows)}\n\n{repeats_text(taken)}"
 
 
 def chart_of(name: str, title: str, what: str, cost: str, curves: Sequence[Curve]) -> Chart:

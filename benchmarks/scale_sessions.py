@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import os
 import time
 import tracemalloc
 from collections.abc import Sequence
@@ -95,10 +94,7 @@ class Crowd:
 async def measure(at: Surroundings) -> Part:
     """Every step over all numbers of conversations, with both stores."""
     sizes = sizes_of(at.extent)
-    skills = at.scratch / "skills"
-    scale_corpus.build(skills, range(SKILLS))
-    settings = Settings.from_env({"HOME": str(at.scratch), "PATH": os.defpath})
-    catalog = Catalog.from_paths(skills, settings=settings)
+    catalog, settings = scale_corpus.few(at.scratch, SKILLS)
     curves: list[Curve] = []
     for name in STORES:
         at.say(f"sessions: up to {sizes.sessions[-1]:,} of them, {name}")

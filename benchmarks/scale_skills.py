@@ -1,7 +1,7 @@
 """What more and more skills cost: finding them, looking again, listing them, searching them, building a request."""
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,8 @@ import scale_corpus
 from context_talk import SYSTEM
 from running_part import Part, Surroundings
 from sampling import Way
-from scale_curve import FLAT, LINEAR, Curve, chart_of, curves_table, raw_curves, taken, targets_of, timing
+from scale_costs import Costs, Growing
+from scale_curve import FLAT, LINEAR, timing
 from scale_sizes import sizes_of
 
 from openskills.catalog.catalog import Catalog
@@ -49,27 +50,11 @@ class Library:
         return Catalog.from_paths(*self.folders, settings=_settings(self.home, index=index))
 
 
-Make = Callable[[Library, AsyncExitStack], Awaitable[Way]]
-
-
 async def measure(at: Surroundings) -> Part:
     """Every cost, over all sizes."""
-    sizes = sizes_of(at.extent)
-    libraries = _libraries(at, sizes.skills)
-    curves: list[Curve] = []
-    async with AsyncExitStack() as stack:
-        for label, (make, bound) in _COSTS.items():
-            at.say(f"skills: {label}")
-            ways = {size: await make(library, stack) for size, library in libraries.items()}
-            curves.append(Curve(label, await taken(ways, most=sizes.most, seconds=sizes.seconds), bound))
-    return Part(
-        "Skills",
-        _ABOUT,
-        targets_of(curves, "skills"),
-        curves_table(curves, "skills"),
-        raw=raw_curves(curves),
-        charts=[chart_of("skills", "What more skills cost", "skills", "seconds", curves)],
-    )
+    libraries = _libraries(at, sizes_of(at.extent).skills)
+    growing = Growing("Skills", _ABOUT, "What more skills cost", "skills", _COSTS)
+    return await growing.measured(libraries, at)
 
 
 def _libraries(at: Surroundings, sizes: Sequence[int]) -> Mapping[int, Library]:
@@ -141,7 +126,7 @@ async def _request(library: Library, stack: AsyncExitStack) -> Way:
     return timing(lambda: session.context(messages), times=REQUESTS)
 
 
-_COSTS: Mapping[str, tuple[Make, float]] = {
+_COSTS: Costs[Library] = {
     "first discovery": (_first, LINEAR),
     "found by the index": (_by_index, LINEAR),
     "refresh": (_refresh, LINEAR),

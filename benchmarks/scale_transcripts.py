@@ -3,9 +3,8 @@
 import asyncio
 import itertools
 import json
-import os
 import shutil
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,8 @@ import scale_corpus
 from context_talk import LOOKED, SYSTEM
 from running_part import Part, Surroundings
 from sampling import Way, timed
-from scale_curve import FLAT, LINEAR, Curve, chart_of, curves_table, raw_curves, taken, targets_of, timing
+from scale_costs import Costs, Growing
+from scale_curve import FLAT, LINEAR, timing
 from scale_sizes import sizes_of
 
 from openskills.agent.agent import Agent
@@ -77,32 +77,14 @@ class Log:
         return SkillRuntime(self.catalog, settings=self.settings, store=f"sqlite:///{path}")
 
 
-Make = Callable[[Log, AsyncExitStack], Awaitable[Way]]
-
-
 async def measure(at: Surroundings) -> Part:
     """Every cost, over all lengths."""
-    sizes = sizes_of(at.extent)
-    skills = at.scratch / "skills"
-    scale_corpus.build(skills, range(SKILLS))
-    settings = Settings.from_env({"HOME": str(at.scratch), "PATH": os.defpath})
-    catalog = Catalog.from_paths(skills, settings=settings)
-    at.say(f"transcripts: writing up to {sizes.events[-1]:,} events")
-    logs = {size: await _written(at.scratch / f"log-{size}.db", size, catalog, settings) for size in sizes.events}
-    curves: list[Curve] = []
-    async with AsyncExitStack() as stack:
-        for label, (make, bound) in _COSTS.items():
-            at.say(f"transcripts: {label}")
-            ways = {size: await make(log, stack) for size, log in logs.items()}
-            curves.append(Curve(label, await taken(ways, most=sizes.most, seconds=sizes.seconds), bound))
-    return Part(
-        "Transcripts",
-        _ABOUT,
-        targets_of(curves, "events"),
-        curves_table(curves, "events"),
-        raw=raw_curves(curves),
-        charts=[chart_of("transcripts", "What a longer conversation costs", "events", "seconds", curves)],
-    )
+    sizes = sizes_of(at.extent).events
+    catalog, settings = scale_corpus.few(at.scratch, SKILLS)
+    at.say(f"transcripts: writing up to {sizes[-1]:,} events")
+    logs = {size: await _written(at.scratch / f"log-{size}.db", size, catalog, settings) for size in sizes}
+    growing = Growing("Transcripts", _ABOUT, "What a longer conversation costs", "events", _COSTS)
+    return await growing.measured(logs, at)
 
 
 async def _written(path: Path, size: int, catalog: Catalog, settings: Settings) -> Log:
@@ -199,7 +181,7 @@ def _session(runtime: SkillRuntime) -> Any:
 
 
 _KEY = SessionKey(APP, WHO, NAME)
-_COSTS: Mapping[str, tuple[Make, float]] = {
+_COSTS: Costs[Log] = {
     "next request": (_request, LINEAR),
     "append": (_append, FLAT),
     "open": (_open, FLAT),

@@ -1,17 +1,14 @@
 """The ways of finding a skill that are compared: ours, shared words, and an embedding model."""
 
-import asyncio
 import json
-import os
 import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from running_part import NotMeasured
+from peer_process import Installed, peer_process
 from selection_data import LabelledSkill
 from selection_figures import DEPTH, Answer, Answers
 
@@ -21,15 +18,13 @@ from openskills.catalog.search import SearchIndex
 from openskills.catalog.skill import Skill
 from openskills.skillmd.manifest import SkillManifest
 
-HERE = Path(__file__).resolve().parent
-ENVIRONMENT = HERE.parent / ".bench" / "selection"
 OURS, BARE, KEYWORDS = "OpenSkill", "OpenSkill without its glossary", "shared words"
 EMBEDDING, BOTH = "wordllama", "OpenSkill and wordllama"
 EMBEDDING_SHARE = 0.5
 """How much the cosine counts beside our fit where both are used; chosen on the half for choosing."""
 
 _WORD = re.compile("[a-z0-9]+|[\u4e00-\u9fff]")
-_LONGEST_ANSWER = 64 * 1024 * 1024
+_WORDLLAMA = Installed("wordllama", "selection", "wordllama")
 
 
 @dataclass(frozen=True)
@@ -86,32 +81,16 @@ def shared_words(skills: Sequence[LabelledSkill]) -> Finder:
 @asynccontextmanager
 async def embedding(skills: Sequence[LabelledSkill]) -> AsyncGenerator[Finder]:
     """wordllama with the model in its package: the cosine of a request and of name and description."""
-    if not list(ENVIRONMENT.glob("lib/*/site-packages/wordllama")):
-        raise NotMeasured("wordllama: it is not installed; `make peers` installs it where it can")
-    process = await asyncio.create_subprocess_exec(
-        str(ENVIRONMENT / "bin" / "python"),
-        str(HERE / "selection_embedding.py"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={"PATH": os.defpath, "LANG": "C.UTF-8", "HF_HUB_OFFLINE": "1"},
-        limit=_LONGEST_ANSWER,
-    )
-    try:
-        await _ask(process, None)
+    async with peer_process(_WORDLLAMA, "selection_embedding.py", variables={"HF_HUB_OFFLINE": "1"}) as peer:
         texts = [f"{skill.name.replace('-', ' ')}. {skill.description}" for skill in skills]
-        indexed = (await _ask(process, {"do": "index", "texts": texts}))["seconds"]
+        indexed = (await peer.ask({"do": "index", "texts": texts}))["seconds"]
 
         async def find(queries: Sequence[str]) -> tuple[list[Answer], float]:
-            told = await _ask(process, {"do": "rank", "queries": list(queries), "limit": DEPTH})
+            told = await peer.ask({"do": "rank", "queries": list(queries), "limit": DEPTH})
             ranked: list[list[tuple[int, float]]] = told["answers"]
             return [[(skills[number].name, cosine) for number, cosine in one] for one in ranked], told["seconds"]
 
         yield Finder(find, indexed)
-    finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        await process.wait()
 
 
 def together(one: Answers, other: Answers) -> Answers:
@@ -137,15 +116,3 @@ def _timed(rank: Callable[[str], Answer]) -> Callable[[Sequence[str]], Awaitable
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.lower()))
-
-
-async def _ask(process: asyncio.subprocess.Process, request: dict[str, Any] | None) -> dict[str, Any]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    if request is not None:
-        process.stdin.write(json.dumps(request).encode() + b"\n")
-        await process.stdin.drain()
-    line = await process.stdout.readline()
-    if not line:
-        raise NotMeasured("wordllama: it ended; run benchmarks/selection_embedding.py in its environment to see why")
-    return json.loads(line)

@@ -7,15 +7,17 @@ import os
 import platform
 import sys
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from baseline import regressions, stored
+from baseline import promised, regressions, renewed, stored, unmeasured
 from charts import write_chart
+from peers import peer_versions
 from report import Target, promises, write_picture, write_section
-from running_part import QUICK, TINY, Extent, Part, Surroundings, shown
+from running_part import QUICK, TINY, Extent, NotMeasured, Part, Surroundings, shown, without_numbers
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -41,62 +43,99 @@ class Suite:
     parts: Mapping[str, Callable[[Surroundings], Awaitable[Part]]]
     how: str = TIMED
     """How its numbers were obtained."""
+    hint: str = ""
+    """What is said to somebody whose options are not of this program."""
 
 
-async def measure(suite: Suite, names: Sequence[str], extent: Extent) -> dict[str, Part]:
-    """The parts of these names, one after the other, each in a directory that is removed afterwards."""
+async def measure(
+    suite: Suite, names: Sequence[str], extent: Extent, before: Mapping[str, Sequence[Target]] | None = None
+) -> dict[str, Part]:
+    """The parts of these names, one after the other, each in a directory that is removed afterwards.
+
+    A part that raises `NotMeasured` is missing with the reason, and so are its promises, which are those that it had
+    `before`. Everything else that is raised is a fault of ours, and passes.
+    """
     found: dict[str, Part] = {}
     for name in names:
         with tempfile.TemporaryDirectory(prefix="openskills-bench-") as scratch:
             # The user that a sandbox runs commands as has to get there.
             Path(scratch).chmod(0o755)
-            found[name] = await suite.parts[name](Surroundings(Path(scratch), extent, _say))
+            try:
+                found[name] = await suite.parts[name](Surroundings(Path(scratch), extent, _say))
+            except NotMeasured as reason:
+                _say(f"{name}: not measured: {reason}")
+                found[name] = without_numbers(name, str(reason), (before or {}).get(name, ()))
     return found
 
 
 def main(suite: Suite) -> int:
     """Measure, print, and with `--write` renew the documents.
 
-    Exit 1 when a promise is broken, or a ratio is worse than the stored one by more than the tolerance.
+    Exit 1 when a promise is broken, is worse than its baseline by more than the tolerance, or has vanished.
     """
     options = _options(suite)
     names = options.only.split(",") if options.only else list(suite.parts)
     extent = TINY if options.tiny else QUICK if options.quick else Extent()
-    parts = asyncio.run(measure(suite, names, extent))
+    docs, began = ROOT / "docs", time.monotonic()
+    parts = asyncio.run(measure(suite, names, extent, promised(docs, suite.name)))
+    seconds = time.monotonic() - began
     targets = [target for part in parts.values() for target in part.targets]
     if options.json:
         print(json.dumps({"promises": [target.row() for target in targets], **_numbers(parts)}, indent=2))
     else:
         print("\n\n".join([*map(shown, parts.values()), promises(targets)]))
-    worse: list[str] = []
-    if extent == Extent():
-        worse = regressions(stored(ROOT / "docs", suite.name), targets)
-        _complain(worse, accepted=options.accept)
-        if options.write and not options.only and (options.accept or not worse):
-            write(ROOT / "docs", suite, parts)
-    return 1 if any(target.broken for target in targets) or (worse and not options.accept) else 0
+    # What is wrong with it stands below it, in a log, too.
+    sys.stdout.flush()
+    passed = extent != Extent() or judged(docs, suite.name, targets, accept=options.accept, partial=bool(options.only))
+    if extent == Extent() and options.write and not options.only and passed:
+        write(docs, suite, parts, seconds=seconds, accept=options.accept)
+    return 1 if any(target.broken for target in targets) or not passed else 0
 
 
-def write(docs: Path, suite: Suite, parts: Mapping[str, Part]) -> None:
-    """Renew the section, its pictures and its raw numbers below `docs`."""
+def judged(docs: Path, name: str, targets: Sequence[Target], *, accept: bool, partial: bool = False) -> bool:
+    """Whether a run may take the place of the stored one; says what is worse, vanished, or was not measured."""
+    before = stored(docs, name)
+    worse = regressions(before, targets, partial=partial)
+    for one in worse:
+        _say(f"{'accepted' if accept else 'WORSE'}: {one}")
+    for one in unmeasured(before, targets):
+        _say(one)
+    if worse and not accept:
+        _say("nothing is written; run it again on an idle machine, mend it, or accept it with --accept")
+    return accept or not worse
+
+
+def write(
+    docs: Path, suite: Suite, parts: Mapping[str, Part], *, seconds: float | None = None, accept: bool = False
+) -> None:
+    """Renew the section, its pictures and its raw numbers below `docs`; `seconds` is how long all of it took."""
     pieces = [_ABOUT.format(title=suite.title, name=suite.name, machine=machine(), how=suite.how).strip()]
     bars = [bar for part in parts.values() for bar in part.bars]
     if bars:
         write_picture(docs, suite.name, suite.picture, bars)
         pieces.append(f"![{suite.picture}](benchmarks/{suite.name}.svg)")
     pieces += [shown(part, [write_chart(docs, suite.name, one) for one in part.charts]) for part in parts.values()]
-    pieces.append(write_raw(docs, suite.name, [target for part in parts.values() for target in part.targets], parts))
+    targets = [target for part in parts.values() for target in part.targets]
+    pieces.append(write_numbers(docs, suite.name, targets, _numbers(parts), seconds=seconds, accept=accept))
     write_section(docs, suite.name, "\n\n".join(pieces))
 
 
-def write_raw(docs: Path, name: str, targets: Sequence[Target], parts: Mapping[str, Part]) -> str:
-    """Write what was measured to `benchmarks/<name>.json` below `docs`; the line of the page that links it."""
-    return write_numbers(docs, name, targets, _numbers(parts))
+def write_numbers(
+    docs: Path,
+    name: str,
+    targets: Sequence[Target],
+    numbers: Mapping[str, object],
+    *,
+    seconds: float | None = None,
+    accept: bool = False,
+) -> str:
+    """Write what was measured to `benchmarks/<name>.json` below `docs`; the line of the page that links it.
 
-
-def write_numbers(docs: Path, name: str, targets: Sequence[Target], numbers: Mapping[str, object]) -> str:
-    """The same for numbers that come from anywhere."""
-    about = {"machine": machine(), "versions": versions(), "promises": [asdict(target) for target in targets]}
+    Values are those of this run; the baseline beside each is the better one of stored and new, unless `accept`.
+    """
+    kept = renewed(stored(docs, name), targets, accept=accept)
+    rows = [{**asdict(target), "baseline": kept[target.promise]} for target in targets]
+    about = {"machine": machine(), "versions": versions(), "seconds": seconds, "promises": rows}
     (docs / "benchmarks").mkdir(exist_ok=True)
     text = json.dumps({**about, "parts": numbers}, indent=1, default=str)
     (docs / "benchmarks" / f"{name}.json").write_text(text + "\n", encoding="utf-8")
@@ -104,13 +143,19 @@ def write_numbers(docs: Path, name: str, targets: Sequence[Target], numbers: Map
 
 
 def versions() -> dict[str, str]:
-    """What was compared: ours, and the peers as they are pinned."""
-    pins = [line for file in sorted(HERE.glob("*requirements.txt")) for line in file.read_text().split()]
-    return {"openskills": version("openskills"), **dict(pin.split("==") for pin in pins if "==" in pin)}
+    """What was compared: ours, and the others as they are installed, or why they are not."""
+    return {"openskills": version("openskills"), **peer_versions()}
 
 
 def _numbers(parts: Mapping[str, Part]) -> dict[str, object]:
-    return {name: {"numbers": part.raw, "missing": list(part.missing)} for name, part in parts.items()}
+    return {
+        name: {
+            "promises": [target.promise for target in part.targets],
+            "numbers": part.raw,
+            "missing": list(part.missing),
+        }
+        for name, part in parts.items()
+    }
 
 
 def machine() -> str:
@@ -121,25 +166,23 @@ def machine() -> str:
 
 
 def _options(suite: Suite) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=suite.about)
+    # As it was written: a name that is broken at its dash is no name any more.
+    parser = argparse.ArgumentParser(
+        description=suite.about, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--only", help=f"some of {','.join(suite.parts)}; nothing is written then")
     parser.add_argument("--quick", action="store_true", help="a rough look: few repeats, nothing is written")
     parser.add_argument("--tiny", action="store_true", help="only see whether it works; the numbers mean nothing")
     parser.add_argument("--write", action="store_true", help="renew the section of docs/benchmarks.md and its picture")
     parser.add_argument("--json", action="store_true", help="print the raw numbers instead of tables")
-    parser.add_argument("--accept", action="store_true", help="write ratios that are worse than the stored ones, too")
-    options = parser.parse_args()
+    parser.add_argument("--accept", action="store_true", help="take what is worse, or renamed, for the new baseline")
+    options, others = parser.parse_known_args()
+    if others:
+        parser.error(f"there is no {' '.join(others)}" + (f"; {suite.hint}" if suite.hint else ""))
     unknown = [name for name in (options.only or "").split(",") if name and name not in suite.parts]
     if unknown:
         parser.error(f"there is no {unknown[0]!r}; there are {', '.join(suite.parts)}")
     return options
-
-
-def _complain(worse: Sequence[str], *, accepted: bool) -> None:
-    for one in worse:
-        _say(f"{'accepted' if accepted else 'WORSE'}: {one}")
-    if worse and not accepted:
-        _say("nothing is written; run it again on an idle machine, mend it, or accept it with --accept")
 
 
 def _say(what: str) -> None:

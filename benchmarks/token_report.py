@@ -17,6 +17,7 @@ SUITE = Suite(
     "Tokens of a request, 134 skills, mean of all tasks",
     {"layers": token_report_layers.measure, "growth": token_report_growth.measure},
     COUNTED,
+    "for skills of your own there is `openskills bench token-report`, which has other options",
 )
 
 if __name__ == "__main__":

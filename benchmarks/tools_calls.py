@@ -12,13 +12,14 @@ SHELL = "subprocess.run, bash -c"
 LOCAL, SANDBOX = "OpenSkill, local", "OpenSkill, sandbox"
 LOADED, UNLOADED = "trpc-agent-py, loaded", "trpc-agent-py, not loaded"
 
-_ABOUT = """
+_ABOUT = f"""
 A call of `skill_run` in a workspace that has been used before, with a skill of 20 files. Ours is `SkillSession.call`:
 the arguments are checked, the skill is looked through for changes, what is new in `out/` is collected, and the run is
 written to the audit log. trpc-agent-py 1.2.0 runs commands where its user is, with all of its rights and variables.
 When its skill is loaded it does not look at the skill again; when it is not, which its tool allows by default, it looks
-through the skill and asks a login shell, here one with an empty profile. "Over" is the median less that of
-`subprocess.run(argv, capture_output=True)`, taken beside it.
+through the skill and asks a login shell, here one with an empty profile. It gives every command
+to bash, as "{SHELL}" does; ours starts a program itself where bash would do nothing but start it. "Over" is the median
+less that of `subprocess.run(argv, capture_output=True)`, taken beside it.
 """
 
 

@@ -16,11 +16,12 @@ from openskills.errors import ExecutorUnavailable
 
 CALL, BENCH, STARTED, STAGE = "skill_run", "Workbench.run", "the executor", "looking through the skill"
 BWRAP = "bwrap alone"
-SHELL = ("bash", "-c", "true")
+COMMAND = ("true",)
 
 _ABOUT = f"""
-`bash -c true`, which is what `skill_run` makes of `true`, with ever less around it: the tool, the workbench that it
-asks, the executor that the workbench asks. "{STAGE}" is what the tool does before each run to see whether the skill's
+`true`, with ever less around it: the tool, the workbench that it asks, the executor that the workbench asks. The tool
+and the workbench get it as text for bash; since bash would do nothing but start it, the program is started right away,
+so each layer runs the same thing. "{STAGE}" is what the tool does before each run to see whether the skill's
 folder has changed: it looks at every one of its 20 files. "{BWRAP}" is what the kernel takes for new namespaces.
 """
 
@@ -50,17 +51,17 @@ async def _ways(name: str, skill: Path, scratch: Path, stack: AsyncExitStack) ->
     session = await stack.enter_async_context(loaded_session(place, skill.parent))
     bench = await place.bench(skill)
     return {
-        BARE: bare(SHELL),
-        CALL: called(session, ("true",)),
-        BENCH: benched(bench, ("true",)),
-        STARTED: command_of(bench, SHELL),
+        BARE: bare(COMMAND),
+        CALL: called(session, COMMAND),
+        BENCH: benched(bench, COMMAND),
+        STARTED: command_of(bench, COMMAND),
         STAGE: timed(partial(bench.stage, skill.name, skill)),
     }
 
 
 def _bubblewrap(missing: list[str]) -> dict[str, Way]:
     try:
-        return {BWRAP: bubblewrap()(SHELL)}
+        return {BWRAP: bubblewrap()(COMMAND)}
     except NotMeasured as reason:
         missing.append(str(reason))
         return {}

@@ -17,14 +17,15 @@ from openskills.runtime.session import SkillSession
 
 
 @asynccontextmanager
-async def loaded_session(place: Ground, skills: Path) -> AsyncGenerator[SkillSession]:
-    """A new conversation that has loaded the skill."""
+async def loaded_session(place: Ground, skills: Path, *names: str) -> AsyncGenerator[SkillSession]:
+    """A new conversation that has loaded these skills; without a name, the one that `write_skill` writes."""
     catalog = Catalog.from_paths(skills, settings=place.settings)
     runtime = SkillRuntime(catalog, place.executor, settings=place.settings)
     async with runtime, runtime.session("bench") as session:
-        loaded = await session.call("skill_load", {"skill": SKILL})
-        if loaded.error is not None:
-            raise RuntimeError(loaded.text)
+        for name in names or (SKILL,):
+            loaded = await session.call("skill_load", {"skill": name})
+            if loaded.error is not None:
+                raise RuntimeError(loaded.text)
         yield session
 
 
@@ -41,7 +42,7 @@ def called(session: SkillSession, argv: Sequence[str]) -> Way:
 
 
 def benched(bench: Workbench, argv: Sequence[str]) -> Way:
-    """What `skill_run` asks its workbench for: the same command in a shell, and what is new in `out/`."""
+    """What `skill_run` asks its workbench for: the same command as text, and what is new in `out/`."""
     request = RunRequest(join(argv), skill=SKILL, outputs=OutputSpec(("out/**",)))
 
     async def run() -> None:

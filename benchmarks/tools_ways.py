@@ -7,12 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from peer_turns import in_turns_or_why
 from report import Target
 from running_bench import PYTHON, ground, write_skill
 from running_commands import Maker
 from running_part import NotMeasured, Surroundings, series_table
 from running_peers import bare, trpc_agent
-from sampling import Series, in_turns
+from sampling import Series
 from tools_session import called, loaded_session
 
 from openskills.errors import ExecutorUnavailable
@@ -57,12 +58,13 @@ class Ways:
         return [lambda argv, state=state: peer.way(state, command=shlex.join(argv)) for state in states]
 
     async def measured(self, rounds: int) -> Found:
-        """All commands in all ways; the slower command less often."""
+        """All commands in all ways that last; the slower command less often."""
         found: dict[str, Mapping[str, Series]] = {}
         for title, argv in COMMANDS.items():
             self._at.say(f"calling skill_run of `{title}` in {len(self.makers)} ways")
             number = rounds if title == "true" else max(rounds // 3, 1)
-            found[title] = await in_turns({name: make(argv) for name, make in self.makers.items()}, number)
+            ways = {name: make(argv) for name, make in self.makers.items()}
+            found[title] = await in_turns_or_why(ways, number, self.missing)
         return found
 
 

@@ -51,6 +51,11 @@ class Environment:
         return self.directory / f"{self.name}.stamp"
 
     @property
+    def reason(self) -> Path:
+        """Says in a line why the last installation failed, for the page that then lacks something."""
+        return self.directory.with_name(self.directory.name + ".reason")
+
+    @property
     def place(self) -> Path:
         """Holds the directory this environment was made in; its scripts work nowhere else."""
         return self.directory / "place.txt"
@@ -140,19 +145,23 @@ def prepare(environment: Environment) -> int:
         environment.unfinished.touch()
         if not healthy:
             _say(environment, f"making a virtual environment with Python {sys.version.split()[0]}")
-            code = _quietly([sys.executable, "-I", "-m", "venv", "--clear", str(environment.directory)], lock)
-            if code:
+            made = _quietly([sys.executable, "-I", "-m", "venv", "--clear", str(environment.directory)], lock)
+            if made.returncode:
+                _remember(environment, made.stdout)
                 return 1
             environment.place.write_text(str(environment.directory))
         _say(environment, environment.says)
-        code = _quietly([*_pip(environment.python), "install", *environment.install], lock)
-        if code < 0:
+        installed = _quietly([*_pip(environment.python), "install", *environment.install], lock)
+        if installed.returncode < 0:
             return 1
         # pip that gives up by itself leaves the environment as it was; only who was killed leaves a mess.
-        if code == 0:
+        if installed.returncode == 0:
             environment.stamp.write_text(fingerprint(environment))
+            environment.reason.unlink(missing_ok=True)
+        else:
+            _remember(environment, installed.stdout)
         environment.unfinished.unlink()
-        return code
+        return installed.returncode
 
 
 def prepare_peers() -> int:
@@ -170,8 +179,7 @@ def write_constraints() -> int:
         print("→ resolving all dependencies anew", flush=True)
         install = [*_pip(python), "install", ".[dev]"]
         for command in ([sys.executable, "-I", "-m", "venv", scratch], install):
-            code = _quietly(command, lock)
-            if code:
+            if _quietly(command, lock).returncode:
                 return 1
         frozen = subprocess.run([*_pip(python), "freeze"], capture_output=True, text=True, check=True).stdout
     pins = [line for line in frozen.splitlines() if re.fullmatch(r"[\w.-]+==[\w.!+-]+", line)]
@@ -206,7 +214,19 @@ def _say(environment: Environment, what: str) -> None:
     print(f"→ {environment.directory.relative_to(ROOT)}: {what}", flush=True)
 
 
-def _quietly(command: Sequence[str], lock: int) -> int:
+def _remember(environment: Environment, said: bytes) -> None:
+    """Keep the last line that names an error, without addresses and paths, which are this machine's own business."""
+    if environment not in PEERS:
+        return
+    lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if line.lower().startswith("error")]
+    last = (errors or lines or ["it said nothing"])[-1]
+    last = re.sub(r"\w+://\S+", "(an address)", last)
+    last = re.sub(r"(?<![\w.])/[\w.-]+/\S*", "(a path)", last)
+    environment.reason.write_text(" ".join(last.split())[:200] + "\n")
+
+
+def _quietly(command: Sequence[str], lock: int) -> "subprocess.CompletedProcess[bytes]":
     """Run a command from the root; show its output only when it fails."""
     # The child shares the lock, so that nobody starts while an orphaned child is still at work.
     done = subprocess.run(
@@ -221,7 +241,7 @@ def _quietly(command: Sequence[str], lock: int) -> int:
     if done.returncode:
         sys.stderr.write(done.stdout.decode(errors="replace"))
         print(f"failed: {' '.join(command)}", file=sys.stderr)
-    return done.returncode
+    return done
 
 
 @contextmanager

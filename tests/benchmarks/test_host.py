@@ -12,6 +12,9 @@ def test_our_host_is_compared_with_hosts_that_start_interpreters_and_with_bare_r
     found = measured("host", "--only", "load")
     numbers = found["load"]["numbers"]
     assert {"FastAPI, an interpreter per call", "FastAPI, bare route", "OpenSkill, cli:python"} <= set(numbers)
-    assert all(one["rate"] > 0 for one in numbers.values())
+    assert all(one["rate"] > 0 and one["repeats"] == 1 for one in numbers.values())
+    for one in numbers.values():
+        low, high = one["spread"]["p99"]
+        assert low <= one["p99"] <= high
     assert sum(one["failed"] for name, one in numbers.items() if name.startswith("OpenSkill")) == 0
     assert row_of(found, "`cli:python`: calls a second, times of a host that starts an interpreter per call")

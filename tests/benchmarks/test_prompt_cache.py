@@ -1,8 +1,10 @@
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
-from tests.benchmarks.programs import measured, row_of
+from tests.benchmarks.programs import ROOT, measured, row_of
 
 KEPT = "mode `session`, or whatever stays until it is taken away"
 OURS = ("OpenSkill, tool results", "OpenSkill, system message")
@@ -52,3 +54,23 @@ def test_the_number_of_requests_is_the_same_for_every_number_of_loads() -> None:
     assert {len(one["tokens"]) for played in numbers.values() for one in played} == {24}
     ways = {one["way"].split(",")[0] for one in numbers["4"]}
     assert ways | named(found["curves"]["missing"]) >= PEERS | {"OpenSkill"}
+
+
+CRASHED = """
+from cache_curves import OURS, OURS_SYSTEM, _targets
+from context_played import theirs
+from openskills.tokens import estimate
+
+played = [theirs(way, [[{"role": "user", "content": "hi"}]], estimate) for way in (OURS, OURS_SYSTEM)]
+for target in _targets({1: played}, 4, {"deepagents": "deepagents: it failed with ValueError: no"}):
+    print(target.row())
+"""
+
+
+def test_a_peer_that_crashed_is_in_the_promises_with_what_it_crashed_of() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CRASHED], cwd=ROOT / "benchmarks", capture_output=True, text=True, check=True
+    )
+    (row,) = [line for line in done.stdout.splitlines() if "times of deepagents" in line]
+    assert "not measured: deepagents: it failed with ValueError: no |" in row
+    assert "not installed" not in done.stdout

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,21 @@ def test_writing_the_same_section_twice_changes_nothing(tmp_path: Path) -> None:
     first = (tmp_path / "benchmarks.md").read_text()
     write_section(tmp_path, "discovery", "## Finding")
     assert (tmp_path / "benchmarks.md").read_text() == first
+
+
+def test_a_reason_of_many_lines_stays_in_its_row() -> None:
+    row = Target("faster", None, 5, why="it failed:\n\n  a | b").row()
+    assert row == "| faster | ≥ 5x | not measured: it failed: a / b | |"
+
+
+def test_the_head_of_the_page_says_how_long_each_took_and_all_together(tmp_path: Path) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    for name, seconds in (("running", 90.0), ("discovery", 30.0)):
+        (tmp_path / "benchmarks" / f"{name}.json").write_text(json.dumps({"seconds": seconds}))
+    for name in ("running", "discovery", "host"):
+        write_section(tmp_path, name, "## Section")
+    head = (tmp_path / "benchmarks.md").read_text().partition("<!--")[0]
+    assert "How long they took: discovery 30 s, running 90 s; together 2.0 minutes (without host)." in head
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(2.5, "2.50 s"), (0.0123, "12 ms"), (0.00123, "1.23 ms")])

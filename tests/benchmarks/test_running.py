@@ -15,7 +15,6 @@ PROGRAM = ROOT / "benchmarks" / "running.py"
         ("staging", "new workspace, 20 files staged, local: faster than trpc-agent-py"),
         ("collecting", "collecting 100 files of 1 MB: times of reading them"),
         ("growth", "cost of a run, local, from 3 to 6 files in the skill: grows by"),
-        ("warm", "a script that imports pandas: warm, faster than cold"),
         ("held", "3 sandboxes closed: processes left"),
     ],
 )
@@ -23,6 +22,31 @@ def test_a_part_runs_to_its_end_and_answers_for_its_promise(part: str, promise: 
     found = measured("running", "--only", part)
     assert set(found) == {"promises", part}
     assert row_of(found, promise)
+
+
+@pytest.mark.slow
+def test_a_round_trip_is_compared_with_bare_pipes_and_terminals_and_with_the_other_library() -> None:
+    everything = measured("running", "--only", "interactive")
+    for executor in ("local", "sandbox"):
+        promise = f"a line answered with a prompt, `skill_write_stdin`, {executor}: times of trpc-agent-py"
+        assert row_of(everything, promise)
+    found = everything["interactive"]
+    numbers, missing = found["numbers"], "; ".join(found["missing"])
+    assert {"asyncio, bare pipe", "OpenSkill, local"} <= set(numbers["pipes"])
+    assert {"asyncio, bare terminal", "OpenSkill, local"} <= set(numbers["terminals"])
+    assert {"asyncio, bare pipe", "OpenSkill, local", "OpenSkill, local, no prompt"} <= set(numbers["tools"])
+    for way, reason in (("trpc-agent-py, local", "trpc-agent-py"), ("OpenSkill, sandbox", "the sandbox")):
+        assert way in numbers["tools"] or reason in missing
+    assert "OpenSkill, container" in numbers["pipes"] or "container" in missing
+
+
+@pytest.mark.slow
+def test_a_warm_start_is_compared_with_a_bare_fork_and_a_cold_one_with_a_bare_interpreter() -> None:
+    everything = measured("running", "--only", "warm")
+    assert row_of(everything, "a script that imports pandas: warm, faster than cold")
+    found = everything["warm"]
+    floors, ours = {"os.fork(), pandas loaded", "python -c"}, {"warm", "cold", "skill_run, warm", "skill_run, cold"}
+    assert set(found["numbers"]) == floors | ours or found["missing"]
 
 
 @pytest.mark.slow

@@ -2,46 +2,126 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-from tests.benchmarks.programs import ROOT
+import pytest
+
+from tests.benchmarks.programs import ROOT, evaluated
 
 WRITE = """
-import sys
+import json, sys
 from pathlib import Path
 from charts import Chart, Line
 from report import Bar, Target
 from running_part import Part
-from suite import COUNTED, Suite, write
+from suite import COUNTED, Suite, judged, write
 
+docs, value, accept = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3] == "accept"
 chart = Chart("size", "By size", "files", "seconds", [Line("OpenSkill", [(1, 1), (2, 2)])])
-part = Part("A part", "About it.", [Target("quick", 3.0, 2)], "a table", [Bar("one", 1.0)], ["a peer: gone"], {"n": 1},
-            charts=[chart])
-write(Path(sys.argv[1]), Suite("tools", "Calling tools", None, "Times", {}, COUNTED), {"calls": part})
+part = Part("A part", "About it.", [Target("quick", value, 2, why="gone")], "a table", [Bar("one", 1.0)],
+            ["a peer: gone"], {"n": 1}, charts=[chart])
+passed = judged(docs, "tools", part.targets, accept=accept)
+if passed:
+    suite = Suite("tools", "Calling tools", None, "Times", {}, COUNTED)
+    write(docs, suite, {"calls": part}, seconds=75.0, accept=accept)
+print(json.dumps(passed))
+"""
+MEASURE = """
+import asyncio, json, sys
+from report import Target
+from running_part import TINY, NotMeasured, Part
+from suite import Suite, measure
+
+async def fails(at):
+    raise {"peer": NotMeasured("a peer: it died"), "ours": RuntimeError("a fault of ours")}[sys.argv[1]]
+
+async def works(at):
+    return Part("Works", "", [], "")
+
+suite = Suite("tools", "Tools", None, "", {"calls": fails, "others": works})
+found = asyncio.run(measure(suite, ["calls", "others"], TINY, {"calls": [Target("quick", 3.0, 2)]}))
+print(json.dumps({name: [list(part.missing), [(one.promise, one.value, one.why) for one in part.targets]]
+                  for name, part in found.items()}))
 """
 
 
-def written(docs: Path) -> str:
-    subprocess.run([sys.executable, "-c", WRITE, str(docs)], cwd=ROOT / "benchmarks", check=True)
+def written(docs: Path, value: float | None = 3.0, accept: str = "") -> bool:
+    """Whether a run with this value took the place of the one before."""
+    return evaluated(WRITE, docs, json.dumps(value), accept)
+
+
+def page(docs: Path) -> str:
     return (docs / "benchmarks.md").read_text("utf-8")
 
 
+def raw(docs: Path) -> dict[str, Any]:
+    return json.loads((docs / "benchmarks" / "tools.json").read_text("utf-8"))
+
+
+def values(docs: Path) -> tuple[float | None, float | None]:
+    """What the last run that was written has measured, and what the next one is compared with."""
+    (promise,) = raw(docs)["promises"]
+    return promise["value"], promise["baseline"]
+
+
 def test_a_section_shows_its_pictures_and_links_its_raw_numbers(tmp_path: Path) -> None:
-    page = written(tmp_path)
+    assert written(tmp_path)
     for name in ("benchmarks/tools.svg", "benchmarks/tools-size.svg", "benchmarks/tools.json"):
-        assert f"]({name})" in page
+        assert f"]({name})" in page(tmp_path)
         assert (tmp_path / name).is_file()
-    assert "Nothing here depends on time" in page
-    assert "Not measured: a peer: gone." in page
+    assert "Nothing here depends on time" in page(tmp_path)
+    assert "Not measured: a peer: gone." in page(tmp_path)
 
 
-def test_raw_numbers_have_promises_versions_and_what_is_missing(tmp_path: Path) -> None:
+def test_raw_numbers_have_promises_versions_seconds_and_what_is_missing(tmp_path: Path) -> None:
     written(tmp_path)
-    raw = json.loads((tmp_path / "benchmarks" / "tools.json").read_text("utf-8"))
-    (promise,) = raw["promises"]
+    found = raw(tmp_path)
+    (promise,) = found["promises"]
     assert (promise["promise"], promise["value"], promise["bound"], promise["at_least"]) == ("quick", 3.0, 2, True)
-    assert {"openskills", "deepagents", "trpc-agent-py"} <= set(raw["versions"])
-    assert raw["parts"]["calls"] == {"numbers": {"n": 1}, "missing": ["a peer: gone"]}
+    assert {"openskills", "deepagents", "trpc-agent-py"} <= set(found["versions"])
+    assert found["seconds"] == 75.0
+    assert found["parts"]["calls"] == {"promises": ["quick"], "numbers": {"n": 1}, "missing": ["a peer: gone"]}
 
 
 def test_writing_the_same_numbers_twice_changes_nothing(tmp_path: Path) -> None:
-    assert written(tmp_path) == written(tmp_path)
+    written(tmp_path)
+    first = page(tmp_path), raw(tmp_path)
+    written(tmp_path)
+    assert (page(tmp_path), raw(tmp_path)) == first
+
+
+def test_the_page_shows_the_new_run_and_the_baseline_cannot_be_walked_down(tmp_path: Path) -> None:
+    assert written(tmp_path, 10.0)
+    assert written(tmp_path, 8.6)
+    assert "**8.6x**" in page(tmp_path)
+    assert values(tmp_path) == (8.6, 10.0)
+    assert not written(tmp_path, 7.4)
+    assert values(tmp_path) == (8.6, 10.0)
+    assert written(tmp_path, 7.4, "accept")
+    assert values(tmp_path) == (7.4, 7.4)
+
+
+def test_a_run_without_the_peer_keeps_the_baseline_for_the_next_one(tmp_path: Path) -> None:
+    written(tmp_path, 10.0)
+    assert written(tmp_path, None)
+    assert values(tmp_path) == (None, 10.0)
+    assert not written(tmp_path, 7.4)
+
+
+def test_a_part_that_cannot_be_measured_is_missing_with_its_promises_and_the_others_are_measured() -> None:
+    found = evaluated(MEASURE, "peer")
+    assert found["calls"] == [["a peer: it died"], [["quick", None, "a peer: it died"]]]
+    assert found["others"] == [[], []]
+
+
+def test_a_fault_of_ours_is_not_hidden() -> None:
+    argv = [sys.executable, "-c", MEASURE, "ours"]
+    done = subprocess.run(argv, cwd=ROOT / "benchmarks", capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.endswith("RuntimeError: a fault of ours\n")
+
+
+@pytest.mark.parametrize("name", ["safety", "selection"])
+def test_what_is_counted_is_not_said_to_be_timed(name: str) -> None:
+    code = f"import json; from {name} import SUITE; from suite import TIMED; print(json.dumps(SUITE.how == TIMED))"
+    assert evaluated(code) is False

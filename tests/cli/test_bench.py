@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.command import Command
 from tests.skill_writer import WriteSkill
 
@@ -75,6 +77,27 @@ def test_tasks_that_do_not_fit_are_refused_with_what_is_wrong(openskills: Comman
     assert ran.code == 2
     assert "skill_load of 'nobody' failed" in ran.err
     assert openskills("bench", "token-report", "--skills", "skills", "--tasks", "none.json").code == 2
+
+
+@pytest.mark.parametrize("option", ["--quick", "--only=layers"])
+def test_an_option_of_the_script_is_refused_with_the_command_that_has_it(openskills: Command, option: str) -> None:
+    ran = openskills("bench", "token-report", option)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"openskills bench token_report {option.partition('=')[0]}" in ran.err
+
+
+def test_an_option_of_the_report_is_refused_by_the_script_with_the_command_that_has_it(openskills: Command) -> None:
+    ran = openskills("bench", "token_report", "--skills", "skills")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--skills" in ran.err
+    assert "openskills bench token-report" in ran.err
+
+
+def test_help_tells_the_report_and_the_script_apart(openskills: Command) -> None:
+    report, script = (openskills("bench", name, "--help") for name in ("token-report", "token_report"))
+    assert (report.code, script.code) == (0, 0)
+    assert "openskills bench token_report" in " ".join(report.out.split())
+    assert "openskills bench token-report" in " ".join(script.out.split())
 
 
 def test_a_place_without_skills_is_an_error_and_no_report(openskills: Command) -> None:
