@@ -3,8 +3,11 @@
 
 PY := .venv/bin/python
 ARGS ?=
-WORKERS ?= auto
+# One more than there are processors: tests also wait, for deadlines and for disks.
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)
 MAKEFLAGS += --no-print-directory
+# Where somebody forbids Python to keep what it has compiled, everything takes half as long again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test hostile check bench measure format constraints clean runtime dev peers \

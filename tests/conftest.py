@@ -1,5 +1,6 @@
 """What every test may ask for."""
 
+import gc
 import os
 import shutil
 from collections.abc import Callable
@@ -12,10 +13,21 @@ from tests.container_engine import container_engine as container_engine
 from tests.servers.postgres import postgres_server as postgres_server
 from tests.servers.redis import redis_server as redis_server
 from tests.servers.s3 import s3_server as s3_server
+from tests.servers.warm_openskills import warm_openskills as warm_openskills
 
 # How long an example takes depends on the machine, so it is nothing that a test may fail on.
 hypothesis_settings.register_profile("openskills", deadline=None)
 hypothesis_settings.load_profile("openskills")
+
+# Collecting makes a million objects, all of which stay: looking for garbage among them again and again takes seconds.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """From here on look for garbage, but not among what was collected: it is there until the end."""
+    gc.enable()
+    gc.freeze()
+
 
 RequireProgram = Callable[[str], str]
 """The type of the fixture `require_program`."""

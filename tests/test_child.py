@@ -88,6 +88,12 @@ def test_a_background_job_that_keeps_the_pipe_open_neither_delays_the_result_nor
     assert wait_until_gone(int(done.stdout))
 
 
+def test_a_background_job_that_writes_on_and_on_neither_delays_the_result_nor_survives(tmp_path: Path) -> None:
+    script = "(while :; do echo x; done) & echo $! > job; exit 3"
+    assert shell(script, tmp_path, timeout=60, max_output=100_000_000).returncode == 3
+    assert wait_until_gone(int((tmp_path / "job").read_text()))
+
+
 def test_a_program_that_writes_too_much_is_stopped(tmp_path: Path) -> None:
     with pytest.raises(LimitExceeded, match="yes wrote more than 1,000 bytes"):
         finish(["yes"], environment=PATH, cwd=tmp_path, timeout=30, max_output=1000)

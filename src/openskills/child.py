@@ -16,6 +16,8 @@ from openskills.errors import DeadlineExceeded, InvalidArgument, LimitExceeded
 
 _CHUNK = 65536
 _LOOK_AGAIN = 0.05
+# As often as it takes to empty the largest pipe.
+_LAST_LOOKS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ def _start(argv: Sequence[str], environment: Mapping[str, str], cwd: Path) -> su
 def _drain(process: subprocess.Popen[bytes], deadline: float, max_output: int) -> tuple[bytes, bytes]:
     """Both outputs, up to the end of the pipes or of the process; raises TimeoutError or OverflowError."""
     outputs = (bytearray(), bytearray())
+    looks_left = _LAST_LOOKS
     with selectors.DefaultSelector() as selector:
         for pipe, output in zip(_pipes(process), outputs, strict=True):
             selector.register(pipe, selectors.EVENT_READ, output)
@@ -95,8 +98,9 @@ def _drain(process: subprocess.Popen[bytes], deadline: float, max_output: int) -
                     selector.unregister(key.fileobj)
             if sum(map(len, outputs)) > max_output:
                 raise OverflowError
-            # The program is gone and the pipes are dry: only descendants hold them open.
-            if gone and not ready:
+            looks_left -= gone
+            # The program is gone, and the pipes are dry or full of other words: only descendants hold them open.
+            if gone and not (ready and looks_left):
                 break
     return bytes(outputs[0]), bytes(outputs[1])
 
@@ -137,6 +141,10 @@ class Helper:
     def end(self, patience: float = 2.0) -> None:
         """Close the connection, and see to it that the program ends."""
         self.connection.close()
+        self.see_it_end(patience)
+
+    def see_it_end(self, patience: float = 2.0) -> None:
+        """Wait until the program has ended, whose connection somebody closes; when it does not in time, kill it."""
         try:
             self._process.wait(patience)
         except subprocess.TimeoutExpired:

@@ -1,5 +1,7 @@
 """Ids of calls."""
 
+import re
+
 import pytest
 
 from openskills.agent.call_ids import CallIds
@@ -37,7 +39,20 @@ def test_runs_that_know_nothing_of_each_other_never_choose_the_same_id(counted: 
 
 @pytest.mark.parametrize(
     "drawn",
-    ["call_9xKqPz3LmNvB2TyRw8Qd4EfG", "toolu_01A09q90qw90lq917835lq9", f"chatcmpl-tool-{'3f2a9c' * 5}", "D681PevKs"],
+    [
+        "call_9xKqPz3LmNvB2TyRw8Qd4EfG",
+        "toolu_01A09q90qw90lq917835lq9",
+        f"chatcmpl-tool-{'3f2a9c' * 5}",
+        "call_" + "aB" * 12,
+    ],
 )
 def test_an_id_that_a_provider_has_drawn_stays_as_it_is_unless_it_is_used_again(drawn: str) -> None:
     assert unique(CallIds(tag="x"), drawn, drawn) == [drawn, f"{drawn}-x"]
+
+
+@pytest.mark.parametrize("drawn", ["D681PevKs", "VvvODyKcB", "abcdefghi"])
+def test_an_id_of_nine_letters_and_digits_stays_one_because_its_server_takes_no_other(drawn: str) -> None:
+    first, second, third = unique(CallIds(), drawn, drawn, drawn)
+    assert first == drawn
+    assert len({first, second, third}) == 3
+    assert all(re.fullmatch("[A-Za-z0-9]{9}", one) for one in (second, third))

@@ -94,7 +94,7 @@ def impure(source: Source) -> list[str]:
     ]
     calls = [
         source.at(node, f"a pure module calls {node.func.id}()")
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS
     ]
     return imports + calls
@@ -109,7 +109,7 @@ def unfinished(source: Source) -> list[str]:
     ]
     stubs = [
         source.at(node, "raises NotImplementedError; finish it, or make it a Protocol")
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Raise) and node.exc and ast.unparse(node.exc).startswith("NotImplementedError")
     ]
     return notes + stubs
@@ -119,12 +119,12 @@ def broad_excepts(source: Source) -> list[str]:
     """Errors are caught by name. A handler that ends in a bare `raise` only cleans up, so it may be broad."""
     handlers = [
         source.at(node, "catches everything; name what can be handled here")
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.ExceptHandler) and _is_broad(node.type) and not _raises_again(node)
     ]
     suppressed = [
         source.at(node, "suppresses everything; name what can be handled here")
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) in {"suppress", "contextlib.suppress"}
         and any(_is_broad(argument) for argument in node.args)
@@ -134,9 +134,12 @@ def broad_excepts(source: Source) -> list[str]:
 
 def mocks(source: Source) -> list[str]:
     """Tests use the real thing; nothing is replaced behind the back of the code under test."""
+    # Most files do not even have these words, and taking all of them apart takes seconds.
+    if not re.search("mock|setattr|delattr", source.text):
+        return []
     patches = [
         source.at(node, "replaces an attribute; pass the real thing in instead")
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Attribute)
         and node.attr in {"setattr", "delattr"}
         and isinstance(node.value, ast.Name)
@@ -144,7 +147,7 @@ def mocks(source: Source) -> list[str]:
     ]
     fixtures = [
         source.at(node, "asks for a mocker; use the real thing")
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.arg) and node.arg == "mocker"
     ]
     return [*uses_of(source, MOCKS), *patches, *fixtures]

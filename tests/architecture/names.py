@@ -9,7 +9,7 @@ from tests.architecture.project import Source
 
 def imported(source: Source) -> Iterator[tuple[ast.AST, str]]:
     """Every imported module or member as a dotted name: `os`, `os.path`, `asyncio.create_subprocess_exec`."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node, alias.name
@@ -22,7 +22,7 @@ def used(source: Source) -> Iterator[tuple[ast.AST, str]]:
     """Every imported name, and every attribute reached from one: `o.environ` after `import os as o` is `os.environ`."""
     meanings = _meanings(source)
     yield from imported(source)
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Attribute):
             dotted = _dotted(node)
             first, _, rest = dotted.partition(".")
@@ -42,7 +42,7 @@ def uses_of(source: Source, patterns: tuple[str, ...]) -> list[str]:
 
 def _meanings(source: Source) -> dict[str, str]:
     meanings: dict[str, str] = {}
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 top = alias.name.partition(".")[0]

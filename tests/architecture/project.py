@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,11 +26,17 @@ class Source:
         """The parsed text."""
         return ast.parse(self.text)
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Everything in the tree."""
+        return tuple(ast.walk(self.tree))
+
     def at(self, node: ast.AST, what: str) -> str:
         """A violation: file, line, and what is wrong."""
         return f"{self.path}:{getattr(node, 'lineno', 1)}: {what}"
 
 
+@cache
 def package_sources() -> list[Source]:
     """Every module of the package, with paths such as `catalog/unpack.py`."""
     return _sources(PACKAGE)

@@ -44,7 +44,7 @@ def twin_classes(modules: Iterable[Source]) -> list[str]:
     names = {
         node.name: module.at(node, node.name)
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ClassDef)
     }
     return [
@@ -129,7 +129,7 @@ def mirror_of(module: str) -> str:
 
 
 def _has_code(module: Source) -> bool:
-    return any(_does_something(node) for node in ast.walk(module.tree))
+    return any(_does_something(node) for node in module.nodes)
 
 
 def _does_something(node: ast.AST) -> bool:

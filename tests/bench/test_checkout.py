@@ -44,6 +44,16 @@ def test_a_name_may_be_written_both_ways(name: str, tmp_path: Path) -> None:
     assert command[1:] == [str(scripts / "prompt_cache.py"), "--quick"]
 
 
+@pytest.mark.parametrize("name", ["request-building", "request_building"])
+def test_a_benchmark_is_found_by_its_other_name(name: str, tmp_path: Path) -> None:
+    assert found(tmp_path).find(name).name == "context"
+
+
+def test_something_near_to_the_other_name_is_answered_with_it(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="did you mean 'request-building'"):
+        found(tmp_path).find("request-bilding")
+
+
 @pytest.mark.parametrize("name", ["part", "../prompt_cache", "suite", ""])
 def test_what_is_no_benchmark_is_refused_with_those_there_are(name: str, tmp_path: Path) -> None:
     checkout_in(tmp_path)

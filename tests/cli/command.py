@@ -9,23 +9,31 @@ from pathlib import Path
 
 from tests.cli.ran import PATIENCE, Ran
 from tests.cli.terminal import Terminal
+from tests.servers.warm_openskills import WarmOpenskills
 
 
 @dataclass
 class Command:
-    """`python -m openskills` for a user whose home is `home`, in the directory `cwd`."""
+    """`python -m openskills` for a user whose home is `home`, in the directory `cwd`.
+
+    With pipes it runs in an interpreter that is `warm`, if there is one; on a terminal in a new one.
+    """
 
     home: Path
     cwd: Path
     environment: dict[str, str] = field(default_factory=dict[str, str])
+    warm: WarmOpenskills | None = None
 
-    def __call__(self, *arguments: str | Path, cwd: Path | None = None, **environment: str) -> Ran:
-        """Run it with pipes and nothing to read."""
+    def __call__(
+        self, *arguments: str | Path, piped: bytes | None = None, cwd: Path | None = None, **environment: str
+    ) -> Ran:
+        """Run it with pipes, and nothing to read unless something is `piped`."""
         done = subprocess.run(
-            self.line(arguments),
+            [*self.warm.line, *map(str, arguments)] if self.warm else self.line(arguments),
             cwd=cwd or self.cwd,
             env=self.variables(environment),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if piped is None else None,
+            input=piped,
             capture_output=True,
             timeout=PATIENCE,
         )

@@ -7,15 +7,26 @@ import pytest
 
 from tests.catalog.fetch.web_server import Web, serving
 from tests.cli.command import Command
+from tests.servers.warm_openskills import WarmOpenskills
 from tests.skill_writer import WriteSkill, skill_writer
 
 
 @pytest.fixture
-def openskills(tmp_path: Path) -> Command:
+def openskills(tmp_path: Path, warm_openskills: WarmOpenskills) -> Command:
     """The command, for a user with an empty home, in an empty directory."""
+    return command_in(tmp_path, warm_openskills)
+
+
+@pytest.fixture
+def new_openskills(tmp_path: Path) -> Command:
+    """The same, in an interpreter of its own for each call: for tests of how it starts and ends."""
+    return command_in(tmp_path, None)
+
+
+def command_in(directory: Path, warm: WarmOpenskills | None) -> Command:
     for name in ("home", "here"):
-        (tmp_path / name).mkdir()
-    return Command(tmp_path / "home", tmp_path / "here")
+        (directory / name).mkdir()
+    return Command(directory / "home", directory / "here", warm=warm)
 
 
 @pytest.fixture

@@ -33,22 +33,10 @@ def skill(openskills: Command, write_skill: WriteSkill) -> Path:
     return folder
 
 
-def asking(openskills: Command, *arguments: str, server: ModelServer) -> Ran:
-    """Run the command with nothing to read, and a model at this server."""
-    return piped(openskills, b"", *arguments, server=server)
-
-
-def piped(openskills: Command, data: bytes, *arguments: str, server: ModelServer | None = None) -> Ran:
-    """Run the command with something to read."""
-    done = subprocess.run(
-        openskills.line(arguments),
-        cwd=openskills.cwd,
-        env=openskills.variables(server.environment if server else {}),
-        input=data,
-        capture_output=True,
-        timeout=PATIENCE,
-    )
-    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+def asking(openskills: Command, *arguments: str, server: ModelServer, piped: bytes = b"") -> Ran:
+    """Run the command with something to read, and a model at this server."""
+    openskills.environment |= server.environment
+    return openskills(*arguments, piped=piped)
 
 
 def test_a_request_in_words_runs_a_skill_on_a_file_and_keeps_what_it_made(
@@ -69,8 +57,8 @@ def test_a_request_in_words_runs_a_skill_on_a_file_and_keeps_what_it_made(
 
 def test_what_is_piped_in_is_the_message_or_a_file(openskills: Command) -> None:
     with ModelServer(["One.", "Two."]) as server:
-        assert piped(openskills, "你好\n".encode(), *MODEL, server=server).out == "One.\n"
-        ran = piped(openskills, b"a,b\n", *MODEL, "What is", "it?", "--attach", "-", server=server)
+        assert asking(openskills, *MODEL, server=server, piped="你好\n".encode()).out == "One.\n"
+        ran = asking(openskills, *MODEL, "What is", "it?", "--attach", "-", server=server, piped=b"a,b\n")
         assert ran.out == "Two.\n"
     said = [request.body["messages"][-1]["content"] for request in server.requests]
     assert said[0] == "你好"
@@ -190,7 +178,7 @@ def test_json_needs_a_message(openskills: Command) -> None:
 
 
 def test_a_message_that_is_no_message_for_anybody_is_refused(openskills: Command) -> None:
-    ran = piped(openskills, b"x" * (1024 * 1024 + 1), *RULE)
+    ran = openskills(*RULE, piped=b"x" * (1024 * 1024 + 1))
     assert (ran.code, ran.out) == (2, "")
     assert "send it as a file with --attach -" in ran.err
 

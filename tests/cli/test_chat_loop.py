@@ -35,7 +35,7 @@ def test_words_are_answered_line_after_line_until_ctrl_d(openskills: Command) ->
 
 
 def test_an_answer_appears_while_it_is_made_and_ctrl_c_ends_it_and_not_the_chat(openskills: Command) -> None:
-    slow = Reply(Answer("one two three four"), piece=4, between=30.0)
+    slow = Reply(Answer("one two " * 200), piece=4, between=0.2)
     with (
         ModelServer([slow, "I am still here."]) as server,
         Chat(openskills, *MODEL, environment=server.environment) as chat,
@@ -111,7 +111,7 @@ def test_a_chat_goes_on_in_another_process(openskills: Command) -> None:
 
 
 def test_asked_to_end_it_ends_what_it_does_and_says_so_by_its_status(openskills: Command) -> None:
-    slow = Reply(Answer("one two"), piece=4, between=30.0)
+    slow = Reply(Answer("one two " * 200), piece=4, between=0.2)
     with ModelServer([slow]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
         chat.expect()
         chat.type("count\n")

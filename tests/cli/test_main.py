@@ -17,6 +17,12 @@ from tests.skill_writer import WriteSkill
 COMMANDS = ("list", "info", "search", "validate", "new", "trust", "doctor", "read-properties", "to-prompt")
 
 
+@pytest.fixture
+def openskills(new_openskills: Command) -> Command:
+    """The command in an interpreter of its own: here it is about how that begins and ends."""
+    return new_openskills
+
+
 def test_the_version_is_printed(openskills: Command) -> None:
     ran = openskills("--version")
     assert (ran.code, ran.out, ran.err) == (0, f"openskills {__version__}\n", "")
@@ -119,7 +125,7 @@ def test_a_reader_that_was_never_there_is_no_error_either(openskills: Command) -
 
 
 def test_a_stream_that_the_shell_closed_is_no_error(openskills: Command) -> None:
-    line = shlex.join(openskills.line(["doctor"]))
+    line = shlex.join(openskills.line(["--help"]))
     for closed in (">&-", "2>&-", ">&- 2>&-"):
         done = subprocess.run(["sh", "-c", f"{line} {closed}"], env=openskills.variables({}), capture_output=True)
         assert (done.returncode, done.stderr) == (0, b"")

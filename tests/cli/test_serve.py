@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 
@@ -57,6 +58,20 @@ def test_limits_can_be_given(tmp_path: Path) -> None:
         answer = host.invoke("echo", {"text": "a"})
         assert answer.status_code == 429
         assert int(answer.headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_however_early_it_is_asked_to(new_openskills: Command, number: int) -> None:
+    line, variables = new_openskills.line(["serve", "--port", "0"]), new_openskills.variables({})
+    for _ in range(3):
+        with subprocess.Popen(line, cwd=new_openskills.cwd, env=variables, stderr=subprocess.PIPE) as host:
+            assert host.stderr is not None
+            for said in host.stderr:
+                if b" on http://" in said:
+                    break
+            host.send_signal(number)
+            # By itself; or by the signal, as long as there is nothing to be ended well.
+            assert host.wait(60) in {0, -number, 128 + number}
 
 
 def test_a_port_that_is_taken_ends_it_with_what_to_do(openskills: Command) -> None:

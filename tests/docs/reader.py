@@ -47,6 +47,8 @@ class Reader:
     """Somebody with an empty home, in a folder that holds what a clone holds as far as pages use it."""
 
     home: Path
+    commands: Path = Path(sys.executable).parent
+    """Where `openskills` is."""
     names: dict[str, Any] = field(default_factory=dict[str, Any])
     server: ThreadingHTTPServer | None = None
     host: "subprocess.Popen[bytes] | None" = None
@@ -66,7 +68,7 @@ class Reader:
 
     def environment(self) -> dict[str, str]:
         """Nothing of this machine but its programs; a terminal that shows no colours and moves no cursor."""
-        path = os.pathsep.join((str(Path(sys.executable).parent), os.defpath))
+        path = os.pathsep.join((str(self.commands), str(Path(sys.executable).parent), os.defpath))
         size = {"TERM": "dumb", "COLUMNS": "100", "LINES": "40"}
         host = {"OPENSKILL_HTTP_BASE_URL": self.host_address} if self.host else {}
         return {"HOME": str(self.home), "PATH": path, "LANG": "C.UTF-8", "GIT_PAGER": "cat", **size, **host}

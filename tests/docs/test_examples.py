@@ -1,5 +1,7 @@
 """Every example of the documentation does what its page says."""
 
+import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,15 +10,30 @@ import pytest
 from tests.conftest import RequireProgram
 from tests.docs.page import ROOT, Block, Step, blocks, pages, steps
 from tests.docs.reader import Reader, same
+from tests.servers.warm_openskills import WarmOpenskills
 
+FIRST = (ROOT / "README.md", ROOT / "docs/getting-started/first-skill.md")
 FEW = 6
 """How many blocks of all pages together may be marked as not run."""
 
 
 @pytest.fixture
-def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+def commands(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Where `openskills` is: what was installed for the first pages, and for all others one that starts quickly."""
+    if getattr(request.node, "callspec", None) is None or request.node.callspec.params["page"] in FIRST:
+        return Path(sys.executable).parent
+    warm: WarmOpenskills = request.getfixturevalue("warm_openskills")
+    program = tmp_path / "commands" / "openskills"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(warm.line)} "$@"\n')
+    program.chmod(0o755)
+    return program.parent
+
+
+@pytest.fixture
+def reader(tmp_path: Path, commands: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     """Somebody who has just cloned the repository."""
-    someone = Reader(tmp_path / "you")
+    someone = Reader(tmp_path / "you", commands)
     monkeypatch.chdir(someone.project)
     for name in ("SKILLS_ROOT", "SKILLS_CACHE_DIR", "OPENSKILL_CACHE_DIR", "OPENSKILL_CONFIG_DIR", "OPENSKILL_INDEX"):
         monkeypatch.delenv(name, raising=False)

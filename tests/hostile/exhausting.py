@@ -44,7 +44,7 @@ async def take(name: str, directory: Path) -> dict[str, object]:
     async with opened(name, directory) as chosen:
         for what in held_by(name):
             workspace = await with_battery(chosen, what, directory)
-            limits = replace(LIMITS, cpu_seconds=2) if what == "computing" else LIMITS
+            limits = replace(LIMITS, cpu_seconds=1) if what == "computing" else LIMITS
             ended = await run(workspace, *python(MODULE, what, str(AMOUNT)), limits=limits)
             found[what] = {
                 "ending": ended.ending.value,

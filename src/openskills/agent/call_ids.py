@@ -10,8 +10,13 @@ from openskills.agent.log import TOOL_CALL
 from openskills.agent.model import ToolCall
 from openskills.session.events import MESSAGE, Event
 
-_DRAWN = re.compile(r"(?=[A-Za-z0-9]*[0-9][A-Za-z])[A-Za-z0-9]{9}")
-"""Nine letters and digits or more in a row, mixed: what providers draw by lot has that, what is counted has not."""
+_STRICT = re.compile(r"(?!\d+$)[A-Za-z0-9]{9}")
+"""The ids of Mistral's models, whose servers refuse every other."""
+
+_DRAWN = re.compile(
+    r"(?=[A-Za-z0-9]*[0-9][A-Za-z])[A-Za-z0-9]{8}|(?=[A-Za-z0-9]*[a-z][A-Z]|[A-Za-z0-9]*[A-Z][a-z])[A-Za-z0-9]{16}"
+)
+"""Many letters and digits in a row, mixed: what providers draw by lot has that, what is counted has not."""
 
 
 class CallIds:
@@ -40,8 +45,11 @@ class CallIds:
 
     def _told_apart(self, call: ToolCall) -> str:
         wanted = call.id or "call"
-        is_drawn = _DRAWN.search(wanted.replace(call.name, "")) is not None and wanted not in self._taken
-        return wanted if is_drawn else f"{wanted}-{self._tag}"
+        is_strict = _STRICT.fullmatch(wanted) is not None
+        is_drawn = is_strict or _DRAWN.search(wanted.replace(call.name, "")) is not None
+        if is_drawn and wanted not in self._taken:
+            return wanted
+        return secrets.token_hex(5)[:9] if is_strict else f"{wanted}-{self._tag}"
 
 
 def _of(event: Event) -> list[str]:

@@ -1,6 +1,5 @@
 """From the name of an executor to the executor; only what is chosen is imported."""
 
-import asyncio
 import importlib
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.executors.across_loops import AcrossLoops
 from openskills.executors.protocol import Executor, Workspace
 from openskills.executors.records.quota import Quota
 from openskills.executors.spec import Isolation, Snapshot
@@ -88,7 +88,7 @@ class FirstThatWorks:
         self._makers = makers
         self._name = name
         self._chosen: Executor | None = None
-        self._choosing = asyncio.Lock()
+        self._choosing = AcrossLoops()
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from openskills.artifacts.threads import to_the_end
+from openskills.executors.across_loops import AcrossLoops
 from openskills.executors.backend import Backend, Place
 from openskills.executors.directory_workspace import DirectoryWorkspace
 from openskills.executors.records.leases import DAY, Lease, WorkspaceStore
@@ -42,7 +43,7 @@ class DirectoryExecutor:
         self._snapshots = SnapshotStore(state_dir / "snapshots")
         self._workspaces = WorkspaceStore(self._root, self._quota, uids if backend.own_users else None)
         self._open: dict[str, DirectoryWorkspace] = {}
-        self._opening = asyncio.Lock()
+        self._opening = AcrossLoops()
         self._sweeping: asyncio.Task[None] | None = None
 
     @property

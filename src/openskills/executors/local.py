@@ -4,11 +4,13 @@ What it does: a clean environment, limits for each process, the deadline, and an
 not do: keep a command from reading, writing or connecting to anything that this user can.
 """
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from openskills.executors.backend import Place
+from openskills.executors.layout import SKILLS
 from openskills.executors.processes.keeping import Kept, Launch
 from openskills.executors.processes.pool import KeeperPool
 from openskills.executors.processes.rlimits import rlimits
@@ -49,9 +51,8 @@ class LocalLauncher:
     visible_pids = True
 
     def __init__(self, place: Place, pool: KeeperPool, python: Path) -> None:
-        self._tree = place.tree
         self._pool = pool
-        self.root = str(place.tree)
+        self.root = os.path.realpath(place.tree)
         # Beside the workspace: caches and settings of programs are no work of a skill.
         self.home = str(place.tree.parent / "home")
         self.path = (str(python.parent), *SYSTEM_PATH)
@@ -61,12 +62,18 @@ class LocalLauncher:
         launch = Launch(
             command.argv,
             env,
-            str(self._tree / command.cwd),
+            self._place_of(command),
             dict(enumerate(stdio)),
             terminal=0 if command.terminal else None,
         )
         limits = rlimits(command.limits)
         return await started(lambda one: self._pool.start(one, limits), launch)
+
+    def _place_of(self, command: Command) -> str:
+        """Where it starts, by the name that a shell there would give it."""
+        place = f"{self.root}/{command.cwd}"
+        # A skill's own directory is ours and no link; links are in those that commands write to.
+        return place if command.cwd == f"{SKILLS}/{command.skill}" else os.path.realpath(place)
 
     async def close(self) -> None:
         """Nothing is held for a workspace."""

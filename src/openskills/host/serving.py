@@ -7,7 +7,8 @@ import resource
 import signal
 import socket
 import sys
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from types import FrameType
@@ -71,10 +72,10 @@ def serve(settings: Settings, options: HostOptions, listener: socket.socket) -> 
     """Serve until a signal says that it is over."""
     _allow_many_connections()
     if options.workers == 1:
-        # The server passes the signal that ended it on to whom it was for before. That is a good end, so to nobody.
-        signal.signal(signal.SIGTERM, _nobody)
-        signal.signal(signal.SIGINT, _nobody)
-        _server(settings, options).run([listener])
+        server = _Server(_config(settings, options))
+        signal.signal(signal.SIGTERM, server.end_early)
+        signal.signal(signal.SIGINT, server.end_early)
+        server.run([listener])
         return
     numbers = OwnDirectory()
     try:
@@ -90,12 +91,25 @@ def worker_app(settings: Settings, options: HostOptions) -> SkillHostApp:
     return create_app(settings, options)
 
 
-def _nobody(_: int, __: FrameType | None) -> None:
-    """Takes a signal without dying of it."""
+class _Server(uvicorn.Server):
+    """One that also ends well when it is asked to before it has begun."""
 
+    _takes_signals = False
 
-def _server(settings: Settings, options: HostOptions) -> uvicorn.Server:
-    return uvicorn.Server(_config(settings, options))
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """See `uvicorn.Server`."""
+        self._takes_signals = True
+        with super().capture_signals():
+            yield
+
+    def end_early(self, _: int, __: FrameType | None) -> None:
+        """Take a signal that came before the server takes them itself.
+
+        Afterwards the server passes on what ended it, to whom it was for before. That was a good end: nothing is done.
+        """
+        if not self._takes_signals:
+            raise SystemExit(0)
 
 
 def _config(settings: Settings, options: HostOptions) -> uvicorn.Config:

@@ -1,12 +1,14 @@
 """The conversations that somebody uses now, and what is remembered of those that were used lately."""
 
 import asyncio
+import threading
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 from openskills.artifacts.store import Scope
-from openskills.errors import InvalidArgument
+from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.runtime.opened import OpenedSession, Remembered
 
 REMEMBERED = 256
@@ -16,18 +18,33 @@ _ELSEWHERE = 10.0
 """So many seconds another event loop has to close what belongs to it."""
 
 
+@dataclass(slots=True)
+class _Gate:
+    """Lets one at a time open or close a conversation, all of them in the event loop that it belongs to."""
+
+    loop: asyncio.AbstractEventLoop
+    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: int = 0
+
+
 class OpenSessions:
-    """A table of conversations. One is opened for its first user and closed behind its last; none waits for another."""
+    """A table of conversations. One is opened for its first user and closed behind its last; none waits for another.
+
+    As long as one is open it belongs to one event loop, and can be used in no other.
+    """
 
     def __init__(self, make: Callable[[Scope, Remembered], OpenedSession]) -> None:
         self._make = make
         self._open: dict[Scope, OpenedSession] = {}
-        self._locks: dict[Scope, asyncio.Lock] = {}
-        self._waiting: dict[Scope, int] = {}
+        self._gates: dict[Scope, _Gate] = {}
+        self._finding = threading.Lock()
         self._remembered: OrderedDict[Scope, Remembered] = OrderedDict()
 
     async def take(self, scope: Scope, agent: str) -> OpenedSession:
-        """The conversation of this scope, for an agent; whoever takes one gives it back."""
+        """The conversation of this scope, for an agent; whoever takes one gives it back.
+
+        Raises `ExecutorUnavailable` while it is open in another event loop.
+        """
         async with self._alone(scope):
             opened = self._open.get(scope)
             if opened is not None and opened.loop.is_closed():
@@ -57,6 +74,7 @@ class OpenSessions:
     async def close(self) -> list[BaseException]:
         """Close all of them, whatever happens to some; gives what was raised."""
         opened, self._open = list(self._open.values()), {}
+        self._gates.clear()
         results = await asyncio.gather(*map(_closed, opened), return_exceptions=True)
         return [result for result in results if isinstance(result, BaseException)]
 
@@ -81,14 +99,28 @@ class OpenSessions:
     @asynccontextmanager
     async def _alone(self, scope: Scope) -> AsyncGenerator[None]:
         """One at a time opens or closes a conversation."""
-        self._waiting[scope] = self._waiting.get(scope, 0) + 1
+        gate = self._gate(scope)
+        gate.waiting += 1
         try:
-            async with self._locks.setdefault(scope, asyncio.Lock()):
+            async with gate.alone:
                 yield
         finally:
-            self._waiting[scope] -= 1
-            if not self._waiting[scope]:
-                del self._waiting[scope], self._locks[scope]
+            gate.waiting -= 1
+            if not gate.waiting and scope not in self._open and self._gates.get(scope) is gate:
+                del self._gates[scope]
+
+    def _gate(self, scope: Scope) -> _Gate:
+        here = asyncio.get_running_loop()
+        with self._finding:
+            gate = self._gates.get(scope)
+            if gate is None or gate.loop.is_closed():
+                gate = self._gates[scope] = _Gate(here)
+        if gate.loop is not here:
+            raise ExecutorUnavailable(
+                f"the conversation {scope.session!r} is in use in another event loop, or a command that it started "
+                "there is running; use one loop for all its turns: either await all of them there, or let all block"
+            )
+        return gate
 
 
 async def _closed(opened: OpenedSession) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from openskills.artifacts.store import Scope
-from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.errors import InvalidArgument
 from openskills.executors.conversations import Conversations
 from openskills.executors.processes.interactive import Owner, Processes
 from openskills.executors.workbench import Rules, Workbench
@@ -168,15 +168,7 @@ class OpenedSession:
             return self._bench.for_agent(agent, rules)
 
     def talks(self, owner: Owner, bench: Workbench, processes: Processes) -> Conversations:
-        """The interactive commands of an agent, the same in every turn; new ones start by the rules of `bench`.
-
-        Raises `ExecutorUnavailable` in another event loop than the one that they belong to.
-        """
-        if asyncio.get_running_loop() is not self.loop:
-            raise ExecutorUnavailable(
-                "a command of this conversation is running in another event loop, and can be talked to only there; "
-                "use one loop for all turns: either await all of them there, or let all of them block"
-            )
+        """The interactive commands of an agent, the same in every turn; new ones start by the rules of `bench`."""
         if owner not in self._talks:
             self._talks[owner] = Conversations(bench, processes, owner)
         return self._talks[owner].on(bench)
@@ -212,7 +204,7 @@ class OpenedSession:
     def outlive(self, close: Callable[[], Awaitable[None]]) -> None:
         """Nobody uses it now, and its commands go on; `close` is called when their event loop is about to end."""
         self._outliving = tuple(identity for talks in self._talks.values() for identity in talks.running())
-        if self._at_loop_end is None and asyncio.get_running_loop() is self.loop:
+        if self._at_loop_end is None:
             self._at_loop_end = AtLoopEnd(close)
 
     async def end_with_its_loop(self) -> None:

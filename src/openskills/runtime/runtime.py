@@ -11,6 +11,7 @@ from openskills.artifacts.choose import artifact_store
 from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.catalog.catalog import Catalog
 from openskills.errors import ExecutorUnavailable
+from openskills.executors.across_loops import AcrossLoops
 from openskills.executors.choose import executor as chosen_executor
 from openskills.executors.conversations import Conversations
 from openskills.executors.processes.interactive import Owner, Processes
@@ -67,7 +68,7 @@ class SkillRuntime:
         self._owns_executor = isinstance(executor, str)
         self._sessions = OpenSessions(self._made)
         # A lock lives as long as somebody holds it or waits for it.
-        self._runs: WeakValueDictionary[Scope, asyncio.Lock] = WeakValueDictionary()
+        self._runs: WeakValueDictionary[Scope, AcrossLoops] = WeakValueDictionary()
         self._processes = Processes()
         self._layers: list[tuple[SessionOptions, Overviews]] = []
         # Options that cannot work are said now, not in the first conversation.
@@ -111,9 +112,9 @@ class SkillRuntime:
         """The tools that sessions with these options have, for the skills that there are now."""
         return self._overviews(options or self.options).now().tools
 
-    def one_run_at_a_time(self, scope: Scope) -> asyncio.Lock:
+    def one_run_at_a_time(self, scope: Scope) -> AcrossLoops:
         """What whoever runs an agent in a conversation holds meanwhile, so that two do not talk across each other."""
-        return self._runs.setdefault(scope, asyncio.Lock())
+        return self._runs.setdefault(scope, AcrossLoops())
 
     def loop_of(self, scope: Scope) -> asyncio.AbstractEventLoop | None:
         """The event loop in which commands of a conversation run that outlive their call; None when there are none.

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 
 from openskills import SkillRuntime
+from openskills.errors import ExecutorUnavailable
 from openskills.sync import run
 from tests.adapters.langchain.runtime_agents import SkillTalk, load, talk_of
 from tests.adapters.langchain.scripted import call, says
+from tests.conftest import RequireProgram
 from tests.runtime.talking import runtime_in
 from tests.skill_writer import WriteSkill
 
@@ -29,6 +32,11 @@ def write(messages: Any) -> Any:
     begun = next(message for message in messages if getattr(message, "tool_call_id", "") == "exec")
     identity = json.loads(begun.text)["session_id"]
     return says(call("skill_write_stdin", f"write-{len(messages)}", session_id=identity, chars="it", submit=True))
+
+
+def runs(command: str) -> Any:
+    """A call that runs a command to its end."""
+    return call("skill_run", "run", skill="pdf", command=command)
 
 
 def awaited(talk: SkillTalk) -> object:
@@ -66,15 +74,42 @@ def test_a_command_of_an_awaited_turn_ends_with_its_loop_and_the_model_is_told(
 
 
 def test_in_a_notebook_a_blocking_turn_says_that_the_command_is_elsewhere(runtime: SkillRuntime) -> None:
-    talk = talk_of(runtime, [says(load("pdf")), says(BEGIN), "first", write, "second", write, "third"])
+    talk = talk_of(runtime, [says(load("pdf")), says(BEGIN), "first", write, "third"])
 
     async def cells() -> None:
         await talk.hear()
-        talk.say()
+        with pytest.raises(ExecutorUnavailable, match="in another event loop"):
+            talk.say()
         await talk.hear()
         await runtime.close()
 
     asyncio.run(cells())
-    second, third = [message.text for identity, message in talk.results().items() if identity.startswith("write")]
-    assert "in another event loop" in second
-    assert json.loads(third)["output"] == "got it\n"
+    (told,) = [message.text for identity, message in talk.results().items() if identity.startswith("write")]
+    assert json.loads(told)["output"] == "got it\n"
+
+
+@pytest.mark.parametrize("executor", ["local", "sandbox"])
+def test_what_one_loop_does_is_nothing_to_the_commands_of_others(
+    executor: str, tmp_path: Path, write_skill: WriteSkill, require_program: RequireProgram
+) -> None:
+    if executor == "sandbox":
+        require_program("bwrap")
+    tmp_path.chmod(0o755)
+    write_skill("pdf")
+    runtime = runtime_in(tmp_path, executor=executor)
+    talking = talk_of(runtime, [says(load("pdf")), says(BEGIN), "first", write, "second"])
+    talking.say()
+    slow, quick = (
+        talk_of(runtime, [says(load("pdf")), says(runs(command)), "done"], thread=name)
+        for name, command in (("slow", "sleep 1; echo slow"), ("quick", "echo quick"))
+    )
+    turns = [threading.Thread(target=awaited, args=(talk,)) for talk in (slow, quick)]
+    for turn in turns:
+        turn.start()
+    for turn in turns:
+        turn.join(60)
+    talking.say()
+    assert [json.loads(talk.results()["run"].text)["stdout"] for talk in (slow, quick)] == ["slow\n", "quick\n"]
+    (told,) = [message.text for identity, message in talking.results().items() if identity.startswith("write")]
+    assert json.loads(told)["output"] == "got it\n"
+    run(runtime.close())

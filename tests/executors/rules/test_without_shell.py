@@ -21,8 +21,8 @@ SHOWS = f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\
         ("  ls   -l\t'two words' ", ("ls", "-l", "two words")),
         ('grep "a\\"b" file', ("grep", 'a"b', "file")),
         ("./run.sh --name=x", ("./run.sh", "--name=x")),
-        ("true", ("true",)),
-        ("false", ("false",)),
+        ("true", ("/usr/bin/true",)),
+        ("false", ("/usr/bin/false",)),
     ],
 )
 def test_one_program_with_its_words_needs_none(text: str, words: tuple[str, ...]) -> None:
@@ -36,6 +36,7 @@ def test_one_program_with_its_words_needs_none(text: str, words: tuple[str, ...]
         *("ls *.py", "ls a?", "ls [ab]", "ls {a,b}", "ls ~", "echo $HOME", 'ls "$HOME"', "ls ${HOME}", "! true"),
         *("echo hello", "cd work", "printf x", "test -f a", "[ -f a ]", "time ls", "exec ls", "pwd", ". ./a", "kill 1"),
         *("true --help", "false x", "", "   ", "'unfinished", "''", "if", "type ls", "source a", "'cd' work"),
+        *("-x", "+x a", "%1", "%x"),
     ],
 )
 def test_what_only_a_shell_can_do_is_left_to_it(text: str) -> None:

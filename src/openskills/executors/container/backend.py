@@ -13,6 +13,7 @@ from pathlib import Path
 
 from openskills.artifacts.threads import to_the_end
 from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.executors.across_loops import AcrossLoops
 from openskills.executors.backend import Place
 from openskills.executors.container.engine import Engine
 from openskills.executors.container.life import LiveContainer
@@ -38,8 +39,8 @@ class ContainerBackend:
         self._options = options or ContainerOptions()
         self._engine: Engine | None = None
         self._checked = False
-        self._checking = asyncio.Lock()
-        self._connecting = asyncio.Lock()
+        self._checking = AcrossLoops()
+        self._connecting = AcrossLoops()
         self._launchers: set[ContainerLauncher] = set()
 
     async def check(self) -> Isolation:

@@ -27,6 +27,10 @@ _NOT_THERE = (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ENOEXEC, errno.EI
 _GONE = "the process that starts commands has ended; try again"
 
 
+class NotBegun(ExecutorUnavailable):
+    """The system would not start the command, which has certainly not begun."""
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """What a keeper is to start. `fds` maps numbers in the command to descriptors of ours."""
@@ -180,11 +184,6 @@ class Keeper:
         """Whether it can start commands: nobody closed it or ended its program, and its loop is this one."""
         return not self._closed and not self._loop.is_closed() and self._loop is asyncio.get_running_loop()
 
-    @property
-    def orphaned(self) -> bool:
-        """Whether its loop was closed without it: nobody can hear of its commands any more, or end them in time."""
-        return self._loop.is_closed()
-
     async def start(self, launch: Launch) -> Kept:
         """Start a command. The descriptors are copied before this returns; the caller closes its own.
 
@@ -232,9 +231,13 @@ class Keeper:
 
     async def close(self) -> None:
         """End it and all its commands."""
-        self._lose()
+        if self._loop.is_closed() or self._loop is asyncio.get_running_loop():
+            self._lose()
+        else:
+            # What belongs to a loop that lives is touched in its own thread only.
+            self._loop.call_soon_threadsafe(self._lose)
         if self._helper is not None:
-            await asyncio.to_thread(self._helper.end)
+            await asyncio.to_thread(self._helper.see_it_end)
 
     def _say(self, message: Mapping[str, Any], descriptors: Sequence[int]) -> None:
         if self._closed:
@@ -368,4 +371,4 @@ def _exit(event: Mapping[str, Any]) -> Exit:
 def _not_started(number: int, what: str) -> Exception:
     if number in _NOT_THERE:
         return InvalidArgument("command", f"cannot be started: {what}")
-    return ExecutorUnavailable(f"the command cannot be started: {what}")
+    return NotBegun(f"the command cannot be started: {what}")

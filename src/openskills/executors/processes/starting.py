@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from openskills.errors import InvalidArgument
-from openskills.executors.processes.keeping import Kept, Launch
+from openskills.executors.processes.keeping import Kept, Launch, NotBegun
 from openskills.executors.rules.without_shell import without_shell
 
 
@@ -19,6 +19,6 @@ async def started(start: Callable[[Launch], Awaitable[Kept]], launch: Launch) ->
     """Start a command. A program that cannot be started has not begun, and is left to the shell to complain about."""
     direct = directly(launch)
     if direct is not None:
-        with suppress(InvalidArgument):
+        with suppress(InvalidArgument, NotBegun):
             return await start(direct)
     return await start(launch)

@@ -13,7 +13,8 @@ METADATA = "openskills-warm"
 
 _MOST_MODULES = 32
 _MODULE = re.compile(r"[A-Za-z_]\w{0,99}(\.[A-Za-z_]\w{0,99}){0,9}", re.ASCII)
-_PROGRAM = re.compile(r"(?:.*/)?python(?:3(?:\.\d+)?)?")
+# From the directory of a command, a relative path would lead elsewhere than from that of its server.
+_PROGRAM = re.compile(r"(?:/.*/)?python(?:3(?:\.\d+)?)?")
 _PLAIN_OPTIONS = re.compile(r"-[uBEsIPO]+")
 _PYTHON_VARIABLES = frozenset(
     {

@@ -17,8 +17,10 @@ _BUILTINS = frozenset(
         *("esac", "fi", "for", "function", "if", "in", "select", "then", "time", "until", "while"),
     }
 )
-# These do the same as the programs of their names, as long as nobody asks them for help.
-_AS_PROGRAMS = frozenset({("true",), ("false",)})
+# These do the same as programs of the system, as long as nobody asks them for help.
+_AS_PROGRAMS: dict[tuple[str, ...], tuple[str, ...]] = {("true",): ("/usr/bin/true",), ("false",): ("/usr/bin/false",)}
+# An option of bash itself, or the number of a job.
+_NO_PROGRAM = ("-", "+", "%")
 
 
 def without_shell(argv: Sequence[str]) -> tuple[str, ...]:
@@ -32,4 +34,6 @@ def without_shell(argv: Sequence[str]) -> tuple[str, ...]:
     if found is None or not all(word.literal for word in found):
         return ()
     words = tuple(word.text for word in found)
-    return words if words[0] not in _BUILTINS or words in _AS_PROGRAMS else ()
+    if words[0] in _BUILTINS or words[0].startswith(_NO_PROGRAM):
+        return _AS_PROGRAMS.get(words, ())
+    return words

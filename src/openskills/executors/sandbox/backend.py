@@ -16,6 +16,7 @@ from pathlib import Path
 
 from openskills.child import begin
 from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.executors.across_loops import AcrossLoops
 from openskills.executors.backend import Place
 from openskills.executors.layout import SKILLS, VENV
 from openskills.executors.network.connected import connect
@@ -110,7 +111,7 @@ class SandboxBackend:
         self._room = Room()
         self._read_only = (Path(sys.base_prefix), *read_only)
         self._keepers = MarkedKeepers()
-        self._checking = asyncio.Lock()
+        self._checking = AcrossLoops()
         self._stand: Stand | None = None
         self._passed = False
         self.path = (*path, f"{sys.base_prefix}/bin", *SYSTEM_PATH)

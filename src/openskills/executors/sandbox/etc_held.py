@@ -1,10 +1,10 @@
 """The `/etc` of a backend's sandboxes: made when it is first needed, and held as long as the backend lives."""
 
-import asyncio
 import os
 from pathlib import Path
 
 from openskills.artifacts.threads import to_the_end
+from openskills.executors.across_loops import AcrossLoops
 from openskills.executors.sandbox.etc_entries import Entries, etc_entries
 from openskills.executors.sandbox.etc_store import EtcStore
 
@@ -17,7 +17,7 @@ class HeldEtc:
         self._entries: Entries | None = None
         self._held: dict[Path, int] = {}
         self._replaced: list[int] = []
-        self._opening = asyncio.Lock()
+        self._opening = AcrossLoops()
 
     async def descriptor(self, store: Path) -> int:
         """The directory in this store; it stays ours. A new one when somebody has removed it.

@@ -1,0 +1,60 @@
+"""`openskills` for who does not want to pay for imports: hands its call to the warm program, and ends as that ends.
+
+Runs by itself, as `python -ISE warm_client.py SOCKET ARGUMENT...`. What cannot be handed over becomes `python -m
+openskills`: variables that an interpreter reads when it starts, closed streams, a user who may not reach the socket.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+from typing import NoReturn
+
+STREAMS = (0, 1, 2)
+
+
+def main(address: str, *arguments: str) -> NoReturn:
+    """Call, pass on signals, and end with the same status."""
+    if _is_particular():
+        _start(arguments)
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(address)
+    except OSError:
+        _start(arguments)
+    call = json.dumps({"arguments": arguments, "directory": os.getcwd(), "environment": dict(os.environ)}).encode()
+    socket.send_fds(connection, [len(call).to_bytes(4, "big")], STREAMS)
+    connection.sendall(call)
+    # From here on the streams are the other's alone: who reads them sees the end when it ends.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in STREAMS:
+        os.dup2(nothing, stream)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _: connection.sendall(bytes([received])))
+    _end(int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "big", signed=True))
+
+
+def _is_particular() -> bool:
+    try:
+        for stream in STREAMS:
+            os.fstat(stream)
+    except OSError:
+        return True
+    read_at_start = any(name.startswith(("PYTHON", "LC_")) for name in os.environ)
+    return read_at_start or os.environ.get("LANG") != "C.UTF-8"
+
+
+def _start(arguments: tuple[str, ...]) -> NoReturn:
+    os.execv(sys.executable, [sys.executable, "-m", "openskills", *arguments])
+
+
+def _end(status: int) -> NoReturn:
+    if status < 0:
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
