@@ -21,6 +21,7 @@ from openskills.runtime.options import SessionOptions
 
 LOADED, MESSAGES = 10, 40
 MOST_MS, FASTER = 1, 37
+MANY = 1000
 SLOW = 3
 """How often pydantic-ai-skills is taken, which needs the longest."""
 OURS, GROWN, SYSTEM = "OpenSkill", "OpenSkill, another message at the end", "OpenSkill, texts in the system message"
@@ -57,8 +58,8 @@ async def measure(at: Surroundings) -> Part:
         at.say(f"building requests with {count:,} skills")
         async with AsyncExitStack() as stack:
             ways, missing[count] = await _ways(count, at.scratch, stack)
-            rounds = at.extent.few if count <= at.extent.skills[1] else max(at.extent.few // 3, 1)
-            turns = await take_turns(_takes(ways), rounds, before=2, at_most={PYDANTIC: SLOW})
+            rounds = at.extent.few if count <= at.extent.skills[1] else max(at.extent.few // 6, 1)
+            turns = await take_turns(_takes(ways), rounds, before=2, at_most=_at_most(count, rounds))
         missing[count] |= turns.missing
         found[count] = {name: turns.series(name) for name in turns.readings}
     promised = at.extent.skills[1]
@@ -91,6 +92,12 @@ def targets(count: int, series: Mapping[str, Series], missing: Mapping[str, str]
             why="; ".join(missing[name] for name in quick if name in missing),
         ),
     ]
+
+
+def _at_most(count: int, rounds: int) -> dict[str, int]:
+    """How often those are taken that need long, and that no promise is about."""
+    slow = rounds if count < MANY else max(rounds // 4, 1)
+    return {PYDANTIC: SLOW, PLAIN: slow, WATCHING: slow, WHOLE: slow}
 
 
 def _takes(ways: Mapping[str, Way]) -> dict[str, Take]:

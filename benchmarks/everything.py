@@ -18,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 LOGS = HERE.parent / ".bench" / "logs"
 NAMES = (
-    *("discovery", "running", "context", "tools", "host", "langchain"),
+    *("running", "tools", "context", "host", "langchain", "discovery"),
     *("token_report", "prompt_cache", "selection", "scale", "safety"),
 )
 LIMIT = 600.0

@@ -81,7 +81,7 @@ class Round:
 
 async def measure(at: Surroundings) -> Part:
     """All hosts that are to be had, in turns."""
-    rounds, seconds = (1, 1) if at.extent.many < 10 else (2, 2) if at.extent.many < 100 else (3, 4)
+    rounds, seconds = (1, 1) if at.extent.many < 10 else (2, 2) if at.extent.many < 100 else (3, 3)
     missing: dict[str, str] = {}
     async with AsyncExitStack() as stack:
         found = await _addresses(at.scratch, stack, missing)

@@ -72,8 +72,9 @@ class LocalLauncher:
     def _place_of(self, command: Command) -> str:
         """Where it starts, by the name that a shell there would give it."""
         place = f"{self.root}/{command.cwd}"
-        # A skill's own directory is ours and no link; links are in those that commands write to.
-        return place if command.cwd == f"{SKILLS}/{command.skill}" else os.path.realpath(place)
+        # A skill's own directory is ours and no link, and so is a run's; links are in those that commands write to.
+        ours = command.cwd in (f"{SKILLS}/{command.skill}", command.run_dir)
+        return place if ours else self.root if command.cwd == "." else os.path.realpath(place)
 
     async def close(self) -> None:
         """Nothing is held for a workspace."""

@@ -33,9 +33,9 @@ def get(value: Any, name: str) -> object:
     return getattr(value, name, None)
 
 
-def string(value: object, name: str) -> str:
+def string(value: Any, name: str) -> str:
     """A field that is text; empty for everything else."""
-    found = get(value, name)
+    found = value.get(name) if _type(value) is dict else get(value, name)
     return found if isinstance(found, str) else ""
 
 
@@ -60,6 +60,8 @@ def texts_of(content: object) -> tuple[str, ...]:
 def calls_of(message: object) -> list[ToolCall]:
     """The calls of an assistant's message, a legacy `function_call` among them, in its order."""
     calls, legacy = items(get(message, "tool_calls")), get(message, "function_call")
+    if not calls and legacy is None:
+        return []
     found = [
         ToolCall(string(call, "id"), string(function, "name"), get(function, "arguments"))
         for call in calls
@@ -87,7 +89,8 @@ def takes_text(message: object) -> bool:
     """Whether text can be put at the end of a message: it is a mapping whose content is text, parts, or nothing."""
     if not isinstance(message, Mapping):
         return False
-    return isinstance(cast("Message", message).get("content"), str | list | tuple | None)
+    content = cast("Message", message).get("content")
+    return content is None or isinstance(content, (str, list, tuple))
 
 
 def leading(messages: Sequence[object]) -> int:
