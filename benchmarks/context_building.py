@@ -11,7 +11,7 @@ import corpus
 from context_ours import Talk, names_of, talk_over
 from context_peers import ADK, DEEPAGENTS, NOT_TRIED, PYDANTIC, holding
 from context_talk import Turn, as_data, long_turn
-from readings import Reading, Take, take_turns
+from readings import take_turns, timed_takes
 from report import Bar, Target
 from running_part import NotMeasured, Part, Surroundings, raw_series, series_table
 from running_peers import trpc_agent
@@ -59,7 +59,7 @@ async def measure(at: Surroundings) -> Part:
         async with AsyncExitStack() as stack:
             ways, missing[count] = await _ways(count, at.scratch, stack)
             rounds = at.extent.few if count <= at.extent.skills[1] else max(at.extent.few // 6, 1)
-            turns = await take_turns(_takes(ways), rounds, before=2, at_most=_at_most(count, rounds))
+            turns = await take_turns(timed_takes(ways), rounds, before=2, at_most=_at_most(count, rounds))
         missing[count] |= turns.missing
         found[count] = {name: turns.series(name) for name in turns.readings}
     promised = at.extent.skills[1]
@@ -98,16 +98,6 @@ def _at_most(count: int, rounds: int) -> dict[str, int]:
     """How often those are taken that need long, and that no promise is about."""
     slow = rounds if count < MANY else max(rounds // 4, 1)
     return {PYDANTIC: SLOW, PLAIN: slow, WATCHING: slow, WHOLE: slow}
-
-
-def _takes(ways: Mapping[str, Way]) -> dict[str, Take]:
-    def taking(way: Way) -> Take:
-        async def once() -> Reading:
-            return {"seconds": await way()}
-
-        return once
-
-    return {name: taking(way) for name, way in ways.items()}
 
 
 async def _ways(count: int, scratch: Path, stack: AsyncExitStack) -> tuple[dict[str, Way], dict[str, str]]:

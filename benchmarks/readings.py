@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from report import time_text
 from running_part import NotMeasured, plain_table
-from sampling import Series
+from sampling import Series, Way
 
 Reading = Mapping[str, float]
 """What one measurement gives, by name; `seconds` is what it took."""
@@ -38,6 +38,18 @@ class Turns:
     def why(self, *ways: str) -> str:
         """Why these were not measured."""
         return "; ".join(self.missing[way] for way in ways if way in self.missing)
+
+
+def timed_takes(ways: Mapping[str, Way]) -> dict[str, Take]:
+    """Ways as measurements that give nothing but how long they took."""
+
+    def taking(way: Way) -> Take:
+        async def once() -> Reading:
+            return {"seconds": await way()}
+
+        return once
+
+    return {name: taking(way) for name, way in ways.items()}
 
 
 async def take_turns(

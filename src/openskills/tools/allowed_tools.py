@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from openskills.executors.layout import RESERVED
 from openskills.executors.rules.simple_command import Word, simple_command
 from openskills.skillmd.tools import read_tools
+from openskills.tools.starred import fits
 
 COMMAND_TOOLS = frozenset({"bash", "shell", "skill_run", "skill_exec"})
 """Tools that run commands; whoever writes one of them in `allowed-tools` means all of them. In any case."""
@@ -137,14 +138,4 @@ def _part_matches(wanted: str, part: str) -> bool:
         return True
     if part in ("", ".", "..") or (part.startswith(".") and not wanted.startswith(".")):
         return False
-    begin, *middle, end = wanted.split("*")
-    # Piece by piece instead of with an expression: whoever writes the pattern must not decide how long this takes.
-    if len(part) < len(begin) + len(end) or not (part.startswith(begin) and part.endswith(end)):
-        return False
-    place, last = len(begin), len(part) - len(end)
-    for piece in middle:
-        found = part.find(piece, place, last)
-        if found < 0:
-            return False
-        place = found + len(piece)
-    return True
+    return fits(wanted, part)

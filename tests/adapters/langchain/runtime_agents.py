@@ -14,6 +14,7 @@ from openskills.artifacts.memory import MemoryArtifactStore
 from openskills.testing import FakeExecutor
 from openskills.testing.fake_process import FakeRun
 from tests.adapters.langchain.scripted import Line, Scripted, call
+from tests.skill_writer import skill_writer
 
 # The annotations of this one have gaps that a strict reader does not accept.
 create_agent = cast("Any", langchain.agents).create_agent
@@ -103,3 +104,11 @@ def hello(skill: str, call_id: str = "run") -> ToolCall:
 def answers(messages: Sequence[AnyMessage]) -> list[str]:
     """What the model said."""
     return [message.text for message in messages if isinstance(message, AIMessage) and message.text]
+
+
+def with_guides(base: Path, names: Sequence[str]) -> Path:
+    """A folder of skills with a document each."""
+    for name in names:
+        folder = skill_writer(base, "skills")(name, body=f"# How to work with {name}")
+        (folder / "guide.md").write_text(f"The guide to {name}.")
+    return base / "skills"

@@ -12,9 +12,8 @@ from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import ToolCall
 from langgraph.types import Command
 
-from tests.adapters.langchain.runtime_agents import SkillTalk, hello, load, runtime_of, talk_of, unload
+from tests.adapters.langchain.runtime_agents import SkillTalk, hello, load, runtime_of, talk_of, unload, with_guides
 from tests.adapters.langchain.scripted import call, says
-from tests.skill_writer import skill_writer
 
 NAMES = ("docx", "pdf", "xlsx")
 VERBS = ("load", "unload", "select", "run")
@@ -24,11 +23,7 @@ CALLS = st.lists(st.tuples(st.sampled_from(VERBS), st.sampled_from((*NAMES, "not
 @pytest.fixture(scope="module")
 def skills(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three skills, each with a document."""
-    base = tmp_path_factory.mktemp("one-message")
-    for name in NAMES:
-        folder = skill_writer(base, "skills")(name, body=f"# How to work with {name}")
-        (folder / "guide.md").write_text(f"The guide to {name}.")
-    return base / "skills"
+    return with_guides(tmp_path_factory.mktemp("one-message"), NAMES)
 
 
 def awaited(talk: SkillTalk) -> object:

@@ -10,9 +10,8 @@ from langchain.agents.middleware import HumanInTheLoopMiddleware, SummarizationM
 from langchain_core.messages import ToolCall
 from langgraph.types import Command
 
-from tests.adapters.langchain.runtime_agents import SkillTalk, load, runtime_of, talk_of, unload
+from tests.adapters.langchain.runtime_agents import SkillTalk, load, runtime_of, talk_of, unload, with_guides
 from tests.adapters.langchain.scripted import Scripted, call, says
-from tests.skill_writer import skill_writer
 
 NAMES = ("alpha", "beta", "gamma")
 LIMIT = 2
@@ -26,11 +25,7 @@ TURNS = st.lists(STEPS, min_size=1, max_size=4)
 @pytest.fixture(scope="module")
 def skills(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Skills with a document each."""
-    base = tmp_path_factory.mktemp("properties")
-    for name in NAMES:
-        folder = skill_writer(base, "skills")(name, body=f"# How to work with {name}")
-        (folder / "guide.md").write_text(f"The guide to {name}.")
-    return base / "skills"
+    return with_guides(tmp_path_factory.mktemp("properties"), NAMES)
 
 
 @pytest.mark.slow

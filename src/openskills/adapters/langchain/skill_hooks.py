@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 
 from openskills.adapters.langchain.metadata import SkillMetadata, extension
 from openskills.adapters.langchain.tool_names import names_of
+from openskills.tools.starred import fits
 
 logger = logging.getLogger(__name__)
 
@@ -45,28 +46,11 @@ class Hook:
         text = (inner[1] or inner[2] or "") if inner else self.matcher
         if inner is None or _SPECIAL.search(text):
             return self._unfit("only names, `|` and `.*` are understood")
-        return any(_is_like(one, name) for one in text.split("|") for name in names_of(tool))
+        return any(fits(one.replace(".*", "*"), name) for one in text.split("|") for name in names_of(tool))
 
     def _unfit(self, why: str) -> bool:
         logger.warning("The matcher %.200r of a hook of skill '%s' is not used: %s", self.matcher, self.skill, why)
         return False
-
-
-def _is_like(pattern: str, name: str) -> bool:
-    """Whether a name fits a pattern with `*` or `.*` for anything; takes time in proportion to their lengths."""
-    first, *rest = pattern.replace(".*", "*").split("*")
-    if not rest:
-        return name == first
-    *between, last = rest
-    if len(name) < len(first) + len(last) or not name.startswith(first) or not name.endswith(last):
-        return False
-    place, end = len(first), len(name) - len(last)
-    for part in between:
-        found = name.find(part, place, end)
-        if found < 0:
-            return False
-        place = found + len(part)
-    return True
 
 
 def hooks_of(skill: SkillMetadata) -> list[Hook]:
