@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,10 @@ from tests.servers.warm_openskills import warm_openskills as warm_openskills
 # How long an example takes depends on the machine, so it is nothing that a test may fail on.
 hypothesis_settings.register_profile("openskills", deadline=None)
 hypothesis_settings.load_profile("openskills")
+
+# Shells start what runs in the background with Ctrl-C ignored, and everything below inherits that; tests send Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Collecting makes a million objects, all of which stay: looking for garbage among them again and again takes seconds.
 gc.disable()

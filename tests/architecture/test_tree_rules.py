@@ -12,9 +12,8 @@ TESTED_IN = {
     "catalog/fetch/members.py": "catalog/fetch/test_unpack.py",
     "catalog/fetch/tar_members.py": "catalog/fetch/test_unpack.py",
     "catalog/fetch/zip_members.py": "catalog/fetch/test_unpack.py",
-    # Both ends of a connection, and the pipes of a command: what they promise is promised by a process.
+    # Both ends of a connection: what they promise is promised by a process.
     "executors/inside/keeper.py": "executors/processes/test_keeping.py",
-    "executors/processes/streams.py": "executors/processes/test_process.py",
     "executors/backend.py": "executors/test_directory.py",
     "executors/directory_workspace.py": "executors/test_directory.py",
     "executors/rules/resolving.py": "executors/test_workbench.py",

@@ -81,7 +81,7 @@ class Eager(AroundWorkspace):
 
 
 BROKEN: list[Broken] = [
-    (Writable, "Commands find a skill as it was taken", "by its permissions there can be written to .*SKILL.md"),
+    (Writable, "Commands find a skill as it was taken", "nothing may be writable by its permissions, .*SKILL.md"),
     (Shared, "Whatever a command does to its skill", "the folder that the skill was taken from was changed"),
     (Forgetful, "`.venv` is the one place", "a command of the check failed: .*kept|there is 'newer"),
     (Apart, "`out`, `work` and `inputs` under a skill", "'out/made' does not exist"),

@@ -62,8 +62,8 @@ async def _as_it_was(trial: Trial) -> None:
     expect(ended.stdout.bytes() == PNG, f"a picture of the skill reads as other bytes: {told(ended)}")
     said = await trial.said(in_skill("scripts/run.py; openskills-check-hello; cat 'deep/er/two words.txt'"))
     expect(said == "run\nhello\ntext\r\n", f"scripts of the skill say {said!r}")
-    writable = await trial.said(Command(python(_WRITABLE), skill=SKILL, cwd=HOME))
-    expect(writable.strip() == "[]", f"by its permissions there can be written to {writable.strip()}")
+    looked = await trial.run(Command(python(_WRITABLE), skill=SKILL, cwd=HOME))
+    expect(looked.stdout.bytes() == b"[]\n", f"nothing may be writable by its permissions, and there is {told(looked)}")
 
 
 async def _attempts(trial: Trial) -> None:

@@ -3,6 +3,7 @@
 import io
 import json
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,25 @@ def test_every_invocation_leaves_exactly_one_line(tmp_path: Path) -> None:
         log.close()
     skills = [read(line)["skill_id"] for line in (tmp_path / "log").read_bytes().splitlines(keepends=True)]
     assert sorted(skills) == sorted(f"s{n}-{i}" for n in range(4) for i in range(200))
+
+
+def test_what_comes_while_a_batch_is_written_is_there_when_the_log_is_closed() -> None:
+    class Closing(io.BytesIO):
+        """Closes the log while it writes the first line, after another one has come."""
+
+        def write(self, lines: Any, /) -> int:
+            if not self.getvalue():
+                log.write(access_of(result_of(ok({}), "second")))
+                # This is the thread whose end would be waited for.
+                with suppress(RuntimeError):
+                    log.close()
+            return super().write(lines)
+
+    sink = Closing()
+    log = AccessLog(sink, pause=0.001)
+    log.write(access_of(result_of(ok({}), "first")))
+    log.close()
+    assert [read(line)["skill_id"] for line in sink.getvalue().splitlines(keepends=True)] == ["first", "second"]
 
 
 def test_a_reader_that_has_gone_costs_lines_and_nothing_else() -> None:

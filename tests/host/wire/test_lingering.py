@@ -9,8 +9,9 @@ from openskills.host.wire.lingering import EndsSoftly, Lingering
 class Ending(asyncio.Protocol):
     """A server that answers the first bytes and lingers then."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, ended: asyncio.Event) -> None:
         self._most = most
+        self._ended = ended
         self._lingering: Lingering | None = None
         self._transport: asyncio.Transport | None = None
 
@@ -29,13 +30,17 @@ class Ending(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - as the protocol has it
         if self._lingering is not None:
             self._lingering.stop()
+        self._ended.set()
 
 
 async def heard(most: int, size: int) -> tuple[bytes, bool]:
     """What a caller hears that sends so much before it listens, and whether all of it could be sent."""
-    server = await asyncio.get_running_loop().create_server(lambda: Ending(most), "127.0.0.1", 0)
+    ended = asyncio.Event()
+    server = await asyncio.get_running_loop().create_server(lambda: Ending(most, ended), "127.0.0.1", 0)
     async with server:
-        return await asyncio.to_thread(_call, server.sockets[0].getsockname()[1], size)
+        found = await asyncio.to_thread(_call, server.sockets[0].getsockname()[1], size)
+        await asyncio.wait_for(ended.wait(), 20)
+        return found
 
 
 def _call(port: int, size: int) -> tuple[bytes, bool]:

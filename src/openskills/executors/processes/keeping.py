@@ -318,13 +318,13 @@ class Keeper:
     def _lose(self) -> None:
         if self._closed:
             return
+        self._closed = True
         if self._process >= 0:
             # It ends by itself when the connection closes, unless a command has stopped it.
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._process, signal.SIGKILL)
             os.close(self._process)
             self._process = -1
-        self._closed = True
         if not self._loop.is_closed():
             self._loop.remove_reader(self._connection)
             self._loop.remove_writer(self._connection)

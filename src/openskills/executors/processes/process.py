@@ -166,13 +166,19 @@ class HostProcess:
             reader.drain()
         if self._writer is not None:
             self._writer.close()
-        if end.was_ready or self._ending is not Ending.EXITED:
+        fault = next((reader.fault for reader in self._readers if reader.fault), None)
+        if fault is not None:
+            self._fail(ExecutorUnavailable(f"the command has ended, and its output cannot be read: {fault.strerror}"))
+        elif end.was_ready or self._ending is not Ending.EXITED:
             self._ended.set_result(self._result(end, duration))
         else:
-            self._ended.set_exception(_not_set_up(end, self._stderr))
-            # Whoever waits hears it; asyncio need not complain when nobody does.
-            self._ended.exception()
+            self._fail(_not_set_up(end, self._stderr))
         self._wake()
+
+    def _fail(self, error: ExecutorUnavailable) -> None:
+        self._ended.set_exception(error)
+        # Whoever waits hears it; asyncio need not complain when nobody does.
+        self._ended.exception()
 
     def _result(self, end: Exit, duration: float) -> Ended:
         ending, detail = self._ending, self._detail

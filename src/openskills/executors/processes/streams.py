@@ -1,6 +1,7 @@
 """Our ends of a command's pipes, served by the event loop without ever waiting."""
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable
 
@@ -13,7 +14,7 @@ class Reader:
     """Reads a descriptor as long as something comes, and hands it on. The descriptor is its own.
 
     `hear` says whether the stream may be read more slowly: a command that floods us then waits for us instead of
-    taking the whole loop for output that nobody keeps.
+    taking the whole loop for output that nobody keeps. `fault` is what kept it from reading to the end.
     """
 
     def __init__(self, descriptor: int, hear: Callable[[bytes], bool]) -> None:
@@ -21,6 +22,7 @@ class Reader:
         self._hear = hear
         self._lull: asyncio.TimerHandle | None = None
         self.descriptor = descriptor
+        self.fault: OSError | None = None
         self._loop.add_reader(descriptor, self._read)
 
     def drain(self) -> None:
@@ -49,14 +51,18 @@ class Reader:
             return os.read(self.descriptor, _CHUNK)
         except BlockingIOError:
             return None
-        except OSError:
+        except OSError as error:
+            if error.errno != errno.EIO:
+                self.fault = error
             return b""
 
     def _close(self) -> None:
         if self._lull is not None:
             self._lull.cancel()
         self._loop.remove_reader(self.descriptor)
-        os.close(self.descriptor)
+        # One that cannot be read is not the one that it was: somebody has closed it, and others have its number.
+        if self.fault is None:
+            os.close(self.descriptor)
         self.descriptor = -1
 
 

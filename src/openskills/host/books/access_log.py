@@ -81,6 +81,8 @@ class AccessLog:
                 nap.wait(self._pause)
             self._wake.clear()
             self._write_batch()
+        # What came between the last batch and the end.
+        self._write_batch()
 
     def _write_batch(self) -> None:
         lost, self._lost = self._lost, 0
