@@ -50,7 +50,7 @@ def formatted(text: str, form: str) -> str | None:
     if len(text) > _LONGEST:
         return None
     try:
-        return datetime.strptime(text, form).isoformat()
+        return _read(text, form).isoformat()
     except (ValueError, OverflowError, re.error):
         return None
 
@@ -58,13 +58,21 @@ def formatted(text: str, form: str) -> str | None:
 def is_format(form: str) -> bool:
     """Whether a text is a format of times at all."""
     try:
-        datetime.strptime("", form)
+        _read("", form)
     except ValueError as error:
         return "does not match" in str(error)
     except re.error:
         # A directive occurs twice.
         return False
     return True
+
+
+def _read(text: str, form: str) -> datetime:
+    """A time without a year is one of the year 1900. Newer versions of Python warn of that, and will refuse it."""
+    directives = set(re.findall("%(.)", form, re.DOTALL))
+    if "d" in directives and directives.isdisjoint("YyGcx"):
+        text, form = f"1900/{text}", f"%Y/{form}"
+    return datetime.strptime(text, form)
 
 
 def from_number(value: float) -> str | None:

@@ -1,5 +1,6 @@
 """Each promise about isolation is broken by an executor that only says that it isolates."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,21 @@ def test_an_executor_that_breaks_a_promise_about_isolation_is_told_which(
     beginning: str, said: str, tmp_path: Path
 ) -> None:
     expect_broken(Boasting, promise_of(ISOLATION, beginning), said, in_directory(tmp_path))
+
+
+def test_looking_for_files_of_this_process_takes_nothing_out_of_its_pipes(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, b"meant for us")
+        beginning = "A command finds nothing of this process"
+        expect_broken(Boasting, promise_of(ISOLATION, beginning), "a command reads a file", in_directory(tmp_path))
+        os.close(writing)
+        writing = -1
+        assert os.read(reading, 100) == b"meant for us"
+    finally:
+        for descriptor in (reading, writing):
+            if descriptor >= 0:
+                os.close(descriptor)
 
 
 def test_every_promise_about_isolation_is_shown_to_be_breakable() -> None:

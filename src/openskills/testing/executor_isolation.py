@@ -36,21 +36,25 @@ except OSError:
 print(json.dumps(found))
 """
 _THROUGH_PROC = """
-import glob, json, os, sys
+import glob, json, os, stat, sys
 outside, secret, pid, ours = sys.argv[1:]
 found = []
 def look(path):
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        place = os.open(path, os.O_PATH)
     except (OSError, ValueError):
         return
     try:
-        if secret.encode() in os.read(descriptor, 4096):
-            found.append(path)
+        status = os.fstat(place)
+        # What is read from a pipe or a terminal is taken from whom it was meant for.
+        if stat.S_ISREG(status.st_mode) and status.st_size == len(secret):
+            with open(f'/proc/self/fd/{place}', 'rb') as file:
+                if file.read() == secret.encode():
+                    found.append(path)
     except OSError:
         pass
     finally:
-        os.close(descriptor)
+        os.close(place)
 for process in glob.glob('/proc/[0-9]*'):
     for path in (f'{process}/root{outside}/secret', f'{process}/cwd/secret', *glob.glob(f'{process}/fd/*')):
         look(path)

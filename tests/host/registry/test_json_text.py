@@ -50,5 +50,5 @@ def test_what_json_does_not_allow_or_a_manifest_cannot_need_is_one_problem(text:
 
 
 def test_a_fault_of_syntax_has_its_line() -> None:
-    (problem,) = read_json('{\n"a": 1,\n}').problems
+    (problem,) = read_json('{\n"a": 1,\n]').problems
     assert (problem.line, problem.column) == (3, 1)

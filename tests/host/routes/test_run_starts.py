@@ -1,6 +1,7 @@
 """Whether a caller waits, and runs that begin without one who does."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -41,5 +42,5 @@ def test_the_row_in_the_history_has_the_id_of_the_run(tmp_path: Path) -> None:
         run = answer.json()["data"]["id"]
         eventually(lambda: host.client.get(f"/runs/{run}").json()["data"]["state"] == "succeeded")
         assert answer.headers["preference-applied"] == "respond-async"
-    rows = sqlite3.connect(tmp_path / ".local/state/openskills/host.db").execute("SELECT id FROM history").fetchall()
-    assert rows == [(run,)]
+    with closing(sqlite3.connect(tmp_path / ".local/state/openskills/host.db")) as database:
+        assert database.execute("SELECT id FROM history").fetchall() == [(run,)]
