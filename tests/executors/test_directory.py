@@ -19,6 +19,7 @@ from openskills.executors.records.quota import Quota
 from openskills.executors.spec import Command, Ended, Ending, Isolation, Limits, Snapshot
 from openskills.sync import run
 from openskills.testing.executor_staging import new_skill
+from tests.executors.held_pool import cancelled_in_its_thread, held_pool
 from tests.executors.holder import holding
 from tests.executors.running import alive, eventually, open_descriptors, read_until, shell
 
@@ -318,3 +319,84 @@ def test_a_workspace_that_is_closed_is_not_held_any_longer(tmp_path: Path) -> No
         return workspace
 
     with_executor(tmp_path, work)
+
+
+class Lingering(LocalBackend):
+    """Its workspaces are closed when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+        self.go = asyncio.Event()
+
+    async def attach(self, place: Place) -> LocalLauncher:
+        return LingeringLauncher(await super().attach(place), self)
+
+
+class LingeringLauncher(LocalLauncher):
+    """Waits before it is closed."""
+
+    def __init__(self, inner: LocalLauncher, backend: Lingering) -> None:
+        self.__dict__.update(inner.__dict__)
+        self._backend = backend
+
+    async def close(self) -> None:
+        self._backend.asked.set()
+        await self._backend.go.wait()
+        await super().close()
+
+
+def test_a_workspace_whose_closing_was_cancelled_is_free_for_the_next(tmp_path: Path) -> None:
+    backend = Lingering()
+
+    async def work(executor: DirectoryExecutor) -> None:
+        workspace = await executor.open("key")
+        closing = asyncio.ensure_future(workspace.close())
+        await backend.asked.wait()
+        closing.cancel()
+        await asyncio.sleep(0)
+        backend.go.set()
+        await asyncio.wait([closing])
+        assert closing.cancelled()
+        assert (await ran(await executor.open("key"), "exit 3")).exit_code == 3
+
+    with_executor(tmp_path, work, backend)
+
+
+class Unswept(DirectoryExecutor):
+    """Its sweep never comes to an end."""
+
+    async def sweep(self) -> None:
+        await asyncio.Event().wait()
+
+
+def test_a_workspace_whose_opening_was_cancelled_is_free_for_the_next(tmp_path: Path) -> None:
+    async def work() -> None:
+        pool = held_pool()
+        executor = Unswept(LocalBackend(), tmp_path)
+        await cancelled_in_its_thread(asyncio.ensure_future(executor.open("key")), pool)
+        await (await executor.open("key")).close()
+
+    asyncio.run(work())
+
+
+class Noticing(LocalBackend):
+    """Knows whether it was closed."""
+
+    closed = False
+
+    async def close(self) -> None:
+        self.closed = True
+        await super().close()
+
+
+def test_a_sweep_that_ended_with_its_loop_does_not_keep_the_next_loop_from_closing(tmp_path: Path) -> None:
+    backend = Noticing()
+    executor = Unswept(backend, tmp_path)
+
+    async def use() -> None:
+        await (await executor.open("key")).close()
+
+    asyncio.run(use())
+    asyncio.run(executor.close())
+    assert backend.closed

@@ -1,5 +1,6 @@
 """At most once, also across the death of the host."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -7,8 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from openskills.executors.requests import RunRequest
-from openskills.executors.spec import Ending
+from openskills.executors.replay import Replay
+from openskills.executors.requests import RunRequest, RunResult, interrupted
+from openskills.executors.spec import Ending, Isolation
 from openskills.sync import run
 from tests.executors.benches import workbench
 
@@ -47,3 +49,22 @@ def test_a_run_that_the_host_did_not_survive_is_interrupted_and_not_run_again(tm
 
     run(afterwards())
     assert counts[0].read_text() == "ran\n"
+
+
+def test_the_first_requests_of_a_session_may_come_together(tmp_path: Path) -> None:
+    async def ended() -> RunResult:
+        return interrupted(Isolation.NONE, "run", "told")
+
+    async def session(number: int) -> None:
+        replay = Replay(tmp_path / str(number), Isolation.NONE)
+        requests = [RunRequest("true", request_id=f"request-{place}") for place in range(4)]
+        results = await asyncio.gather(*(replay.once(request, ended) for request in requests))
+        assert not any(result.replayed for result in results)
+        replay.close()
+
+    async def sessions() -> None:
+        # Whether two threads open the journal at the same moment is chance; twenty times are enough for it.
+        for number in range(20):
+            await session(number)
+
+    run(sessions())

@@ -14,12 +14,16 @@ from openskills.executors.records.quota import Quota
 from openskills.executors.requests import RunRequest
 from openskills.executors.rules.approval import ApprovalRequest
 from openskills.executors.rules.policy import CommandPolicy
-from openskills.executors.spec import Ending, Isolation, Limits
+from openskills.executors.spec import Command, Ending, Isolation, Limits, Snapshot
 from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.outputs import OutputSpec
-from openskills.executors.workbench import Rules, open_workbench
+from openskills.executors.workbench import Rules, Workbench, open_workbench
 from openskills.sync import run
+from openskills.testing.fake import FakeExecutor, FakeWorkspace
+from openskills.testing.fake_files import FakeTree
+from openskills.testing.fake_process import FakeProcess, FakeRun
 from tests.executors.benches import SCOPE, audit_lines, demo, settings, store, workbench
+from tests.executors.held_pool import HeldPool, cancelled_in_its_thread, held_pool
 from tests.executors.running import alive, eventually
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
@@ -429,5 +433,139 @@ def test_memory_of_all_processes_is_watched_for_warm_commands_too(tmp_path: Path
             for warm in (None, ("json",)):
                 result = await bench.run(RunRequest(command, skill="demo", limits=limits, warm=warm))
                 assert result.ended.ending is Ending.LIMIT, result.ended
+
+    run(scenario())
+
+
+class Slow(DirectoryExecutor):
+    """Takes a snapshot, from the second on, when it is told to."""
+
+    def __init__(self, state: Path) -> None:
+        super().__init__(LocalBackend(), state)
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+        self._first = True
+
+    async def snapshot(self, name: str, directory: Path) -> Snapshot:
+        if not self._first:
+            self.asked.set()
+            await self.go.wait()
+        self._first = False
+        return await super().snapshot(name, directory)
+
+
+def test_a_skill_that_is_staged_while_an_approved_command_waits_for_it_is_asked_about_again(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def scenario() -> None:
+        first, answered = asyncio.Event(), asyncio.Event()
+        executor = Slow(tmp_path / "state")
+
+        async def approve(request: ApprovalRequest) -> bool:
+            asked.append(request.digest)
+            first.set()
+            await executor.asked.wait()
+            answered.set()
+            return True
+
+        async with executor:
+            bench = await open_workbench(executor, settings(tmp_path), SCOPE, rules=Rules(approve=approve))
+            old = await bench.stage("demo", demo(tmp_path))
+            running = asyncio.ensure_future(bench.run(RunRequest("scripts/hello.sh", skill="demo")))
+            await first.wait()
+            (demo(tmp_path) / "scripts" / "hello.sh").write_text("#!/bin/sh\necho another\n")
+            staging = asyncio.ensure_future(bench.stage("demo", demo(tmp_path)))
+            await answered.wait()
+            executor.go.set()
+            new, result = await staging, await running
+            assert asked == [old.digest, new.digest]
+            assert (result.digest, result.stdout) == (new.digest, "another\n")
+            await bench.close()
+
+    run(scenario())
+
+
+class HoldingItsThreads(DirectoryExecutor):
+    """Holds its threads from the second snapshot on."""
+
+    def __init__(self, state: Path) -> None:
+        super().__init__(LocalBackend(), state)
+        self.pools: list[HeldPool] = []
+        self.holding = asyncio.Event()
+        self._first = True
+
+    async def snapshot(self, name: str, directory: Path) -> Snapshot:
+        snapshot = await super().snapshot(name, directory)
+        if not self._first:
+            self.pools.append(held_pool())
+            self.holding.set()
+        self._first = False
+        return snapshot
+
+
+def test_a_skill_whose_staging_was_cancelled_is_known_by_what_is_there(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        executor = HoldingItsThreads(tmp_path / "state")
+        async with executor:
+            bench = await open_workbench(executor, settings(tmp_path), SCOPE)
+            old = await bench.stage("demo", demo(tmp_path))
+            (demo(tmp_path) / "scripts" / "hello.sh").write_text("#!/bin/sh\necho another\n")
+            staging = asyncio.create_task(bench.stage("demo", demo(tmp_path)))
+            await executor.holding.wait()
+            await cancelled_in_its_thread(staging, executor.pools[0])
+            result = await bench.run(RunRequest("scripts/hello.sh", skill="demo"))
+            assert (result.stdout, result.digest != old.digest) == ("another\n", True)
+            await bench.close()
+
+    asyncio.run(scenario())
+
+
+class NotedExecutor(FakeExecutor):
+    """Says when it has taken a snapshot."""
+
+    def __init__(self) -> None:
+        super().__init__({"true": FakeRun()})
+        self.taken_one = asyncio.Event()
+
+    async def snapshot(self, name: str, directory: Path) -> Snapshot:
+        snapshot = await super().snapshot(name, directory)
+        self.taken_one.set()
+        return snapshot
+
+
+class NotedWorkspace(FakeWorkspace):
+    """Starts a command when it is told to, and notes what happens in which order."""
+
+    def __init__(self, executor: FakeExecutor) -> None:
+        super().__init__(executor, "id", FakeTree(), Isolation.NONE)
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+        self.happened: list[str] = []
+
+    async def stage(self, snapshot: Snapshot) -> None:
+        await super().stage(snapshot)
+        self.happened.append("staged")
+
+    async def start(self, command: Command) -> FakeProcess:
+        self.asked.set()
+        await self.go.wait()
+        process = await super().start(command)
+        self.happened.append("started")
+        return process
+
+
+def test_a_skill_is_not_replaced_under_a_command_that_is_being_started(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        executor = NotedExecutor()
+        async with executor:
+            workspace = NotedWorkspace(executor)
+            bench = Workbench(workspace, executor, SCOPE, key="key")
+            await bench.stage("demo", demo(tmp_path))
+            running = asyncio.ensure_future(bench.run(RunRequest("true", skill="demo")))
+            await workspace.asked.wait()
+            executor.taken_one.clear()
+            staging = asyncio.ensure_future(bench.stage("demo", demo(tmp_path)))
+            await executor.taken_one.wait()
+            workspace.go.set()
+            await asyncio.gather(running, staging)
+            assert workspace.happened == ["staged", "started", "staged"]
 
     run(scenario())

@@ -55,7 +55,7 @@ def test_every_question_of_an_append_finds_its_rows_by_an_index(tmp_path: Path) 
             tables.list_question("a", "b"),
             tables.writing(Head(KEY, 2, AT, AT, {}), EVENT)[0],
         ):
-            plan = asking.connection.execute(f"EXPLAIN QUERY PLAN {sql.replace('$', '?')}", arguments).fetchall()
+            plan = asking.rows((f"EXPLAIN QUERY PLAN {sql}", arguments))
             assert all("SCAN" not in row[3] and "TEMP B-TREE" not in row[3] for row in plan), plan
     finally:
         asking.connection.close()

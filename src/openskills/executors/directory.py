@@ -90,9 +90,12 @@ class DirectoryExecutor:
             for workspace in self._open.values():
                 await workspace.close()
             self._open.clear()
-        if self._sweeping is not None:
-            await self._sweeping
-        await self._backend.close()
+        try:
+            # One of another event loop ends with that, and cannot be awaited here.
+            if self._sweeping is not None and self._sweeping.get_loop() is asyncio.get_running_loop():
+                await self._sweeping
+        finally:
+            await self._backend.close()
 
     async def sweep(self) -> None:
         """Remove workspaces that nobody has used for longer than they live, and snapshots that nobody has asked for."""
@@ -121,7 +124,7 @@ class DirectoryExecutor:
         return lease
 
     async def _claim(self, key: str, isolation: Isolation) -> DirectoryWorkspace:
-        lease = await to_the_end(lambda: self._claimed(key))
+        lease = await to_the_end(lambda: self._claimed(key), undo=Lease.release)
         try:
             launcher = await self._backend.attach(Place(lease.id, lease.tree, lease.uid))
         except BaseException:

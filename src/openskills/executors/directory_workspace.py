@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from openskills.artifacts.store import Content
-from openskills.artifacts.threads import to_the_end
+from openskills.artifacts.threads import to_the_end, unbroken
 from openskills.errors import ExecutorUnavailable, LimitExceeded
 from openskills.executors.backend import Launcher
 from openskills.executors.files.tree import Tree
@@ -83,6 +83,8 @@ class DirectoryWorkspace:
         is_here = self._staged.get(snapshot.name) == snapshot.digest
         count("openskills.skill.stagings", cached=is_here)
         if not is_here:
+            # Until it is known what is there.
+            self._staged.pop(snapshot.name, None)
             await to_the_end(
                 lambda: materialise(self._store, snapshot, self._lease.tree, share=self._share, owner=self._owner)
             )
@@ -158,16 +160,22 @@ class DirectoryWorkspace:
         if self._closed:
             return
         self._closed = True
-        # What belonged to a loop that was closed cannot be awaited: it ends with the keepers of that loop.
-        if not self._loop.is_closed():
-            await self._starts.over()
-            await asyncio.gather(*(process.kill() for process in list(self._running)))
-            await self._warm.close()
-            await self._launcher.close()
-        if self._unused_run_dir is not None:
-            self._tree.remove(self._unused_run_dir)
-        self._tree.close()
-        self._lease.release()
+        # Nobody can try again: who is cancelled meanwhile has to wait until others can have it.
+        await unbroken(self._end())
+
+    async def _end(self) -> None:
+        try:
+            # What belonged to a loop that was closed cannot be awaited: it ends with the keepers of that loop.
+            if not self._loop.is_closed():
+                await self._starts.over()
+                await asyncio.gather(*(process.kill() for process in list(self._running)))
+                await self._warm.close()
+                await self._launcher.close()
+            if self._unused_run_dir is not None:
+                self._tree.remove(self._unused_run_dir)
+        finally:
+            self._tree.close()
+            self._lease.release()
 
     async def _begun(self, command: Command) -> HostProcess:
         self._make_run_dir(command.run_dir)

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import hashlib
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -32,6 +33,7 @@ class Replay:
     def __init__(self, directory: Path, isolation: Isolation) -> None:
         self._directory = directory
         self._opened: Journal | None = None
+        self._opening = threading.Lock()
         self._isolation = isolation
         self._running: dict[str, tuple[str, asyncio.Task[RunResult]]] = {}
 
@@ -92,9 +94,11 @@ class Replay:
 
     @property
     def _journal(self) -> Journal:
-        if self._opened is None:
-            self._opened = Journal(self._directory)
-        return self._opened
+        # Asked for in worker threads: the first two requests may come together.
+        with self._opening:
+            if self._opened is None:
+                self._opened = Journal(self._directory)
+            return self._opened
 
     async def _finish(self, id_: str, record: Mapping[str, object]) -> None:
         await to_the_end(lambda: self._journal.finish(id_, record, durable=True))

@@ -9,15 +9,17 @@ import json
 import secrets
 import time
 from collections.abc import Generator, Hashable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from openskills.artifacts.store import Artifact, ArtifactStore, Scope
+from openskills.artifacts.threads import unbroken
 from openskills.errors import InvalidArgument, SkillError
 from openskills.executors import watching
 from openskills.executors.layout import RUNS, working_directory
+from openskills.executors.processes.starts import Starts
 from openskills.executors.protocol import Executor, Process, Workspace
 from openskills.executors.records import audit
 from openskills.executors.records.audit import AuditLog, Who
@@ -30,7 +32,7 @@ from openskills.executors.rules.environment import checked_env, resolve_secrets
 from openskills.executors.rules.policy import CommandPolicy, Surroundings
 from openskills.executors.rules.resolving import program
 from openskills.executors.spec import Command, Ended, Ending, Snapshot
-from openskills.executors.staging.collecting import Collected, collect, keep
+from openskills.executors.staging.collecting import Collected, collect, keep, without_empty
 from openskills.executors.staging.input_staging import Pins, StagedInput, stage_inputs
 from openskills.executors.staging.installing import SetUpResult
 from openskills.executors.staging.packages import Packages
@@ -104,6 +106,7 @@ class Workbench:
         self._snapshots: dict[str, Snapshot] = {}
         self._staged_as_of: dict[str, Hashable] = {}
         self._staging = asyncio.Lock()
+        self._starts = Starts()
 
     @property
     def workspace(self) -> Workspace:
@@ -132,11 +135,16 @@ class Workbench:
             async with self._staging:
                 self._warm[name] = warm
                 snapshot = await self._executor.snapshot(name, directory)
-                await self._workspace.stage(snapshot)
-                self._snapshots[name] = snapshot
-                self._staged_as_of[name] = as_of
+                # What was approved is what starts.
+                await self._starts.over()
+                await unbroken(self._put(snapshot, as_of))
             watched.set({"workspace.skill.digest": snapshot.digest})
             return snapshot
+
+    async def _put(self, snapshot: Snapshot, as_of: Hashable) -> None:
+        await self._workspace.stage(snapshot)
+        self._snapshots[snapshot.name] = snapshot
+        self._staged_as_of[snapshot.name] = as_of
 
     async def install(self, skill: str, *, script: str | None = None, network: Sequence[str] = ()) -> SetUpResult:
         """Install what a staged skill declares (`requirements.txt`, `[project]`), or a script's own block (PEP 723).
@@ -232,10 +240,9 @@ class Workbench:
             while True:
                 command, snapshot = await self._prepared(request)
                 run = noted.run = replace(run, command=command, digest=snapshot.digest if snapshot else "")
-                how = await self._approved(run, request)
-                if snapshot is None or self._snapshots[snapshot.name].digest == snapshot.digest:
-                    return await self._begun(request, run, how)
-                # Staged again while somebody thought about it: the yes was for another skill than would be run.
+                started = await self._begun(request, run, await self._approved(run, request))
+                if started is not None:
+                    return started
 
     async def _approved(self, run: audit.Run, request: RunRequest) -> str:
         if self._rules.approve is None:
@@ -266,32 +273,36 @@ class Workbench:
             self._note(audit.failed(noted.run, f"{type(error).__name__}: {error}"))
             raise
 
-    async def _begun(self, request: RunRequest, run: audit.Run, how: str) -> Started:
+    async def _begun(self, request: RunRequest, run: audit.Run, how: str) -> Started | None:
+        """Start it; None when the yes was for another skill than would be run, because it was staged again since."""
         command = run.command
-        async with self._staging:
-            staged = await stage_inputs(
-                self._workspace,
-                request.inputs,
-                scope=self._scope,
-                artifacts=self._artifacts,
-                host_roots=self._rules.host_roots,
-                pins=self._pins,
-                run_dir=command.run_dir,
-            )
-            if request.editor_text is not None:
-                command = await self._with_editor(command, request.editor_text)
-        self._note_begin(run, how)
-        mark = await self._workspace.mark() if request.outputs is not None else 0
-        with watching.starting(run, request.command) as watched:
-            process = await self._workspace.start(command)
+        with ExitStack() as starting:
+            async with self._staging:
+                snapshot = self._snapshots.get(request.skill or "")
+                if snapshot is not None and snapshot.digest != run.digest:
+                    return None
+                staged = await stage_inputs(
+                    self._workspace,
+                    request.inputs,
+                    scope=self._scope,
+                    artifacts=self._artifacts,
+                    host_roots=self._rules.host_roots,
+                    pins=self._pins,
+                    run_dir=command.run_dir,
+                )
+                if request.editor_text is not None:
+                    command = await self._with_editor(command, request.editor_text)
+                starting.enter_context(self._starts)
+            self._note_begin(run, how)
+            mark = await self._workspace.mark() if request.outputs is not None else 0
+            with watching.starting(run, request.command) as watched:
+                process = await self._workspace.start(command)
         return Started(process, run, mark, request, tuple(staged), watched)
 
     async def _prepared(self, request: RunRequest) -> tuple[Command, Snapshot | None]:
-        snapshot = None
-        if request.skill is not None:
-            snapshot = self._snapshots.get(request.skill)
-            if snapshot is None:
-                raise InvalidArgument("skill", f"{request.skill!r} is not staged; stage it first")
+        snapshot = self._snapshots.get(request.skill or "")
+        if snapshot is None and request.skill is not None:
+            raise InvalidArgument("skill", f"{request.skill!r} is not staged; stage it first")
         run_dir = f"{RUNS}/run_{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}_{secrets.token_hex(4)}"
         values = {name: value for name, value in self._rules.values.items() if name in request.secrets}
         command = Command(
@@ -344,7 +355,7 @@ class Workbench:
         run_dir = started.run.command.run_dir
         collected = await collect(self._workspace, spec, since=started.mark, run_dir=run_dir)
         if ended.exit_code != 0 or ended.ending is not Ending.EXITED:
-            collected = _without_empty(collected)
+            collected = without_empty(collected)
         if not spec.save or not collected.files:
             return collected, ()
         if self._artifacts is None:
@@ -359,16 +370,6 @@ class Workbench:
     def _note(self, record: Mapping[str, object]) -> None:
         if self._log is not None:
             self._log.write(record)
-
-
-def _without_empty(collected: Collected) -> Collected:
-    """A failed command leaves empty files where its output was redirected to: those mean nothing."""
-    files = tuple(file for file in collected.files if file.size)
-    left_out = len(collected.files) - len(files)
-    if not left_out:
-        return collected
-    note = f"{left_out} empty output files of a failed command were left out"
-    return replace(collected, files=files, warnings=(*collected.warnings, note))
 
 
 async def open_workbench(

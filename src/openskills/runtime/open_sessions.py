@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from openskills.artifacts.store import Scope
+from openskills.artifacts.threads import unbroken
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.runtime.opened import OpenedSession, Remembered
 
@@ -59,7 +60,13 @@ class OpenSessions:
             return opened
 
     async def give_back(self, opened: OpenedSession) -> None:
-        """Be done with a conversation. A command that is still talked to outlives its users, and keeps it open."""
+        """Be done with a conversation. A command that is still talked to outlives its users, and keeps it open.
+
+        A cancellation waits until it is given back.
+        """
+        await unbroken(self._given_back(opened))
+
+    async def _given_back(self, opened: OpenedSession) -> None:
         async with self._alone(opened.scope):
             opened.users -= 1
             if opened.users:
@@ -79,9 +86,12 @@ class OpenSessions:
         return [result for result in results if isinstance(result, BaseException)]
 
     def loop_of(self, scope: Scope) -> asyncio.AbstractEventLoop | None:
-        """The event loop in which commands of a conversation run that somebody talks to; None when there are none."""
+        """The event loop in which commands of a conversation run that somebody talks to; None when there are none.
+
+        Also None for one that does not run: nothing can be done there.
+        """
         opened = self._open.get(scope)
-        return opened.loop if opened is not None and not opened.loop.is_closed() and opened.is_talking() else None
+        return opened.loop if opened is not None and opened.loop.is_running() and opened.is_talking() else None
 
     async def _end_with_its_loop(self, opened: OpenedSession) -> None:
         async with self._alone(opened.scope):

@@ -59,7 +59,8 @@ class Asking:
 
     def _execute(self, question: Question) -> sqlite3.Cursor:
         sql, arguments = question
-        return self.connection.execute(sql.replace("$", "?"), arguments)
+        # `$1` is a parameter with the name "1" to SQLite.
+        return self.connection.execute(sql, {str(number): value for number, value in enumerate(arguments, 1)})
 
 
 def _failure(path: Path, error: sqlite3.Error) -> SkillError:

@@ -49,3 +49,13 @@ def test_what_the_work_raises_is_raised() -> None:
             await asyncio.to_thread(home.wait, fail())
 
     asyncio.run(go())
+
+
+def test_a_loop_that_does_not_run_any_more_is_said_instead_of_waited_for() -> None:
+    loop = asyncio.new_event_loop()
+    home = Home(loop)
+    with pytest.raises(InvalidArgument, match="does not run any more; make the tools"):
+        asyncio.run(home.come_to(where()))
+    with pytest.raises(InvalidArgument, match="does not run any more"):
+        home.wait(where())
+    loop.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 from openskills.executors.spec import Command, Ending, Limits
 from openskills.sync import run
 from tests.executors.running import alive, eventually, read_until
-from tests.executors.warming import bench
+from tests.executors.warming import Bench, bench
 
 ORPHANS = """
 import os, subprocess, sys
@@ -14,6 +14,13 @@ far = subprocess.Popen(["setsid", "bash", "-c", "trap '' TERM HUP; sleep 1000 & 
 near = subprocess.Popen(["sleep", "1000"], **quiet)
 print(far.pid, near.pid, int(far.stdout.readline()), flush=True)
 """
+
+
+async def ready(here: Bench) -> None:
+    """Have the interpreter up, which may take as long as a deadline."""
+    await here.script("pass")
+    while not here.outcome.warm:
+        await here.script("pass")
 
 
 def test_everything_that_a_command_started_ends_with_it(tmp_path: Path) -> None:
@@ -33,6 +40,7 @@ def test_a_command_that_ignores_the_deadline_is_killed_with_its_descendants(tmp_
             path = here.write(
                 "stay.py", ORPHANS + "import signal, time\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(1000)\n"
             )
+            await ready(here)
             ended = await here.run(Command(("python", path), limits=Limits(timeout=1.5, grace=0.2)))
             assert (ended.ending, ended.exit_code) == (Ending.TIMED_OUT, 137)
             pids = [int(word) for word in ended.stdout.text().split()]
@@ -87,7 +95,8 @@ def test_a_command_that_stops_or_kills_what_is_above_it_still_ends_in_time(tmp_p
                     "grandparent = int(open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2].split()[1])\n"
                     f"print(os.getpid(), flush=True)\n{attack}\ntime.sleep(1000)\n"
                 )
-                command = Command(("python", here.write("stop.py", text)), limits=Limits(timeout=1.0, grace=0.1))
+                command = Command(("python", here.write("stop.py", text)), limits=Limits(timeout=2.0, grace=0.1))
+                await ready(here)
                 ended = await here.run(command)
                 assert here.outcome.warm
                 assert ended.ending is Ending.TIMED_OUT

@@ -50,3 +50,20 @@ def test_the_variables_of_the_proxy_are_there_and_it_ends_with_its_command(
             assert not [task for task in asyncio.all_tasks() if "_close_after" in repr(task)]
 
     asyncio.run(main())
+
+
+def test_each_refusal_is_said_once_in_the_result_of_the_command(
+    tmp_path: Path, require_program: RequireProgram
+) -> None:
+    require_program("bwrap")
+    ask = "printf 'GET http://evil.example/ HTTP/1.1\\r\\n\\r\\n' >&3; read -r answer <&3; echo $answer"
+    text = f"for i in 1 2; do exec 3<>/dev/tcp/127.0.0.1/3128; {ask}; done"
+
+    async def main() -> None:
+        async with box(SandboxBackend(), tmp_path) as one:
+            ended = await one.shell(text, network=("example.org",))
+            assert ended.stdout.text().count("403") == 2
+            assert len(ended.notes) == 1
+            assert ended.notes[0].startswith("network: evil.example:80: ")
+
+    asyncio.run(main())

@@ -2,16 +2,18 @@
 
 import asyncio
 import os
+import resource
 import signal
 import socket
 import struct
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
-from openskills.executors.processes.keeping import Exit, Keeper, Launch
+from openskills.executors.processes.keeping import Exit, Keeper, Kept, Launch, NotBegun
 from openskills.sync import run
 from tests.executors.running import alive, eventually, open_descriptors
 
@@ -76,6 +78,112 @@ def test_a_start_that_is_broken_off_leaves_nothing_running() -> None:
         await keeper.close()
 
     run(scenario())
+
+
+class Full:
+    """A keeper whose connection has no room: what is said to it waits until `heard` reads."""
+
+    def __init__(self) -> None:
+        ours, self._theirs = socket.socketpair()
+        self.keeper = Keeper(ours)
+        self._tasks: list[asyncio.Task[Kept]] = []
+
+    async def fill(self) -> None:
+        """Say more than there is room for."""
+        await self.start(launch("true", env={"LONG": "x" * 1_000_000}))
+
+    async def start(self, wanted: Launch) -> "asyncio.Task[Kept]":
+        """A start of which everything has been said that can be."""
+        task = asyncio.create_task(self.keeper.start(wanted))
+        self._tasks.append(task)
+        await asyncio.sleep(0)
+        return task
+
+    async def heard(self, descriptors: int) -> list[int]:
+        """The descriptors that come, up to so many."""
+        self._theirs.setblocking(False)
+        found: list[int] = []
+        while len(found) < descriptors:
+            with suppress(BlockingIOError):
+                found += socket.recv_fds(self._theirs, 65536, 16)[1]
+            await asyncio.sleep(0)
+        return found
+
+    async def end(self) -> None:
+        """Nobody reads any more."""
+        self.keeper.let_go()
+        self._theirs.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def test_what_waits_to_be_sent_goes_with_the_files_it_was_said_with(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        before = open_descriptors()
+        full = Full()
+        await full.fill()
+        wanted, other = tmp_path / "wanted", tmp_path / "other"
+        number = os.open(wanted, os.O_CREAT)
+        starting = await full.start(Launch(["true"], ENV, "/", {0: number}))
+        starting.cancel()
+        await asyncio.wait([starting])
+        # As every caller does; the next file that is opened gets the number.
+        os.close(number)
+        assert os.open(other, os.O_CREAT) == number
+        received = await full.heard(4)
+        assert os.path.samestat(os.fstat(received[3]), wanted.stat())
+        for descriptor in (number, *received):
+            os.close(descriptor)
+        await full.end()
+        assert open_descriptors() == before
+
+    run(scenario())
+
+
+def test_a_keeper_that_ends_with_things_unsaid_leaves_no_descriptor() -> None:
+    async def scenario() -> None:
+        before = open_descriptors()
+        full = Full()
+        await full.fill()
+        starting = await full.start(launch("true"))
+        forked = await full.keeper.fork()
+        await full.end()
+        with pytest.raises(ExecutorUnavailable, match="has ended"):
+            await starting
+        # Nobody has the other end of it.
+        assert await eventually(lambda: not forked.usable)
+        assert open_descriptors() == before
+
+    run(scenario())
+
+
+def test_what_waits_is_not_started_when_its_files_cannot_be_kept_open() -> None:
+    async def scenario() -> None:
+        full = Full()
+        await full.fill()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        before = open_descriptors()
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (_next_number() + 2, hard))
+            starting = await full.start(launch("true"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        with pytest.raises(NotBegun, match="Too many open files"):
+            await starting
+        assert open_descriptors() == before
+        received = await full.heard(3)
+        for descriptor in received:
+            os.close(descriptor)
+        assert full.keeper.usable
+        await full.end()
+
+    run(scenario())
+
+
+def _next_number() -> int:
+    """The number that the next descriptor will have."""
+    number = os.dup(0)
+    os.close(number)
+    return number
 
 
 def children(keeper: Keeper) -> list[str]:

@@ -1,4 +1,5 @@
 import os
+import resource
 import signal
 import subprocess
 
@@ -29,6 +30,20 @@ def test_what_a_dead_process_started_is_told_from_what_a_living_one_did() -> Non
     assert of_the_dead(f"{here}.{os.getpid()}.1.{token}")
     # In another container it may be anybody.
     assert not of_the_dead(f"{'0' * 40}.{ended.pid}.1.{token}")
+
+
+def test_a_host_that_cannot_be_looked_at_is_not_called_dead() -> None:
+    ours = new_marker()
+    here, _, _, token = ours.split(".")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with open(os.devnull) as last:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(last.fileno(), soft), hard))
+            assert not of_the_dead(ours)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    # A longer path than there can be: nobody has been looked for.
+    assert not of_the_dead(f"{here}.{'9' * 4200}.1.{token}")
 
 
 def test_a_marker_of_a_thousand_digits_harms_nobody() -> None:

@@ -1,14 +1,19 @@
 import asyncio
 import os
 import re
+import resource
+import signal
 from pathlib import Path
 
 import pytest
 
-from openskills.errors import InvalidArgument
+from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.executors.processes.keeping import Kept, Launch
+from openskills.executors.processes.pool import KeeperPool
+from openskills.executors.processes.process import HostProcess
 from openskills.executors.spec import Command, Ending, Limits, Terminal
 from openskills.sync import run
-from tests.executors.running import alive, eventually, open_descriptors, read_until, shell, starter
+from tests.executors.running import ENVIRONMENT, alive, eventually, open_descriptors, read_until, shell, starter
 
 
 def test_a_command_gives_its_output_and_its_exit_code(tmp_path: Path) -> None:
@@ -242,8 +247,10 @@ def test_ctrl_c_on_a_terminal_stops_the_job_and_not_the_session(tmp_path: Path) 
 def test_a_size_that_is_none_is_refused_and_pipes_have_none(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with starter(tmp_path) as commands:
+            before = open_descriptors()
             with pytest.raises(InvalidArgument, match="terminal"):
                 await commands.start(Command(("true",), terminal=Terminal(0, 80)))
+            assert open_descriptors() == before
             process = await commands.start(Command(("true",)))
             with pytest.raises(InvalidArgument, match="no terminal"):
                 await process.resize(24, 80)
@@ -288,5 +295,58 @@ def test_a_command_that_stops_its_keeper_is_ended_all_the_same(tmp_path: Path) -
             assert ended.ending is Ending.TIMED_OUT
             pid = int(ended.stdout.text())
             assert await eventually(lambda: not alive(pid))
+
+    run(scenario())
+
+
+def our_end(theirs: int) -> int:
+    """The number of the other end of a pipe, which is the only other descriptor of it."""
+    pipe = os.readlink(f"/proc/self/fd/{theirs}")
+    return next(n for n in range(1024) if n != theirs and os.path.islink(f"/proc/self/fd/{n}") and _is(n, pipe))
+
+
+def _is(number: int, pipe: str) -> bool:
+    return os.readlink(f"/proc/self/fd/{number}") == pipe
+
+
+def test_a_command_whose_output_cannot_be_followed_is_ended_and_nobody_listens_to_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        pool, before = KeeperPool(), open_descriptors()
+        followed, started = list[int](), list[Kept]()
+
+        async def launch(stdio: tuple[int, int, int]) -> Kept:
+            kept = await pool.start(Launch(shell("sleep 1000"), ENVIRONMENT, "/", dict(enumerate(stdio))))
+            followed.append(our_end(stdio[1]))
+            started.append(kept)
+            # The loop cannot wait for a plain file.
+            with open(tmp_path / "plain", "wb") as plain:
+                os.dup2(plain.fileno(), our_end(stdio[2]), inheritable=False)
+            return kept
+
+        with pytest.raises(ExecutorUnavailable, match="Operation not permitted"):
+            await HostProcess.begin(Command(("sleep", "1000")), launch)
+        assert not asyncio.get_running_loop().remove_reader(followed[0])
+        assert (await started[0].exited()).status == -signal.SIGKILL
+        await pool.close()
+        assert open_descriptors() == before
+
+    run(scenario())
+
+
+def test_a_terminal_for_which_there_are_not_enough_files_starts_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with starter(tmp_path) as commands:
+            await commands.run(Command(("true",)))
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            first, before = os.dup(0), open_descriptors()
+            try:
+                # Enough for both ends, and for nothing else.
+                resource.setrlimit(resource.RLIMIT_NOFILE, (first + 3, hard))
+                with pytest.raises(ExecutorUnavailable, match="no more files can be opened"):
+                    await commands.start(Command(("true",), terminal=Terminal()))
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            assert open_descriptors() == before
+            os.close(first)
 
     run(scenario())

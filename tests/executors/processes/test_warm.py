@@ -1,7 +1,10 @@
 import asyncio
 import os
+import signal
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from openskills.executors.processes.warm import Warmth
 from openskills.executors.spec import Command, Ending, Limits
@@ -11,6 +14,7 @@ from tests.executors.warming import Bench, bench
 
 # Strings hash alike in all commands of one server, and differently in those of another.
 SEED = "print(hash('which server is this'))"
+WHO = "import os; print(open(f'/proc/{os.getppid()}/stat').read().split()[3])"
 
 
 async def _seed(here: Bench, env: dict[str, str] | None = None, limits: Limits | None = None) -> str:
@@ -150,7 +154,7 @@ def test_a_server_that_dies_never_makes_a_command_run_twice(tmp_path: Path) -> N
             path = here.write("count.py", text)
             command = Command(("python", path), limits=Limits(timeout=20))
             for number in range(10):
-                who = await here.script("import os; print(open(f'/proc/{os.getppid()}/stat').read().split()[3])")
+                who = await here.script(WHO)
                 server = int(who.stdout.text())
                 starting = asyncio.create_task(here.run(command))
                 for _ in range(number):
@@ -196,10 +200,44 @@ def test_a_start_that_is_cancelled_leaves_nothing_behind(tmp_path: Path) -> None
     run(scenario())
 
 
+def test_a_start_that_is_cancelled_while_another_server_ends_is_not_made_and_that_one_is_ended(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with bench(tmp_path, most=1) as here:
+            server = int((await here.script(WHO)).stdout.text())
+            # It does not end by itself now.
+            os.kill(server, signal.SIGSTOP)
+            path = here.write("mark.py", "open('work/mark', 'w')")
+            starting = asyncio.create_task(here.run(Command(("python", path), env={"TZ": "Asia/Tokyo"})))
+            assert await eventually(lambda: not here.warm.servers)
+            starting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+            assert not (here.tree / "work" / "mark").exists()
+            assert here.warm.servers == 0
+            assert await eventually(lambda: not alive(server))
+
+    run(scenario())
+
+
+def test_who_waits_for_a_server_when_all_are_ended_gets_a_cold_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with bench(tmp_path, ["endless"]) as here:
+            here.write("lib/endless.py", "import time\nwhile True: time.sleep(0.1)\n")
+            path = here.write("print.py", "print('done')")
+            command = Command(("python", path), env={"PYTHONPATH": f"{here.launcher.root}/work/lib"})
+            waiting = asyncio.create_task(here.run(command))
+            assert await eventually(lambda: here.warm.servers == 1)
+            await here.warm.close()
+            assert (await waiting).stdout.text() == "done\n"
+            assert here.outcome.reason == "the workspace is closing"
+
+    run(scenario())
+
+
 def test_closing_ends_the_servers(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with bench(tmp_path) as here:
-            who = await here.script("import os; print(open(f'/proc/{os.getppid()}/stat').read().split()[3])")
+            who = await here.script(WHO)
             await here.warm.close()
             assert await eventually(lambda: not alive(int(who.stdout.text())))
             await here.script("print('cold')")

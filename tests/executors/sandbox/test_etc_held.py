@@ -7,6 +7,8 @@ import pytest
 
 from openskills.errors import ExecutorUnavailable
 from openskills.executors.sandbox.etc_held import HeldEtc
+from tests.executors.held_pool import cancelled_in_its_thread, held_pool
+from tests.executors.running import open_descriptors
 
 
 def test_it_is_made_once_and_again_when_somebody_removes_it(tmp_path: Path) -> None:
@@ -38,6 +40,18 @@ def test_a_failure_is_not_remembered(tmp_path: Path) -> None:
             await held.descriptor(tmp_path / "store")
         (tmp_path / "store").unlink()
         assert "passwd" in os.listdir(await held.descriptor(tmp_path / "store"))
+        held.close()
+
+    asyncio.run(main())
+
+
+def test_a_directory_that_was_asked_for_in_vain_is_not_left_open(tmp_path: Path) -> None:
+    async def main() -> None:
+        pool, held = held_pool(), HeldEtc({})
+        before = open_descriptors()
+        await cancelled_in_its_thread(asyncio.ensure_future(held.descriptor(tmp_path)), pool)
+        assert open_descriptors() == before
+        assert "passwd" in os.listdir(await held.descriptor(tmp_path))
         held.close()
 
     asyncio.run(main())

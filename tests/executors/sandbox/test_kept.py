@@ -1,12 +1,15 @@
 import asyncio
+import gc
 import os
 import signal
+import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from openskills.executors.backend import Place
 from openskills.executors.processes.process import HostProcess
 from openskills.executors.processes.proctree import descendants
 from openskills.executors.sandbox.backend import SandboxBackend
@@ -285,17 +288,9 @@ def _kept_sandboxes(marker: str) -> int:
 
 def test_there_is_room_for_so_many_and_the_one_that_waited_longest_goes(tmp_path: Path) -> None:
     async def main() -> list[bool]:
-        room = Room(most=2)
-        waiting: list[KeptSandboxes] = []
+        room, backend = Room(most=2), SandboxBackend()
         places = [new_place(tmp_path, name) for name in ("one", "two", "three")]
-        backend = SandboxBackend()
-        for place in places:
-            launcher = await backend.attach(place)
-            kept = KeptSandboxes(launcher._first, launcher.root, room)
-            waiting.append(kept)
-            for _ in range(2):
-                kept.prepare("a kind", Command(("true",)), {})
-            assert await eventually(lambda: kept.waiting == 1)  # noqa: B023 - at once
+        waiting = [await one_that_waits(backend, room, place) for place in places]
         found = [kept.waiting == 1 for kept in waiting]
         for kept in waiting:
             await kept.close()
@@ -303,6 +298,47 @@ def test_there_is_room_for_so_many_and_the_one_that_waited_longest_goes(tmp_path
         return found
 
     assert asyncio.run(main()) == [False, True, True]
+
+
+async def one_that_waits(backend: SandboxBackend, room: Room, place: Place) -> KeptSandboxes:
+    """The sandboxes of a new workspace, of which one waits in this room."""
+    launcher = await backend.attach(place)
+    kept = KeptSandboxes(launcher._first, launcher.root, room)
+    for _ in range(2):
+        kept.prepare("a kind", Command(("true",)), {})
+    assert await eventually(lambda: kept.waiting == 1)
+    return kept
+
+
+def test_an_event_loop_makes_room_among_its_own_only(tmp_path: Path) -> None:
+    room, backend = Room(most=1), SandboxBackend()
+    with asyncio.Runner() as one, asyncio.Runner() as other:
+        first = one.run(one_that_waits(backend, room, new_place(tmp_path, "first")))
+        second = other.run(one_that_waits(backend, room, new_place(tmp_path, "second")))
+        assert (first.waiting, second.waiting) == (1, 1)
+        third = other.run(one_that_waits(backend, room, new_place(tmp_path, "third")))
+        assert (first.waiting, second.waiting, third.waiting) == (1, 0, 1)
+        one.run(first.close())
+        one.close()
+        other.run(second.close())
+        other.run(third.close())
+        other.run(backend.close())
+
+
+def test_those_of_an_event_loop_that_was_closed_are_forgotten(tmp_path: Path) -> None:
+    room, backend = Room(most=1), SandboxBackend()
+    # Nobody closes this one.
+    first = weakref.ref(asyncio.run(one_that_waits(backend, room, new_place(tmp_path, "first"))))
+
+    async def main() -> None:
+        second = await one_that_waits(backend, room, new_place(tmp_path, "second"))
+        gc.collect()
+        assert first() is None
+        assert second.waiting == 1
+        await second.close()
+        await backend.close()
+
+    asyncio.run(main())
 
 
 def test_a_kind_of_command_that_leaves_things_behind_is_not_kept_for_again_and_again(tmp_path: Path) -> None:

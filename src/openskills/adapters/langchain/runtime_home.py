@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from openskills.errors import InvalidArgument
@@ -17,7 +18,10 @@ class Home:
         self._loop = loop or _running()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it there while the calling thread waits. Raises `InvalidArgument` in the thread of that very loop."""
+        """Do it there while the calling thread waits.
+
+        Raises `InvalidArgument` in the thread of that very loop, and where `come_to` does.
+        """
         if self._loop is None:
             return run(work)
         if _running() is self._loop:
@@ -25,15 +29,25 @@ class Home:
             raise InvalidArgument(
                 "invoke", "would wait for the loop that it blocks; use `await tool.ainvoke(...)` here"
             )
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return _sent(work, self._loop).result()
 
     async def come_to(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it there while the caller does something else."""
+        """Do it there while the caller does something else. Raises `InvalidArgument` when that loop does not run."""
         if self._loop is None:
             return await asyncio.to_thread(run, work)
         if _running() is self._loop:
             return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+        return await asyncio.wrap_future(_sent(work, self._loop))
+
+
+def _sent(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> Future[T]:
+    if not loop.is_running():
+        # It would wait for ever.
+        work.close()
+        raise InvalidArgument(
+            "invoke", "belongs to an event loop that does not run any more; make the tools in the loop that uses them"
+        )
+    return asyncio.run_coroutine_threadsafe(work, loop)
 
 
 def _running() -> asyncio.AbstractEventLoop | None:

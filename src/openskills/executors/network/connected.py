@@ -21,6 +21,8 @@ async def connect(kept: Kept, proxy: FilteringProxy, uid: int | None) -> asyncio
     except BaseException:
         kept.signal(signal.SIGKILL)
         raise
+    # Whoever makes the result asks to be called later than this, and finds the notes.
+    kept.then(lambda _: _tell(kept, proxy))
     kept.release()
     return asyncio.get_running_loop().create_task(_close_after(kept, proxy))
 
@@ -28,7 +30,6 @@ async def connect(kept: Kept, proxy: FilteringProxy, uid: int | None) -> asyncio
 async def _close_after(kept: Kept, proxy: FilteringProxy) -> None:
     try:
         await kept.exited()
-        _tell(kept, proxy)
     finally:
         await proxy.close()
 

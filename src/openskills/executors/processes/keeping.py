@@ -9,7 +9,7 @@ import socket
 import struct
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -206,14 +206,13 @@ class Keeper:
 
     async def fork(self) -> "Keeper":
         """A second keeper, in a process of its own."""
-        if self._closed:
-            raise ExecutorUnavailable(_GONE)
         ours, theirs = socket.socketpair()
         with theirs:
-            self._say({"op": "fork"}, [theirs.fileno()])
-            # The descriptor must live until it is on its way.
-            while self._unsent and not self._closed:
-                await asyncio.sleep(0)
+            try:
+                self._say({"op": "fork"}, [theirs.fileno()])
+            except ExecutorUnavailable:
+                ours.close()
+                raise
         return Keeper(ours, alone=self._helper is not None)
 
     def limit(self, limits: Sequence[tuple[int, int, int]]) -> None:
@@ -246,6 +245,20 @@ class Keeper:
         self._unsent.append((bytearray(_HEADER.pack(len(data)) + data), list(descriptors)))
         if len(self._unsent) == 1:
             self._send()
+        if self._unsent:
+            self._copy()
+
+    def _copy(self) -> None:
+        """Have descriptors of our own of what was said last: who said it may be cancelled, and closes his."""
+        _, descriptors = self._unsent[-1]
+        copies: list[int] = []
+        try:
+            copies.extend(map(os.dup, descriptors))
+        except OSError as error:
+            self._unsent.pop()
+            _close(copies)
+            raise NotBegun(f"no more files can be opened: {error.strerror}; end other commands") from None
+        descriptors[:] = copies
 
     def _send(self) -> None:
         """Send what can be sent now, and the rest when there is room."""
@@ -261,6 +274,9 @@ class Keeper:
             except OSError:
                 self._lose()
                 return
+            if self._is_full:
+                # What had to wait has copies.
+                _close(descriptors)
             descriptors.clear()
             del data[:sent]
             if not data:
@@ -329,9 +345,18 @@ class Keeper:
             self._loop.remove_reader(self._connection)
             self._loop.remove_writer(self._connection)
         self._connection.close()
+        if self._is_full:
+            for _, descriptors in self._unsent:
+                _close(descriptors)
+        self._unsent.clear()
         commands, self._commands = self._commands, {}
         for kept in commands.values():
             kept.lose()
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _described(launch: Launch, identity: int) -> tuple[list[int], dict[str, Any]]:

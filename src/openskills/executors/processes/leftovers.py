@@ -28,10 +28,14 @@ def new_marker() -> str:
 def of_the_dead(marker: str) -> bool:
     """Whether the process that made this marker is gone; its number may belong to another one by now.
 
-    Of a process in another container, whose number means nothing here, nobody can tell.
+    Of a process in another container, whose number means nothing here, nobody can tell; nor of one that cannot be
+    looked at, as when no more files can be opened.
     """
     here, pid, started, _ = marker.split(".")
-    return here == _here() and _started(int(pid)) != int(started)
+    try:
+        return here == _here() and _started(int(pid)) != int(started)
+    except OSError:
+        return False
 
 
 def end_leftovers(is_one: Callable[[str], bool]) -> int:
@@ -74,7 +78,8 @@ def _here() -> str:
 
 
 def _started(pid: int) -> int:
+    """When a process has begun; -1 when there is none."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[_START_TIME])
-    except (OSError, IndexError, ValueError):
+    except (FileNotFoundError, ProcessLookupError):
         return -1

@@ -62,7 +62,11 @@ class HostProcess:
         process = cls(command)
         with Stdio(command) as stdio:
             process._kept = kept = await _in_time(launch(stdio.theirs), command.limits.timeout + _GIVE_UP)
-            process._connect(stdio, command)
+            try:
+                process._connect(stdio, command)
+            except OSError as error:
+                kept.signal(signal.SIGKILL)
+                raise ExecutorUnavailable(f"the command was ended, it cannot be followed: {error.strerror}") from None
         process._deadline = process._loop.call_at(process._begun + command.limits.timeout, process._time_is_up)
         process._follow(kept, watch)
         return process
@@ -103,7 +107,7 @@ class HostProcess:
         if not self._terminal:
             raise InvalidArgument("process", "has no terminal")
         if not self._ended.done():
-            _set_size(self._readers[0].descriptor, Terminal(rows, columns))
+            fcntl.ioctl(self._readers[0].descriptor, termios.TIOCSWINSZ, _packed(Terminal(rows, columns)))
 
     async def kill(self) -> None:
         """See `Process.kill`."""
@@ -119,13 +123,11 @@ class HostProcess:
         self._ended.add_done_callback(lambda _: act(self))
 
     def _connect(self, stdio: "Stdio", command: Command) -> None:
-        if stdio.master >= 0:
-            self._readers = [Reader(stdio.master, self._hear_stdout)]
-            self._writer = Writer(os.dup(stdio.master), command.stdin, keep_open=True)
-        else:
-            self._readers = [Reader(stdio.stdout, self._hear_stdout), Reader(stdio.stderr, self._hear_stderr)]
-            if stdio.stdin >= 0:
-                self._writer = Writer(stdio.stdin, command.stdin, keep_open=command.input_open)
+        self._readers = [Reader(stdio.stdout, self._hear_stdout)]
+        if stdio.stderr >= 0:
+            self._readers.append(Reader(stdio.stderr, self._hear_stderr))
+        if stdio.stdin >= 0:
+            self._writer = Writer(stdio.stdin, command.stdin, keep_open=command.input_open or self._terminal)
         stdio.keep()
 
     def _hear_stdout(self, data: bytes) -> bool:
@@ -241,10 +243,13 @@ def _not_set_up(end: Exit, stderr: Capture) -> ExecutorUnavailable:
 
 
 class Stdio:
-    """The descriptors between us and a command; closed at the end, but for those that are kept."""
+    """The descriptors between us and a command; closed at the end, but for those that are kept.
+
+    Of a terminal, `stdin` and `stdout` are the same side, and there is no `stderr`.
+    """
 
     def __init__(self, command: Command) -> None:
-        self.stdin = self.stdout = self.stderr = self.master = -1
+        self.stdin = self.stdout = self.stderr = -1
         self.theirs = (-1, -1, -1)
         self._kept = False
         try:
@@ -267,14 +272,17 @@ class Stdio:
         for descriptor in set(self.theirs):
             _close(descriptor)
         if not self._kept:
-            for descriptor in (self.stdin, self.stdout, self.stderr, self.master):
+            for descriptor in (self.stdin, self.stdout, self.stderr):
+                _unwatch(descriptor)
                 _close(descriptor)
 
     def _open_terminal(self, size: Terminal) -> None:
-        self.master, slave = os.openpty()
+        wanted = _packed(size)
+        self.stdout, slave = os.openpty()
         self.theirs = (slave, slave, slave)
-        os.set_blocking(self.master, False)
-        _set_size(self.master, size)
+        self.stdin = os.dup(self.stdout)
+        os.set_blocking(self.stdout, False)
+        fcntl.ioctl(self.stdout, termios.TIOCSWINSZ, wanted)
 
     def _open_pipes(self, *, with_input: bool) -> None:
         if with_input:
@@ -294,10 +302,19 @@ class Stdio:
         self.__exit__()
 
 
-def _set_size(descriptor: int, size: Terminal) -> None:
+def _packed(size: Terminal) -> bytes:
+    """As the system wants it."""
     if not (0 < size.rows < 1 << 16 and 0 < size.columns < 1 << 16):
         raise InvalidArgument("terminal", f"{size.rows} by {size.columns} is no size; use something like 24 by 80")
-    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))
+    return struct.pack("HHHH", size.rows, size.columns, 0, 0)
+
+
+def _unwatch(descriptor: int) -> None:
+    """The loop would take what has its number next for this one."""
+    if descriptor >= 0:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(descriptor)
+        loop.remove_writer(descriptor)
 
 
 def _close(descriptor: int) -> None:

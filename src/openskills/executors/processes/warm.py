@@ -39,6 +39,7 @@ _MAX_HELLO = 64 * 1024
 _GOODBYE = 2.0
 _STUBBORN = 0.7
 _BROKEN_FOR = 60.0
+_CLOSING = "the workspace is closing"
 
 
 class Launching(Protocol):
@@ -170,7 +171,7 @@ class WarmInterpreters:
     ) -> tuple[Hashable, _Server] | str:
         """A server that can run the command, or why there is none."""
         if self._closed:
-            return "the workspace is closing"
+            return _CLOSING
         if command.network:
             return "it may use the network"
         if command.secrets:
@@ -215,11 +216,15 @@ class WarmInterpreters:
 
     async def _awaited(self, key: Hashable, patience: float) -> _Server | str:
         task = self._servers[key]
-        try:
-            async with asyncio.timeout(patience):
-                server = await asyncio.shield(task)
-        except TimeoutError:
+        if not task.done():
+            # Not for its result: when it is cancelled, nobody has cancelled who waits.
+            await asyncio.wait([task], timeout=patience)
+        if not task.done():
             return "its modules are still being loaded"
+        if task.cancelled():
+            return _CLOSING
+        try:
+            server = task.result()
         except (ExecutorUnavailable, InvalidArgument) as error:
             self._broken[key] = (_now() + _BROKEN_FOR, str(error))
             self._servers.pop(key, None)
@@ -310,10 +315,8 @@ class WarmInterpreters:
         if task is None or (only is not None and not (task.done() and task.result() is only)):
             return
         del self._servers[key]
-        if not task.done():
-            task.cancel()
-        with suppress(ExecutorUnavailable, InvalidArgument, asyncio.CancelledError):
-            await (await task).end(patience=patience)
+        # Who is cancelled meanwhile does not break it off.
+        await asyncio.shield(self._follow(_ended(task, patience)))
 
     def _follow(self, work: Any) -> asyncio.Task[Any]:
         """A task that nobody refers to may be collected while it runs."""
@@ -356,6 +359,14 @@ async def _end(process: Kept, patience: float = _GOODBYE) -> None:
             await process.exited()
             return
     process.signal(signal.SIGKILL)
+
+
+async def _ended(server: "asyncio.Task[_Server]", patience: float) -> None:
+    """End a server, also one that does not serve yet."""
+    server.cancel()
+    await asyncio.wait([server])
+    if not server.cancelled() and server.exception() is None:
+        await server.result().end(patience=patience)
 
 
 def _is_idle(task: "asyncio.Task[_Server]") -> bool:

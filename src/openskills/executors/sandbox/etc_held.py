@@ -30,7 +30,7 @@ class HeldEtc:
         async with self._opening:
             found = self._held.get(store)
             if found is None or _is_gone(found):
-                self._held[store] = await to_the_end(lambda: EtcStore(store).open(self._all()))
+                self._held[store] = await to_the_end(lambda: EtcStore(store).open(self._all()), undo=os.close)
                 if found is not None:
                     # Somebody may be about to hand it on.
                     self._replaced.append(found)

@@ -120,6 +120,7 @@ class _Sandbox:
         self.kind = kind
         self.process = process
         self.line = line
+        self.loop = asyncio.get_running_loop()
         self.timer: asyncio.TimerHandle | None = None
 
     @property
@@ -140,7 +141,10 @@ class _Sandbox:
 
 
 class Room:
-    """Where the sandboxes of all workspaces wait: when there is none left, the one that has waited longest goes."""
+    """Where the sandboxes of all workspaces wait: when there is none left, the one that has waited longest goes.
+
+    Each event loop has so much of it: nobody else can end one of its sandboxes.
+    """
 
     def __init__(self, most: int = _MOST_WAITING) -> None:
         self._most = most
@@ -150,11 +154,22 @@ class Room:
         """It waits from now on; `leave` ends it."""
         self._waiting[sandbox] = leave
         if len(self._waiting) > self._most:
-            next(iter(self._waiting.values()))()
+            self._make_room(sandbox.loop)
 
     def leave(self, sandbox: _Sandbox) -> None:
         """It does not wait any more."""
         self._waiting.pop(sandbox, None)
+
+    def _make_room(self, loop: asyncio.AbstractEventLoop) -> None:
+        # A copy: other loops come and go meanwhile, in their threads.
+        everyone = list(self._waiting.items())
+        here = [leave for sandbox, leave in everyone if sandbox.loop is loop]
+        if len(here) > self._most:
+            here[0]()
+        for sandbox, _ in everyone:
+            if sandbox.loop.is_closed():
+                self.leave(sandbox)
+                sandbox.line.let_go()
 
 
 class KeptSandboxes:

@@ -51,6 +51,16 @@ async def collect(
     return collected
 
 
+def without_empty(collected: Collected) -> Collected:
+    """A failed command leaves empty files where its output was redirected to: those mean nothing."""
+    files = tuple(file for file in collected.files if file.size)
+    left_out = len(collected.files) - len(files)
+    if not left_out:
+        return collected
+    note = f"{left_out} empty output files of a failed command were left out"
+    return replace(collected, files=files, warnings=(*collected.warnings, note))
+
+
 async def _collected(workspace: Workspace, spec: OutputSpec, since: int | None, run_dir: str | None) -> Collected:
     globs = [expanded(pattern, run_dir=run_dir, field="outputs.globs") for pattern in spec.globs]
     listing = await workspace.list(globs, since=since, limit=spec.max_files)
