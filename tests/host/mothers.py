@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def with_mothers(
-    directory: Path, text: str, work: Callable[[Callable[[], Awaitable[Mother]]], Awaitable[T]], **more: Any
+    directory: Path, text: str, work: Callable[[Callable[..., Awaitable[Mother]]], Awaitable[T]], **more: Any
 ) -> T:
     """Do some work with what begins interpreters for this script."""
     entry = script(directory, text)
@@ -35,8 +35,11 @@ def with_mothers(
             with open(os.devnull, "r+b", 0) as null:
                 return await place.start(skill, argv, place.environment(skill), (stdin, null.fileno(), stderr))
 
+        async def begin(**options: Any) -> Mother:
+            return await Mother.begin(launch, sys.executable, wanted, **options)
+
         try:
-            return await work(lambda: Mother.begin(launch, sys.executable, wanted))
+            return await work(begin)
         finally:
             await place.close()
 

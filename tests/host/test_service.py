@@ -174,6 +174,33 @@ def test_what_is_shown_begins_when_the_skill_has_got_its_place() -> None:
     assert [(each.kind, each.data["trace_id"]) for each in shown] == [("start", "t-1")]
 
 
+def test_what_is_interrupted_twice_ends_its_children_and_says_so() -> None:
+    async def body() -> None:
+        began, ending, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def careful(call: Call) -> Outcome:
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ending.set()
+                await may_end.wait()
+            raise AssertionError(call)
+
+        host = host_of({"careful": careful})
+        calling = asyncio.create_task(invoke(host, "careful"))
+        await began.wait()
+        host.interrupt()
+        await ending.wait()
+        host.interrupt()
+        may_end.set()
+        result = await calling
+        assert result.outcome.failure is not None
+        assert result.outcome.failure.details["reason"] == "INTERRUPTED"
+
+    asyncio.run(body())
+
+
 def test_a_host_that_ends_takes_nothing_new_and_says_so_to_what_it_interrupts() -> None:
     waiting = Waiting()
 

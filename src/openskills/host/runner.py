@@ -54,7 +54,10 @@ class Runner(Protocol):
         ...
 
     async def forget(self, skill_id: str) -> None:
-        """Give back what is kept for this skill: it was removed, or its registration has changed."""
+        """Give back what is kept for this skill: it was removed, or its registration has changed.
+
+        Calls that have begun go on; what serves them is given back behind the last.
+        """
         ...
 
     async def close(self) -> None:

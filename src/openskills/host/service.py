@@ -62,6 +62,7 @@ class Host:
         self._watchers = watchers
         self._checks: dict[str, tuple[Registration, Checks]] = {}
         self._running: set[asyncio.Task[Any]] = set()
+        self._interrupted: set[asyncio.Task[Any]] = set()
         self._idle = asyncio.Event()
         self._idle.set()
         self.draining = False
@@ -76,9 +77,14 @@ class Host:
         await self._idle.wait()
 
     def interrupt(self) -> None:
-        """End everything that is under way, and begin nothing new. Callers get a result that says so."""
+        """End everything that is under way, and begin nothing new. Callers get a result that says so.
+
+        Safe to call twice.
+        """
         self.draining = True
-        for task in tuple(self._running):
+        # A second cancellation would end the ending of children.
+        for task in self._running - self._interrupted:
+            self._interrupted.add(task)
             task.cancel()
 
     def find(self, skill_id: str, principal: Principal) -> Registration:
@@ -194,6 +200,7 @@ class Host:
 
     def _leave(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
+        self._interrupted.discard(task)
         if not self._running:
             self._idle.set()
 

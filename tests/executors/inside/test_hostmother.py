@@ -5,6 +5,9 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
+from openskills.errors import ExecutorUnavailable
 from openskills.host.running.fork_mother import Mother
 from tests.host.mothers import call, with_mothers
 
@@ -36,6 +39,31 @@ def test_when_the_host_hangs_up_the_interpreter_ends_with_its_zygotes(tmp_path: 
         return parents
 
     assert len(set(with_mothers(tmp_path, "import os; print(os.getppid())", work))) == 2
+
+
+def test_a_slot_that_has_ended_by_itself_can_be_ended_and_harms_no_other(tmp_path: Path) -> None:
+    text = (
+        "import os, signal\nif os.getenv('KILL'): os.kill(os.getppid(), 9); signal.pause()\nprint(os.getppid(), end='')"
+    )
+
+    async def work(begin: Begin) -> tuple[bool, int]:
+        mother = await begin()
+        first = mother.open()
+        zygote = int((await call(first)).stdout)
+        with pytest.raises(ExecutorUnavailable):
+            await call(first, KILL="1")
+        async with asyncio.timeout(20):
+            while os.path.exists(f"/proc/{zygote}"):
+                await asyncio.sleep(0.01)
+        # It answers one after the other: what it had to say of the first has come before this.
+        second = mother.open()
+        await call(second)
+        await mother.end(first)
+        found = mother.usable, (await call(second)).returncode
+        await mother.close()
+        return found
+
+    assert with_mothers(tmp_path, text, work) == (True, 0)
 
 
 def test_a_changed_script_is_not_executed(tmp_path: Path) -> None:

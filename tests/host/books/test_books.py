@@ -38,7 +38,10 @@ def test_a_line_a_number_and_a_row_say_the_same(tmp_path: Path) -> None:
     async def row() -> RunRecord:
         await history.close()
         (found,) = await history.list()
-        return await history.show(found.id)
+        try:
+            return await history.show(found.id)
+        finally:
+            await history.close()
 
     found = asyncio.run(row())
     line = json.loads(sink.getvalue())

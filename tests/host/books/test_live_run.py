@@ -155,6 +155,21 @@ def test_when_the_host_stops_the_run_is_interrupted() -> None:
     doing(body)
 
 
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_run_that_is_stopped_is_interrupted_whether_or_not_it_has_begun(begun: bool) -> None:
+    async def body(one: Doing) -> None:
+        task = asyncio.create_task(one.live.go(for_ever))
+        if begun:
+            await one.until("start")
+        one.live.stop()
+        one.live.stop()
+        await task
+        run, kinds = await one.written()
+        assert (run.state, run.status, kinds[-1]) == (RunState.INTERRUPTED, 503, "result")
+
+    doing(body)
+
+
 def test_an_error_of_ours_is_the_result() -> None:
     async def make(listener: Listener) -> InvokeResult:
         raise InvalidArgument("text", "is missing")

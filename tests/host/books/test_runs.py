@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -252,6 +253,46 @@ def test_runs_that_do_not_finish_before_the_end_of_the_host_are_interrupted() ->
         run = await started(runs, skill)
         await skill.begun.wait()
         await runs.close(grace=0.01)
+        assert (runs.live, (await runs.get(run.id)).state) == (0, RunState.INTERRUPTED)
+
+    with_worker(body)
+
+
+def test_a_run_that_is_done_when_the_host_ends_keeps_its_result_although_the_disk_is_slow(tmp_path: Path) -> None:
+    async def body() -> None:
+        store = Database(tmp_path / "host.db", patience=30)
+        runs, skill, busy, free = Runs(store, QUICK), Skill(), threading.Event(), threading.Event()
+        run = await started(runs, skill)
+        await skill.begun.wait()
+
+        def slow(at: object) -> None:
+            busy.set()
+            free.wait(60)
+
+        other = asyncio.create_task(store.write(slow))
+        await asyncio.to_thread(busy.wait, 60)
+        skill.go_on.set()
+        await turns_of_the_loop()
+        closing = asyncio.create_task(runs.close())
+        await turns_of_the_loop()
+        free.set()
+        await asyncio.gather(closing, other)
+        assert (runs.live, (await runs.get(run.id)).state) == (0, RunState.SUCCEEDED)
+        await store.close()
+
+    asyncio.run(body())
+
+
+async def turns_of_the_loop() -> None:
+    """Everything that waits for nothing but its turn has had it."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_a_run_that_has_only_been_written_down_when_the_host_ends_is_interrupted() -> None:
+    async def body(runs: Runs) -> None:
+        run = await started(runs, Skill())
+        await runs.close()
         assert (runs.live, (await runs.get(run.id)).state) == (0, RunState.INTERRUPTED)
 
     with_worker(body)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -219,13 +220,13 @@ def test_a_skill_that_could_not_be_prepared_is_marked_until_it_changes(project: 
     manifest = project.manifest("calculator")
     registry = project.load()
     before = registry.stamp
-    registry.mark("calculator", Problem("not-prepared", "no interpreter"))
+    registry.mark(registry.get("calculator"), Problem("not-prepared", "no interpreter"))
     assert (status(registry), rules(registry, "calculator")) == ({"calculator": "unavailable"}, ["not-prepared"])
     assert registry.stamp != before
     assert not registry.reload()
-    registry.mark("calculator", None)
+    registry.mark(registry.get("calculator"), None)
     assert (status(registry), registry.stamp) == ({"calculator": "ready"}, before)
-    registry.mark("calculator", Problem("not-prepared", "no interpreter"))
+    registry.mark(registry.get("calculator"), Problem("not-prepared", "no interpreter"))
     manifest.write_text(manifest.read_text() + "version: 2\n")
     assert registry.reload() == Changes(changed=("calculator",))
     assert status(registry) == {"calculator": "ready"}
@@ -235,11 +236,11 @@ def test_a_mark_stays_though_another_manifest_has_the_same_id(project: Project) 
     project.manifest("a", "id: same\n")
     project.manifest("b", "id: same\n")
     registry = project.load()
-    registry.mark("same", Problem("not-prepared", "no interpreter"))
+    registry.mark(registry.get("same"), Problem("not-prepared", "no interpreter"))
     registry.reload()
     assert registry.entry("same").status == "unavailable"
-    with pytest.raises(UnknownSkill):
-        registry.mark("nobody", None)
+    registry.mark(replace(registry.get("same")), None)
+    assert registry.entry("same").status == "unavailable"
 
 
 def test_reloading_tells_what_came_went_and_changed(project: Project) -> None:

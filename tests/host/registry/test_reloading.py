@@ -1,11 +1,18 @@
 """Skills that come, go and change while the host runs."""
 
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
 
 from openskills.errors import ExecutorUnavailable
 from openskills.host.options import HostOptions
+from openskills.host.parts import Parts, open_parts
 from openskills.host.registration import Registration
-from tests.host.hosting import FunctionTable, chatty, echo, eventually, manifest, served
+from openskills.host.registry.reloading import prepare_all, reload, watch
+from tests.host.hosting import FunctionTable, chatty, echo, eventually, manifest, served, settings_in
 
 
 def test_what_changes_on_disk_is_served_and_what_is_gone_is_not(tmp_path: Path) -> None:
@@ -35,6 +42,113 @@ def test_a_directory_that_comes_later_is_found(tmp_path: Path) -> None:
         host.table.functions = {"echo": echo}
         hidden.rename(tmp_path / "skills_cli")
         eventually(lambda: host.invoke("echo", {"text": "a"}).status_code == 200)
+
+
+class Slow(FunctionTable):
+    """Prepares what is called `wrong` for as long as the test wants, and fails then with what the test wants."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__({"late": echo})
+        self.error = error
+        self.began = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def prepare(self, registration: Registration) -> None:
+        if registration.description == "wrong":
+            self.began.set()
+            await self.go_on.wait()
+            if self.error is not None:
+                raise self.error
+
+
+@asynccontextmanager
+async def opened(directory: Path, table: FunctionTable) -> AsyncGenerator[Parts]:
+    """A host without HTTP, with one skill."""
+    manifest(directory, "late", "description: first\n")
+    parts = await open_parts(settings_in(directory), HostOptions(watch=False), table)
+    try:
+        yield parts
+    finally:
+        await parts.close()
+
+
+@asynccontextmanager
+async def watched(parts: Parts) -> AsyncGenerator[None]:
+    watching = asyncio.create_task(watch(parts))
+    try:
+        yield
+    finally:
+        watching.cancel()
+        await asyncio.wait((watching,))
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+async def shown(parts: Parts, description: str) -> None:
+    await until(lambda: getattr(parts.registry.known("late"), "description", "") == description)
+
+
+def test_what_is_saved_while_skills_are_prepared_is_seen(tmp_path: Path) -> None:
+    async def body() -> None:
+        table = Slow()
+        async with opened(tmp_path, table) as parts, watched(parts):
+            manifest(tmp_path, "late", "description: wrong\n")
+            await asyncio.wait_for(table.began.wait(), 20)
+            manifest(tmp_path, "late", "description: mended\n")
+            table.go_on.set()
+            await shown(parts, "mended")
+
+    asyncio.run(body())
+
+
+def test_a_directory_that_was_replaced_is_followed_on(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with opened(tmp_path, FunctionTable({"late": echo})) as parts, watched(parts):
+            for version in ("second", "third"):
+                (tmp_path / "skills_cli").rename(tmp_path / f"before-{version}")
+                manifest(tmp_path, "late", f"description: {version}\n")
+                await shown(parts, version)
+            manifest(tmp_path, "late", "description: last\n")
+            await shown(parts, "last")
+
+    asyncio.run(body())
+
+
+def test_a_fault_of_a_runner_is_logged_and_changes_are_seen_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        table = Slow(ZeroDivisionError("not what a runner may raise"))
+        table.go_on.set()
+        async with opened(tmp_path, table) as parts, watched(parts):
+            manifest(tmp_path, "late", "description: wrong\n")
+            await until(lambda: "through a fault of its runner" in caplog.text)
+            manifest(tmp_path, "late", "description: mended\n")
+            await shown(parts, "mended")
+
+    asyncio.run(body())
+    assert "not what a runner may raise" in caplog.text
+
+
+def test_what_is_found_out_about_an_old_registration_says_nothing_of_the_new_one(tmp_path: Path) -> None:
+    async def body() -> None:
+        table = Slow(ExecutorUnavailable("there is no such interpreter"))
+        async with opened(tmp_path, table) as parts:
+            manifest(tmp_path, "late", "description: wrong\n")
+            await asyncio.to_thread(parts.registry.reload)
+            trying = asyncio.create_task(prepare_all(parts))
+            await table.began.wait()
+            manifest(tmp_path, "late", "description: mended\n")
+            assert (await reload(parts)).changed == ("late",)
+            table.go_on.set()
+            await trying
+            assert (parts.registry.entry("late").status, parts.prepared) == ("ready", True)
+
+    asyncio.run(body())
 
 
 class Unwilling(FunctionTable):

@@ -1,6 +1,9 @@
 """Images as skills, with a real engine."""
 
 import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +13,10 @@ from openskills.errors import ExecutorUnavailable
 from openskills.executors.container.engine import Engine
 from openskills.host.registration import HostLimits, Registration
 from openskills.host.runner import Emitted, Runner
+from openskills.host.running.docker_engine import CallEngine, Hear
+from openskills.host.running.docker_runner import DockerRunner
 from tests.container_engine import TestEngine
-from tests.host.calls_made import called, with_runner
+from tests.host.calls_made import called, settings, with_runner
 
 ECHO = """
 import json, os, sys
@@ -135,6 +140,50 @@ def test_an_image_that_is_not_there_cannot_be_prepared(tmp_path: Path, container
     skill = Registration("skill", "docker", "no-such-image:1", "1")
     with pytest.raises(ExecutorUnavailable, match="docker pull no-such-image:1"):
         with_runner(tmp_path, skill, lambda runner: runner.prepare(skill), DOCKER_HOST=container_engine.address)
+
+
+class Hanging(CallEngine):
+    """An engine whose containers end when they are removed, and not before."""
+
+    def __init__(self, address: str | None) -> None:
+        self.address = address or ""
+        self.removed: dict[str, threading.Event] = {}
+
+    def check(self) -> None:
+        """It can do everything."""
+
+    def labelled(self, label: str) -> Sequence[tuple[str, Mapping[str, str]]]:  # noqa: ARG002
+        return ()
+
+    def run(self, request: Mapping[str, Any], stdin: bytes, hear: Hear, began: Callable[[str], None]) -> int:
+        del request, stdin, hear
+        container = str(threading.get_ident())
+        self.removed[container] = threading.Event()
+        began(container)
+        self.removed[container].wait(60)
+        return -1
+
+    def remove(self, container: str) -> None:
+        self.removed[container].set()
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
+@pytest.mark.parametrize("calls", [2, 5])
+def test_as_many_containers_that_hang_as_there_are_threads_are_ended_at_their_deadline(
+    tmp_path: Path, calls: int
+) -> None:
+    async def work() -> list[int]:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        runner = DockerRunner(settings(tmp_path, OPENSKILL_HOST_CONCURRENCY="2"), Hanging)
+        skill = Registration("skill", "docker", "image", "1")
+        async with asyncio.timeout(30):
+            outcomes = await asyncio.gather(*(runner.invoke(skill, called(seconds=0.2)) for _ in range(calls)))
+        await runner.close()
+        return [outcome.failure.code for outcome in outcomes if outcome.failure is not None]
+
+    assert asyncio.run(work()) == [504] * calls
 
 
 def test_an_engine_that_does_not_answer_is_told(tmp_path: Path) -> None:

@@ -69,6 +69,22 @@ def test_a_module_that_starts_threads_is_refused(tmp_path: Path) -> None:
     with_mothers(tmp_path, "", work, preload=("threads",), named=("threads",))
 
 
+def test_an_interpreter_that_is_not_ready_in_time_is_told_and_ended(tmp_path: Path) -> None:
+    (tmp_path / "endless.py").write_text(
+        "import os, time\nwith open(__file__ + '.pid', 'w') as file: file.write(str(os.getpid()))\ntime.sleep(600)"
+    )
+
+    async def work(begin: Callable[..., Awaitable[Mother]]) -> None:
+        with pytest.raises(ExecutorUnavailable, match=r"not ready within 3 s"):
+            await begin(within=3.0)
+        pid = (tmp_path / "endless.py.pid").read_text()
+        async with asyncio.timeout(20):
+            while Path(f"/proc/{pid}").exists():
+                await asyncio.sleep(0.01)
+
+    with_mothers(tmp_path, "", work, preload=("endless",))
+
+
 def test_a_script_that_is_gone_is_told(tmp_path: Path) -> None:
     async def work(begin: Begin) -> None:
         (tmp_path / "skill.py").unlink()

@@ -177,6 +177,100 @@ def test_what_cannot_begin_is_told_to_everybody_who_waits(tmp_path: Path) -> Non
     assert with_mothers(tmp_path, "", work) == ["no"] * 3
 
 
+class Gated:
+    """Begins interpreters when it may."""
+
+    def __init__(self, begin: Begin) -> None:
+        self._begin = begin
+        self.asked = asyncio.Event()
+        self.may = asyncio.Event()
+        self.begun: list[Mother] = []
+
+    async def __call__(self) -> Mother:
+        self.asked.set()
+        await self.may.wait()
+        self.begun.append(await self._begin())
+        return self.begun[-1]
+
+
+def test_a_call_does_not_wait_beyond_its_deadline_for_an_interpreter_and_the_next_has_it(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> None:
+        gated = Gated(begin)
+        pool = ForkPool(gated, most=1)
+        async with asyncio.timeout(20):
+            with pytest.raises(DeadlineExceeded, match="not begun"):
+                await serve(pool, 0.05)
+        gated.may.set()
+        assert (await serve(pool)).returncode == 0
+        assert len(gated.begun) == 1
+        await pool.close()
+
+    with_mothers(tmp_path, PARENT, work)
+
+
+def test_an_interpreter_that_begins_while_the_pool_closes_is_not_left(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> None:
+        gated = Gated(begin)
+        pool = ForkPool(gated, most=1)
+        calling = asyncio.ensure_future(serve(pool))
+        await gated.asked.wait()
+        await pool.close()
+        gated.may.set()
+        with pytest.raises(ExecutorUnavailable):
+            await calling
+        assert not any(mother.usable for mother in gated.begun)
+
+    with_mothers(tmp_path, PARENT, work)
+
+
+def test_a_closed_pool_is_not_refreshed(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> None:
+        gated = Gated(begin)
+        gated.may.set()
+        pool = ForkPool(gated, most=1)
+        await serve(pool)
+        pool.refresh()
+        await pool.close()
+        pool.refresh()
+        await pool.close()
+        assert [mother.usable for mother in gated.begun] == [False]
+
+    with_mothers(tmp_path, PARENT, work)
+
+
+def test_who_is_cancelled_while_the_pool_closes_is_cancelled(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> None:
+        pool = ForkPool(begin, most=1)
+        await pool.prepare()
+        running = asyncio.ensure_future(serve(pool))
+        waiting = asyncio.ensure_future(serve(pool))
+        await asyncio.sleep(0)
+        closing = asyncio.ensure_future(pool.close())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait((running, waiting, closing))
+        assert waiting.cancelled()
+
+    with_mothers(tmp_path, SLOW, work)
+
+
+def test_a_pool_that_retires_serves_those_who_have_come_and_ends_behind_the_last(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> None:
+        gated = Gated(begin)
+        pool = ForkPool(gated, most=1)
+        calls = [asyncio.ensure_future(serve(pool)) for _ in range(3)]
+        await gated.asked.wait()
+        retiring = asyncio.ensure_future(pool.retire())
+        gated.may.set()
+        assert [ended.returncode for ended in await asyncio.gather(*calls)] == [0, 0, 0]
+        await retiring
+        assert [mother.usable for mother in gated.begun] == [False]
+        with pytest.raises(ExecutorUnavailable):
+            await serve(pool)
+
+    with_mothers(tmp_path, PARENT, work)
+
+
 def test_a_pool_that_closes_ends_the_calls_that_run(tmp_path: Path) -> None:
     async def work(begin: Begin) -> None:
         pool = ForkPool(begin, most=1)

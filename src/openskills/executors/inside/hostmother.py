@@ -7,9 +7,9 @@ connection to the host, on which the host says first what to load, and then
     z SLOT and a descriptor     serve this connection, too: a *zygote* is forked for it (`hostzygote.py`)
     k SLOT                      end that zygote with everything below it
 
-and hears `e SLOT` when a zygote has ended and nothing that it or its calls started is left. When the connection ends,
-everything ends. Nothing of a call ever passes through here: whoever serves one reads it itself, so that no call can
-find traces of another in its memory.
+and hears `e SLOT` when a zygote has ended and nothing that it or its calls started is left, and after each `k`. When
+the connection ends, everything ends. Nothing of a call ever passes through here: whoever serves one reads it itself, so
+that no call can find traces of another in its memory.
 """
 
 from __future__ import annotations
@@ -151,6 +151,9 @@ class Mother:
             pid = next((pid for pid, other in self._zygotes.items() if other == slot), 0)
             if pid:
                 os.kill(pid, signal.SIGKILL)
+            else:
+                # It has ended by itself. That was said before the host asked for it, so nobody may have listened.
+                self._control.sendall(_ORDER.pack(b"e", slot))
             return None
         connection = int.from_bytes(ancillary[0][2][:4], sys.byteorder)
         pid = quiet_fork()

@@ -30,6 +30,7 @@ class LiveRun:
         self._writing: asyncio.Task[None] | None = None
         self._doing: asyncio.Task[InvokeResult] | None = None
         self._cancelled = False
+        self._stopped = False
         self._ended = False
 
     async def go(self, make: Make) -> None:
@@ -46,9 +47,17 @@ class LiveRun:
         if self._doing is not None:
             self._doing.cancel()
 
+    def stop(self) -> None:
+        """The host ends, and the skill with it: that is written as interrupted. One that is done is written so."""
+        self._stopped = True
+        if self._doing is not None:
+            self._doing.cancel()
+
     async def _outcome(self, make: Make) -> tuple[RunState, InvokeResult]:
         if self._cancelled:
             return self._without(RunState.CANCELLED, _CANCELLED)
+        if self._stopped:
+            return self._without(RunState.INTERRUPTED, _STOPPED)
         # A task of its own: who cancels the skill does not cancel the writing of its end.
         self._doing = asyncio.ensure_future(_made(make, self._show))
         try:

@@ -137,12 +137,15 @@ class Runs:
         """Let the runs of this worker go on for so many seconds, then end them; those are `interrupted`."""
         if self._tasks and grace > 0:
             await asyncio.wait(self._tasks, timeout=grace)
-        # The first time ends the skills; the second those that still wait for a disk to write their end to.
-        for patience in (_LAST_WORDS, None):
-            for task in self._tasks:
-                task.cancel()
-            if self._tasks:
-                await asyncio.wait(self._tasks, timeout=patience)
+        for live in self._live.values():
+            live.stop()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_LAST_WORDS)
+        # Those that are left wait for a disk to write their end to.
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait([self._keeper])

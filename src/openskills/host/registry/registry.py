@@ -121,15 +121,14 @@ class Registry:
         """Everything that was found, sorted by id, usable or not."""
         return self._offer.entries
 
-    def mark(self, skill_id: str, problem: Problem | None) -> None:
+    def mark(self, registration: Registration, problem: Problem | None) -> None:
         """Note that a skill cannot be called on this machine, or with None that it can; holds until it changes.
 
-        Raises what `get` raises.
+        Nothing happens when it has changed already, or is gone: what was found out says nothing of what is there now.
         """
         with self._reloading:
-            registration = self._offer.get(skill_id)
             noted = None if problem is None else (registration, problem)
-            if noted == self._absent.get(registration.id):
+            if self._offer.known(registration.id) is not registration or noted == self._absent.get(registration.id):
                 return
             if noted is None:
                 del self._absent[registration.id]
@@ -148,9 +147,10 @@ class Registry:
             return self._publish(found, (*(each for one in directories for each in one.problems), *problems))
 
     def _publish(self, found: tuple[Entry, ...], problems: tuple[Problem, ...]) -> Changes:
-        self._found = found
+        earlier = {entry.origin: entry for entry in self._found}
+        self._found = tuple(_same(earlier, entry) for entry in found)
         before = {entry.origin: entry for entry in self._offer.entries}
-        offer = Offer((_same(before, self._available(entry)) for entry in found), problems)
+        offer = Offer((_same(before, self._available(entry)) for entry in self._found), problems)
         changes = offer.since(self._offer)
         if not offer.same_as(self._offer):
             self._offer = offer

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+import stat
 from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from openskills.skillmd.problem import Problem
 _log = logging.getLogger("openskills.host")
 LOOK_AGAIN = 2.0
 """Seconds between looks where the system cannot tell of changes."""
+_Place = tuple[Path, int, int]
 
 
 async def prepare_all(parts: Parts) -> None:
@@ -45,13 +47,12 @@ async def reload(parts: Parts) -> Changes:
 async def watch(parts: Parts) -> None:
     """Reload whenever something changes in the directories of the registry. Runs until it is cancelled."""
     while True:
-        present = [directory for directory in parts.registry.directories if directory.is_dir()]
         try:
-            await _changed(present)
+            await _follow(parts, _places(parts))
         except OSError as error:
             _log.warning("changes of manifests are looked for every %g s: %s", LOOK_AGAIN, error)
             await asyncio.sleep(LOOK_AGAIN)
-        await reload(parts)
+            await reload(parts)
 
 
 @contextmanager
@@ -76,20 +77,50 @@ def reloads_on_hangup(parts: Parts) -> Generator[None]:
         loop.remove_signal_handler(signal.SIGHUP)
 
 
-async def _changed(directories: Iterable[Path]) -> None:
-    """Wait until something has changed."""
-    found = list(directories)
-    if not found:
+async def _follow(parts: Parts, places: frozenset[_Place]) -> None:
+    """Reload after each change, until the directories that exist are others."""
+    if not places:
         await asyncio.sleep(LOOK_AGAIN)
+        await reload(parts)
         return
-    # Its type is not known whole.
-    changes: AsyncGenerator[object] = cast("Any", watchfiles).awatch(*found, debounce=200, step=50)
+    # One for all changes: what comes while one reloads is told after it. Its type is not known whole.
+    changes: AsyncGenerator[object] = cast("Any", watchfiles).awatch(
+        *(path for path, *_ in places),
+        debounce=200,
+        step=50,
+        rust_timeout=int(LOOK_AGAIN * 1000),
+        yield_on_timeout=True,
+    )
+    unseen = True
     async with aclosing(changes):
-        await anext(changes, None)
+        async for changed in changes:
+            moved = _places(parts) != places
+            # What changed before the system began to watch was told to nobody.
+            if changed or unseen or moved:
+                await reload(parts)
+            if moved:
+                return
+            unseen = False
+
+
+def _places(parts: Parts) -> frozenset[_Place]:
+    """The directories that exist, each with what it is now: one that was replaced has to be watched anew."""
+    found: set[_Place] = set()
+    for path in parts.registry.directories:
+        with suppress(OSError):
+            status = path.stat()
+            if stat.S_ISDIR(status.st_mode):
+                found.add((path, status.st_dev, status.st_ino))
+    return frozenset(found)
 
 
 async def _prepare(parts: Parts, registrations: Iterable[Registration]) -> None:
-    await asyncio.gather(*(_prepare_one(parts, registration) for registration in registrations))
+    chosen = tuple(registrations)
+    done = await asyncio.gather(*(_prepare_one(parts, each) for each in chosen), return_exceptions=True)
+    for registration, error in zip(chosen, done, strict=True):
+        if error is not None:
+            # Runners are of other people, too. The others are served all the same.
+            _log.error("%s could not be tried through a fault of its runner", registration.id, exc_info=error)
 
 
 async def _prepare_one(parts: Parts, registration: Registration) -> None:
@@ -99,9 +130,7 @@ async def _prepare_one(parts: Parts, registration: Registration) -> None:
     except SkillError as error:
         _log.warning("%s cannot be called: %s", registration.id, error.message)
         problem = Problem(error.reason.lower().replace("_", "-"), error.message, path=str(registration.origin or ""))
-    # Gone again meanwhile: then there is nothing to mark.
-    with suppress(SkillError):
-        parts.registry.mark(registration.id, problem)
+    parts.registry.mark(registration, problem)
 
 
 async def _forget(parts: Parts, registration: Registration | None) -> None:

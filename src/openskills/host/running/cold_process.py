@@ -39,6 +39,8 @@ class _Stream:
                 data = os.read(self._descriptor, _CHUNK)
             except BlockingIOError:
                 return
+            except OSError:
+                data = b""
             if not data:
                 self.close()
                 return
@@ -150,9 +152,17 @@ class _Descriptors:
         self._stdin = stdin
 
     def __enter__(self) -> "_Descriptors":
-        self.stdout, their_stdout = os.pipe2(os.O_CLOEXEC)
-        self.stderr, their_stderr = os.pipe2(os.O_CLOEXEC)
-        self.stdio = (_stdin(self._stdin), their_stdout, their_stderr)
+        opened: list[int] = []
+        try:
+            opened += os.pipe2(os.O_CLOEXEC)
+            opened += os.pipe2(os.O_CLOEXEC)
+            opened.append(_stdin(self._stdin))
+        except BaseException:
+            for descriptor in opened:
+                os.close(descriptor)
+            raise
+        self.stdout, their_stdout, self.stderr, their_stderr, stdin = opened
+        self.stdio = (stdin, their_stdout, their_stderr)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -163,8 +173,12 @@ class _Descriptors:
 def _stdin(data: bytes) -> int:
     """A descriptor from which this can be read: a file in memory where there is such a thing."""
     descriptor = os.memfd_create("stdin", os.MFD_CLOEXEC)
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-    os.lseek(descriptor, 0, os.SEEK_SET)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor

@@ -1,7 +1,10 @@
 """Calls skills that are container images (`docker`): a new container for each call, with the call on its stdin."""
 
 import asyncio
+import os
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from openskills.artifacts.threads import to_the_end
@@ -25,10 +28,14 @@ _FROM_SIGNAL, _LAST_SIGNAL = 128, 64
 
 
 class DockerRunner:
-    """Implements `Runner`."""
+    """Implements `Runner`. `connect` makes the engine of an address; blocking."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, connect: Callable[[str | None], CallEngine] = CallEngine) -> None:
         self._address = settings.docker_host
+        self._connect = connect
+        # Not the threads that everybody uses: they must be there for what ends a container that these wait for.
+        threads = settings.host_concurrency or 2 * (os.cpu_count() or 1)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="openskills-docker")
         self._engine: CallEngine | None = None
         self._connecting = asyncio.Lock()
 
@@ -46,7 +53,8 @@ class DockerRunner:
         lines = None if call.listener is None else LiveLines(call.listener, call.secrets)
         said = _Said(asyncio.get_running_loop(), registration.limits.output_bytes, lines)
         stdin = call_input(call.input)
-        work = asyncio.ensure_future(asyncio.to_thread(engine.run, request, stdin, said.hear, said.began))
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self._threads, engine.run, request, stdin, said.hear, said.began)
         try:
             async with asyncio.timeout_at(call.deadline):
                 status = await asyncio.shield(work)
@@ -71,11 +79,12 @@ class DockerRunner:
         if self._engine is not None:
             await asyncio.to_thread(self._engine.close)
             self._engine = None
+        self._threads.shutdown(wait=False)
 
     async def _connected(self) -> CallEngine:
         async with self._connecting:
             if self._engine is None:
-                engine = await asyncio.to_thread(CallEngine, self._address)
+                engine = await asyncio.to_thread(self._connect, self._address)
                 await asyncio.to_thread(engine.check)
                 # What a host that was killed has left.
                 await asyncio.to_thread(sweep, engine)

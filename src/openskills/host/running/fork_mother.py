@@ -24,6 +24,7 @@ _ORDER = struct.Struct("!cI")
 _LENGTH = struct.Struct("!I")
 _MAX_HELLO = 64 * 1024
 _ENDS_WITHIN = 2.0
+_READY_WITHIN = 300.0
 _EXCERPT = 4000
 
 # The bottom of every call's stack. What is executed there ends as if the interpreter had been started with it.
@@ -96,8 +97,8 @@ class Mother:
         process.then(lambda _: self._lose())
 
     @classmethod
-    async def begin(cls, launch: Launch, python: str, wanted: Wanted) -> "Mother":
-        """Start one, and wait until it has loaded everything.
+    async def begin(cls, launch: Launch, python: str, wanted: Wanted, *, within: float = _READY_WITHIN) -> "Mother":
+        """Start one, and wait until it has loaded everything, which may take so many seconds.
 
         Raises `Refused` when it will not serve, and `ExecutorUnavailable` when it cannot be started.
         """
@@ -109,7 +110,11 @@ class Mother:
             with theirs:
                 process = await launch((python, "-s", "-S", "-P", "-c", boot), theirs.fileno(), complaints)
             try:
-                await _greeted(ours, b"".join(program), wanted.plain(), complaints)
+                async with asyncio.timeout(within):
+                    await _greeted(ours, b"".join(program), wanted.plain(), complaints)
+            except TimeoutError:
+                process.signal(signal.SIGKILL)
+                raise ExecutorUnavailable(f"the interpreter of the skill was not ready within {within:g} s") from None
             except BaseException:
                 process.signal(signal.SIGKILL)
                 raise

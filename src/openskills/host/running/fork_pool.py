@@ -45,11 +45,16 @@ class ForkPool:
         self._starting = asyncio.Lock()
         self._idle: deque[_Lane] = deque()
         self._lanes = 0
-        self._waiting: deque[asyncio.Future[_Lane | None]] = deque()
+        self._waiting: deque[asyncio.Future[_Lane]] = deque()
+        self._making: set[asyncio.Task[_Lane]] = set()
+        self._refreshing: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         self._generation = 0
+        self._calls = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
 
     @property
     def lanes(self) -> int:
@@ -59,8 +64,7 @@ class ForkPool:
     async def prepare(self) -> None:
         """Have a slot ready; raises what starting an interpreter raises."""
         if not self._lanes:
-            self._lanes += 1
-            self._give_back(await self._new())
+            self._give_back(await self._lend(None))
 
     async def call(self, message: bytes, deadline: float, heard: Heard | None = None) -> Ended:
         """Have one call served, by an interpreter that has loaded what is on the disk now.
@@ -68,6 +72,16 @@ class ForkPool:
         Raises `Late` at the deadline, `ExecutorUnavailable` when what serves it ends. After either, and after
         a cancellation, nothing of the call is left when this returns.
         """
+        self._calls += 1
+        self._quiet.clear()
+        try:
+            return await self._call(message, deadline, heard)
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._quiet.set()
+
+    async def _call(self, message: bytes, deadline: float, heard: Heard | None) -> Ended:
         for _ in range(_CHANGES_AT_MOST):
             lane = await self._lend(deadline)
             try:
@@ -97,13 +111,16 @@ class ForkPool:
 
     def refresh(self) -> None:
         """Begin a new interpreter behind the back of everybody, and use it as soon as it is ready, if it ever is."""
-        self._follow(self._refreshed())
+        if not self._closed:
+            task = asyncio.get_running_loop().create_task(self._refreshed())
+            self._refreshing.add(task)
+            task.add_done_callback(self._refreshing.discard)
 
     async def _refreshed(self) -> None:
         generation = self._generation
         with suppress(Refused, SkillError):
             mother = await self._begun()
-            if self._closed or generation != self._generation:
+            if generation != self._generation:
                 await self._ended(mother)
                 return
             self.renew()
@@ -113,19 +130,29 @@ class ForkPool:
             else:
                 self._mother = mother
 
+    async def retire(self) -> None:
+        """End everything behind the last of the calls that have begun."""
+        await self._quiet.wait()
+        await self.close()
+
     async def close(self) -> None:
-        """End everything."""
+        """End everything. Safe to call twice."""
         self._closed = True
         for waiter in self._waiting:
             if not waiter.done():
                 waiter.set_exception(ExecutorUnavailable(_CLOSING))
+        starting = (*self._making, *self._refreshing)
+        for task in starting:
+            task.cancel()
         if self._timer is not None:
             self._timer.cancel()
         self._idle.clear()
         self._mother = None
         await asyncio.gather(*(self._ended(mother) for mother in list(self._mothers)), *self._tasks)
+        if starting:
+            await asyncio.wait(starting)
 
-    async def _lend(self, deadline: float) -> _Lane:
+    async def _lend(self, deadline: float | None) -> _Lane:
         if self._closed:
             raise ExecutorUnavailable(_CLOSING)
         while self._idle:
@@ -135,55 +162,69 @@ class ForkPool:
                 return lane
             self._drop(lane)
         if self._lanes < self._most:
-            self._lanes += 1
-            return await self._new()
-        # Handed over, and not left for whoever comes first: somebody who calls again and again would always be first.
-        return await self._turn(deadline) or await self._new()
+            self._make()
+        return await self._turn(deadline)
 
-    async def _turn(self, deadline: float) -> _Lane | None:
-        """Wait for a slot, or, if it is None, for the right to make one."""
-        waiter: asyncio.Future[_Lane | None] = asyncio.get_running_loop().create_future()
+    async def _turn(self, deadline: float | None) -> _Lane:
+        """Wait for a slot."""
+        # Handed over, and not left for whoever comes first: somebody who calls again and again would always be first.
+        waiter: asyncio.Future[_Lane] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
         try:
             async with asyncio.timeout_at(deadline):
                 try:
                     return await waiter
                 except asyncio.CancelledError:
-                    if waiter.done() and not waiter.cancelled():
-                        self._pass_on(waiter.result())
+                    if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                        self._give_back(waiter.result())
                     raise
         except TimeoutError:
-            raise DeadlineExceeded("the skill was busy until the deadline of the call; it was not begun") from None
+            message = "the skill was busy or not ready until the deadline of the call; it was not begun"
+            raise DeadlineExceeded(message) from None
 
-    def _pass_on(self, lane: _Lane | None) -> None:
-        if lane is None:
-            self._free()
-        else:
-            self._give_back(lane)
-
-    def _hand(self, lane: _Lane | None) -> bool:
-        """Give a slot, or the right to make one, to who has waited for the longest time, if anybody has."""
+    def _next(self) -> "asyncio.Future[_Lane] | None":
+        """Who has waited for the longest time, if anybody has."""
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():
-                waiter.set_result(lane)
-                return True
-        return False
+                return waiter
+        return None
+
+    def _hand(self, lane: _Lane) -> bool:
+        waiter = self._next()
+        if waiter is not None:
+            waiter.set_result(lane)
+        return waiter is not None
 
     def _free(self) -> None:
         """There may be one slot more."""
-        if self._closed or not self._hand(None):
-            self._lanes -= 1
+        self._lanes -= 1
+        if not self._closed and sum(not waiter.done() for waiter in self._waiting) > len(self._making):
+            self._make()
+
+    def _make(self) -> None:
+        """Make a slot for who has waited for the longest time. If that was too long, the next call has it."""
+        self._lanes += 1
+        making = asyncio.get_running_loop().create_task(self._new())
+        self._making.add(making)
+        making.add_done_callback(self._made)
+
+    def _made(self, making: asyncio.Task[_Lane]) -> None:
+        self._making.discard(making)
+        error = ExecutorUnavailable(_CLOSING) if making.cancelled() else making.exception()
+        if error is not None:
+            waiter = self._next()
+            if waiter is not None:
+                waiter.set_exception(error)
+            self._free()
+        elif self._closed or not self._hand(making.result()):
+            self._give_back(making.result())
 
     async def _new(self) -> _Lane:
         """A slot that is counted already."""
-        try:
-            generation = self._generation
-            mother = await self._a_mother()
-            return _Lane(mother, mother.open(), generation)
-        except BaseException:
-            self._free()
-            raise
+        generation = self._generation
+        mother = await self._a_mother()
+        return _Lane(mother, mother.open(), generation)
 
     async def _a_mother(self) -> Mother:
         if self._alone:

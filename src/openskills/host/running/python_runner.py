@@ -41,43 +41,62 @@ class PythonRunner:
         self._places = places
         self._concurrency = concurrency
         self._skills: dict[str, _Served] = {}
+        self._newest: dict[str, Registration] = {}
+        self._retiring: dict[asyncio.Task[None], _Served] = {}
         self._paths: dict[str, tuple[str, ...]] = {}
 
     async def prepare(self, registration: Registration) -> None:
         """See `Runner.prepare`."""
+        # Said at once: one that takes long to make never takes the place of one that came after it.
+        self._newest[registration.id] = registration
         served = await self._served(registration)
-        await served.prepare()
+        if self._skills.get(registration.id) is served:
+            await served.prepare()
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
         """See `Runner.invoke`."""
         served = self._skills.get(registration.id)
         if served is None or served.registration is not registration:
+            self._newest.setdefault(registration.id, registration)
             served = await self._served(registration)
         return await served.invoke(call)
 
     async def forget(self, skill_id: str) -> None:
         """See `Runner.forget`."""
+        self._newest.pop(skill_id, None)
         served = self._skills.pop(skill_id, None)
         if served is not None:
-            await served.close()
+            self._retire(served)
 
     async def close(self) -> None:
         """See `Runner.close`."""
         for skill_id in list(self._skills):
             await self.forget(skill_id)
+        retiring = dict(self._retiring)
+        await asyncio.gather(*(served.close() for served in retiring.values()), *retiring)
 
     async def _served(self, registration: Registration) -> "_Served":
+        """What serves this registration: for good if it is the newest, else for the call that comes with it."""
         place = await self._places.for_(registration)
         python = interpreter(registration)
         path = await self._path(python)
         known = self._skills.get(registration.id)
         if known is not None and known.registration == registration:
             return known
-        if known is not None:
-            await self.forget(registration.id)
         most = registration.limits.concurrency or self._concurrency
-        found = self._skills[registration.id] = _Served(registration, place, python, path, most)
+        found = _Served(registration, place, python, path, most)
+        if self._newest.get(registration.id, registration) != registration:
+            self._retire(found)
+            return found
+        self._skills[registration.id] = found
+        if known is not None:
+            self._retire(known)
         return found
+
+    def _retire(self, served: "_Served") -> None:
+        task = asyncio.get_running_loop().create_task(served.retire())
+        self._retiring[task] = served
+        task.add_done_callback(self._retiring.pop)
 
     async def _path(self, python: str) -> tuple[str, ...]:
         if python not in self._paths:
@@ -163,8 +182,12 @@ class _Served:
             self._learn(ended.imported)
         return self._outcome(ended, call)
 
+    async def retire(self) -> None:
+        """End what is kept behind the last of the calls that have begun."""
+        await self._pool.retire()
+
     async def close(self) -> None:
-        """End what is kept."""
+        """End what is kept, and the calls that it serves."""
         await self._pool.close()
 
     def _outcome(self, ended: Ended, call: Call) -> Outcome:
