@@ -1,6 +1,7 @@
 """Good skills are found wherever they lie, bad ones are named, and what has not changed is not read again."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -203,6 +204,9 @@ def test_a_file_that_was_just_written_is_read_again_because_its_clock_cannot_be_
     tmp_path: Path, write_skill: WriteSkill
 ) -> None:
     alpha = write_skill("alpha")
+    # However long it takes to get there.
+    later = time.time() + 3600
+    os.utime(alpha / "SKILL.md", (later, later))
     scan = search(tmp_path / "skills")
     assert scan.visited[str(alpha)].stamp is None
 

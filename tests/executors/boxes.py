@@ -11,8 +11,9 @@ from openskills.executors.processes.process import HostProcess
 from openskills.executors.rules.environment import command_environment
 from openskills.executors.spec import Command, Ended, Limits
 
-UID = 65002
-"""No user of any machine; the commands of tests run as it when the tests are run by root."""
+UID = 65002 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 8
+"""No user of any machine; the commands of tests run as it when the tests are run by root. Processes are counted by
+user, so those who test at the same time have each their own."""
 SKILL = "demo"
 QUICK = Limits(timeout=30.0)
 

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -129,9 +129,11 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         reply = self.server.script.answer(Request(method, self.path, headers, self.rfile.read(length)))
         self.close_connection = True
-        # The client may have gone away in the middle: that is what some tests are about.
-        with suppress(ConnectionError):
+        try:
             self._send(reply)
+        except ConnectionError:
+            # The client has gone away in the middle: that is what some tests are about.
+            self.server.script.gone.set()
 
     def _send(self, reply: Reply) -> None:
         self.send_response(reply.status)

@@ -77,12 +77,12 @@ def test_signs_of_life_keep_a_silent_stream_open(tmp_path: Path) -> None:
         stream = client.stream("waiting", {})
         assert (await anext(stream)).kind == "start"
         # Longer than the silence that this client puts up with.
-        asyncio.get_running_loop().call_later(2.0, waiting.may_end.set)
+        asyncio.get_running_loop().call_later(4.0, waiting.may_end.set)
         return [event.result.success async for event in stream if event.result is not None] == [True]
 
     options = HostOptions(watch=False, ping_seconds=0.05)
     with served(tmp_path, {"waiting": waiting}, options=options) as host:
-        assert using(host.url, until_the_end, ClientLimits(silence=1.0))
+        assert using(host.url, until_the_end, ClientLimits(silence=3.0))
 
 
 def test_a_run_that_was_started_can_be_watched_and_has_a_result(tmp_path: Path) -> None:

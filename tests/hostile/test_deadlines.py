@@ -18,8 +18,10 @@ def test_time_limits_hold_to_within_a_second(pair: tuple[Chosen, User]) -> None:
     report = user.run(*arguments, user.place(), environment=executor.environment)
     for what in STUBBORN:
         found = report[what]
-        if not _is_in_time(found):
-            # The machine may have been busy with something else for a moment; it is not twice.
+        for _ in range(3):
+            if _is_in_time(found):
+                break
+            # The machine may have been busy with something else for a moment; it is not again and again.
             found = user.run(*arguments, user.place(), what, environment=executor.environment)[what]
         assert found["ending"] == "timed_out", what
         assert _is_in_time(found), (what, found)

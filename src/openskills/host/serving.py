@@ -126,6 +126,8 @@ def _config(settings: Settings, options: HostOptions) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=30,
+        # From its start on: a busy machine takes its time to load a worker.
+        timeout_worker_healthcheck=60,
         timeout_graceful_shutdown=_LAST_ANSWERS,
     )
 

@@ -461,8 +461,8 @@ def test_what_nobody_wants_is_ended_and_its_result_kept(tmp_path: Path, limits: 
 
 def test_a_process_that_is_asked_for_is_not_idle(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with table(tmp_path, ProcessLimits(idle=1.0)) as here:
-            identity = await here.start("for i in 1 2 3 4 5 6 7 8; do sleep 0.25; done; echo still here")
+        async with table(tmp_path, ProcessLimits(idle=3.0)) as here:
+            identity = await here.start("for i in {1..16}; do sleep 0.25; done; echo still here")
             seen, poll = await here.until(identity, lambda _: False)
             assert seen == "still here\n"
             assert poll.result is not None

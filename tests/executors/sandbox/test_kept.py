@@ -248,7 +248,7 @@ def test_memory_of_all_processes_is_watched_there_too(tmp_path: Path) -> None:
 
 def test_one_that_nobody_uses_is_ended_and_none_outlives_its_workspace(tmp_path: Path) -> None:
     async def main() -> None:
-        for seconds, closes in ((0.2, False), (60.0, True)):
+        for seconds, closes in ((2.0, False), (60.0, True)):
             backend = SandboxBackend(kept=seconds)
             async with box(backend, tmp_path / str(closes)) as one:
                 while not (await first_process(one)).startswith("python"):

@@ -89,14 +89,17 @@ def test_what_comes_while_a_batch_is_written_is_there_when_the_log_is_closed() -
         def write(self, lines: Any, /) -> int:
             if not self.getvalue():
                 log.write(access_of(result_of(ok({}), "second")))
+                writing.set()
                 # This is the thread whose end would be waited for.
                 with suppress(RuntimeError):
                     log.close()
             return super().write(lines)
 
+    writing = threading.Event()
     sink = Closing()
     log = AccessLog(sink, pause=0.001)
     log.write(access_of(result_of(ok({}), "first")))
+    assert writing.wait(20)
     log.close()
     assert [read(line)["skill_id"] for line in sink.getvalue().splitlines(keepends=True)] == ["first", "second"]
 

@@ -20,7 +20,7 @@ from openskills.host.result import InvokeResult
 from openskills.host.runner import Emitted, Listener
 from tests.host.results import succeeded
 
-QUICK = RunLimits(look=0.02, beat=0.02, dead=5.0)
+QUICK = RunLimits(look=0.02, beat=0.02, dead=60.0)
 
 
 class Skill:

@@ -37,9 +37,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     directory = tmp_path_factory.mktemp("host")
     manifest(directory, "lying", ECHO_MANIFEST.replace("required: [text]", "required: []"))
     functions = {"echo": echo, "strange": strange, "refusing": refusing, "large": large, "lying": lying}
-    with served(
-        directory, functions, host_max_body=10_000, options=HostOptions(watch=False, body_seconds=0.3)
-    ) as found:
+    with served(directory, functions, host_max_body=10_000) as found:
         yield found
 
 
@@ -144,9 +142,10 @@ def test_a_body_in_chunks_is_put_together(host: Served) -> None:
     assert check_normalised(answer)["data"] == {"echoed": "hello"}
 
 
-def test_a_body_that_does_not_come_is_given_up_and_the_connection_closed(host: Served) -> None:
+def test_a_body_that_does_not_come_is_given_up_and_the_connection_closed(tmp_path: Path) -> None:
     head = b"POST /skills/echo:invoke HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-    answer = raw(host, head + b"Content-Length: 30\r\n\r\n{")
+    with served(tmp_path, options=HostOptions(watch=False, body_seconds=0.3)) as host:
+        answer = raw(host, head + b"Content-Length: 30\r\n\r\n{")
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"connection: close" in answer
     assert result_in(answer)["error"]["details"]["reason"] == "REQUEST_TIMEOUT"
