@@ -21,11 +21,16 @@ PROMPT = "> "
 def converse(talk: Talk) -> None:
     """Read lines until the person ends it. Ctrl-C stops a run, or clears what was typed; nothing else ends the chat."""
     keyboard = Keyboard(lambda begun: completions(talk, begun))
+    interrupted = False
     while True:
         try:
+            # In here, because the key may be pressed again meanwhile.
+            if interrupted:
+                warn()
+            interrupted = False
             line = keyboard.line(PROMPT)
         except KeyboardInterrupt:
-            warn()
+            interrupted = True
             continue
         if line is None:
             return
