@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from openskills.errors import ExecutorUnavailable
 from openskills.executors.processes.keeping import Exit, Kept
+from openskills.executors.sandbox.memory import in_memory
 from openskills.executors.spec import Isolation
 from openskills.host.registration import Registration
 from openskills.host.running.fork_protocol import Ended, Late
@@ -156,7 +157,7 @@ class _Descriptors:
         try:
             opened += os.pipe2(os.O_CLOEXEC)
             opened += os.pipe2(os.O_CLOEXEC)
-            opened.append(_stdin(self._stdin))
+            opened.append(in_memory(self._stdin))
         except BaseException:
             for descriptor in opened:
                 os.close(descriptor)
@@ -168,17 +169,3 @@ class _Descriptors:
     def __exit__(self, *_: object) -> None:
         for descriptor in self.stdio:
             os.close(descriptor)
-
-
-def _stdin(data: bytes) -> int:
-    """A descriptor from which this can be read: a file in memory where there is such a thing."""
-    descriptor = os.memfd_create("stdin", os.MFD_CLOEXEC)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.lseek(descriptor, 0, os.SEEK_SET)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
