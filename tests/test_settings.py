@@ -23,7 +23,7 @@ def test_an_empty_environment_gives_the_documented_defaults(tmp_path: Path) -> N
 def test_an_empty_environment_gives_the_documented_defaults_of_running(tmp_path: Path) -> None:
     settings = Settings.from_env({"HOME": str(tmp_path)})
     assert settings.state_dir == tmp_path / ".local" / "state" / "openskills"
-    assert (settings.executor, settings.allow_local) == ("auto", False)
+    assert (settings.executor, settings.allow_local, settings.python) == ("auto", False, None)
     assert (settings.allowed_commands, settings.denied_commands) == (None, ())
     assert (settings.host_roots, settings.container_image, settings.docker_host) == ((), None, None)
     assert settings.sandbox_uids == (52000, 55999)
@@ -37,6 +37,7 @@ def test_everything_about_running_can_be_said() -> None:
             "OPENSKILL_STATE_DIR": "/var/lib/skills",
             "OPENSKILL_EXECUTOR": " container ",
             "OPENSKILL_ALLOW_LOCAL": "yes",
+            "OPENSKILL_PYTHON": "/opt/python/bin/python3",
             "OPENSKILL_RUN_ALLOWED_COMMANDS": "python3, scripts/run.sh\tls",
             "OPENSKILL_RUN_DENIED_COMMANDS": "rm",
             "OPENSKILL_HOST_ROOTS": "/data:/srv/my files:",
@@ -50,6 +51,7 @@ def test_everything_about_running_can_be_said() -> None:
         }
     )
     assert (settings.state_dir, settings.executor, settings.allow_local) == (Path("/var/lib/skills"), "container", True)
+    assert settings.python == Path("/opt/python/bin/python3")
     assert settings.allowed_commands == ("python3", "scripts/run.sh", "ls")
     assert settings.denied_commands == ("rm",)
     assert settings.host_roots == (Path("/data"), Path("/srv/my files"))
@@ -136,6 +138,7 @@ def test_the_lists_of_the_documents_count_where_ours_say_nothing() -> None:
     ("name", "value", "complaint"),
     [
         ("OPENSKILL_EXECUTOR", "sand box", "is no name of an executor; use auto"),
+        ("OPENSKILL_PYTHON", "python3.12", "is no absolute path; use one such as /usr/bin/python3"),
         ("OPENSKILL_HOST_ROOTS", "/data:relative", "'relative' is no absolute path"),
         ("OPENSKILL_HOST_ROOTS", "/data/../etc", "is no absolute path"),
         ("OPENSKILL_SANDBOX_UIDS", "61000", "is no range of user ids; use two numbers such as 52000-55999"),

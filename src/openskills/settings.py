@@ -30,6 +30,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "trace_content": ("OPENSKILL_TRACE_CONTENT",),
     "model": ("OPENSKILL_MODEL",),
     "executor": ("OPENSKILL_EXECUTOR",),
+    "python": ("OPENSKILL_PYTHON",),
     "allow_local": ("OPENSKILL_ALLOW_LOCAL",),
     "allowed_commands": ("OPENSKILL_RUN_ALLOWED_COMMANDS", "TRPC_AGENT_SKILL_RUN_ALLOWED_COMMANDS"),
     "denied_commands": ("OPENSKILL_RUN_DENIED_COMMANDS", "TRPC_AGENT_SKILL_RUN_DENIED_COMMANDS"),
@@ -64,6 +65,7 @@ class Settings:
     """Where OpenSkill keeps things, where it looks, and how commands of skills are run, decided once per process.
 
     `environment` is the environment these settings were read from; requirements of skills are checked against it.
+    `python` is the interpreter that commands find as `python` and `python3`; None is the one that OpenSkill runs on.
     `allowed_commands` is None when there is no such list. `host_roots` are the directories that `host://` inputs may
     come from. `sandbox_uids` are the first and the last user id that commands run as when we are root. `sandbox_kept`
     is how many seconds a sandbox waits for the next command of its kind. `trace_content` allows what models, skills and
@@ -87,6 +89,7 @@ class Settings:
     trace_content: bool
     model: str | None
     executor: str
+    python: Path | None
     allow_local: bool
     allowed_commands: tuple[str, ...] | None
     denied_commands: tuple[str, ...]
@@ -134,6 +137,7 @@ class Settings:
             trace_content=_flag(env, "OPENSKILL_TRACE_CONTENT", default=False),
             model=_text(env, "OPENSKILL_MODEL"),
             executor=_executor(env, "OPENSKILL_EXECUTOR"),
+            python=_program(env, "OPENSKILL_PYTHON"),
             allow_local=_flag(env, "OPENSKILL_ALLOW_LOCAL", default=False),
             allowed_commands=_commands(env, "OPENSKILL_RUN_ALLOWED_COMMANDS", "TRPC_AGENT_SKILL_RUN_ALLOWED_COMMANDS"),
             denied_commands=_commands(env, "OPENSKILL_RUN_DENIED_COMMANDS", "TRPC_AGENT_SKILL_RUN_DENIED_COMMANDS")
@@ -198,6 +202,13 @@ def _executor(env: Mapping[str, str], name: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][\w.:-]{0,199}", value, re.ASCII):
         raise InvalidArgument(name, f"{value!r} is no name of an executor; use auto, sandbox, container or local")
     return value
+
+
+def _program(env: Mapping[str, str], name: str) -> Path | None:
+    value = _text(env, name)
+    if value is not None and not Path(value).is_absolute():
+        raise InvalidArgument(name, f"{value!r} is no absolute path; use one such as /usr/bin/python3")
+    return Path(value) if value else None
 
 
 def _commands(env: Mapping[str, str], name: str, fallback: str = "") -> tuple[str, ...] | None:

@@ -14,7 +14,6 @@ TESTED_IN = {
     "catalog/fetch/zip_members.py": "catalog/fetch/test_unpack.py",
     # Both ends of a connection: what they promise is promised by a process.
     "executors/inside/keeper.py": "executors/processes/test_keeping.py",
-    "executors/backend.py": "executors/test_directory.py",
     "executors/directory_workspace.py": "executors/test_directory.py",
     "executors/rules/resolving.py": "executors/test_workbench.py",
     "cli/running.py": "cli/test_run.py",

@@ -52,5 +52,12 @@ def test_programs_are_looked_for_on_the_path_of_the_settings(settings: Settings)
     assert not machine.has_program("no-such-program")
 
 
+def test_the_interpreter_that_executors_bring_is_on_every_machine() -> None:
+    machine = Machine.here(Settings.from_env({"PATH": "/nowhere"}))
+    assert machine.has_program("python")
+    assert machine.has_program("python3")
+    assert not machine.has_program("sh")
+
+
 def test_a_long_list_of_missing_things_is_cut() -> None:
     assert "p0 and p1 and p2 and p3 and p4 and 95 more" in (reason(bins=tuple(f"p{n}" for n in range(100))) or "")

@@ -62,6 +62,9 @@ def test_another_interpreter_can_come_first(tmp_path: Path) -> None:
         place.tree.mkdir(parents=True)
         return (await LocalBackend(python=tmp_path / "bin" / "python3").attach(place)).path
 
+    (tmp_path / "bin").mkdir()
+    for name in ("python", "python3"):
+        (tmp_path / "bin" / name).symlink_to(os.path.realpath(sys.executable))
     assert run(path()) == (str(tmp_path / "bin"), *SYSTEM_PATH)
 
 

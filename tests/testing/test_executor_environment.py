@@ -56,6 +56,13 @@ class Overruled(AroundWorkspace):
         return replace(command, argv=("env", *given, *command.argv))
 
 
+class Debian(AroundWorkspace):
+    """Has the interpreter under one name only."""
+
+    def changed(self, command: Command) -> Command:
+        return replace(command, argv=("sh", "-c", "exit 127")) if command.argv[0] == "python" else command
+
+
 class Stripping(AroundWorkspace):
     """Drops arguments that are empty."""
 
@@ -69,6 +76,7 @@ BROKEN: list[Broken] = [
     (AtHome, "A command begins in its directory", "the directory 'work/sub dir' begins in another one"),
     (Secretive, "What the caller gives arrives unchanged", "API_TOKEN is 'None' and not 's3cret"),
     (Overruled, "What the caller gives never takes the place", "the caller's value is that of WORKSPACE_DIR"),
+    (Debian, "`python` and `python3` are the same interpreter", "python does not run: .*exit code 127"),
     (Stripping, "Arguments arrive as they are", "other arguments arrived"),
 ]
 

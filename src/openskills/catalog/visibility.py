@@ -11,6 +11,7 @@ from openskills.skillmd.manifest import SkillManifest
 from openskills.skillmd.requirements import Requirements
 
 _SYSTEMS = {"linux": "linux", "darwin": "darwin", "win32": "windows", "cygwin": "windows"}
+_EVERYWHERE = ("python", "python3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +24,11 @@ class Machine:
 
     @classmethod
     def here(cls, settings: Settings) -> "Machine":
-        """This machine, as `settings` see it. Programs are looked up once each."""
+        """This machine, as `settings` see it. Programs are looked up once each; executors bring `python`."""
 
         @cache
         def has_program(name: str) -> bool:
-            return shutil.which(name, path=settings.search_path) is not None
+            return name in _EVERYWHERE or shutil.which(name, path=settings.search_path) is not None
 
         return cls(_SYSTEMS.get(sys.platform, sys.platform), has_program, settings.environment)
 

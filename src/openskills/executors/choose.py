@@ -51,8 +51,10 @@ def _built_in(name: str, settings: Settings, options: dict[str, Any]) -> Executo
     if name == "sandbox":
         places = {"search_path": settings.search_path, "workspaces": settings.state_dir / "workspaces"}
         options = {**places, "kept": settings.sandbox_kept, **options}
-    elif name == "container":
+    if name == "container":
         options = {"options": _container_options(settings), **options}
+    else:
+        options = {"python": settings.python, **options}
     directory = _imported("openskills.executors.directory:DirectoryExecutor")
     quota = Quota(max_bytes=settings.workspace_bytes, max_files=settings.workspace_files)
     made = directory(

@@ -5,11 +5,10 @@ not do: keep a command from reading, writing or connecting to anything that this
 """
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from openskills.executors.backend import Place
+from openskills.executors.backend import Interpreter, Place
 from openskills.executors.layout import SKILLS
 from openskills.executors.processes.keeping import Kept, Launch
 from openskills.executors.processes.pool import KeeperPool
@@ -18,10 +17,14 @@ from openskills.executors.processes.starting import started
 from openskills.executors.spec import Command, Isolation
 
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_LINKS = "bin"
 
 
 class LocalBackend:
-    """Runs commands with nothing between them and the machine."""
+    """Runs commands with nothing between them and the machine.
+
+    They find `python` as `python` and `python3`; without it, the interpreter that we run on.
+    """
 
     name = "local"
     isolates = False
@@ -29,7 +32,7 @@ class LocalBackend:
 
     def __init__(self, *, python: Path | None = None) -> None:
         self._pool = KeeperPool()
-        self._python = python or Path(sys.executable)
+        self._python = Interpreter.chosen(python) or Interpreter.ours()
 
     async def check(self) -> Isolation:
         """It works wherever a process can be started."""
@@ -38,6 +41,7 @@ class LocalBackend:
     async def attach(self, place: Place) -> "LocalLauncher":
         """What starts the commands of this workspace."""
         (place.tree.parent / "home").mkdir(mode=0o700, exist_ok=True)
+        self._python.link_in(place.tree.parent / _LINKS)
         return LocalLauncher(place, self._pool, self._python)
 
     async def close(self) -> None:
@@ -50,12 +54,12 @@ class LocalLauncher:
 
     visible_pids = True
 
-    def __init__(self, place: Place, pool: KeeperPool, python: Path) -> None:
+    def __init__(self, place: Place, pool: KeeperPool, python: Interpreter) -> None:
         self._pool = pool
         self.root = os.path.realpath(place.tree)
         # Beside the workspace: caches and settings of programs are no work of a skill.
         self.home = str(place.tree.parent / "home")
-        self.path = (str(python.parent), *SYSTEM_PATH)
+        self.path = (*python.search_path(str(place.tree.parent / _LINKS)), *SYSTEM_PATH)
 
     async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> Kept:
         """Start a command with this environment and these descriptors."""

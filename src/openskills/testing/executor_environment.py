@@ -6,7 +6,7 @@ from openskills.executors.layout import RUNS, variables
 from openskills.executors.spec import Command, Terminal
 from openskills.testing.executor_staging import SKILL, staged
 from openskills.testing.promises import expect
-from openskills.testing.trial import Promise, Trial, python
+from openskills.testing.trial import Promise, Trial, python, told
 
 DOCUMENTED = frozenset(
     {
@@ -21,6 +21,10 @@ DOCUMENTED = frozenset(
 """Every variable that a command may see without being given it."""
 
 _ENVIRONMENT = "import json, os; print(json.dumps({**os.environ}))"
+_INTERPRETER = """
+import json, os, sys
+print(json.dumps([os.path.realpath(sys.executable), sys.version, sys.prefix, sys.base_prefix]))
+"""
 _STRANGE = {"GREETING": "héllo = 'a' \"b\" $HOME `c`\nand another line ", "EMPTY": "", "lower_case": "x" * 50_000}
 _PLACES = """
 import json, os, tempfile
@@ -94,6 +98,17 @@ async def _owned(trial: Trial) -> None:
     expect(not taken, f"the caller's value is that of {', '.join(taken)}")
 
 
+async def _interpreter(trial: Trial) -> None:
+    """`python` and `python3` are the same interpreter, also for what a shell starts."""
+    found: dict[str, object] = {}
+    for name in ("python", "python3"):
+        for argv in ((name, "-c", _INTERPRETER), ("sh", "-c", f'{name} -c "$1"', "sh", _INTERPRETER)):
+            ended = await trial.run(Command(argv))
+            expect(ended.exit_code == 0, f"{name} does not run: {told(ended)}")
+            found[name] = json.loads(ended.stdout.text())
+    expect(found["python"] == found["python3"], f"they differ: {found}")
+
+
 async def _arguments(trial: Trial) -> None:
     """Arguments arrive as they are, no shell between: blanks, quotes, newlines, none at all, 100,000 bytes."""
     arguments = ["two words", "", "'\"$HOME`x`*", "line\nbreak", "-n", "é图", "x" * 100_000]
@@ -101,4 +116,4 @@ async def _arguments(trial: Trial) -> None:
     expect(found == arguments, f"other arguments arrived: {str(found)[:200]}")
 
 
-ENVIRONMENT: tuple[Promise, ...] = (_clean, _layout, _places, _given, _owned, _arguments)
+ENVIRONMENT: tuple[Promise, ...] = (_clean, _layout, _places, _given, _owned, _interpreter, _arguments)

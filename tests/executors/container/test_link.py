@@ -51,6 +51,21 @@ def test_the_first_call_is_taken_and_no_other_can_be_made(tmp_path: Path) -> Non
     run(scenario())
 
 
+def test_both_names_of_the_interpreter_lead_to_what_the_container_says(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        link = ContainerLink(tmp_path, UID, UID)
+        (await called(link, b'{"problem": null, "python": "/opt/py/bin/python3"}\n')).close()
+        links = link.directory / "bin"
+        assert {name: os.readlink(links / name) for name in os.listdir(links)} == {
+            "python": "/opt/py/bin/python3",
+            "python3": "/opt/py/bin/python3",
+        }
+        link.close()
+        assert os.listdir(tmp_path) == []
+
+    run(scenario())
+
+
 def test_it_lies_as_deep_as_it_likes(tmp_path: Path) -> None:
     async def scenario() -> None:
         deep = tmp_path / ("d" * 150) / ("e" * 150)

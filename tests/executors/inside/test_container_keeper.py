@@ -5,9 +5,12 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from openskills.executors.container.link import ContainerLink
 from openskills.executors.inside import container_keeper
@@ -15,6 +18,13 @@ from openskills.executors.processes.keeping import Keeper, Launch
 from openskills.sync import run
 
 LOOK = "grep -E '^(Seccomp|NoNewPrivs):' /proc/self/status; ls /proc/self/fd; cat /proc/$PPID/environ"
+
+
+@pytest.fixture
+def short() -> Generator[Path]:
+    """A directory whose name is short, as it is in a container: the name of a socket may have 108 bytes."""
+    with tempfile.TemporaryDirectory(prefix="openskills-") as directory:
+        yield Path(directory)
 
 
 @contextmanager
@@ -31,7 +41,7 @@ async def always() -> bool:
     return True
 
 
-def test_it_calls_and_serves_commands_that_cannot_look_into_it(tmp_path: Path) -> None:
+def test_it_calls_and_serves_commands_that_cannot_look_into_it(short: Path) -> None:
     async def scenario() -> str:
         connection = await link.taken(always)
         control = Keeper(connection)
@@ -49,7 +59,7 @@ def test_it_calls_and_serves_commands_that_cannot_look_into_it(tmp_path: Path) -
             await keeper.close()
             await control.close()
 
-    link = ContainerLink(tmp_path, os.getuid(), os.getgid())
+    link = ContainerLink(short, os.getuid(), os.getgid())
     try:
         with started(link.directory, os.defpath) as process:
             said = run(scenario())
@@ -64,33 +74,54 @@ def test_it_calls_and_serves_commands_that_cannot_look_into_it(tmp_path: Path) -
         assert "Permission denied" in said
 
 
-def test_an_image_without_bash_is_named(tmp_path: Path) -> None:
+def test_an_image_without_bash_is_named(short: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / container_keeper.SOCKET))
+        listener.bind(str(short / container_keeper.SOCKET))
         listener.listen(1)
-        with started(tmp_path, str(tmp_path)) as process:
+        with started(short, str(short)) as process:
             connection, _ = listener.accept()
             with connection:
                 assert connection.recv(1000) == b'{"problem": "it has no bash"}\n'
             assert process.wait(20) == 0
 
 
-def test_it_ends_when_nobody_answers(tmp_path: Path) -> None:
+def test_an_image_with_one_name_for_its_interpreter_asks_for_both(short: Path) -> None:
+    async def scenario() -> None:
+        (await link.taken(always)).close()
+
+    programs = short / "programs"
+    programs.mkdir()
+    (programs / "bash").symlink_to("/bin/bash")
+    for name, wanted in (("python3", ["python", "python3"]), ("python", [])):
+        (programs / name).symlink_to(sys.executable)
+        link = ContainerLink(short, os.getuid(), os.getgid())
+        try:
+            with started(link.directory, str(programs)) as process:
+                run(scenario())
+                process.wait(20)
+            links = link.directory / "bin"
+            assert sorted(os.listdir(links)) == wanted
+            assert all(os.readlink(links / name) == sys.executable for name in wanted)
+        finally:
+            link.close()
+
+
+def test_it_ends_when_nobody_answers(short: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / container_keeper.SOCKET))
-    with started(tmp_path, os.defpath) as process:
+        listener.bind(str(short / container_keeper.SOCKET))
+    with started(short, os.defpath) as process:
         assert process.wait(20) == 1
         assert process.stderr
         assert b"ConnectionRefusedError" in process.stderr.read()
 
 
-def test_it_ends_when_the_host_is_gone_before_it_speaks(tmp_path: Path) -> None:
+def test_it_ends_when_the_host_is_gone_before_it_speaks(short: Path) -> None:
     async def scenario() -> None:
         connection = await link.taken(always)
         connection.close()
         await asyncio.sleep(0)
 
-    link = ContainerLink(tmp_path, os.getuid(), os.getgid())
+    link = ContainerLink(short, os.getuid(), os.getgid())
     try:
         with started(link.directory, os.defpath) as process:
             run(scenario())

@@ -1,11 +1,13 @@
 import asyncio
 import os
 import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from openskills.executors.local import LocalBackend
 from openskills.executors.processes.warm import Warmth
 from openskills.executors.spec import Command, Ending, Limits
 from openskills.sync import run
@@ -165,6 +167,20 @@ def test_a_server_that_dies_never_makes_a_command_run_twice(tmp_path: Path) -> N
                 # It ran once, or it is said that nobody knows.
                 assert runs == 1 or (runs == 0 and ended.ending is Ending.INTERRUPTED)
                 (here.tree / "work" / "count").unlink(missing_ok=True)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("name", ["python", "python3"])
+def test_both_names_of_the_interpreter_are_warm_where_it_has_none_of_its_own(name: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        alone = tmp_path / "alone" / "interpreter"
+        alone.parent.mkdir()
+        alone.symlink_to(os.path.realpath(sys.executable))
+        async with bench(tmp_path, backend=LocalBackend(python=alone)) as here:
+            command = Command((name, here.write("script.py", "import sys; print(sys.executable)")))
+            assert (await here.run(command)).stdout.text().endswith(f"/bin/{name}\n")
+            assert here.outcome.reason == ""
 
     run(scenario())
 

@@ -1,6 +1,8 @@
 """Plain processes."""
 
 import os
+import shutil
+import sys
 from pathlib import Path
 
 from openskills.executors.spec import Isolation
@@ -31,3 +33,16 @@ def test_a_process_begins_in_the_directory_with_a_home_that_ends_with_the_place(
     said, home = run(work())
     assert said.decode().split() == [str(tmp_path), "home"]
     assert not os.path.exists(home)
+
+
+def test_both_names_of_the_interpreter_are_the_one_we_run_on(tmp_path: Path) -> None:
+    async def work() -> None:
+        place = LocalPlace(tmp_path)
+        try:
+            path = place.environment(Registration("s", "cli:exec", "/bin/sh", "1"))["PATH"]
+            for name in ("python", "python3"):
+                assert os.path.realpath(shutil.which(name, path=path) or name) == os.path.realpath(sys.executable)
+        finally:
+            await place.close()
+
+    run(work())

@@ -14,7 +14,7 @@ from pathlib import Path
 from openskills.artifacts.threads import to_the_end
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.across_loops import AcrossLoops
-from openskills.executors.backend import Place
+from openskills.executors.backend import LINKS, Place
 from openskills.executors.container.engine import Engine
 from openskills.executors.container.life import LiveContainer
 from openskills.executors.container.link import PREFIX
@@ -98,7 +98,7 @@ class ContainerLauncher:
         image: Image,
         when_closed: Callable[["ContainerLauncher"], None],
     ) -> None:
-        self.path = tuple(image.path.split(":"))
+        self.path = (LINKS, *image.path.split(":"))
         self._when_closed = when_closed
         self._place = place
         self._owner = _owner(place)

@@ -23,6 +23,7 @@ from openskills.executors.processes import keeping
 from openskills.executors.sandbox import seccomp
 
 PREFIX: Final = "container-"
+_LINKS = "bin"
 _CALLS_WITHIN = 20.0
 _LOOK_AGAIN = 0.2
 _LONGEST_LINE = 4096
@@ -62,11 +63,12 @@ class ContainerLink:
         try:
             self._check_user(connection)
             async with asyncio.timeout(_CALLS_WITHIN):
-                problem = _problem_in(await _line(connection))
+                problem, python = _said_in(await _line(connection))
         except BaseException:
             connection.close()
             raise
         if problem is None:
+            self._link(python)
             return connection
         connection.close()
         raise ExecutorUnavailable(f"the image of the container cannot be used: {problem}")
@@ -89,7 +91,14 @@ class ContainerLink:
         for name, data in files.items():
             (self.directory / name).write_bytes(data)
             (self.directory / name).chmod(0o644)
+        (self.directory / _LINKS).mkdir()
+        (self.directory / _LINKS).chmod(0o755)
         self._listen()
+
+    def _link(self, python: str | None) -> None:
+        """Give the commands both names of the interpreter; they are links inside the container, and lead there."""
+        for name in ("python", "python3") if python else ():
+            (self.directory / _LINKS / name).symlink_to(python or "")
 
     def _listen(self) -> None:
         descriptor = os.open(self.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -149,10 +158,10 @@ async def _line(connection: socket.socket) -> bytes:
     return bytes(line)
 
 
-def _problem_in(line: bytes) -> str | None:
+def _said_in(line: bytes) -> tuple[str | None, str | None]:
     try:
         said = cast("dict[str, Any]", json.loads(line))
-        problem = said["problem"]
-    except (ValueError, KeyError, TypeError):
+        problem, python = said["problem"], said.get("python")
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise ExecutorUnavailable("the container said something that cannot be understood") from None
-    return None if problem is None else str(problem)
+    return None if problem is None else str(problem), None if python is None else str(python)

@@ -3,7 +3,8 @@
 It runs by itself (`python3 -I -S container_keeper.py DIRECTORY`) in an image that we did not make, so it imports
 nothing of ours. In DIRECTORY, which it cannot change, are the host's socket, `keeper.py` and a filter of system calls.
 
-    says    one line of JSON: problem (a sentence, or null)
+    says    one line of JSON: problem (a sentence, or null); python (what `python` and `python3` are both to lead to,
+            or null when they are the same already)
 
 As process 1 it cannot be signalled from inside, and when it ends the kernel ends everything else in the container.
 """
@@ -30,7 +31,8 @@ def main(directory: str) -> None:
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(os.path.join(directory, SOCKET))
     problem = _lacking() or _guarded(directory)
-    connection.sendall(json.dumps({"problem": problem}).encode() + b"\n")
+    said = {"problem": problem} if problem else {"problem": None, "python": _python()}
+    connection.sendall(json.dumps(said).encode() + b"\n")
     if problem is None:
         _load(os.path.join(directory, KEEPER)).serve(connection.detach())
 
@@ -43,6 +45,12 @@ def _lacking():
     if importlib.util.find_spec("_ctypes") is None:
         return "its python3 has no ctypes; install the whole standard library"
     return None
+
+
+def _python():
+    """The interpreter that both names have to lead to; None when they are the same already."""
+    found = {os.path.realpath(shutil.which(name) or name) for name in ("python", "python3")}
+    return None if len(found) == 1 else sys.executable
 
 
 def _guarded(directory: str):

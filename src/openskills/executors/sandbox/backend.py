@@ -17,7 +17,7 @@ from pathlib import Path
 from openskills.child import begin
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.across_loops import AcrossLoops
-from openskills.executors.backend import Place
+from openskills.executors.backend import LINKS, Interpreter, Place
 from openskills.executors.layout import SKILLS, VENV
 from openskills.executors.network.connected import connect
 from openskills.executors.network.netns import PORT
@@ -82,7 +82,8 @@ class SandboxBackend:
     """Runs every command in a sandbox. It belongs to the event loop that uses it first.
 
     `read_only` are directories of this machine that commands may see, besides the system and this interpreter;
-    `path` says where in them programs lie. `bwrap` and `rules` (the system call filter) are for those who have better
+    `path` says where in them programs lie. `python` is what they find as `python` and `python3`; without it, this
+    interpreter. `bwrap` and `rules` (the system call filter) are for those who have better
     ones: both must stand the self-test. `workspaces` is the directory that its workspaces lie in, where it is known
     before the first of them is: the self-test need not make a second `/etc` then. `kept` is how many seconds a sandbox
     waits for the next command of its kind; 0 gives each command one of its own.
@@ -98,6 +99,7 @@ class SandboxBackend:
         search_path: str = os.defpath,
         read_only: Sequence[Path] = (),
         path: Sequence[str] = (),
+        python: Path | None = None,
         bwrap: Path | None = None,
         rules: bytes | None = None,
         workspaces: Path | None = None,
@@ -109,12 +111,13 @@ class SandboxBackend:
         self._rules = rules
         self._kept = kept
         self._room = Room()
-        self._read_only = (Path(sys.base_prefix), *read_only)
+        self._python = Interpreter.chosen(python) or Interpreter.base()
+        self._read_only = (Path(sys.base_prefix), *self._python.directories, *read_only)
         self._keepers = MarkedKeepers()
         self._checking = AcrossLoops()
         self._stand: Stand | None = None
         self._passed = False
-        self.path = (*path, f"{sys.base_prefix}/bin", *SYSTEM_PATH)
+        self.path = (*path, *self._python.search_path(), *SYSTEM_PATH)
 
     async def check(self) -> Isolation:
         """Run the self-test unless it has passed already; raises `ExecutorUnavailable` with what failed and the fix."""
@@ -161,7 +164,8 @@ class SandboxBackend:
             await self._keepers.end(place.tree.parents[1])
 
     def _made(self) -> Stand:
-        return Stand(self._search_path, self._read_only, bwrap=self._bwrap, rules=self._rules)
+        links = {f"{LINKS}/{name}": target for name, target in self._python.links.items()}
+        return Stand(self._search_path, self._read_only, links=links, bwrap=self._bwrap, rules=self._rules)
 
     def _begun(self, workspaces: Path | None, place: Place) -> Keeper:
         argv = [sys.executable, "-I", "-S", str(PROGRAM)]

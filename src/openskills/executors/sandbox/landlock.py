@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from openskills.errors import ExecutorUnavailable
-from openskills.executors.backend import Place
+from openskills.executors.backend import Interpreter, Place
 from openskills.executors.files.directories import Directories
 from openskills.executors.layout import OUT, RUNS, SKILLS, VENV, WORK
 from openskills.executors.processes.keeping import Kept, Launch
@@ -39,23 +39,31 @@ ADVICE = (
 _READABLE = ("/proc", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _READY, _GO, _VARIABLES = 3, 4, 5
-_TMP = "tmp"
+_TMP, _LINKS = "tmp", "bin"
 
 
 class LandlockBackend:
-    """Runs commands that have given up almost everything. `read_only` and `path` are as for the sandbox."""
+    """Runs commands that have given up almost everything. `read_only`, `path` and `python` are as for the sandbox."""
 
     name = "landlock"
     # Modes of a file are not among what Landlock guards, and a hard link has the modes of the original.
     isolates = False
     own_users = True
 
-    def __init__(self, *, read_only: Sequence[Path] = (), path: Sequence[str] = (), rules: bytes | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        read_only: Sequence[Path] = (),
+        path: Sequence[str] = (),
+        python: Path | None = None,
+        rules: bytes | None = None,
+    ) -> None:
         self._pool = KeeperPool()
-        self._read_only = (Path(sys.base_prefix), *read_only)
+        self._python = Interpreter.chosen(python) or Interpreter.base()
+        self._read_only = (Path(sys.base_prefix), *self._python.directories, *read_only)
         self._rules = rules
         self._passed = False
-        self.path = (*path, f"{sys.base_prefix}/bin", *SYSTEM_PATH)
+        self._path = tuple(path)
 
     async def check(self) -> Isolation:
         """Run the self-test unless it has passed already; raises `ExecutorUnavailable` with what failed and the fix."""
@@ -76,7 +84,11 @@ class LandlockBackend:
                 raise ExecutorUnavailable("nothing is run as root; give the workspace a user of its own")
             let_pass(place.tree, place.uid)
         rules = program(platform.machine(), namespaces=False) if self._rules is None else self._rules
-        return LandlockLauncher(place, self._pool, self._read_only, self.path, rules)
+        links = Path(os.path.realpath(place.tree)).parent / _LINKS
+        self._python.link_in(links)
+        shown = (*self._read_only, *([links] if self._python.links else []))
+        path = (*self._path, *self._python.search_path(str(links)), *SYSTEM_PATH)
+        return LandlockLauncher(place, self._pool, shown, path, rules)
 
     async def close(self) -> None:
         """End everything."""

@@ -3,7 +3,8 @@
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from shutil import which
 
@@ -20,12 +21,19 @@ _INSTALL = "install it (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf 
 class Stand:
     """Made once, and closed by who made it.
 
-    `read_only` are directories of this machine that commands see, besides the system. `bwrap` and `rules` (the system
-    call filter) are for those who have better ones. Raises `ExecutorUnavailable` with what is missing, and the fix.
+    `read_only` are directories of this machine that commands see, besides the system; `links` (path and target) are
+    made beside them. `bwrap` and `rules` (the system call filter) are for those who have better ones. Raises
+    `ExecutorUnavailable` with what is missing, and the fix.
     """
 
     def __init__(
-        self, search_path: str, read_only: Sequence[Path], *, bwrap: Path | None = None, rules: bytes | None = None
+        self,
+        search_path: str,
+        read_only: Sequence[Path],
+        *,
+        links: Mapping[str, str] | None = None,
+        bwrap: Path | None = None,
+        rules: bytes | None = None,
     ) -> None:
         if sys.platform != "linux":
             raise ExecutorUnavailable("bubblewrap needs Linux; use the executor `container`, or allow `local`")
@@ -34,7 +42,8 @@ class Stand:
         self.shell = DASH if os.path.exists(DASH) else BASH
         self.read_only = tuple(read_only)
         system = visible_system(self.read_only)
-        self.options = encoded(system_options(system))
+        made = ((target, path) for path, target in (links or {}).items())
+        self.options = encoded(system_options(replace(system, links=(*system.links, *made))))
         self.filter = Sealed(program(platform.machine()) if rules is None else rules)
         self.etc = HeldEtc(dict(system.in_etc))
 

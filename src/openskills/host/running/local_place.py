@@ -1,10 +1,10 @@
 """Hosted skills as plain processes of this machine."""
 
 import asyncio
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from openskills.executors.backend import Interpreter
 from openskills.executors.local import SYSTEM_PATH
 from openskills.executors.processes.keeping import Kept, Launch
 from openskills.executors.processes.pool import KeeperPool
@@ -29,6 +29,7 @@ class LocalPlace:
         self._directory = directory
         self._keepers = KeeperPool()
         self._home: OwnDirectory | None = None
+        self._python = Interpreter.ours()
 
     async def check(self) -> None:
         """It works wherever a process can be started."""
@@ -37,7 +38,8 @@ class LocalPlace:
         """See `Place.environment`."""
         if self._home is None:
             self._home = OwnDirectory()
-        path = (str(Path(sys.executable).parent), *SYSTEM_PATH)
+            self._python.link_in(_links(self._home))
+        path = (*self._python.search_path(str(_links(self._home))), *SYSTEM_PATH)
         return skill_environment(registration, path=path, home=str(self._home.path))
 
     async def start(
@@ -53,3 +55,8 @@ class LocalPlace:
         if self._home is not None:
             await asyncio.to_thread(self._home.remove)
             self._home = None
+
+
+def _links(home: OwnDirectory) -> Path:
+    """Beside the home, where a skill that clears it does not get."""
+    return home.path.with_name("bin")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from openskills.child import begin
 from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.executors.backend import LINKS, Interpreter
 from openskills.executors.processes.keeping import PROGRAM, Keeper, Kept, Launch
 from openskills.executors.records.uids import HeldUid, UidPool
 from openskills.executors.sandbox.backend import SandboxBackend, held
@@ -73,7 +74,7 @@ class SandboxPlace:
 
     def environment(self, registration: Registration) -> dict[str, str]:
         """See `Place.environment`."""
-        path = (os.path.dirname(sys.executable), f"{sys.base_prefix}/bin", *SYSTEM_PATH)
+        path = (*Interpreter.ours().search_path(), f"{sys.base_prefix}/bin", *SYSTEM_PATH)
         return skill_environment(registration, path=path, home=HOME)
 
     async def start(
@@ -197,7 +198,8 @@ def sandbox_options(shown: Sequence[Shown], directory: Path, env: Mapping[str, s
 def _stand(search_path: str) -> Stand:
     # Our own modules are for skills, too; where they are installed they lie below the interpreter's.
     ours = (Path(__file__).parents[3], *(Path(path) for path in sys.path if path.endswith("-packages")))
-    return Stand(search_path, (Path(sys.base_prefix), Path(sys.prefix), *ours))
+    links = {f"{LINKS}/{name}": target for name, target in Interpreter.ours().links.items()}
+    return Stand(search_path, (Path(sys.base_prefix), Path(sys.prefix), *ours), links=links)
 
 
 def _give(stdio: Sequence[int], uid: int) -> None:
