@@ -2,9 +2,11 @@
 
 import gc
 import os
+import re
 import shutil
 import signal
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -27,11 +29,48 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Collecting makes a million objects, all of which stay: looking for garbage among them again and again takes seconds.
 gc.disable()
 
+_ROOT = "needs root: "
+_MISSING = re.compile(r"needs the program '([^']+)'; on Debian: apt-get install ([\w.+-]+)")
+
 
 def pytest_collection_finish() -> None:
     """From here on look for garbage, but not among what was collected: it is there until the end."""
     gc.enable()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end what was not tested here, and what would change that."""
+    reports: list[pytest.TestReport] = terminalreporter.stats.get("skipped", [])
+    for line in not_tested(str(report.longrepr) for report in reports):
+        terminalreporter.write_line(line, yellow=True)
+
+
+def not_tested(reasons: Iterable[str]) -> list[str]:
+    """What to tell about tests that were skipped for these reasons: each missing program, and what only root can do."""
+    found = [(_MISSING.search(reason), _ROOT in reason) for reason in reasons]
+    programs = Counter((match[1], match[2]) for match, _ in found if match)
+    lines = [
+        f"not tested, because the program {program} is missing: {_tests(count)} (Debian: apt-get install {package})"
+        for (program, package), count in sorted(programs.items())
+    ]
+    by_root = sum(root for _, root in found)
+    return [*lines, *([f"not tested, because only root can: {_tests(by_root)}"] if by_root else [])]
+
+
+def _tests(count: int) -> str:
+    return f"{count} test{'s' if count > 1 else ''}"
+
+
+def needs_root(why: str) -> pytest.MarkDecorator:
+    """Skips a test for everybody but root, who runs it in CI."""
+    return pytest.mark.skipif(os.geteuid() != 0, reason=f"{_ROOT}{why}")
+
+
+def skip_unless_root(why: str) -> None:
+    """The same inside a test or a fixture."""
+    if os.geteuid() != 0:
+        pytest.skip(f"{_ROOT}{why}")
 
 
 RequireProgram = Callable[[str], str]

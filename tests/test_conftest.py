@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import RequireProgram, find_program, package_of
+from tests.conftest import RequireProgram, find_program, not_tested, package_of
 
 
 def test_a_program_that_is_there_is_given_with_its_path(require_program: RequireProgram) -> None:
@@ -25,3 +25,14 @@ def test_a_program_that_ci_would_not_install_is_refused() -> None:
     with pytest.raises(LookupError, match=r"scripts/system-packages\.sh"):
         package_of("bwrap", "git:git\n")
     assert package_of("bwrap", "git:git\nbwrap:bubblewrap\n") == "bubblewrap"
+
+
+def test_the_summary_names_each_missing_program_once_and_counts_what_only_root_can_do(tmp_path: Path) -> None:
+    with pytest.raises(pytest.skip.Exception) as missing:
+        find_program("git", search_path=str(tmp_path), ci=False)
+    reason = str(missing.value)
+    assert not_tested([reason, "Skipped: needs root: to mount", reason, "Skipped: no Landlock here"]) == [
+        "not tested, because the program git is missing: 2 tests (Debian: apt-get install git)",
+        "not tested, because only root can: 1 test",
+    ]
+    assert not_tested([]) == []

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from openskills.host.own_directory import PREFIX, OwnDirectory, remove_those_of_the_dead
+from tests.conftest import needs_root
 from tests.host.host_process import host_process
 from tests.host.hosting import eventually
 
@@ -75,7 +76,7 @@ def test_what_nobody_has_signed_is_left_alone(tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make something somebody else's")
+@needs_root("only root can make something somebody else's")
 @pytest.mark.parametrize("part", [".", "lease"])
 def test_what_belongs_to_another_user_is_left_alone(tmp_path: Path, part: str) -> None:
     whole = killed(tmp_path).parent

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from openskills.executors.records.delete import delete_tree
 from tests.hostile.interpreters import ROOT, UID, open_copy, open_interpreter
 from tests.hostile.planting import LOADERS, VARIABLE, token
 
@@ -105,4 +105,5 @@ def _directory() -> Generator[Path]:
     try:
         yield path
     finally:
-        shutil.rmtree(path)
+        # Staged skills are read-only, and who is not root may remove nothing from them.
+        delete_tree(path)

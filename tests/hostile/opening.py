@@ -79,7 +79,7 @@ def marked(marker: str) -> dict[int, str]:
         with suppress(OSError):
             line = Path("/proc", name, "cmdline").read_bytes()
             if marker.encode() in line and int(name) != os.getpid() and _runs(name):
-                found[int(name)] = line.replace(b"\0", b" ").decode("utf-8", "replace")[:200]
+                found[int(name)] = line.replace(b"\0", b" ").decode("utf-8", "replace")[-200:]
     return found
 
 

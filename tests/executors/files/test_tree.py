@@ -11,6 +11,7 @@ import pytest
 from openskills.errors import ForbiddenPath, InvalidArgument, SkillError
 from openskills.executors.files.tree import Tree
 from openskills.executors.records.skeleton import make_skeleton
+from tests.conftest import needs_root
 from tests.executors.hostile_files import swapping
 
 ESCAPES = ["../../etc/cron.d/x", "/etc/passwd", "a/../../b", "a//../..//b", "./..", "out/..", "out/../../x"]
@@ -58,7 +59,7 @@ def test_modes_do_not_depend_on_the_umask(tree: Tree, root: Path, umask: int) ->
     assert modes == [0o700, 0o600, 0o700]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@needs_root("only root can give files away")
 def test_what_the_host_makes_belongs_to_the_user_of_the_commands(tmp_path: Path) -> None:
     root, owner = tmp_path / "tree", (61234, 61234)
     make_skeleton(root, 61234)

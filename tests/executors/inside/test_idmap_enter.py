@@ -1,7 +1,6 @@
 """Directories of root that another user may write to. That skills do: `tests/host/running/test_sandboxed.py`."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Generator
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from openskills.executors.inside import idmap_enter
+from tests.conftest import needs_root
 from tests.executors.open_place import open_place
 
 UID = 52399
@@ -21,7 +21,7 @@ def everybodys() -> Generator[Path]:
         yield place
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@needs_root("a mount is made")
 def test_another_user_writes_to_a_directory_of_root_in_that_view_only(everybodys: Path) -> None:
     directory = everybodys / "data"
     directory.mkdir(mode=0o755)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from openskills.executors.network.netns import PROGRAM
-from tests.conftest import RequireProgram
+from tests.conftest import RequireProgram, skip_unless_root
 from tests.executors.netbox import PATIENCE, UID, dropped, netbox
 
 
@@ -59,8 +59,7 @@ def test_it_says_why_it_cannot() -> None:
 
 
 def test_somebody_elses_sandbox_stays_closed_to_an_ordinary_user() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs two users, so it needs root")
+    skip_unless_root("two users are needed")
     with subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdin is not None
         assert other.stdout is not None

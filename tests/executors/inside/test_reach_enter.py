@@ -4,11 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from openskills.executors.sandbox.reach import PROGRAM
+from tests.conftest import needs_root
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can")
+as_root = needs_root("only root can")
 
 
 def entered(covers: list[Path], directories: list[Path], *argv: str) -> subprocess.CompletedProcess[str]:

@@ -15,6 +15,7 @@ import pytest
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.processes.keeping import Exit, Keeper, Kept, Launch, NotBegun
 from openskills.sync import run
+from tests.conftest import needs_root
 from tests.executors.running import alive, eventually, open_descriptors
 
 ENV = {"PATH": "/usr/bin:/bin"}
@@ -240,7 +241,7 @@ def test_a_command_line_that_no_program_can_have_ends_nobody_else() -> None:
     run(scenario())
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@needs_root("only root can become somebody else")
 def test_root_may_start_a_command_as_another_user_and_stays_root() -> None:
     async def scenario() -> None:
         keeper = await Keeper.begin()

@@ -11,12 +11,13 @@ from openskills.errors import ExecutorUnavailable, InvalidArgument, LimitExceede
 from openskills.executors.records.leases import DAY, Lease, WorkspaceStore
 from openskills.executors.records.quota import Quota
 from openskills.executors.records.records import read_record
+from tests.conftest import needs_root
 from tests.executors.holder import holding
 from tests.executors.records.test_delete import deep
 from tests.executors.unprivileged import open_descriptors
 
 YEAR = 365 * DAY
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs commands as other users")
+as_root = needs_root("only root runs commands as other users")
 
 
 @pytest.fixture

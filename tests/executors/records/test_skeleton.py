@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from openskills.executors.records.skeleton import make_skeleton
+from tests.conftest import needs_root
 from tests.executors.unprivileged import as_ordinary_user
 
 PLACES = ("skills", "work", "work/inputs", "runs", "out")
@@ -18,7 +19,7 @@ def test_all_directories_are_there_and_closed_to_others(tmp_path: Path) -> None:
         assert (status.st_mode & 0o777, status.st_uid) == (0o700, os.geteuid())
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give directories away")
+@needs_root("only root can give directories away")
 def test_everything_but_the_skills_belongs_to_the_user_of_the_workspace(tmp_path: Path) -> None:
     make_skeleton(tmp_path / "tree", 70_001)
     owners = {name: os.stat(tmp_path / "tree" / name).st_uid for name in (".", *PLACES)}

@@ -14,9 +14,10 @@ import pytest
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.backend import Place
+from openskills.executors.records.delete import delete_tree
 from openskills.executors.sandbox.backend import SandboxBackend
 from openskills.executors.spec import Command, Ending, Isolation, Limits, Terminal
-from tests.conftest import RequireProgram
+from tests.conftest import RequireProgram, skip_unless_root
 from tests.executors.boxes import QUICK, SKILL, Box, box, new_place
 from tests.executors.open_place import open_place
 from tests.executors.running import eventually, read_until
@@ -187,7 +188,7 @@ def test_etc_is_a_copy_that_a_second_backend_uses_too_and_that_comes_back_when_i
     async def removed(one: Box) -> None:
         await work(one)
         for path in shown.iterdir():
-            shutil.rmtree(path)
+            delete_tree(path)
         await work(one)
 
     in_a_box(tmp_path, work)
@@ -526,8 +527,7 @@ def test_a_failed_self_test_is_not_remembered() -> None:
 
 
 def test_root_never_enters_a_sandbox_as_root(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root could")
+    skip_unless_root("only it could run commands as root")
     place = new_place(tmp_path)
 
     async def main() -> None:

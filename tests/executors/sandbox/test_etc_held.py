@@ -1,11 +1,11 @@
 import asyncio
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from openskills.errors import ExecutorUnavailable
+from openskills.executors.records.delete import delete_tree
 from openskills.executors.sandbox.etc_held import HeldEtc
 from tests.executors.held_pool import cancelled_in_its_thread, held_pool
 from tests.executors.running import open_descriptors
@@ -18,7 +18,7 @@ def test_it_is_made_once_and_again_when_somebody_removes_it(tmp_path: Path) -> N
         assert first == second
         assert {"passwd", "group", "hosts", "nsswitch.conf", "tool"} <= set(os.listdir(first))
         for path in tmp_path.iterdir():
-            shutil.rmtree(path)
+            delete_tree(path)
         third = await held.descriptor(tmp_path)
         assert third != first
         assert "passwd" in os.listdir(third)

@@ -10,6 +10,7 @@ from openskills.executors.backend import Place
 from openskills.executors.inside.landlock_enter import LEAST_VERSION, version
 from openskills.executors.sandbox.landlock import LandlockBackend
 from openskills.executors.spec import Command, Isolation, Limits, Terminal
+from tests.conftest import skip_unless_root
 from tests.executors.boxes import QUICK, SKILL, UID, Box, box, new_place
 
 pytestmark = pytest.mark.skipif(version() < 6, reason="this kernel has no Landlock, or an older one")
@@ -156,8 +157,7 @@ def test_a_network_is_refused_and_not_ignored(tmp_path: Path) -> None:
 
 
 def test_nothing_is_run_as_root(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root could")
+    skip_unless_root("only it could run commands as root")
     place = new_place(tmp_path)
 
     async def main() -> None:

@@ -1,13 +1,11 @@
-import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from openskills.executors.sandbox.reach import covered, let_pass, reaching, topmost
+from tests.conftest import needs_root
 from tests.executors.boxes import UID
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts commands as somebody else")
+as_root = needs_root("only root starts commands as somebody else")
 
 
 def as_somebody(*argv: str) -> list[str]:

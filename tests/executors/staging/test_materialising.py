@@ -17,6 +17,7 @@ from openskills.executors.records.skeleton import make_skeleton
 from openskills.executors.spec import Snapshot
 from openskills.executors.staging.materialising import discard_replaced, is_staged, materialise
 from openskills.executors.staging.snapshots import SnapshotStore
+from tests.conftest import needs_root
 from tests.executors.skill_folder import skill_folder
 
 
@@ -188,7 +189,7 @@ def test_skills_that_became_a_link_are_not_written_through(
     assert os.listdir(tmp_path / "outside") == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@needs_root("only root can give files away")
 def test_only_the_venv_belongs_to_the_user_of_the_commands(
     store: SnapshotStore, snapshot: Snapshot, tree: Path
 ) -> None:

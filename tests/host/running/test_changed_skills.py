@@ -3,9 +3,11 @@
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from openskills.executors.processes.proctree import descendants
 from openskills.host.registration import Registration
 from openskills.host.result import Outcome
 from openskills.host.runner import Runner
@@ -113,23 +115,20 @@ def test_a_registration_that_is_prepared_twice_at_once_leaves_no_interpreter(tmp
         try:
             await runner.prepare(old)
             await asyncio.gather(*(runner.prepare(new) for _ in range(3)))
-            assert interpreters_in(tmp_path)
+            assert interpreters()
             await runner.close()
-            await until(lambda: not interpreters_in(tmp_path))
+            await until(lambda: not interpreters())
         finally:
             await places.close()
 
     run(work())
 
 
-def interpreters_in(directory: Path) -> list[str]:
-    """The warm interpreters whose directory this is."""
-    found: list[str] = []
-    for pid in filter(str.isdecimal, os.listdir("/proc")):
-        try:
-            here = os.readlink(f"/proc/{pid}/cwd") == str(directory)
-            if here and b"openskills_mother" in Path(f"/proc/{pid}/cmdline").read_bytes():
+def interpreters() -> list[int]:
+    """The warm interpreters below this process. Only root could ask in which directory they are."""
+    found: list[int] = []
+    for pid in descendants(os.getpid()):
+        with suppress(OSError):
+            if b"openskills_mother" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 found.append(pid)
-        except OSError:
-            continue
     return found

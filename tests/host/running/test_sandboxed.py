@@ -15,6 +15,7 @@ from openskills.host.registration import HostLimits, Registration, Warmth
 from openskills.host.result import Outcome
 from openskills.host.runner import Runner
 from openskills.host.running.sandboxed import Shown, sandbox_options
+from tests.conftest import skip_unless_root
 from tests.host.both_ways import BOTH_WAYS
 from tests.host.calls_made import called, invoked, python_skill, script, with_runner
 
@@ -199,8 +200,7 @@ def test_memory_is_limited(place: Path) -> None:
 
 
 def test_a_script_that_its_user_may_not_read_is_told(place: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root has another user for its sandboxes")
+    skip_unless_root("only it has other users for sandboxes")
     skill = sandboxed(place, "print('{}')")
     (place / "skills" / "skill.py").chmod(0o600)
     with pytest.raises(ExecutorUnavailable, match=r"PermissionError.*skill\.py"):

@@ -1,6 +1,7 @@
 """Connections that ask for nothing, for too much, or for nothing that is HTTP."""
 
 import http.client
+import resource
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,15 @@ class Hasty(HostProtocol):
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("host")) as found:
         yield found
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Both ends of 500 connections are more files than a session of a user begins with."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def connected(host: Served) -> socket.socket:
@@ -242,6 +252,7 @@ def test_an_upgrade_that_is_not_possible_is_answered_as_a_plain_request(host: Se
     assert raw(host, head).startswith(b"HTTP/1.1 200 ")
 
 
+@pytest.mark.usefixtures("many_files")
 def test_five_hundred_slow_connections_do_not_starve_the_others(tmp_path: Path) -> None:
     # The slow ones are never given up, so if anybody waited for them this would not end.
     with served(tmp_path, options=HostOptions(watch=False, body_seconds=1000), protocol=Patient) as host:
