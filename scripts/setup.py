@@ -20,6 +20,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
+ELSEWHERE = ("async-timeout",)
+"""What dependencies need on some supported interpreters only: redis takes this one before Python 3.11.3."""
 HEADER = """\
 # The versions that tests run with. Names and versions only: no addresses, no hashes.
 # Regenerate with: make constraints
@@ -177,7 +179,7 @@ def write_constraints() -> int:
     with tempfile.TemporaryDirectory() as scratch, _lock() as lock:
         python = Path(scratch, "bin", "python")
         print("→ resolving all dependencies anew", flush=True)
-        install = [*_pip(python), "install", ".[dev]"]
+        install = [*_pip(python), "install", ".[dev]", *ELSEWHERE]
         for command in ([sys.executable, "-I", "-m", "venv", scratch], install):
             if _quietly(command, lock).returncode:
                 return 1

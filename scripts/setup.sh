@@ -30,7 +30,7 @@ if [ -n "${PYTHON:-}" ]; then
         exit 1
     }
 else
-    for candidate in python3.11 python3.12 python3.13 python3.14 python3; do
+    for candidate in python3.11 python3.12 python3.13 python3; do
         found=$(resolve "$candidate") || continue
         python=${python:-$found}
         if can_make_environments "$found"; then

@@ -25,7 +25,9 @@ if [ "${1:-}" = --list ]; then
     exit
 fi
 
-# Debian has the programs of PostgreSQL in a directory for each of its versions, and not on PATH.
+# Where some programs are that an ordinary user has not on PATH, as dockerd; and those of PostgreSQL, which Debian has in
+# a directory for each of its versions.
+PATH="$PATH:/usr/sbin:/sbin"
 for directory in /usr/lib/postgresql/*/bin; do
     PATH="$PATH:$directory"
 done
