@@ -10,6 +10,11 @@ from openskills.executors import inside
 PYTHON = os.path.realpath(sys.executable)
 """Where the environment of the tests lies is hidden in these sandboxes."""
 INSIDE = "/home/inside"
+# bwrap has used a socket to set up the network, and the kernel counts it for a moment after that is closed.
+_SETTLED = """
+while "sockets: used 0" not in open("/proc/net/sockstat").read():
+    pass
+"""
 
 
 def printed(bwrap: str, program: str, code: str) -> str:
@@ -17,7 +22,7 @@ def printed(bwrap: str, program: str, code: str) -> str:
     files = str(Path(str(inside.__file__)).parent)
     view = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/dev/shm", "--tmpfs", "/home"]
     view += ["--tmpfs", "/tmp", "--dir", "/home/u", "--ro-bind", files, INSIDE]
-    argv = [bwrap, *view, "--unshare-all", PYTHON, "-c", program, INSIDE, code]
+    argv = [bwrap, *view, "--unshare-all", PYTHON, "-c", f"{_SETTLED}{program}", INSIDE, code]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert not done.returncode, done.stderr
     return done.stdout.strip()
