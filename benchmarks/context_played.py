@@ -9,9 +9,9 @@ from context_ours import talk_over
 from context_talk import Turn
 
 from openskills.errors import MissingExtra
-from openskills.prompt.ledger import Ledger, RequestTokens
+from openskills.prompt.usage import Ledger, RequestTokens
 from openskills.runtime.options import SessionOptions
-from openskills.tokens import TokenCounter, estimate, exact
+from openskills.tokens import TokenCounter, estimate_tokens, load_exact_counter
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Played:
     @property
     def least(self) -> float:
         """The smallest share of a request that the next one kept, in percent."""
-        return min(request.share for request in self.requests) * 100
+        return min(request.unchanged_share for request in self.requests) * 100
 
     @property
     def sent(self) -> int:
@@ -45,14 +45,14 @@ class Played:
 def counter() -> TokenCounter:
     """The exact counter where it is installed."""
     try:
-        return exact()
+        return load_exact_counter()
     except MissingExtra:
-        return estimate
+        return estimate_tokens
 
 
 def counted_as(count: TokenCounter) -> str:
     """How tokens are counted, for the page."""
-    return "as estimated tokens" if count is estimate else "as tokens of o200k"
+    return "as estimated tokens" if count is estimate_tokens else "as tokens of o200k"
 
 
 async def ours(

@@ -10,7 +10,7 @@ from report import Target
 from running_part import NotMeasured, Part, Surroundings, plain_table
 from running_peers import trpc_agent
 
-from openskills.prompt.ledger import RequestTokens
+from openskills.prompt.usage import RequestTokens
 
 SKILLS, LEAST = 60, 95
 OURS, OURS_SYSTEM = "OpenSkill", "OpenSkill, system message"
@@ -95,13 +95,13 @@ def _by_request(played: Sequence[Played]) -> str:
 
 
 def _cell(request: RequestTokens) -> str:
-    return f"{request.total:,}, {request.share:.1%}" if request.before else f"{request.total:,}"
+    return f"{request.total:,}, {request.unchanged_share:.1%}" if request.before else f"{request.total:,}"
 
 
 def _raw(played: Played) -> dict[str, object]:
     return {
         "way": played.way,
-        "kept": [request.share for request in played.requests],
+        "kept": [request.unchanged_share for request in played.requests],
         "tokens": [request.total for request in played.requests],
         "cached": played.cached,
     }

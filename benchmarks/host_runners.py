@@ -15,9 +15,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from openskills.host.registration import Registration, Warmth
-from openskills.host.runner import Call, Runner
-from openskills.host.running.runners import Runners
+from openskills.host.model import Call, Registration, SkillRunner, SkillStartMethod
+from openskills.host.runners.table import Runners
 from openskills.settings import Settings
 
 CONCURRENCY = 8
@@ -32,7 +31,7 @@ request = json.load(sys.stdin)
 print(json.dumps({"success": True, "data": {"echoed": request["input"]["text"]}, "error": None}))
 """
 INPUT = {"text": "hello"}
-WAYS = [(executor, warm) for executor in ("local", "sandbox") for warm in Warmth]
+WAYS = [(executor, warm) for executor in ("local", "sandbox") for warm in SkillStartMethod]
 
 Once = Callable[[], Awaitable[None]]
 
@@ -69,7 +68,7 @@ def naive(entry: Path) -> Once:
     return once
 
 
-def through(runner: Runner, skill: Registration) -> Once:
+def through(runner: SkillRunner, skill: Registration) -> Once:
     """One call through a runner."""
 
     async def once() -> None:
@@ -89,7 +88,7 @@ async def measure(directory: Path, rounds: int) -> dict[str, float]:
     ways: dict[str, Once] = {NAIVE: naive(entry)}
     for executor, warm in WAYS:
         skill = Registration(f"{executor}-{warm}", "cli:python", str(entry), "1", executor=executor, warm=warm)
-        ways[f"{executor} {warm}"] = through(runners.for_(skill), skill)
+        ways[f"{executor} {warm}"] = through(runners.get_runner(skill), skill)
     best = dict.fromkeys(ways, 0.0)
     try:
         for _ in range(rounds):

@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from report import Target
 from running_part import Part, Surroundings, plain_table
 
-from openskills.tokens import estimate
+from openskills.tokens import estimate_tokens
 
 SKILLS, LEAST = 100, 95
 
@@ -84,7 +84,7 @@ async def _play(name: str, root: Path) -> Played:
         given = {"messages": [HumanMessage(f"Task {turn}.")]}
         check(await graph.ainvoke(given, {"configurable": {"thread_id": "bench"}}))
     sent: list[Any] = [convert_to_openai_messages(request) for request in model.requests]
-    return theirs(name, sent, estimate)
+    return theirs(name, sent, estimate_tokens)
 
 
 def _lines(name: str, skills: Sequence[str]) -> list[Any]:

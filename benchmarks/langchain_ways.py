@@ -13,9 +13,12 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import PrivateAttr
 from running_part import Extent
 
-from openskills import Catalog, SessionOptions, SkillRuntime
-from openskills.adapters.langchain import SkillRuntimeMiddleware, SkillsMiddleware
+from openskills.adapters.langchain.middleware import SkillsMiddleware
+from openskills.adapters.langchain.runtime import SkillRuntimeMiddleware
 from openskills.artifacts.memory import MemoryArtifactStore
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
 
 BARE, UPSTREAM = "no middleware", "deepagents"
 MARKED, STABLE = "OpenSkill, marked list", "OpenSkill, stable list"

@@ -57,7 +57,8 @@ def bare(skills: Path) -> Measured:
 
 def openskills_first(skills: Path) -> Measured:
     """First discovery without any index, then an unchanged refresh, in one process."""
-    from openskills import Catalog, Settings
+    from openskills.catalog.catalog import Catalog
+    from openskills.settings import Settings
 
     with tempfile.TemporaryDirectory() as cache:
         settings = Settings.from_env({"HOME": cache, "PATH": os.defpath, "OPENSKILL_INDEX": "0"})
@@ -74,7 +75,8 @@ def openskills_first(skills: Path) -> Measured:
 
 def openskills_indexed(skills: Path) -> Measured:
     """Discovery in a new process that finds the index of an earlier one; `PROBE_CACHE` says where."""
-    from openskills import Catalog, Settings
+    from openskills.catalog.catalog import Catalog
+    from openskills.settings import Settings
 
     settings = Settings.from_env({"HOME": os.environ["PROBE_CACHE"], "PATH": os.defpath})
     seconds, catalog = timed(lambda: Catalog.from_paths(skills, settings=settings))
@@ -144,7 +146,7 @@ def fastmcp(skills: Path) -> Measured:
 
 def openskills_keys(count: int) -> Measured:
     """Front matter with so many keys."""
-    from openskills import parse
+    from openskills.skillmd.parse import parse
 
     text = _many_keys(count)
     seconds, result = timed(lambda: parse(text))

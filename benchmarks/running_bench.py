@@ -13,12 +13,12 @@ from typing import Any
 from sampling import Way, timed
 
 from openskills.artifacts.store import Scope
-from openskills.executors.choose import executor
+from openskills.executors.commands import CommandRunner, open_command_runner
+from openskills.executors.open import open_executor
 from openskills.executors.protocol import Executor
 from openskills.executors.requests import RunRequest
 from openskills.executors.spec import Command
 from openskills.executors.staging.outputs import OutputSpec
-from openskills.executors.workbench import Workbench, open_workbench
 from openskills.settings import Settings
 
 PYTHON = shutil.which("python3", path=os.defpath) or f"{sys.base_prefix}/bin/python3"
@@ -35,9 +35,11 @@ class Ground:
     settings: Settings
     _sessions: Any = field(default_factory=itertools.count)
 
-    async def bench(self, skill: Path | None = None) -> Workbench:
+    async def bench(self, skill: Path | None = None) -> CommandRunner:
         """A new session with this skill staged."""
-        bench = await open_workbench(self.executor, self.settings, Scope("bench", "user", f"s{next(self._sessions)}"))
+        bench = await open_command_runner(
+            self.executor, self.settings, Scope("bench", "user", f"s{next(self._sessions)}")
+        )
         if skill is not None:
             await bench.stage(skill.name, skill)
         return bench
@@ -49,7 +51,7 @@ async def ground(name: str, scratch: Path, **options: Any) -> AsyncGenerator[Gro
     home = scratch / f"home-{name}"
     home.mkdir(parents=True, exist_ok=True)
     settings = Settings.from_env({"HOME": str(home), "PATH": os.defpath})
-    chosen = executor(name, settings, **options)
+    chosen = open_executor(name, settings, **options)
     try:
         await chosen.check()
         yield Ground(chosen, settings)
@@ -68,7 +70,7 @@ def write_skill(directory: Path, files: int, *, marker: str = "") -> Path:
     return skill
 
 
-def run_of(bench: Workbench, argv: Sequence[str], *, collecting: bool = False) -> Way:
+def run_of(bench: CommandRunner, argv: Sequence[str], *, collecting: bool = False) -> Way:
     """A run as users ask for it: policy, audit log, variables, executor, result."""
     request = RunRequest(tuple(argv), skill=SKILL, outputs=OutputSpec(("out/**",)) if collecting else None)
 
@@ -80,7 +82,7 @@ def run_of(bench: Workbench, argv: Sequence[str], *, collecting: bool = False) -
     return timed(run)
 
 
-def command_of(bench: Workbench, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Way:
+def command_of(bench: CommandRunner, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Way:
     """The executor alone: a command of a workspace, without what a workbench does around it."""
     numbers = itertools.count()
 

@@ -10,8 +10,7 @@ from sampling import Way, in_turns, timed
 
 from openskills.executors.protocol import Workspace
 from openskills.executors.spec import MIB
-from openskills.executors.staging.collecting import collect
-from openskills.executors.staging.outputs import OutputSpec
+from openskills.executors.staging.outputs import OutputSpec, collect_outputs
 
 FILES, SIZE = 100, 1_000_000
 READ, COLLECTED = "reading the files", "OpenSkill, collect"
@@ -62,7 +61,7 @@ def _collecting(workspace: Workspace) -> Way:
     spec = OutputSpec(("out/**",), max_total_bytes=256 * MIB)
 
     async def act() -> None:
-        collected = await collect(workspace, spec)
+        collected = await collect_outputs(workspace, spec)
         _check(len(collected.files), sum(len(file.data) for file in collected.files))
 
     return timed(act)

@@ -16,7 +16,7 @@ from running_peers import bare, bubblewrap, trpc_agent
 from sampling import Series, Way
 
 from openskills.errors import ExecutorUnavailable
-from openskills.executors.workbench import Workbench
+from openskills.executors.commands import CommandRunner
 
 BARE, LOCAL, SANDBOX = "subprocess.run", "OpenSkill, local", "OpenSkill, sandbox"
 CONTAINER, BWRAP, TRPC, DOCKER = "OpenSkill, container", "bwrap alone", "trpc-agent-py, local", "docker exec"
@@ -33,7 +33,7 @@ _COMMANDS = {"true": ("true",), "python -c pass": (PYTHON, "-c", "pass")}
 _ABOUT = f"""
 `true` and `python -c pass` in a workspace that has been used before, with a skill of 20 files staged. "{BARE}" is
 `subprocess.run(argv, capture_output=True)`; it is measured anew beside each group, because neighbours in turn also
-share the caches of the processors. Ours is `Workbench.run`, which is what the command line calls: the policy, the
+share the caches of the processors. Ours is `CommandRunner.run`, which is what the command line calls: the policy, the
 audit log, the variables, the executor, the result. "Executor only" leaves out what is around the executor: that is
 what the promises are about, since they compare starting a command with starting a command. "With
 out/**" also collects what the command wrote, which trpc-agent-py always does. trpc-agent-py 1.2.0 runs `skill_run` of
@@ -136,12 +136,12 @@ async def _containers(scratch: Path, skill: Path, stack: AsyncExitStack) -> dict
     }
 
 
-async def _bench(name: str, scratch: Path, skill: Path, stack: AsyncExitStack, **options: Any) -> Workbench:
+async def _bench(name: str, scratch: Path, skill: Path, stack: AsyncExitStack, **options: Any) -> CommandRunner:
     place = await stack.enter_async_context(ground(name, scratch, **options))
     return await place.bench(skill)
 
 
-def _ours(name: str, bench: Workbench) -> dict[str, Maker]:
+def _ours(name: str, bench: CommandRunner) -> dict[str, Maker]:
     return {
         name: partial(run_of, bench),
         f"{name}, with out/**": partial(run_of, bench, collecting=True),

@@ -21,10 +21,10 @@ from running_part import Part, Surroundings, plain_table
 from sampling import Series
 
 from openskills.errors import ExecutorUnavailable
+from openskills.executors.commands import CommandRunner
 from openskills.executors.protocol import Process
 from openskills.executors.requests import RunRequest
-from openskills.executors.spec import Limits, Terminal
-from openskills.executors.workbench import Workbench
+from openskills.executors.spec import Limits, TerminalSize
 
 _TRIPS = 4
 _PATIENCE = 30.0
@@ -98,7 +98,7 @@ def _table(held: Held) -> str:
 class _Shell:
     """One interactive shell, and how far its output was read."""
 
-    def __init__(self, bench: Workbench, process: Process) -> None:
+    def __init__(self, bench: CommandRunner, process: Process) -> None:
         self.bench = bench
         self._process = process
         self._offset = 0
@@ -106,7 +106,7 @@ class _Shell:
     @classmethod
     async def opened(cls, place: Ground) -> "_Shell":
         bench = await place.bench()
-        request = RunRequest(("bash", "--norc"), terminal=Terminal(), limits=Limits(timeout=3600))
+        request = RunRequest(("bash", "--norc"), terminal=TerminalSize(), limits=Limits(timeout=3600))
         shell = cls(bench, (await bench.start(request)).process)
         await shell.until(b"$ ")
         return shell

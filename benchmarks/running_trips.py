@@ -13,7 +13,7 @@ from running_bench import SKILL, Ground
 from sampling import Way, timed
 
 from openskills.executors.requests import RunRequest
-from openskills.executors.spec import Limits, Terminal
+from openskills.executors.spec import Limits, TerminalSize
 from openskills.runtime.session import SkillSession
 
 ASKING = "while IFS= read -r line; do printf 'got:%s\\n> ' \"$line\"; done"
@@ -88,7 +88,7 @@ async def of_process(place: Ground, *, terminal: bool) -> Way:
         ("bash", "-c", ASKING),
         input_open=True,
         readable=True,
-        terminal=Terminal() if terminal else None,
+        terminal=TerminalSize() if terminal else None,
         limits=Limits(timeout=3600),
     )
     process = (await bench.start(request)).process

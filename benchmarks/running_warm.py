@@ -17,8 +17,8 @@ from sampling import Series, Way, timed
 from tools_session import loaded_session
 
 from openskills.errors import ExecutorUnavailable
+from openskills.executors.commands import CommandRunner
 from openskills.executors.requests import RunRequest
-from openskills.executors.workbench import Workbench
 from openskills.runtime.session import SkillSession
 
 TITLE, COLD, WARM = "A warm interpreter", "cold", "warm"
@@ -103,13 +103,13 @@ def _forking(mother: PeerProcess, script: Path) -> Way:
 
 
 async def _benched(place: Ground) -> dict[str, Way]:
-    """`Workbench.run`, warm and cold in one workspace."""
+    """`CommandRunner.run`, warm and cold in one workspace."""
     bench = await place.bench()
     await bench.workspace.write("work/sum.py", _SCRIPT.encode())
     return {COLD: _said(lambda: _run(bench, None), COLD), WARM: await _warmed(lambda: _run(bench, _MODULES))}
 
 
-async def _run(bench: Workbench, warm: tuple[str, ...] | None) -> str:
+async def _run(bench: CommandRunner, warm: tuple[str, ...] | None) -> str:
     result = await bench.run(RunRequest((_PROGRAM, "sum.py"), cwd="work", warm=warm))
     return result.stdout or result.stderr
 

@@ -20,8 +20,7 @@ from safety_ways import WAYS
 
 from openskills.executors.protocol import Workspace
 from openskills.executors.spec import MIB, Limits
-from openskills.executors.staging.collecting import collect
-from openskills.executors.staging.outputs import OutputSpec
+from openskills.executors.staging.outputs import OutputSpec, collect_outputs
 from tests.hostile import bare
 from tests.hostile.deadlines import HANDING_OVER, NOISY, STUBBORN
 from tests.hostile.opening import end_marked, gone, opened, python, run, with_battery
@@ -65,7 +64,7 @@ class Ours:
     async def collected(self, names: Sequence[str]) -> dict[str, bytes]:
         """Files of the workspace."""
         spec = OutputSpec(tuple(names), max_files=1000, max_file_bytes=64 * 1024)
-        return {file.path: file.data for file in (await collect(self._workspace, spec)).files}
+        return {file.path: file.data for file in (await collect_outputs(self._workspace, spec)).files}
 
 
 async def endings(name: str, directory: Path) -> dict[str, str]:

@@ -19,8 +19,7 @@ from running_bench import ground
 from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.store import Scope
 from openskills.executors.protocol import Workspace
-from openskills.executors.staging.collecting import collect, keep
-from openskills.executors.staging.outputs import OutputSpec
+from openskills.executors.staging.outputs import OutputSpec, collect_outputs, save_outputs
 
 PIECE = 1024 * 1024
 SPEC = OutputSpec(("out/**",), inline=False, save=True)
@@ -50,8 +49,8 @@ async def _kept(workspace: Workspace, root: Path, size: int) -> float:
     """Collect, and keep what was collected."""
     store = FileArtifactStore(root)
     begin = time.perf_counter()
-    collected = await collect(workspace, SPEC)
-    saved = await keep(workspace, collected.files, store, Scope("bench", "user", "session"))
+    collected = await collect_outputs(workspace, SPEC)
+    saved = await save_outputs(workspace, collected.files, store, Scope("bench", "user", "session"))
     seconds = time.perf_counter() - begin
     if [artifact.size for artifact in saved.artifacts] != [size]:
         raise RuntimeError(f"not kept: {collected.warnings} {saved.warnings}")

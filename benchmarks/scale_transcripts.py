@@ -18,9 +18,8 @@ from scale_costs import Costs, Growing
 from scale_curve import FLAT, LINEAR, timing
 from scale_sizes import sizes_of
 
-from openskills.agent.agent import Agent
-from openskills.agent.log import END, TOOL_CALL, transcript
-from openskills.agent.model import Answer, ModelEvent, ModelRequest
+from openskills.agent.agent import END, TOOL_CALL, Agent, build_transcript
+from openskills.agent.models.model import ModelEvent, ModelRequest, ModelResponse
 from openskills.agent.runner import Runner
 from openskills.catalog.catalog import Catalog
 from openskills.runtime.runtime import SkillRuntime
@@ -49,7 +48,7 @@ class AtOnce:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """One short answer."""
         del request
-        yield Answer("Done.", model=self.name)
+        yield ModelResponse("Done.", model=self.name)
 
     async def close(self) -> None:
         """There is nothing to give back."""
@@ -122,7 +121,7 @@ def _turn(number: int) -> list[Event]:
 async def _request(log: Log, stack: AsyncExitStack) -> Way:
     runtime = await stack.enter_async_context(SkillRuntime(log.catalog, settings=log.settings))
     session = await stack.enter_async_context(runtime.session(NAME))
-    messages = [{"role": "system", "content": SYSTEM}, *transcript(log.events, AGENT)]
+    messages = [{"role": "system", "content": SYSTEM}, *build_transcript(log.events, AGENT)]
     return timing(lambda: session.context(messages), times=3)
 
 

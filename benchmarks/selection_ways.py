@@ -13,9 +13,9 @@ from selection_data import LabelledSkill
 from selection_figures import DEPTH, Answer, Answers
 
 from openskills.catalog.catalog import Catalog
-from openskills.catalog.glossary import Glossary
 from openskills.catalog.search import SearchIndex
 from openskills.catalog.skill import Skill
+from openskills.catalog.vocabulary import Glossary
 from openskills.skillmd.manifest import SkillManifest
 
 OURS, BARE, KEYWORDS = "OpenSkill", "OpenSkill without its glossary", "shared words"

@@ -8,7 +8,7 @@ from report import Target
 from running_part import Part, Surroundings, plain_table
 from token_report_made import NAMES, report_over
 
-from openskills.bench.token_report import TokenReport, Way
+from openskills.bench.token_report import DisclosureMode, TokenReport
 
 SIZES = (1, 3, 10, 30, 100, 300, 1000)
 
@@ -28,7 +28,7 @@ async def measure(at: Surroundings) -> Part:
         token_report_library.build(at.scratch / f"skills-{size}", size)
         found[size] = await report_over(at.scratch / f"skills-{size}", at.scratch)
     most = max(found)
-    small, large = (found[size].cost(Way.PROGRESSIVE).per_request for size in (min(found), most))
+    small, large = (found[size].cost(DisclosureMode.PROGRESSIVE).per_request for size in (min(found), most))
     return Part(
         "The size of the library",
         _ABOUT,
@@ -41,7 +41,7 @@ async def measure(at: Surroundings) -> Part:
             )
         ],
         _table(found),
-        raw={str(size): {way: one.cost(way).per_request for way in Way} for size, one in found.items()},
+        raw={str(size): {way: one.cost(way).per_request for way in DisclosureMode} for size, one in found.items()},
         charts=[_chart(found)],
     )
 
@@ -50,8 +50,8 @@ def _table(found: Mapping[int, TokenReport]) -> str:
     rows = [
         [
             f"{size:,}",
-            *(f"{report.cost(way).per_request:,.0f}" for way in Way),
-            *(f"{report.saved(way):.1%}" for way in (Way.BODIES, Way.EVERYTHING)),
+            *(f"{report.cost(way).per_request:,.0f}" for way in DisclosureMode),
+            *(f"{report.savings(way):.1%}" for way in (DisclosureMode.BODIES, DisclosureMode.EVERYTHING)),
         ]
         for size, report in found.items()
     ]
@@ -63,8 +63,8 @@ def _chart(found: Mapping[int, TokenReport]) -> Chart:
         Line(
             NAMES[way],
             [(size, report.cost(way).per_request) for size, report in found.items()],
-            ours=way is Way.PROGRESSIVE,
+            ours=way is DisclosureMode.PROGRESSIVE,
         )
-        for way in Way
+        for way in DisclosureMode
     ]
     return Chart("skills", "Tokens of a request", "skills of the library", "tokens", lines, log_x=True, log_y=True)

@@ -5,11 +5,11 @@ from report import Bar, Target
 from running_part import Part, Surroundings, plain_table
 from token_report_made import NAMES, report_over
 
-from openskills.bench.token_report import TokenReport, Way
-from openskills.cli.bench_view import LAYERS, report_json
+from openskills.bench.token_report import DisclosureMode, TokenReport
+from openskills.cli.bench import LAYERS, report_json
 
 SKILLS = 134
-BOUNDS = {Way.BODIES: 85, Way.EVERYTHING: 90}
+BOUNDS = {DisclosureMode.BODIES: 85, DisclosureMode.EVERYTHING: 90}
 """Percent. The system that the mission documents describe published 84 and 95, of one run over 18 other skills."""
 
 _ABOUT = """
@@ -32,12 +32,14 @@ async def measure(at: Surroundings) -> Part:
     report = await report_over(skills, at.scratch)
     return Part(
         "Disclosure against full injection",
-        _ABOUT.format(skills=count, requests=report.cost(Way.PROGRESSIVE).requests, counted=_counted(report)),
+        _ABOUT.format(
+            skills=count, requests=report.cost(DisclosureMode.PROGRESSIVE).requests, counted=_counted(report)
+        ),
         [_target(report, way) for way in BOUNDS],
         "\n\n".join([_sizes(report), _ways(report), _layers(report), _tasks(report)]),
         [
-            Bar(f"{NAMES[way]}", cost.per_request, way is Way.PROGRESSIVE, f"{cost.per_request:,.0f}")
-            for way, cost in ((way, report.cost(way)) for way in Way)
+            Bar(f"{NAMES[way]}", cost.per_request, way is DisclosureMode.PROGRESSIVE, f"{cost.per_request:,.0f}")
+            for way, cost in ((way, report.cost(way)) for way in DisclosureMode)
         ],
         raw=report_json(report),
     )
@@ -47,9 +49,9 @@ def _counted(report: TokenReport) -> str:
     return f"exact, of {report.counted}" if report.exact else "estimated"
 
 
-def _target(report: TokenReport, way: Way) -> Target:
+def _target(report: TokenReport, way: DisclosureMode) -> Target:
     promise = f"{report.skills} skills: tokens that disclosure saves of {NAMES[way]}"
-    return Target(promise, report.saved(way) * 100, BOUNDS[way], unit="%")
+    return Target(promise, report.savings(way) * 100, BOUNDS[way], unit="%")
 
 
 def _sizes(report: TokenReport) -> str:
@@ -60,12 +62,12 @@ def _sizes(report: TokenReport) -> str:
 
 def _ways(report: TokenReport) -> str:
     head = ["all tasks", "requests", "tokens", "new", "per request", "against disclosure", "saved"]
-    base = report.cost(Way.PROGRESSIVE)
+    base = report.cost(DisclosureMode.PROGRESSIVE)
     rows: list[list[str]] = []
-    for way in Way:
+    for way in DisclosureMode:
         cost = report.cost(way)
         numbers = [str(cost.requests), f"{cost.total:,}", f"{cost.new:,}", f"{cost.per_request:,.0f}"]
-        saved = "" if way is Way.PROGRESSIVE else f"{report.saved(way):.1%}"
+        saved = "" if way is DisclosureMode.PROGRESSIVE else f"{report.savings(way):.1%}"
         rows.append([NAMES[way], *numbers, f"{cost.total / base.total:.1f}x", saved])
     return plain_table(head, rows)
 
@@ -73,14 +75,14 @@ def _ways(report: TokenReport) -> str:
 def _layers(report: TokenReport) -> str:
     rows = [
         [NAMES[way], *(f"{cost.by_layer.get(layer, 0) / cost.requests:,.0f}" for layer in LAYERS)]
-        for way, cost in ((way, report.cost(way)) for way in Way)
+        for way, cost in ((way, report.cost(way)) for way in DisclosureMode)
     ]
     return plain_table(["per request, by layer", *LAYERS], rows)
 
 
 def _tasks(report: TokenReport) -> str:
     rows = [
-        [task.name, *(f"{cost.total:,} ({cost.requests})" for cost in (task.cost(way) for way in Way))]
+        [task.name, *(f"{cost.total:,} ({cost.requests})" for cost in (task.cost(way) for way in DisclosureMode))]
         for task in report.tasks
     ]
     return plain_table(["tokens (requests) of a task", *NAMES.values()], rows)

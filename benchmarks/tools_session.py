@@ -9,9 +9,9 @@ from running_bench import SKILL, Ground
 from sampling import Way, timed
 
 from openskills.catalog.catalog import Catalog
+from openskills.executors.commands import CommandRunner
 from openskills.executors.requests import RunRequest
 from openskills.executors.staging.outputs import OutputSpec
-from openskills.executors.workbench import Workbench
 from openskills.runtime.runtime import SkillRuntime
 from openskills.runtime.session import SkillSession
 
@@ -41,7 +41,7 @@ def called(session: SkillSession, argv: Sequence[str]) -> Way:
     return timed(call)
 
 
-def benched(bench: Workbench, argv: Sequence[str]) -> Way:
+def benched(bench: CommandRunner, argv: Sequence[str]) -> Way:
     """What `skill_run` asks its workbench for: the same command as text, and what is new in `out/`."""
     request = RunRequest(join(argv), skill=SKILL, outputs=OutputSpec(("out/**",)))
 

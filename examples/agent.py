@@ -13,9 +13,12 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from openskills import Agent, Catalog, Runner, Settings, SkillRuntime
-from openskills.agent.attachments import Attachment
+from openskills.agent.agent import Agent
+from openskills.agent.runner import Attachment, Runner
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.runtime import SkillRuntime
 from openskills.session.events import Event
+from openskills.settings import Settings
 
 SKILLS = Path(__file__).parent.parent / "skills"
 SALES = Attachment("sales.csv", b"month,amount\n2026-01,12\n2026-02,19\n")

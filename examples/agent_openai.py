@@ -13,21 +13,26 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from openskills import Agent, Catalog, Runner, Settings, SkillRuntime
-from openskills.agent.choose import model_named
-from openskills.agent.model import Answer, ToolCall, Usage
-from openskills.testing import ModelServer, Refusal, Reply, calling
+from openskills.agent.agent import Agent
+from openskills.agent.models.model import ModelResponse, ToolCall, Usage
+from openskills.agent.models.open import open_model
+from openskills.agent.runner import Runner
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.runtime import SkillRuntime
+from openskills.settings import Settings
+from openskills.testing.model_server import ErrorReply, ModelReply, ModelServer
+from openskills.testing.models import call_tools
 
 SKILLS = Path(__file__).parent.parent / "skills"
 COMMAND = {"skill": "math", "command": "python3 scripts/convert.py 26.2 mile km"}
 
 SCRIPT = [
-    Refusal(429, "Too many requests", headers={"retry-after": "0"}),
-    calling(("skill_load", {"skill": "math"})),
-    Answer(calls=(ToolCall("nonsense", "skill_run", '{"skill": "math", "command"'),)),
-    calling(("skill_run", COMMAND)),
-    Reply(Answer("A marathon has 42."), cut_after=1),
-    Answer("A marathon has 42.2 kilometres.", usage=Usage(input=2400, output=12, cached=2100)),
+    ErrorReply(429, "Too many requests", headers={"retry-after": "0"}),
+    call_tools(("skill_load", {"skill": "math"})),
+    ModelResponse(calls=(ToolCall("nonsense", "skill_run", '{"skill": "math", "command"'),)),
+    call_tools(("skill_run", COMMAND)),
+    ModelReply(ModelResponse("A marathon has 42."), cut_after=1),
+    ModelResponse("A marathon has 42.2 kilometres.", usage=Usage(input=2400, output=12, cached=2100)),
 ]
 
 
@@ -36,7 +41,7 @@ async def main(directory: Path, server: ModelServer) -> None:
     question = "How many kilometres are the 26.2 miles of a marathon?"
     # A program of yours has these variables in its environment, and needs no settings.
     settings = replace(Settings.from_env(), state_dir=directory, environment=server.environment)
-    model = model_named("openai/gpt-5", settings)
+    model = open_model("openai/gpt-5", settings)
     async with SkillRuntime(Catalog.from_paths(SKILLS), "auto", settings=settings) as runtime:
         runner = Runner("school", Agent("assistant", model, runtime))
         reply = await runner.reply(user="ada", session="sports", message=question)

@@ -12,9 +12,12 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from openskills import Agent, Catalog, Runner, Settings, SkillRuntime
-from openskills.agent.attachments import Attachment
-from openskills.testing import ScriptedModel, calling
+from openskills.agent.agent import Agent
+from openskills.agent.runner import Attachment, Runner
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.runtime import SkillRuntime
+from openskills.settings import Settings
+from openskills.testing.models import ScriptedModel, call_tools
 
 SKILLS = Path(__file__).parent.parent / "skills"
 LOG = Attachment("app.log", b"2026-03-01T10:00:00 ERROR disk 7 is full\n2026-03-01T10:05:00 ERROR disk 9 is full\n")
@@ -23,23 +26,23 @@ FORKING = "---\nname: apology\ndescription: Write to customers.\ncontext: fork\n
 
 ANALYST = ScriptedModel(
     [
-        calling(("skill_load", {"skill": "log-triage"})),
-        calling(("skill_run", {"skill": "log-triage", "command": TRIAGE})),
+        call_tools(("skill_load", {"skill": "log-triage"})),
+        call_tools(("skill_run", {"skill": "log-triage", "command": TRIAGE})),
         "Two errors of one kind: a full disk. The list is in out/incident.txt.",
     ]
 )
 WRITER = ScriptedModel(
     [
-        calling(("skill_load", {"skill": "meeting-notes"})),
-        calling(("read_file", {"file_name": "out/incident.txt"})),
+        call_tools(("skill_load", {"skill": "meeting-notes"})),
+        call_tools(("read_file", {"file_name": "out/incident.txt"})),
         "Minutes: the disks were full; Ada orders new ones.",
     ]
 )
 LEAD = ScriptedModel(
     [
-        calling(("analyst", {"task": "What went wrong, according to app.log?"})),
-        calling(("writer", {"task": "Minutes of our talk about out/incident.txt. Ada orders new disks."})),
-        calling(("skill_load", {"skill": "apology"})),
+        call_tools(("analyst", {"task": "What went wrong, according to app.log?"})),
+        call_tools(("writer", {"task": "Minutes of our talk about out/incident.txt. Ada orders new disks."})),
+        call_tools(("skill_load", {"skill": "apology"})),
         "We are sorry. Two disks were full; new ones are ordered.",  # said by the agent of the skill
         "The disks were full. The minutes and a letter to the customers are written.",
     ]

@@ -13,21 +13,25 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from openskills import Catalog, SessionOptions, Settings, SkillRuntime, SkillSession
-from openskills.tools.approvals import ApprovalQuestion, Decision
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
+from openskills.runtime.session import SkillSession
+from openskills.settings import Settings
+from openskills.tools.approvals import ApprovalDecision, ApprovalQuestion
 
 SKILLS = Path(__file__).parent.parent / "skills"
 
 
-async def ask(question: ApprovalQuestion) -> Decision | str:
+async def ask(question: ApprovalQuestion) -> ApprovalDecision | str:
     """What a person would answer. Text that is no decision is a no, with this reason for the model."""
     print(f"  {question.skill} wants to run {question.command!r}.", end=" ")
     if question.command.startswith("python3 scripts/"):
         print("Yes, for the session.")
-        return Decision.ALLOW_SESSION
+        return ApprovalDecision.ALLOW_SESSION
     if question.command.startswith("ls"):
         print("Yes, once.")
-        return Decision.ALLOW_ONCE
+        return ApprovalDecision.ALLOW_ONCE
     print("No.")
     return "nothing is deleted without a backup"
 

@@ -11,8 +11,12 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from openskills import Catalog, SessionOptions, Settings, SkillRuntime, SkillSession
-from openskills.artifacts.store import read
+from openskills.artifacts.store import read_artifact
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
+from openskills.runtime.session import SkillSession
+from openskills.settings import Settings
 
 SKILLS = Path(__file__).parent.parent / "skills"
 SKILL = "csv-report"
@@ -37,7 +41,7 @@ async def main(directory: Path) -> None:
             saved = await session.call("skill_run", {**copy, "save_as_artifacts": True})
             picture = saved.data["artifact_files"][0]
             described = await session.call("read_file", {"file_name": picture["ref"]})
-            is_same = await read(runtime.artifacts, session.scope, picture["name"]) == PICTURE
+            is_same = await read_artifact(runtime.artifacts, session.scope, picture["name"]) == PICTURE
             print(f"\nThe picture is kept as {picture['ref']}; its bytes are {'the same' if is_same else 'DIFFERENT'}.")
             print(f"A model that reads it is told: {described.data['message']}")
 

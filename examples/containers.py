@@ -13,9 +13,14 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from openskills import Agent, Catalog, ExecutorUnavailable, MissingExtra, Runner, Settings, SkillRuntime, SkillSession
-from openskills.agent.attachments import Attachment
-from openskills.executors.choose import executor
+from openskills.agent.agent import Agent
+from openskills.agent.runner import Attachment, Runner
+from openskills.catalog.catalog import Catalog
+from openskills.errors import ExecutorUnavailable, MissingExtra
+from openskills.executors.open import open_executor
+from openskills.runtime.runtime import SkillRuntime
+from openskills.runtime.session import SkillSession
+from openskills.settings import Settings
 
 SKILLS = Path(__file__).parent.parent / "skills"
 SALES = Attachment("sales.csv", b"month,amount\n2026-01,12\n2026-02,19\n")
@@ -32,7 +37,7 @@ async def main(directory: Path) -> None:
     """Let an agent work in a container, then look around in it; `directory` holds everything."""
     settings = replace(Settings.from_env(), state_dir=directory)
     try:
-        place = executor("container", settings)
+        place = open_executor("container", settings)
         isolation = await place.check()
     except (ExecutorUnavailable, MissingExtra) as error:
         print(f"No command was run: {error}")

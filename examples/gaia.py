@@ -19,10 +19,13 @@ from pathlib import Path
 
 from gaia_dataset import FINAL, Question, final_answer, is_right, load
 
-from openskills import Agent, Catalog, Runner, Settings, SkillRuntime
-from openskills.agent.attachments import Attachment
-from openskills.agent.model import Model, ModelRequest
-from openskills.testing import ScriptedModel, calling
+from openskills.agent.agent import Agent
+from openskills.agent.models.model import Model, ModelRequest
+from openskills.agent.runner import Attachment, Runner
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.runtime import SkillRuntime
+from openskills.settings import Settings
+from openskills.testing.models import ScriptedModel, call_tools
 
 SKILLS = Path(__file__).parent.parent / "skills"
 OURS = Path(__file__).parent / "gaia"
@@ -67,9 +70,9 @@ def rehearsed(question: Question) -> Model:
         printed: str = json.loads(request.messages[-1]["content"])["stdout"]
         return f"I ran {part['skill']}.\n{FINAL} {', '.join(re.findall(part['pick'], printed, re.MULTILINE))}"
 
-    load_skill = calling(("skill_load", {"skill": part["skill"]}))
+    load_skill = call_tools(("skill_load", {"skill": part["skill"]}))
     return ScriptedModel(
-        [load_skill, calling(("skill_run", {"skill": part["skill"], "command": part["command"]})), answer]
+        [load_skill, call_tools(("skill_run", {"skill": part["skill"], "command": part["command"]})), answer]
     )
 
 

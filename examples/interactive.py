@@ -12,7 +12,9 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from openskills import Catalog, Settings, SkillRuntime
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.runtime import SkillRuntime
+from openskills.settings import Settings
 
 SKILL_MD = """\
 ---

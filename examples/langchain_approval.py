@@ -18,8 +18,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from scripted_chat_model import ScriptedChatModel, calling
 
-from openskills import Catalog, SessionOptions, Settings, SkillRuntime
-from openskills.adapters.langchain import SkillRuntimeMiddleware, ask_by_interrupt
+from openskills.adapters.langchain.runtime import SkillRuntimeMiddleware, ask_by_interrupt
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
+from openskills.settings import Settings
 from openskills.sync import run
 
 SKILLS = Path(__file__).parent.parent / "skills"

@@ -12,7 +12,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from openskills import Catalog, SessionOptions, SkillRuntime, SkillSession
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
+from openskills.runtime.session import SkillSession
 
 SKILLS = Path(__file__).parent.parent / "skills"
 SKILL = "csv-report"

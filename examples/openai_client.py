@@ -16,7 +16,11 @@ from typing import Any
 from openai import AsyncOpenAI
 from scripted_server import calls, says, scripted_server
 
-from openskills import Catalog, SessionOptions, Settings, SkillRuntime, SkillSession
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
+from openskills.runtime.session import SkillSession
+from openskills.settings import Settings
 
 SKILLS = Path(__file__).parent.parent / "skills"
 SALES = b"month,amount\n2026-01,12\n2026-02,\n"
@@ -77,7 +81,7 @@ async def main(directory: Path) -> None:
             for number, request in enumerate(session.ledger.last[1:], 2):
                 read = sum(request.by_skill.values())
                 print(f"  Request {number} has {request.total} tokens, {read} of them of loaded skills", end=", ")
-                print(f"and begins with {request.share:.0%} of request {number - 1}.")
+                print(f"and begins with {request.unchanged_share:.0%} of request {number - 1}.")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,10 @@ A model that calls what it does not have is told so, in words it can act on. No 
 import asyncio
 from pathlib import Path
 
-from openskills import Catalog, InvalidArgument, SessionOptions, SkillRuntime
+from openskills.catalog.catalog import Catalog
+from openskills.errors import InvalidArgument
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
 
 SKILLS = Path(__file__).parent.parent / "skills"
 

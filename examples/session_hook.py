@@ -4,7 +4,8 @@
 
 `SessionOptions(max_loaded_skills=3)` does the same, and `evict` takes a policy. A hook can do more: it sees every event
 before it is stored, with the state that it will change, whoever made it, and may change what it carries. What it takes
-away is not loaded, and the model is told. Every store takes one; `session_store(address, settings, hook=...)` makes it.
+away is not loaded, and the model is told. Every store takes one:
+`open_session_store(address, settings, hook=...)`.
 """
 
 import asyncio
@@ -12,11 +13,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from openskills import Agent, Catalog, Runner, SessionOptions, SkillRuntime
-from openskills.session.events import Event, applied
-from openskills.session.keys import array_of, array_text, docs_key, loaded_key, loaded_prefix, order_key
+from openskills.agent.agent import Agent
+from openskills.agent.runner import Runner
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
+from openskills.session.events import Event, apply_delta
+from openskills.session.keys import docs_key, format_array, loaded_key, loaded_prefix, order_key, parse_array
 from openskills.session.memory import MemorySessionStore
-from openskills.testing import ScriptedModel, calling
+from openskills.testing.models import ScriptedModel, call_tools
 
 SKILLS = Path(__file__).parent.parent / "skills"
 KEPT = 3
@@ -27,13 +32,13 @@ def keep_latest(event: Event, state: Mapping[str, str]) -> Event:
     agent = event.author
     if not any(key.startswith(loaded_prefix(agent)) and value for key, value in event.delta.items()):
         return event
-    loaded = array_of(applied(state, event.delta).get(order_key(agent)))
+    loaded = parse_array(apply_delta(state, event.delta).get(order_key(agent)))
     old, kept = loaded[:-KEPT], loaded[-KEPT:]
     if not old:
         return event
     # None takes a key out of the state.
     gone = dict.fromkeys([key(agent, skill) for key in (loaded_key, docs_key) for skill in old])
-    delta = {**event.delta, **gone, order_key(agent): array_text(kept)}
+    delta = {**event.delta, **gone, order_key(agent): format_array(kept)}
     # The model is told by itself; the log should say the same.
     told = "\n".join([event.payload.get("content", ""), *(f"evicted: {skill}" for skill in old)])
     return replace(event, delta=delta, payload={**event.payload, "content": told})
@@ -42,7 +47,7 @@ def keep_latest(event: Event, state: Mapping[str, str]) -> Event:
 async def main() -> None:
     """A model that loads one skill after the other, and what it is told."""
     wanted = ("csv-report", "log-triage", "math", "markdown-links", "csv-report", "text-tools")
-    model = ScriptedModel([*(calling(("skill_load", {"skill": skill})) for skill in wanted), "I have read enough."])
+    model = ScriptedModel([*(call_tools(("skill_load", {"skill": skill})) for skill in wanted), "I have read enough."])
     store = MemorySessionStore(hook=keep_latest)
     runtime = SkillRuntime(Catalog.from_paths(SKILLS), store=store, options=SessionOptions(load_mode="session"))
     agent = Agent("reader", model, runtime)

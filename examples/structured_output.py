@@ -16,17 +16,21 @@ from typing import Any
 
 from jsonschema_rs import validator_for
 
-from openskills import Agent, Catalog, Runner, SessionOptions, SkillRuntime, ToolResult
-from openskills.agent.callbacks import Callbacks
-from openskills.agent.model import ModelRequest, ToolCall
-from openskills.testing import ScriptedModel, calling
+from openskills.agent.agent import Agent, Callbacks
+from openskills.agent.models.model import ModelRequest, ToolCall
+from openskills.agent.runner import Runner
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
+from openskills.testing.models import ScriptedModel, call_tools
+from openskills.tools.tool import ToolResult
 
 SKILLS = Path(__file__).with_suffix("")
 SCRIPT = [
-    calling(("skill_load", {"skill": "invoice-reader"})),
+    call_tools(("skill_load", {"skill": "invoice-reader"})),
     '{"total": "19,90", "currency": "Euro"}',
     '{"total": 19.9, "currency": "EUR"}',
-    calling(("skill_load", {"skill": "contact-reader"})),
+    call_tools(("skill_load", {"skill": "contact-reader"})),
     "The invoice is from Ada Lovelace.",
     '{"name": "Ada Lovelace", "mail": "ada@example.org"}',
 ]

@@ -11,7 +11,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from openskills import Catalog, Settings, SkillRuntime, SkillSession
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.runtime import SkillRuntime
+from openskills.runtime.session import SkillSession
+from openskills.settings import Settings
 
 SKILLS = Path(__file__).parent.parent / "skills"
 

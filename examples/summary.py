@@ -11,9 +11,12 @@ told. It is never loaded and out of sight.
 import asyncio
 from pathlib import Path
 
-from openskills import Agent, Catalog, Runner, SessionOptions, SkillRuntime
-from openskills.agent.summary import Summary, by_model
-from openskills.testing import ScriptedModel, calling
+from openskills.agent.agent import Agent, Summary, summarise_by_model
+from openskills.agent.runner import Runner
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
+from openskills.testing.models import ScriptedModel, call_tools
 
 SKILLS = Path(__file__).parent.parent / "skills"
 QUESTIONS = ("How do I count the words of a file?", "How do I sort its lines?", "And how do I replace a word?")
@@ -27,7 +30,7 @@ async def main() -> None:
         print(f'SessionOptions(when_lost="{when_lost}")')
         model = ScriptedModel(
             [
-                calling(("skill_load", {"skill": "text-tools"})),
+                call_tools(("skill_load", {"skill": "text-tools"})),
                 "With `scripts/text.py count`. " + "It says a lot more about the file than you asked for. " * 10,
                 "With `scripts/text.py sort`.",
                 "With `scripts/text.py replace`.",
@@ -39,7 +42,7 @@ async def main() -> None:
             model,
             SkillRuntime(catalog, options=SessionOptions(load_mode="session", when_lost=when_lost)),
             instructions="You teach people to use their files.",
-            summary=Summary(by_model(secretary), tokens=100, keep_turns=1),
+            summary=Summary(summarise_by_model(secretary), tokens=100, keep_turns=1),
         )
         runner = Runner("school", agent)
         for question in QUESTIONS:

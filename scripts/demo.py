@@ -17,8 +17,9 @@ from demo_paper import Paper
 from demo_tour import ATTACK, Typist, tour
 from demo_words import CHINESE, ENGLISH, Words
 
-from openskills import Settings, SkillError
-from openskills.executors.choose import executor
+from openskills.errors import SkillError
+from openskills.executors.open import open_executor
+from openskills.settings import Settings
 from openskills.sync import run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,7 +69,7 @@ def job(directory: Path, typist: Typist, words: Words) -> list[str]:
 
 async def checked(settings: Settings) -> None:
     """Raises `ExecutorUnavailable` with what to do when commands cannot be isolated here."""
-    chosen = executor("auto", settings)
+    chosen = open_executor("auto", settings)
     try:
         await chosen.check()
     finally:

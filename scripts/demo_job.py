@@ -7,18 +7,18 @@ from demo_timeline import timeline
 from demo_tokens import Requests, per_skill
 from demo_words import Words
 
-from openskills import Catalog, Settings, SkillRuntime, overview
-from openskills.agent.agent import Agent
-from openskills.agent.attachments import Attachment
-from openskills.agent.callbacks import Callbacks
-from openskills.agent.log import ARTIFACT, END, ERROR
-from openskills.agent.runner import Runner
+from openskills.agent.agent import ARTIFACT, END, ERROR, Agent, Callbacks
+from openskills.agent.runner import Attachment, Runner
 from openskills.artifacts.files import FileArtifactStore
-from openskills.artifacts.store import Scope, read
-from openskills.session.choose import DEFAULT_FILE
+from openskills.artifacts.store import Scope, read_artifact
+from openskills.catalog.catalog import Catalog
+from openskills.prompt.overview import overview
+from openskills.runtime.runtime import SkillRuntime
+from openskills.session.open import DEFAULT_FILE
 from openskills.session.sqlite import SqliteSessionStore
 from openskills.session.store import SessionKey
-from openskills.skillmd.problem import errors_in
+from openskills.settings import Settings
+from openskills.skillmd.problem import select_errors
 
 APP, YOU, SESSION = "demo", "you", "first"
 TABLE = """\
@@ -61,7 +61,7 @@ class Job:
         skills = self._catalog.skills
         self._paper.heading(self._words.found.format(count=len(skills)))
         self._paper.lines([", ".join(skill.name for skill in skills)])
-        for problem in errors_in(self._catalog.problems):
+        for problem in select_errors(self._catalog.problems):
             place = Path(problem.path).relative_to(self._directory)
             self._paper.lines([self._words.broken.format(problem=f"{place}:{problem.line}: {problem.message}")])
 
@@ -88,7 +88,7 @@ class Job:
             reply = await Runner(APP, agent).reply(user=YOU, session=SESSION, message=message, files=files)
             kept = {str(event.payload["name"]) for event in reply.events if event.kind == ARTIFACT}
             if makes in kept:
-                await read(artifacts, Scope(APP, YOU, SESSION), makes)
+                await read_artifact(artifacts, Scope(APP, YOU, SESSION), makes)
             else:
                 self.failures.append(f"{makes} was not made")
         await store.close()

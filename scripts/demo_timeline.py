@@ -9,7 +9,7 @@ from typing import Any
 from demo_tokens import Asked
 from demo_words import Words
 
-from openskills.agent.log import ARTIFACT, END, ERROR, TOOL_CALL
+from openskills.agent.agent import ARTIFACT, END, ERROR, TOOL_CALL
 from openskills.session.events import MESSAGE, TOOL_RESPONSE, USER, Event
 
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from openskills.agent.model import ModelRequest
+from openskills.agent.models.model import ModelRequest
 from openskills.catalog.skill import Skill
-from openskills.prompt.accounting import account
-from openskills.prompt.messages import SYSTEM_ROLES, Message, calls_of, string
-from openskills.tokens import estimate
-from openskills.tools.profiles import LOAD
+from openskills.prompt.history import SYSTEM_ROLES, Message, get_string, get_tool_calls
+from openskills.prompt.usage import account
+from openskills.tokens import estimate_tokens
+from openskills.tools.names import LOAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ def whole_text(skill: Skill) -> str:
 
 def per_skill(skills: Sequence[Skill]) -> tuple[int, int]:
     """What a skill costs on average: as a line of the overview, and in full."""
-    listed = sum(estimate(f"- {skill.name}: {skill.description}") for skill in skills)
-    return listed // len(skills), sum(estimate(whole_text(skill)) for skill in skills) // len(skills)
+    listed = sum(estimate_tokens(f"- {skill.name}: {skill.description}") for skill in skills)
+    return listed // len(skills), sum(estimate_tokens(whole_text(skill)) for skill in skills) // len(skills)
 
 
 def _loads(messages: Sequence[Message]) -> set[str]:
-    return {call.id for message in messages for call in calls_of(message) if call.name == LOAD}
+    return {call.id for message in messages for call in get_tool_calls(message) if call.name == LOAD}
 
 
 def _without_loads(messages: Sequence[Message]) -> list[Any]:
@@ -68,9 +68,9 @@ def _without_loads(messages: Sequence[Message]) -> list[Any]:
     return [
         message
         for message in messages
-        if string(message, "role") not in SYSTEM_ROLES
-        and string(message, "tool_call_id") not in loads
-        and not any(call.id in loads for call in calls_of(message))
+        if get_string(message, "role") not in SYSTEM_ROLES
+        and get_string(message, "tool_call_id") not in loads
+        and not any(call.id in loads for call in get_tool_calls(message))
     ]
 
 

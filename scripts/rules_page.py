@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from openskills.catalog.discover import MAX_DEPTH, MAX_DIRECTORIES
-from openskills.skillmd import limits
-from openskills.skillmd.rules import BODY_RULES, FOLDER_RULES, MANIFEST_RULES, Rule
-from openskills.skillmd.rules.reading import READING
+from openskills.catalog.discovery import MAX_DEPTH, MAX_DIRECTORIES
+from openskills.skillmd import yaml
+from openskills.skillmd.rules import BODY_RULES, FOLDER_RULES, MANIFEST_RULES
+from openskills.skillmd.rules.rule import READING_RULES, Rule
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "rules.md"
 
@@ -16,21 +16,21 @@ MEANINGS = {
     "file-type": "SKILL.md is a file, not a directory, a FIFO or a device.",
     "file-unreadable": "The file, or the directory that is searched, can be read.",
     "link-leaves-skill": "SKILL.md is no link that leads out of its folder.",
-    "file-size": f"The file has at most {limits.MAX_FILE_BYTES:,} bytes.",
+    "file-size": f"The file has at most {yaml.MAX_FILE_BYTES:,} bytes.",
     "text-encoding": "The file is UTF-8.",
     "text-nul": "The file has no NUL character.",
     "text-bom": "The file does not begin with a byte-order mark.",
     "frontmatter-first-line": "The opening `---` is the first line.",
     "frontmatter-missing": "There is front matter.",
     "frontmatter-unclosed": "A line `---` closes the front matter.",
-    "frontmatter-size": f"The front matter has at most {limits.MAX_FRONTMATTER_CHARACTERS:,} characters.",
+    "frontmatter-size": f"The front matter has at most {yaml.MAX_FRONTMATTER_CHARACTERS:,} characters.",
     "text-control": "The front matter has no control characters.",
     "yaml-syntax": "The front matter is YAML, or can be recovered.",
     "frontmatter-mapping": "The front matter is a map of fields.",
     "yaml-alias": "There are no anchors and aliases.",
     "yaml-tag": "There are no tags such as `!!python/object`.",
-    "yaml-depth": f"Lists and maps are nested at most {limits.MAX_DEPTH} levels deep.",
-    "yaml-keys": f"There are at most {limits.MAX_KEYS:,} keys and items.",
+    "yaml-depth": f"Lists and maps are nested at most {yaml.MAX_DEPTH} levels deep.",
+    "yaml-keys": f"There are at most {yaml.MAX_KEYS:,} keys and items.",
     "yaml-tab": "Indentation is made of blanks, not tabs.",
     "yaml-surrogates": "A character is not written in two halves, as `\\ud83d\\udcc4`.",
     "yaml-unquoted": "A value with `: `, a stray quote or several paragraphs is quoted. It is taken as text.",
@@ -121,7 +121,7 @@ A rule that is broken many times in one file is reported some times; the rest is
 def page() -> str:
     """The text of the page."""
     sections = (
-        ("Reading the file", "Found while the file is opened, decoded and read.", READING),
+        ("Reading the file", "Found while the file is opened, decoded and read.", READING_RULES),
         (
             "The fields",
             "Judged from front matter and folder name. Loading asks for the errors.",

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from math import isqrt
 
-from openskills.skillkit import Answer, Refused, main
+from openskills.skillkit.entry import Answer, SkillRefusal, main
 
 MOST_NUMBERS = 100_000
 MOST_OPS = 100
@@ -275,8 +275,8 @@ def _number(part: int, whole: int) -> Number:
     return found
 
 
-def _invalid(field: str, message: str) -> Refused:
-    return Refused("INVALID_ARGUMENT", f"{field}: {message}", field=field)
+def _invalid(field: str, message: str) -> SkillRefusal:
+    return SkillRefusal("INVALID_ARGUMENT", f"{field}: {message}", field=field)
 
 
 if __name__ == "__main__":

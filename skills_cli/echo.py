@@ -1,6 +1,6 @@
 """Says what it was told: shows that a call arrives, and under which trace id."""
 
-from openskills.skillkit import main
+from openskills.skillkit.entry import main
 
 
 def echo(text: str) -> dict[str, str]:

@@ -6,10 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from openskills.skillkit import Answer, Glob, Refused, encoding_of, main, progress, root, seconds_left
-from openskills.skillkit.confined import MAX_FILE, MAX_RESULTS
-from openskills.skillkit.decoding import SAMPLE
-from openskills.skillkit.walking import Walk
+from openskills.skillkit.entry import Answer, SkillRefusal, main, progress, seconds_left
+from openskills.skillkit.files import MAX_FILE, MAX_RESULTS, SAMPLE_BYTES, Glob, Walk, detect_encoding, root
 
 MOST_RESULTS = 1000
 LONGEST_QUERY = 1000
@@ -31,8 +29,8 @@ class Search:
 
     def look_in(self, path: str, file: BinaryIO) -> None:
         """Add the lines of one file that contain the query."""
-        first = file.read(SAMPLE)
-        encoding = encoding_of(first)
+        first = file.read(SAMPLE_BYTES)
+        encoding = detect_encoding(first)
         if encoding is None:
             self.binary += 1
             return
@@ -100,13 +98,13 @@ def search(query: str, root_dir: str | None = None, glob: str | None = None, lim
 
 def _check(query: str, limit: int) -> None:
     if not query.strip():
-        raise Refused("INVALID_ARGUMENT", "query: is empty", field="query")
+        raise SkillRefusal("INVALID_ARGUMENT", "query: is empty", field="query")
     if len(query) > LONGEST_QUERY or "\n" in query or "\r" in query:
-        raise Refused(
+        raise SkillRefusal(
             "INVALID_ARGUMENT", f"query: has to be one line of at most {LONGEST_QUERY} characters", field="query"
         )
     if not 1 <= limit <= MOST_RESULTS:
-        raise Refused("INVALID_ARGUMENT", f"limit: {limit} is not between 1 and {MOST_RESULTS}", field="limit")
+        raise SkillRefusal("INVALID_ARGUMENT", f"limit: {limit} is not between 1 and {MOST_RESULTS}", field="limit")
 
 
 def _snippet(line: str, place: int, length: int) -> str:

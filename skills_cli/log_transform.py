@@ -6,9 +6,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Literal
 
-from openskills.skillkit import Answer, Refused, artifact, encoding_of, main, progress, root
-from openskills.skillkit.confined import Root
-from openskills.skillkit.decoding import SAMPLE
+from openskills.skillkit.entry import Answer, SkillRefusal, artifact, main, progress
+from openskills.skillkit.files import SAMPLE_BYTES, AllowedRoot, detect_encoding, root
 
 # Where a host starts this file in its own way, its folder may not be on the path.
 if (HERE := os.path.dirname(os.path.abspath(__file__))) not in sys.path:
@@ -56,19 +55,19 @@ def transform(
 def _check(limit: int | None, output: str, rules: Rules) -> None:
     most = MOST_RECORDS if output == "stdout" else 10**12
     if limit is not None and not 1 <= limit <= most:
-        raise Refused("INVALID_ARGUMENT", f"limit: {limit} is not between 1 and {most}", field="limit")
+        raise SkillRefusal("INVALID_ARGUMENT", f"limit: {limit} is not between 1 and {most}", field="limit")
     if output == "stdout" and (rules.output_path is not None or rules.output_format is not None):
         rule = "output_path" if rules.output_path is not None else "output_format"
         raise invalid(rule, 'is for files; say "output": "file"')
 
 
 def _begun(file: BinaryIO, name: str, format_name: str, rules: Rules) -> Reading:
-    sample = file.read(SAMPLE)
+    sample = file.read(SAMPLE_BYTES)
     file.seek(0)
-    encoding = rules.encoding or encoding_of(sample)
+    encoding = rules.encoding or detect_encoding(sample)
     if encoding is None:
         message = f"input_path: {name!r} is no text; unpack it, or say which it is with rules.encoding"
-        raise Refused("INVALID_ARGUMENT", message, field="input_path")
+        raise SkillRefusal("INVALID_ARGUMENT", message, field="input_path")
     if format_name == "auto":
         format_name = detected(first_lines(sample, encoding, LINES_FOR_A_GUESS), rules)
     stats = Stats(format_name, encoding, os.fstat(file.fileno()).st_size)
@@ -87,10 +86,10 @@ def _answered(reading: Reading, limit: int) -> Answer:
     return Answer({"records": records, "stats": reading.finished(len(records), more)}, truncated=more)
 
 
-def _written(reading: Reading, allowed: Root, source: str, rules: Rules, limit: int | None) -> Answer:
+def _written(reading: Reading, allowed: AllowedRoot, source: str, rules: Rules, limit: int | None) -> Answer:
     kind, target = _target(allowed, source, rules)
     count, more = 0, False
-    with allowed.writing(target, field="rules.output_path") as file:
+    with allowed.open_writer(target, field="rules.output_path") as file:
         into = writer(kind, file, rules.fields or reading.columns)
         for record in _with_news(reading.records(), reading):
             more = count == limit
@@ -105,7 +104,7 @@ def _written(reading: Reading, allowed: Root, source: str, rules: Rules, limit: 
     return Answer({"output_path": allowed.outer(target), "stats": stats}, truncated=more)
 
 
-def _target(allowed: Root, source: str, rules: Rules) -> tuple[str, str]:
+def _target(allowed: AllowedRoot, source: str, rules: Rules) -> tuple[str, str]:
     """The kind of file, and where it goes."""
     if rules.output_path is None:
         kind = rules.output_format or "jsonl"

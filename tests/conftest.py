@@ -73,6 +73,12 @@ def skip_unless_root(why: str) -> None:
         pytest.skip(f"{_ROOT}{why}")
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Async tests run on asyncio, which is what OpenSkill is written for."""
+    return "asyncio"
+
+
 RequireProgram = Callable[[str], str]
 """The type of the fixture `require_program`."""
 

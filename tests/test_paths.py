@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openskills.errors import ForbiddenPath, InvalidArgument, SkillError
-from openskills.paths import inside, printable, relative
+from openskills.paths import inside, parse_relative, to_printable
 
 
 @pytest.mark.parametrize(
@@ -23,20 +23,20 @@ from openskills.paths import inside, printable, relative
     ],
 )
 def test_an_ordinary_name_becomes_a_relative_path(name: str, path: str) -> None:
-    assert relative(name) == PurePosixPath(path)
+    assert parse_relative(name) == PurePosixPath(path)
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "//a", "..", "a/../../b", "a/.."])
 def test_a_name_that_is_absolute_or_climbs_is_forbidden(name: str) -> None:
     with pytest.raises(ForbiddenPath) as caught:
-        relative(name, field="cwd")
+        parse_relative(name, field="cwd")
     assert str(caught.value).startswith(f"cwd: {name!r} ")
 
 
 @pytest.mark.parametrize("name", ["", ".", "./.", "a\0b", "x" * 256, "é" * 128, "a/" * 3000])
 def test_a_name_that_is_no_name_is_an_invalid_argument(name: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        relative(name, field="inputs")
+        parse_relative(name, field="inputs")
     assert caught.value.field == "inputs"
 
 
@@ -77,7 +77,7 @@ def test_a_root_that_is_itself_a_link_is_fine(tmp_path: Path) -> None:
 @given(st.text(alphabet=st.sampled_from("a./\\\0~é\ud800"), max_size=30))
 def test_whatever_the_name_the_answer_is_inside_or_an_error(name: str) -> None:
     try:
-        path = relative(name)
+        path = parse_relative(name)
     except SkillError:
         return
     assert not path.is_absolute()
@@ -95,4 +95,4 @@ def test_whatever_the_name_the_answer_is_inside_or_an_error(name: str) -> None:
     ],
 )
 def test_what_cannot_be_seen_is_shown_as_an_escape(text: str, shown: str) -> None:
-    assert printable(text) == shown
+    assert to_printable(text) == shown

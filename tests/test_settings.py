@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import InvalidArgument
-from openskills.settings import Settings, amount, decided_by, seconds
+from openskills.settings import Settings, find_variable, parse_amount, parse_seconds
 
 
 def test_an_empty_environment_gives_the_documented_defaults(tmp_path: Path) -> None:
@@ -179,13 +179,13 @@ def test_a_bad_value_is_refused_with_the_name_of_the_variable(name: str, value: 
     ("text", "meaning"), [("90", 90), ("1.5h", 5400), ("15 m", 900), (" 7D ", 604800), ("0", 0), ("30s", 30)]
 )
 def test_a_length_of_time_is_read_as_people_write_it(text: str, meaning: float) -> None:
-    assert seconds(text, "--older-than") == meaning
+    assert parse_seconds(text, "--older-than") == meaning
 
 
 @pytest.mark.parametrize("text", ["", "h", "1w", "1h30m", "١s", "1e9", "9" * 20])
 def test_what_is_no_length_of_time_is_refused_with_its_field(text: str) -> None:
     with pytest.raises(InvalidArgument, match=r"^--older-than: .* is no length of time"):
-        seconds(text, "--older-than")
+        parse_seconds(text, "--older-than")
 
 
 def test_xdg_directories_are_followed_when_absolute(tmp_path: Path) -> None:
@@ -274,13 +274,13 @@ def test_without_argument_the_environment_of_the_process_is_read(monkeypatch: py
 
 
 def test_the_variable_that_decided_is_the_first_that_counts() -> None:
-    assert decided_by("cache_dir", {"OPENSKILL_CACHE_DIR": "x", "XDG_CACHE_HOME": "/y"}) == "OPENSKILL_CACHE_DIR"
-    assert decided_by("skills_cache_dir", {"XDG_CACHE_HOME": "/y"}) == "XDG_CACHE_HOME"
-    assert decided_by("cache_dir", {"XDG_CACHE_HOME": "relative", "OPENSKILL_CACHE_DIR": " "}) is None
+    assert find_variable("cache_dir", {"OPENSKILL_CACHE_DIR": "x", "XDG_CACHE_HOME": "/y"}) == "OPENSKILL_CACHE_DIR"
+    assert find_variable("skills_cache_dir", {"XDG_CACHE_HOME": "/y"}) == "XDG_CACHE_HOME"
+    assert find_variable("cache_dir", {"XDG_CACHE_HOME": "relative", "OPENSKILL_CACHE_DIR": " "}) is None
 
 
 @pytest.mark.parametrize(("text", "meaning"), [("50000", 50_000), (" 2g ", 2 * 1024**3), ("64 KiB", 65_536)])
 def test_an_amount_is_read_as_people_write_it(text: str, meaning: int) -> None:
-    assert amount(text, "limits") == meaning
+    assert parse_amount(text, "limits") == meaning
     with pytest.raises(InvalidArgument, match=r"^limits: '-1' is no amount"):
-        amount("-1", "limits")
+        parse_amount("-1", "limits")

@@ -6,7 +6,7 @@ from typing import Any
 from log_formats import stamps
 from log_formats.watch import Guarded, Watch
 from openskills.errors import InvalidArgument
-from openskills.skillkit.fields import checked
+from openskills.skillkit.entry import convert_value
 
 LONGEST_REGEX = 1000
 LONGEST_FORMAT = 100
@@ -73,7 +73,7 @@ def _checked(given: dict[str, Any]) -> dict[str, Any]:
         if name not in _KNOWN:
             raise invalid(name[:100], f"is not known; known are {', '.join(_KNOWN)}")
         if value is not None:
-            values[name] = checked(f"rules.{name}", value, _KNOWN[name])
+            values[name] = convert_value(f"rules.{name}", value, _KNOWN[name])
             if isinstance(values[name], list | dict) and len(values[name]) > MOST_ENTRIES:
                 raise invalid(name, f"has more than {MOST_ENTRIES} entries")
     for name, choices in (("encoding", ENCODINGS), ("output_format", FILES)):

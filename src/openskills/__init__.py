@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from openskills.skillmd.manifest import SkillManifest
     from openskills.skillmd.parse import parse
     from openskills.skillmd.problem import Problem, Severity
-    from openskills.tools.result import ToolResult
+    from openskills.tools.tool import ToolResult
     from openskills.version import __version__
+
 
 __all__ = [
     "Agent",
@@ -91,7 +92,7 @@ _HOME = {
     "SkillRuntime": "runtime.runtime",
     "SkillSession": "runtime.session",
     "SourceUnavailable": "errors",
-    "ToolResult": "tools.result",
+    "ToolResult": "tools.tool",
     "UnknownSkill": "errors",
     "__version__": "version",
     "overview": "prompt.overview",

@@ -36,7 +36,7 @@ A fault in somebody's skill is a `Problem`, a value. A failed command is a `RunR
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-LONGEST_NAME = 100
+MAX_NAME = 100
 """Characters of a name from outside that a message repeats."""
 
 
@@ -73,7 +73,7 @@ class UnknownSkill(SkillError):
     def __init__(self, name: str, near: Sequence[str] = ()) -> None:
         hint = f"; did you mean {' or '.join(repr(other) for other in near)}?" if near else ""
         # Whoever asked for it may have written anything.
-        shown = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
+        shown = name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
         super().__init__(f"there is no skill named {shown!r}{hint}", name=shown, near=list(near))
         self.name = name
         self.near = tuple(near)

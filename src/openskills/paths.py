@@ -12,7 +12,7 @@ MAX_COMPONENT = 255
 MAX_LINKS = 40
 
 
-def relative(name: str, *, field: str = "path") -> PurePosixPath:
+def parse_relative(name: str, *, field: str = "path") -> PurePosixPath:
     """A relative POSIX path without `..`, from text that somebody else wrote.
 
     Raises `InvalidArgument` for NUL bytes, empty or overlong names, `ForbiddenPath` for what is absolute or climbs.
@@ -43,7 +43,7 @@ def inside(root: Path, name: str, *, field: str = "path") -> Path:
     the file while somebody else may rename things must open it relative to a directory descriptor.
     """
     base = Path(os.path.realpath(root))
-    target = Path(os.path.realpath(base / relative(name, field=field)))
+    target = Path(os.path.realpath(base / parse_relative(name, field=field)))
     if target != base and base not in target.parents:
         raise ForbiddenPath(f"{field}: {name!r} leads out of {root.name or root}")
     return target
@@ -56,7 +56,7 @@ def open_inside(root: str, name: str, *, field: str = "path") -> int:
     `root`, and OSError when there is nothing that can be opened.
     """
     opened = [os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
-    waiting = list(reversed(relative(name, field=field).parts))
+    waiting = list(reversed(parse_relative(name, field=field).parts))
     links = 0
     try:
         while waiting:
@@ -66,7 +66,7 @@ def open_inside(root: str, name: str, *, field: str = "path") -> int:
                 if not opened:
                     raise ForbiddenPath(f"{field}: {name!r} leads out of {os.path.basename(root)}")
             elif part not in ("", "."):
-                target = _step(opened, part)
+                target = _open_part(opened, part)
                 links += target is not None
                 if links > MAX_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
@@ -79,7 +79,7 @@ def open_inside(root: str, name: str, *, field: str = "path") -> int:
             os.close(descriptor)
 
 
-def _step(opened: list[int], part: str) -> str | None:
+def _open_part(opened: list[int], part: str) -> str | None:
     """Open the next part of a path below the last one; a link is not opened, and what it says is returned."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
@@ -91,12 +91,12 @@ def _step(opened: list[int], part: str) -> str | None:
     return None
 
 
-def printable(text: str) -> str:
+def to_printable(text: str) -> str:
     """Text that is safe to print: control and invisible characters become visible escapes."""
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+    return "".join(char if char.isprintable() else _escape_character(char) for char in text)
 
 
-def _escaped(char: str) -> str:
+def _escape_character(char: str) -> str:
     if unicodedata.category(char) == "Cs":
         return f"\\x{ord(char) & 0xFF:02x}"
     return char.encode("unicode_escape").decode("ascii")

@@ -12,7 +12,7 @@ from openskills.errors import InvalidArgument
 _DAY = 24 * 60 * 60.0
 _GIB = 1024**3
 _LAST_UID = 2**32 - 3
-_LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
+_MAX_WAIT_MS = 24 * 60 * 60 * 1000
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 60 * 60, "d": _DAY}
 _CACHE = ("OPENSKILL_CACHE_DIR", "XDG_CACHE_HOME")
 _CONFIG = ("OPENSKILL_CONFIG_DIR", "XDG_CONFIG_HOME")
@@ -121,53 +121,55 @@ class Settings:
         """Read the documented variables; raises `InvalidArgument` that names a variable with a bad value."""
         env = dict(os.environ if environ is None else environ)
         home = Path(env.get("HOME") or Path.home())
-        cache = _directory(env, "OPENSKILL_CACHE_DIR") or _xdg(env, "XDG_CACHE_HOME", home / ".cache")
-        config = _directory(env, "OPENSKILL_CONFIG_DIR") or _xdg(env, "XDG_CONFIG_HOME", home / ".config")
-        state = _directory(env, "OPENSKILL_STATE_DIR") or _xdg(env, "XDG_STATE_HOME", home / ".local/state")
+        cache = _read_directory(env, "OPENSKILL_CACHE_DIR") or _read_xdg(env, "XDG_CACHE_HOME", home / ".cache")
+        config = _read_directory(env, "OPENSKILL_CONFIG_DIR") or _read_xdg(env, "XDG_CONFIG_HOME", home / ".config")
+        state = _read_directory(env, "OPENSKILL_STATE_DIR") or _read_xdg(env, "XDG_STATE_HOME", home / ".local/state")
         return cls(
             home=home,
             cache_dir=cache,
-            skills_cache_dir=_directory(env, "SKILLS_CACHE_DIR") or cache / "sources",
+            skills_cache_dir=_read_directory(env, "SKILLS_CACHE_DIR") or cache / "sources",
             config_dir=config,
             state_dir=state,
-            skills_root=_text(env, "SKILLS_ROOT"),
+            skills_root=_read_text(env, "SKILLS_ROOT"),
             search_path=env.get("PATH", os.defpath),
-            index=_flag(env, "OPENSKILL_INDEX", default=True),
-            debug=_flag(env, "OPENSKILL_DEBUG", default=False),
-            trace_content=_flag(env, "OPENSKILL_TRACE_CONTENT", default=False),
-            model=_text(env, "OPENSKILL_MODEL"),
-            executor=_executor(env, "OPENSKILL_EXECUTOR"),
+            index=_read_flag(env, "OPENSKILL_INDEX", default=True),
+            debug=_read_flag(env, "OPENSKILL_DEBUG", default=False),
+            trace_content=_read_flag(env, "OPENSKILL_TRACE_CONTENT", default=False),
+            model=_read_text(env, "OPENSKILL_MODEL"),
+            executor=_read_executor(env, "OPENSKILL_EXECUTOR"),
             python=_program(env, "OPENSKILL_PYTHON"),
-            allow_local=_flag(env, "OPENSKILL_ALLOW_LOCAL", default=False),
-            allowed_commands=_commands(env, "OPENSKILL_RUN_ALLOWED_COMMANDS", "TRPC_AGENT_SKILL_RUN_ALLOWED_COMMANDS"),
-            denied_commands=_commands(env, "OPENSKILL_RUN_DENIED_COMMANDS", "TRPC_AGENT_SKILL_RUN_DENIED_COMMANDS")
+            allow_local=_read_flag(env, "OPENSKILL_ALLOW_LOCAL", default=False),
+            allowed_commands=_read_commands(
+                env, "OPENSKILL_RUN_ALLOWED_COMMANDS", "TRPC_AGENT_SKILL_RUN_ALLOWED_COMMANDS"
+            ),
+            denied_commands=_read_commands(env, "OPENSKILL_RUN_DENIED_COMMANDS", "TRPC_AGENT_SKILL_RUN_DENIED_COMMANDS")
             or (),
-            host_roots=_directories(env, "OPENSKILL_HOST_ROOTS"),
-            container_image=_text(env, "OPENSKILL_CONTAINER_IMAGE"),
-            docker_host=_text(env, "DOCKER_HOST"),
-            sandbox_uids=_uids(env, "OPENSKILL_SANDBOX_UIDS", (52000, 55999)),
-            sandbox_kept=_seconds(env, "OPENSKILL_SANDBOX_KEPT", 60.0),
-            workspace_ttl=_seconds(env, "OPENSKILL_WORKSPACE_TTL", _DAY),
-            workspace_bytes=_amount(env, "OPENSKILL_WORKSPACE_BYTES", _GIB),
-            workspace_files=_amount(env, "OPENSKILL_WORKSPACE_FILES", 50_000),
-            http_base_url=_base_url(env, "OPENSKILL_HTTP_BASE_URL", "http://127.0.0.1:8000"),
-            allowed_root=_directory(env, "OPENSKILL_ALLOWED_ROOT") or _here("data"),
-            cli_dir=_directory(env, "OPENSKILL_CLI_DIR") or _here("skills_cli"),
-            timeout_ms=_whole(env, "OPENSKILL_TIMEOUT_MS", 15_000, 1, _LONGEST_WAIT_MS),
-            host_max_body=_amount(env, "OPENSKILL_HOST_MAX_BODY", 1024**2),
-            host_concurrency=_whole(env, "OPENSKILL_HOST_CONCURRENCY", 0, 0, 10_000),
-            host_queue=_whole(env, "OPENSKILL_HOST_QUEUE", 64, 0, 1_000_000),
-            host_keys=_directory(env, "OPENSKILL_HOST_KEYS") or config / "keys.json",
-            host_auth=_word(env, "OPENSKILL_HOST_AUTH", ("auto", "on", "off")),
-            host_history=_file_or_off(env, "OPENSKILL_HOST_HISTORY", state / "host.db"),
-            host_history_days=_whole(env, "OPENSKILL_HOST_HISTORY_DAYS", 30, 1, 36_500),
-            host_api_key=_text(env, "OPENSKILL_API_KEY"),
-            host_http_targets=_commands(env, "OPENSKILL_HOST_HTTP_TARGETS") or (),
+            host_roots=_read_directories(env, "OPENSKILL_HOST_ROOTS"),
+            container_image=_read_text(env, "OPENSKILL_CONTAINER_IMAGE"),
+            docker_host=_read_text(env, "DOCKER_HOST"),
+            sandbox_uids=_read_uids(env, "OPENSKILL_SANDBOX_UIDS", (52000, 55999)),
+            sandbox_kept=_read_seconds(env, "OPENSKILL_SANDBOX_KEPT", 60.0),
+            workspace_ttl=_read_seconds(env, "OPENSKILL_WORKSPACE_TTL", _DAY),
+            workspace_bytes=_read_amount(env, "OPENSKILL_WORKSPACE_BYTES", _GIB),
+            workspace_files=_read_amount(env, "OPENSKILL_WORKSPACE_FILES", 50_000),
+            http_base_url=_read_base_url(env, "OPENSKILL_HTTP_BASE_URL", "http://127.0.0.1:8000"),
+            allowed_root=_read_directory(env, "OPENSKILL_ALLOWED_ROOT") or _resolve_here("data"),
+            cli_dir=_read_directory(env, "OPENSKILL_CLI_DIR") or _resolve_here("skills_cli"),
+            timeout_ms=_read_integer(env, "OPENSKILL_TIMEOUT_MS", 15_000, 1, _MAX_WAIT_MS),
+            host_max_body=_read_amount(env, "OPENSKILL_HOST_MAX_BODY", 1024**2),
+            host_concurrency=_read_integer(env, "OPENSKILL_HOST_CONCURRENCY", 0, 0, 10_000),
+            host_queue=_read_integer(env, "OPENSKILL_HOST_QUEUE", 64, 0, 1_000_000),
+            host_keys=_read_directory(env, "OPENSKILL_HOST_KEYS") or config / "keys.json",
+            host_auth=_read_choice(env, "OPENSKILL_HOST_AUTH", ("auto", "on", "off")),
+            host_history=_read_optional_file(env, "OPENSKILL_HOST_HISTORY", state / "host.db"),
+            host_history_days=_read_integer(env, "OPENSKILL_HOST_HISTORY_DAYS", 30, 1, 36_500),
+            host_api_key=_read_text(env, "OPENSKILL_API_KEY"),
+            host_http_targets=_read_commands(env, "OPENSKILL_HOST_HTTP_TARGETS") or (),
             environment=env,
         )
 
 
-def decided_by(field: str, environment: Mapping[str, str]) -> str | None:
+def find_variable(field: str, environment: Mapping[str, str]) -> str | None:
     """The variable that gave a field of `Settings` its value; None where it has its default."""
     for name in VARIABLES[field]:
         value = environment.get(name, "").strip()
@@ -176,7 +178,7 @@ def decided_by(field: str, environment: Mapping[str, str]) -> str | None:
     return None
 
 
-def seconds(text: str, field: str) -> float:
+def parse_seconds(text: str, field: str) -> float:
     """A length of time as people write it: `90`, `90s`, `15m`, `24h`, `7d`. Raises `InvalidArgument` for `field`."""
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?) ?([smhd]?)", text.strip().lower(), re.ASCII)
     if match is None:
@@ -184,7 +186,7 @@ def seconds(text: str, field: str) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def amount(text: str, field: str) -> int:
+def parse_amount(text: str, field: str) -> int:
     """A number above 0 as people write it: `50000`, `64K`, `512M`, `2G`. Raises `InvalidArgument` for `field`."""
     match = re.fullmatch(r"(\d{1,15}) ?([kmgt]?)(?:i?b)?", text.strip().lower(), re.ASCII)
     if match is None or not int(match[1]):
@@ -192,12 +194,12 @@ def amount(text: str, field: str) -> int:
     return int(match[1]) * _BYTES[match[2]]
 
 
-def _text(env: Mapping[str, str], name: str) -> str | None:
+def _read_text(env: Mapping[str, str], name: str) -> str | None:
     return env.get(name, "").strip() or None
 
 
-def _executor(env: Mapping[str, str], name: str) -> str:
-    value = _text(env, name) or "auto"
+def _read_executor(env: Mapping[str, str], name: str) -> str:
+    value = _read_text(env, name) or "auto"
     # A name from the table of executors, or the dotted path of somebody's own.
     if not re.fullmatch(r"[A-Za-z_][\w.:-]{0,199}", value, re.ASCII):
         raise InvalidArgument(name, f"{value!r} is no name of an executor; use auto, sandbox, container or local")
@@ -205,19 +207,19 @@ def _executor(env: Mapping[str, str], name: str) -> str:
 
 
 def _program(env: Mapping[str, str], name: str) -> Path | None:
-    value = _text(env, name)
+    value = _read_text(env, name)
     if value is not None and not Path(value).is_absolute():
         raise InvalidArgument(name, f"{value!r} is no absolute path; use one such as /usr/bin/python3")
     return Path(value) if value else None
 
 
-def _commands(env: Mapping[str, str], name: str, fallback: str = "") -> tuple[str, ...] | None:
-    value = _text(env, name) or _text(env, fallback) or ""
+def _read_commands(env: Mapping[str, str], name: str, fallback: str = "") -> tuple[str, ...] | None:
+    value = _read_text(env, name) or _read_text(env, fallback) or ""
     found = tuple(word for word in re.split(r"[,\s]+", value) if word)
     return found or None
 
 
-def _directories(env: Mapping[str, str], name: str) -> tuple[Path, ...]:
+def _read_directories(env: Mapping[str, str], name: str) -> tuple[Path, ...]:
     found = tuple(Path(part) for part in env.get(name, "").split(":") if part.strip())
     for path in found:
         if not path.is_absolute() or ".." in path.parts:
@@ -225,8 +227,8 @@ def _directories(env: Mapping[str, str], name: str) -> tuple[Path, ...]:
     return found
 
 
-def _uids(env: Mapping[str, str], name: str, default: tuple[int, int]) -> tuple[int, int]:
-    value = _text(env, name)
+def _read_uids(env: Mapping[str, str], name: str, default: tuple[int, int]) -> tuple[int, int]:
+    value = _read_text(env, name)
     if value is None:
         return default
     match = re.fullmatch(r"(\d{1,10})\s*-\s*(\d{1,10})", value, re.ASCII)
@@ -235,20 +237,20 @@ def _uids(env: Mapping[str, str], name: str, default: tuple[int, int]) -> tuple[
     return int(match[1]), int(match[2])
 
 
-def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
-    value = _text(env, name)
-    return default if value is None else seconds(value, name)
+def _read_seconds(env: Mapping[str, str], name: str, default: float) -> float:
+    value = _read_text(env, name)
+    return default if value is None else parse_seconds(value, name)
 
 
-def _amount(env: Mapping[str, str], name: str, default: int) -> int:
-    value = _text(env, name)
+def _read_amount(env: Mapping[str, str], name: str, default: int) -> int:
+    value = _read_text(env, name)
     if value is None:
         return default
-    return amount(value, name)
+    return parse_amount(value, name)
 
 
-def _whole(env: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
-    value = _text(env, name)
+def _read_integer(env: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    value = _read_text(env, name)
     if value is None:
         return default
     if not re.fullmatch(r"\d{1,12}", value, re.ASCII) or not least <= int(value) <= most:
@@ -256,15 +258,15 @@ def _whole(env: Mapping[str, str], name: str, default: int, least: int, most: in
     return int(value)
 
 
-def _word(env: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
-    value = (_text(env, name) or words[0]).lower()
+def _read_choice(env: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
+    value = (_read_text(env, name) or words[0]).lower()
     if value not in words:
         raise InvalidArgument(name, f"{value!r} is not one of {', '.join(words)}")
     return value
 
 
-def _base_url(env: Mapping[str, str], name: str, default: str) -> str:
-    value = _text(env, name) or default
+def _read_base_url(env: Mapping[str, str], name: str, default: str) -> str:
+    value = _read_text(env, name) or default
     try:
         parts = urlsplit(value)
         known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -277,12 +279,12 @@ def _base_url(env: Mapping[str, str], name: str, default: str) -> str:
     return value.rstrip("/")
 
 
-def _file_or_off(env: Mapping[str, str], name: str, default: Path) -> Path | None:
-    value = _text(env, name)
-    return None if value is not None and value.lower() == "off" else _directory(env, name) or default
+def _read_optional_file(env: Mapping[str, str], name: str, default: Path) -> Path | None:
+    value = _read_text(env, name)
+    return None if value is not None and value.lower() == "off" else _read_directory(env, name) or default
 
 
-def _here(name: str) -> Path:
+def _resolve_here(name: str) -> Path:
     """`name` in the directory we were started in. Where that is gone, a name that leads nowhere."""
     try:
         return Path(name).absolute()
@@ -290,7 +292,7 @@ def _here(name: str) -> Path:
         return Path(name)
 
 
-def _directory(env: Mapping[str, str], name: str) -> Path | None:
+def _read_directory(env: Mapping[str, str], name: str) -> Path | None:
     value = env.get(name, "").strip()
     try:
         return Path(value).expanduser().absolute() if value else None
@@ -300,14 +302,14 @@ def _directory(env: Mapping[str, str], name: str) -> Path | None:
         raise InvalidArgument(name, f"{value!r}: the current directory is gone; use an absolute path") from None
 
 
-def _xdg(env: Mapping[str, str], name: str, fallback: Path) -> Path:
+def _read_xdg(env: Mapping[str, str], name: str, fallback: Path) -> Path:
     value = env.get(name, "").strip()
     # The XDG specification says that relative values are to be ignored.
     base = Path(value) if value and Path(value).is_absolute() else fallback
     return base / "openskills"
 
 
-def _flag(env: Mapping[str, str], name: str, *, default: bool) -> bool:
+def _read_flag(env: Mapping[str, str], name: str, *, default: bool) -> bool:
     value = env.get(name, "").strip().lower()
     if not value:
         return default

@@ -11,6 +11,7 @@ from openskills.errors import InvalidArgument
 if TYPE_CHECKING:
     import asyncio
 
+
 T = TypeVar("T")
 
 
@@ -27,17 +28,17 @@ def run(awaitable: Awaitable[T]) -> T:
     """
     import asyncio
 
-    _check(awaitable)
+    _check_awaitable(awaitable)
     try:
         current = asyncio.get_running_loop()
     except RuntimeError:
         current = None
-    if current is not None and _own.is_loop(current):
+    if current is not None and _background_loop.is_loop(current):
         _refuse(awaitable, "is to run on the loop that waits for it; use `await` here instead of run()")
-    return _Call(awaitable, _own.loop()).result()
+    return _LoopCall(awaitable, _background_loop.loop()).result()
 
 
-def _check(awaitable: Awaitable[object]) -> None:
+def _check_awaitable(awaitable: Awaitable[object]) -> None:
     import asyncio
 
     if asyncio.isfuture(awaitable):
@@ -54,7 +55,7 @@ def _refuse(awaitable: object, why: str) -> NoReturn:
     raise InvalidArgument("awaitable", why)
 
 
-class _OwnLoop:
+class _BackgroundLoop:
     """One event loop in one daemon thread, started when it is first needed."""
 
     def __init__(self) -> None:
@@ -77,7 +78,7 @@ class _OwnLoop:
             return self._loop
 
 
-class _Call(Generic[T]):
+class _LoopCall(Generic[T]):
     """One awaitable on the loop of another thread."""
 
     def __init__(self, awaitable: Awaitable[T], loop: "asyncio.AbstractEventLoop") -> None:
@@ -91,7 +92,7 @@ class _Call(Generic[T]):
         """Begin, and wait for the end. An interrupt of the waiting thread cancels the awaitable and waits for that."""
         try:
             # Begun in here, so that an interrupt never finds it running and nobody waiting for it.
-            self._loop.call_soon_threadsafe(self._begin, context=contextvars.copy_context())
+            self._loop.call_soon_threadsafe(self._start, context=contextvars.copy_context())
             self._ended.wait()
         except BaseException:
             self._loop.call_soon_threadsafe(self._cancel)
@@ -102,11 +103,11 @@ class _Call(Generic[T]):
         assert self._task is not None  # noqa: S101  `_begin` ran before the end came
         return self._task.result()
 
-    def _begin(self) -> None:
-        self._task = self._loop.create_task(self._guarded())
-        self._task.add_done_callback(self._end)
+    def _start(self) -> None:
+        self._task = self._loop.create_task(self._run())
+        self._task.add_done_callback(self._on_done)
 
-    async def _guarded(self) -> T:
+    async def _run(self) -> T:
         try:
             return await self._awaitable
         except (KeyboardInterrupt, SystemExit) as stop:
@@ -114,7 +115,7 @@ class _Call(Generic[T]):
             self._stop = stop
             raise RuntimeError("the awaitable asked the process to end") from stop
 
-    def _end(self, task: "asyncio.Task[T]") -> None:
+    def _on_done(self, task: "asyncio.Task[T]") -> None:
         # Asked for here, because after an interrupt nobody asks, and asyncio would complain.
         if not task.cancelled():
             task.exception()
@@ -130,4 +131,4 @@ class _Call(Generic[T]):
         self._ended.set()
 
 
-_own = _OwnLoop()
+_background_loop = _BackgroundLoop()

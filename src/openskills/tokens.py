@@ -10,11 +10,11 @@ TokenCounter = Callable[[str], int]
 
 _CJK = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")
 _ASCII = bytes(range(128))
-_LONGEST = 40_000
+_MAX_PIECE = 40_000
 """The tokenizer refuses texts of more than 200,000 tokens, and no character has more than four."""
 
 
-def estimate(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """A quick estimate: a quarter token per ASCII character, three quarters per CJK one, half for the rest.
 
     Within about 15 % of o200k on English and Chinese prose. Say "estimated" wherever it is shown.
@@ -27,7 +27,7 @@ def estimate(text: str) -> int:
     return (len(text) + len(rest) + wide + 3) // 4
 
 
-def exact(encoding: str = "o200k_base") -> TokenCounter:
+def load_exact_counter(encoding: str = "o200k_base") -> TokenCounter:
     """A counter that agrees with OpenAI's tokenizer, offline. Needs the extra `tokens`.
 
     Raises `MissingExtra` when it is not installed, `InvalidArgument` for an unknown encoding.
@@ -40,20 +40,20 @@ def exact(encoding: str = "o200k_base") -> TokenCounter:
     if encoding not in known:
         raise InvalidArgument("encoding", f"{encoding!r} is unknown; use one of {', '.join(known)}")
     encoder = bpe_openai.get_encoding(encoding)
-    return lambda text: sum(len(encoder.encode_ordinary(piece)) for piece in _pieces(text))
+    return lambda text: sum(len(encoder.encode_ordinary(piece)) for piece in _split_text(text))
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _split_text(text: str) -> Iterator[str]:
     """A text in pieces that are short enough, cut where tokens end anyway: before the blank that a word begins with.
 
     Only a text that has none for very long is cut elsewhere; that is a token too many.
     """
     start = 0
-    while len(text) - start > _LONGEST:
-        end = text.rfind(" ", start + 1, start + _LONGEST)
+    while len(text) - start > _MAX_PIECE:
+        end = text.rfind(" ", start + 1, start + _MAX_PIECE)
         while end > start and text[end - 1].isspace():
             end = text.rfind(" ", start + 1, end)
-        end = end if end > start else start + _LONGEST
+        end = end if end > start else start + _MAX_PIECE
         yield text[start:end]
         start = end
     yield text[start:]

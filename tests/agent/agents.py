@@ -6,20 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from openskills.agent.agent import Agent
-from openskills.agent.model import Answer, ToolCall
+from openskills.agent.models.model import ModelResponse, ToolCall
 from openskills.agent.runner import Runner
 from openskills.runtime.options import SessionOptions
 from openskills.session.events import Event
 from openskills.session.store import SessionStore
-from openskills.testing import ScriptedModel
+from openskills.testing.models import ScriptedModel
 from tests.runtime.talking import runtime_in
 from tests.tools.contexts import write_skill
 
 
-def calling(*calls: tuple[str, dict[str, Any]], text: str = "") -> Answer:
+def calling(*calls: tuple[str, dict[str, Any]], text: str = "") -> ModelResponse:
     """An answer that calls tools."""
     made = tuple(ToolCall(f"c{number}", name, json.dumps(given)) for number, (name, given) in enumerate(calls, 1))
-    return Answer(text, made, stop="tool_calls")
+    return ModelResponse(text, made, stop="tool_calls")
 
 
 def skills_for_agents(directory: Path) -> Path:

@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from openskills.agent.anthropic_model import AnthropicModel
-from openskills.agent.model import Answer, ModelEvent, ModelRequest, TextDelta
-from openskills.agent.openai_model import OpenAIModel
-from openskills.agent.retrying import Retries, Retrying
-from openskills.testing import ModelServer
+from openskills.agent.models.anthropic import AnthropicModel
+from openskills.agent.models.http import Retrier, RetryPolicy
+from openskills.agent.models.model import ModelEvent, ModelRequest, ModelResponse, TextDelta
+from openskills.agent.models.openai import OpenAIModel
+from openskills.testing.model_server import ModelServer
 
 KEY = "sk-test-0123456789abcdef"
 HELLO = ModelRequest([{"role": "user", "content": "Hello"}])
@@ -35,9 +35,9 @@ class Waits:
     async def __call__(self, seconds: float) -> None:
         self.seconds.append(seconds)
 
-    def retrying(self, **policy: Any) -> Retrying:
+    def retrying(self, **policy: Any) -> Retrier:
         """Retries that wait here, and never shorten a pause by chance."""
-        return Retrying(Retries(**policy), wait=self, chance=lambda: 0.0)
+        return Retrier(RetryPolicy(**policy), wait=self, chance=lambda: 0.0)
 
 
 def make_openai(server: ModelServer, **options: Any) -> OpenAIModel:
@@ -67,10 +67,10 @@ async def heard(model: AnyModel, request: ModelRequest = HELLO) -> list[ModelEve
         return [event async for event in model.stream(request)]
 
 
-async def answer(model: AnyModel, request: ModelRequest = HELLO) -> Answer:
+async def answer(model: AnyModel, request: ModelRequest = HELLO) -> ModelResponse:
     """The whole answer of a model, which is closed then."""
     last = (await heard(model, request))[-1]
-    assert isinstance(last, Answer)
+    assert isinstance(last, ModelResponse)
     return last
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from openskills.agent.agent import Agent
-from openskills.agent.model import Answer
+from openskills.agent.models.model import ModelResponse
 from openskills.agent.runner import Runner
 from openskills.catalog.catalog import Catalog
 from openskills.runtime.runtime import SkillRuntime
 from openskills.settings import Settings
-from openskills.testing import ScriptedModel
+from openskills.testing.models import ScriptedModel
 from tests.agent.agents import calling
 
 
@@ -20,7 +20,7 @@ def settings_of(directory: Path) -> Settings:
     return Settings.from_env({"HOME": str(directory), "PATH": "/usr/bin:/bin"})
 
 
-def script(session: str) -> Iterator[Answer]:
+def script(session: str) -> Iterator[ModelResponse]:
     """Loads, commands that take a while, two at once, and answers, without end."""
     slow = f"echo x >> out/{session}; sleep 0.0{len(session) % 7 + 1}"
     for _ in itertools.count():
@@ -30,7 +30,7 @@ def script(session: str) -> Iterator[Answer]:
             ("skill_list_docs", {"skill": "alpha"}),
         )
         yield calling(("skill_run", {"skill": "alpha", "command": f"sleep 60.{session[1:]} & sleep 0.02"}))
-        yield Answer("so far so good")
+        yield ModelResponse("so far so good")
 
 
 def host(store: str, directory: str, session: str, log: str) -> None:

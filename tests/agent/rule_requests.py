@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from openskills.agent.model import Answer, ModelRequest, TextDelta
-from openskills.agent.rule_model import RuleModel
+from openskills.agent.models.model import ModelRequest, ModelResponse, TextDelta
+from openskills.agent.rules.model import RuleModel
 from openskills.catalog.catalog import Catalog
 from openskills.settings import Settings
 from openskills.sync import run
@@ -57,12 +57,12 @@ def result_of(**data: Any) -> str:
     return json.dumps({**ending, "isolation": "bubblewrap", "output_files": [], **data})
 
 
-def answer(catalog: Catalog, messages: Sequence[Any], tools: Sequence[Any] = TOOLS) -> Answer:
+def answer(catalog: Catalog, messages: Sequence[Any], tools: Sequence[Any] = TOOLS) -> ModelResponse:
     """What the model says to these messages; its pieces are its whole."""
 
-    async def ask() -> Answer:
+    async def ask() -> ModelResponse:
         *pieces, last = [event async for event in RuleModel(catalog).stream(ModelRequest(messages, tools))]
-        assert isinstance(last, Answer)
+        assert isinstance(last, ModelResponse)
         texts = [piece.text for piece in pieces if isinstance(piece, TextDelta)]
         assert "".join(texts) == last.text
         return last
@@ -70,7 +70,7 @@ def answer(catalog: Catalog, messages: Sequence[Any], tools: Sequence[Any] = TOO
     return run(ask())
 
 
-def arguments(found: Answer) -> dict[str, Any]:
+def arguments(found: ModelResponse) -> dict[str, Any]:
     """The arguments of the one call of an answer."""
     (call,) = found.calls
     return json.loads(call.arguments)

@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from openskills.agent.agent import Agent
-from openskills.agent.log import transcript, unanswered
-from openskills.agent.model import Answer
+from openskills.agent.agent import Agent, build_transcript, find_unanswered_calls
+from openskills.agent.models.model import ModelResponse
 from openskills.agent.runner import Runner
 from openskills.catalog.catalog import Catalog
 from openskills.runtime.runtime import SkillRuntime
 from openskills.session.store import SessionKey
 from openskills.sync import run
-from openskills.testing import ScriptedModel
+from openskills.testing.models import ScriptedModel
 from tests.agent.agents import skills_for_agents
 from tests.agent.crash_program import host, settings_of
 from tests.servers.postgres import PostgresServer
@@ -50,12 +49,12 @@ async def check(runtime: SkillRuntime, session: str, acknowledged: list[str]) ->
     before = await runtime.store.get(SessionKey("app", "u", session))
     stored = [event.id for event in before.events] if before else []
     assert [identity for identity in acknowledged if identity not in stored] == []
-    agent = Agent("assistant", ScriptedModel([Answer("back again")]), runtime)
+    agent = Agent("assistant", ScriptedModel([ModelResponse("back again")]), runtime)
     reply = await Runner("app", agent).reply(user="u", session=session, message="are you there?")
     assert reply.text == "back again", reply.error
     after = await runtime.store.get(SessionKey("app", "u", session))
     assert after is not None
-    assert unanswered(transcript(after.events, "assistant")) == []
+    assert find_unanswered_calls(build_transcript(after.events, "assistant")) == []
     # The workspace is nobody's any more.
     async with runtime.session(session, user="u", app="app") as opened:
         await opened.call("skill_load", {"skill": "alpha"})

@@ -11,23 +11,25 @@ from typing import Any
 
 import pytest
 
-from openskills.agent.agent import Agent
-from openskills.agent.log import transcript, unanswered
-from openskills.agent.model import Answer, ToolCall
-from openskills.agent.openai_model import OpenAIModel
-from openskills.agent.retrying import Retrying
+from openskills.agent.agent import Agent, build_transcript, find_unanswered_calls
+from openskills.agent.models.http import Retrier
+from openskills.agent.models.model import ModelResponse, ToolCall
+from openskills.agent.models.openai import OpenAIModel
 from openskills.agent.runner import Runner
 from openskills.artifacts.store import Scope
-from openskills.runtime.open_sessions import REMEMBERED
-from openskills.runtime.opened import Remembered
-from openskills.session.choose import session_store
+from openskills.runtime.conversation import MAX_CACHED_CONVERSATIONS, ConversationCache
 from openskills.session.memory import MemorySessionStore
+from openskills.session.open import open_session_store
 from openskills.session.store import SessionKey
-from openskills.sync import run
-from openskills.testing import ModelServer
-from openskills.testing.model_server_replies import Asked, Refusal, Reply, Reset, Scripted
-from openskills.tools.upload_problems import Problems
-from openskills.tools.uploads import UploadLimits, Uploads
+from openskills.testing.model_server import (
+    ErrorReply,
+    ModelReply,
+    ModelServer,
+    ModelServerRequest,
+    ResetReply,
+    ScriptedReply,
+)
+from openskills.tools.uploads import UploadLimits, UploadProblems, Uploads
 from tests.agent.agents import calling, skills_for_agents
 from tests.runtime.talking import runtime_in
 from tests.tools.contexts import settings_in
@@ -45,7 +47,7 @@ class BadDays:
         self._seen: Counter[tuple[int, int]] = Counter()
         self._lock = threading.Lock()
 
-    def __call__(self, asked: Asked) -> Scripted:
+    def __call__(self, asked: ModelServerRequest) -> ScriptedReply:
         messages: list[dict[str, Any]] = asked.body["messages"]
         said = next(str(message["content"]) for message in messages if message["role"] == "user")
         number, step = int(said.rpartition(" ")[2]), sum(message["role"] == "tool" for message in messages)
@@ -54,26 +56,28 @@ class BadDays:
             first = self._seen[number, step] == 1
         return self._fault(number, step) if first and number % 2 else self._right(number, step)
 
-    def _fault(self, number: int, step: int) -> Scripted:
-        answer = Answer("this answer breaks off before it")
-        faults: list[Scripted] = [
-            Refusal(429, "slow down", headers={"Retry-After": "0"}),
-            Refusal(500, "oops"),
-            Reset(),
-            Reply(answer, cut_after=0),
-            Reply(self._right(number, step), first_after=0.05, between=0.001),
+    def _fault(self, number: int, step: int) -> ScriptedReply:
+        answer = ModelResponse("this answer breaks off before it")
+        faults: list[ScriptedReply] = [
+            ErrorReply(429, "slow down", headers={"Retry-After": "0"}),
+            ErrorReply(500, "oops"),
+            ResetReply(),
+            ModelReply(answer, cut_after=0),
+            ModelReply(self._right(number, step), first_after=0.05, between=0.001),
         ]
         return faults[(number // 2 + step) % len(faults)]
 
-    def _right(self, number: int, step: int) -> Answer:
+    def _right(self, number: int, step: int) -> ModelResponse:
         if step == 0:
             return calling(("skill_load", {"skill": "alpha"}))
         if step == 1:
-            return Answer("", (ToolCall("garbage", "skill_run", '{"skill": "alpha", "command"'),), stop="tool_calls")
+            return ModelResponse(
+                "", (ToolCall("garbage", "skill_run", '{"skill": "alpha", "command"'),), stop="tool_calls"
+            )
         if step == 2:
             command = f"echo {number} > out/number.txt"
             return calling(("skill_run", {"skill": "alpha", "command": command}))
-        return Answer(f"done with {number}")
+        return ModelResponse(f"done with {number}")
 
 
 def held() -> Counter[str]:
@@ -89,16 +93,16 @@ def held() -> Counter[str]:
 
 
 @pytest.mark.slow
-def test_memory_stays_bounded_however_many_sessions_there_were(tmp_path: Path) -> None:
+async def test_memory_stays_bounded_however_many_sessions_there_were(tmp_path: Path) -> None:
     skills_for_agents(tmp_path)
 
     async def quickly(seconds: float) -> None:
         await asyncio.sleep(min(seconds, 0.01))
 
     async def go(server: ModelServer) -> list[Counter[str]]:
-        store = session_store(f"sqlite:///{tmp_path}/sessions.db", settings_in(tmp_path))
+        store = open_session_store(f"sqlite:///{tmp_path}/sessions.db", settings_in(tmp_path))
         async with runtime_in(tmp_path, executor="local", store=store) as runtime:
-            model = OpenAIModel("m", api_key="k", base_url=server.openai_url, retrying=Retrying(wait=quickly))
+            model = OpenAIModel("m", api_key="k", base_url=server.openai_url, retrying=Retrier(wait=quickly))
             runner = Runner("app", Agent("assistant", model, runtime))
             counts: list[Counter[str]] = []
             for batch in range(2):
@@ -114,11 +118,11 @@ def test_memory_stays_bounded_however_many_sessions_there_were(tmp_path: Path) -
             return counts
 
     with ModelServer(BadDays()) as server:
-        first, second = run(go(server))
+        first, second = await go(server)
     grown = {kind: number - first[kind] for kind, number in second.items() if number > first[kind]}
     # The user's files and the answers of people, which a process remembers of so many sessions and no more.
-    remembered = {Remembered, Uploads, UploadLimits, Problems, Scope}
-    assert REMEMBERED <= 256
+    remembered = {ConversationCache, Uploads, UploadLimits, UploadProblems, Scope}
+    assert MAX_CACHED_CONVERSATIONS <= 256
     for kind in remembered:
         assert grown.pop(f"{kind.__module__}.{kind.__qualname__}", 0) <= BATCH
     assert grown.pop("objects", 0) < first["objects"] / 4
@@ -127,7 +131,7 @@ def test_memory_stays_bounded_however_many_sessions_there_were(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_every_session_ends_with_a_correct_log_and_none_has_anothers(tmp_path: Path) -> None:
+async def test_every_session_ends_with_a_correct_log_and_none_has_anothers(tmp_path: Path) -> None:
     skills_for_agents(tmp_path)
     store = MemorySessionStore()
 
@@ -136,7 +140,7 @@ def test_every_session_ends_with_a_correct_log_and_none_has_anothers(tmp_path: P
 
     async def go(server: ModelServer) -> None:
         async with runtime_in(tmp_path, executor="local", store=store) as runtime:
-            model = OpenAIModel("m", api_key="k", base_url=server.openai_url, retrying=Retrying(wait=quickly))
+            model = OpenAIModel("m", api_key="k", base_url=server.openai_url, retrying=Retrier(wait=quickly))
             agent = Agent("assistant", model, runtime)
             runner = Runner("app", agent)
             replies = await asyncio.gather(
@@ -148,11 +152,11 @@ def test_every_session_ends_with_a_correct_log_and_none_has_anothers(tmp_path: P
             found = await store.get(SessionKey("app", "u", f"s{number}"))
             assert found is not None
             assert [event.seq for event in found.events] == list(range(1, found.revision + 1))
-            assert unanswered(transcript(found.events, "assistant")) == []
+            assert find_unanswered_calls(build_transcript(found.events, "assistant")) == []
             results = [event.payload for event in found.events if event.kind == "tool.response"]
             assert [result["failed"] for result in results] == [False, True, False]
             assert json.loads(results[-1]["content"])["primary_output"]["content"] == f"{number}\n"
 
     with ModelServer(BadDays()) as server:
-        run(go(server))
+        await go(server)
     assert len(server.requests) > 4 * SESSIONS

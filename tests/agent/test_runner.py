@@ -1,24 +1,27 @@
-"""Runs, and the log they leave."""
+"""Runs, and the log they leave.
+
+Files of users: what the model is told about them is where its commands find them.
+"""
 
 import asyncio
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from openskills.agent.agent import Agent
-from openskills.agent.attachments import Attachment
-from openskills.agent.declared import Load
-from openskills.agent.log import INTERRUPTED, transcript, unanswered
-from openskills.agent.model import Answer
-from openskills.agent.runner import Runner
+from openskills.agent.agent import INTERRUPTED, Agent, build_transcript, find_unanswered_calls
+from openskills.agent.attached_line import split_files_line
+from openskills.agent.models.model import ModelResponse
+from openskills.agent.runner import Attachment, Runner
+from openskills.agent.subagent import Load
 from openskills.errors import InvalidArgument, ModelUnavailable, UnknownSkill
 from openskills.runtime.options import SessionOptions
-from openskills.session.choose import session_store
 from openskills.session.events import new_event
 from openskills.session.memory import MemorySessionStore
+from openskills.session.open import open_session_store
 from openskills.session.store import SessionKey
-from openskills.sync import run
-from openskills.testing import ScriptedModel
+from openskills.testing.models import ScriptedModel
 from tests.agent.agents import agent_in, calling, heard, kinds, skills_for_agents
 from tests.runtime.talking import runtime_in
 from tests.tools.contexts import settings_in, write_skill
@@ -31,234 +34,298 @@ def place(tmp_path: Path) -> Path:
     return skills_for_agents(tmp_path)
 
 
-def test_a_conversation_goes_on_where_it_was(place: Path) -> None:
+async def test_a_conversation_goes_on_where_it_was(place: Path) -> None:
     store = MemorySessionStore()
-    agent, model = agent_in(place, [Answer("first"), Answer("second")], store=store)
+    agent, model = agent_in(place, [ModelResponse("first"), ModelResponse("second")], store=store)
 
-    async def go() -> None:
-        await heard(agent, "one")
-        await heard(agent, "two")
+    await heard(agent, "one")
+    await heard(agent, "two")
 
-    run(go())
     said = [message["content"] for message in model.requests[-1].messages if message["role"] != "system"]
     assert said == ["one", "first", "two"]
 
 
-def test_what_a_caller_sees_is_what_the_log_has(place: Path) -> None:
+async def test_what_a_caller_sees_is_what_the_log_has(place: Path) -> None:
     store = MemorySessionStore()
-    agent, _ = agent_in(place, [calling(("skill_load", {"skill": "alpha"})), Answer("ok")], store=store)
+    agent, _ = agent_in(place, [calling(("skill_load", {"skill": "alpha"})), ModelResponse("ok")], store=store)
 
-    async def go() -> None:
-        events = await heard(agent)
-        found = await store.get(KEY)
-        assert found is not None
-        assert [event.id for event in events if event.seq] == [event.id for event in found.events]
-        assert kinds(found.events) == ["message", "message", "tool.call", "tool.response", "message", "end"]
-
-    run(go())
+    events = await heard(agent)
+    found = await store.get(KEY)
+    assert found is not None
+    assert [event.id for event in events if event.seq] == [event.id for event in found.events]
+    assert kinds(found.events) == ["message", "message", "tool.call", "tool.response", "message", "end"]
 
 
-def test_a_model_that_cannot_be_reached_ends_the_run_and_not_the_session(place: Path) -> None:
-    agent, _ = agent_in(place, [ModelUnavailable("overloaded"), Answer("back")])
+async def test_a_model_that_cannot_be_reached_ends_the_run_and_not_the_session(place: Path) -> None:
+    agent, _ = agent_in(place, [ModelUnavailable("overloaded"), ModelResponse("back")])
 
-    async def go() -> None:
-        first = await heard(agent)
-        assert first[-1].kind == "error"
-        assert first[-1].payload["reason"] == "MODEL_UNAVAILABLE"
-        second = await heard(agent, "again")
-        assert second[-1].payload["text"] == "back"
-
-    run(go())
+    first = await heard(agent)
+    assert first[-1].kind == "error"
+    assert first[-1].payload["reason"] == "MODEL_UNAVAILABLE"
+    second = await heard(agent, "again")
+    assert second[-1].payload["text"] == "back"
 
 
-def test_a_call_that_a_crash_left_open_is_closed_with_a_result_that_says_so(place: Path) -> None:
+async def test_a_call_that_a_crash_left_open_is_closed_with_a_result_that_says_so(place: Path) -> None:
     store = MemorySessionStore()
-    agent, model = agent_in(place, [Answer("ok")], store=store)
+    agent, model = agent_in(place, [ModelResponse("ok")], store=store)
 
-    async def go() -> None:
-        said = {"to": "assistant", "message": {"role": "user", "content": "x"}}
-        await store.append(KEY, new_event("user", "message", said))
-        open_call = calling(("skill_load", {"skill": "alpha"})).message()
-        await store.append(KEY, new_event("assistant", "message", {"message": open_call}))
-        await heard(agent, "and now?")
+    said = {"to": "assistant", "message": {"role": "user", "content": "x"}}
+    await store.append(KEY, new_event("user", "message", said))
+    open_call = calling(("skill_load", {"skill": "alpha"})).to_message()
+    await store.append(KEY, new_event("assistant", "message", {"message": open_call}))
+    await heard(agent, "and now?")
 
-    run(go())
     assert [m["content"] for m in model.requests[0].messages if m["role"] == "tool"] == [INTERRUPTED]
 
 
-def test_declared_loads_are_in_sight_of_the_first_request(place: Path) -> None:
-    agent, model = agent_in(place, [Answer("ok"), Answer("ok")])
+async def test_declared_loads_are_in_sight_of_the_first_request(place: Path) -> None:
+    agent, model = agent_in(place, [ModelResponse("ok"), ModelResponse("ok")])
 
-    async def go() -> None:
-        await heard(agent, loads=[Load("alpha", ("guide.md",))])
-        await heard(agent, "two")
+    await heard(agent, loads=[Load("alpha", ("guide.md",))])
+    await heard(agent, "two")
 
-    run(go())
     first, second = (str(request.messages) for request in model.requests)
     assert "BODY OF alpha" in first
     assert "GUIDE OF alpha" in first
     assert "BODY OF alpha" not in second
 
 
-def test_declared_loads_that_cannot_be_stop_the_run_before_it_begins(place: Path) -> None:
+async def test_declared_loads_that_cannot_be_stop_the_run_before_it_begins(place: Path) -> None:
     agent, model = agent_in(place, [])
 
-    async def go() -> None:
-        with pytest.raises(UnknownSkill):
-            await heard(agent, loads=[Load("alpha"), Load("gamma")])
-        with pytest.raises(InvalidArgument, match="twice"):
-            await heard(agent, loads=[Load("alpha"), Load("alpha", ("guide.md",))])
+    with pytest.raises(UnknownSkill):
+        await heard(agent, loads=[Load("alpha"), Load("gamma")])
+    with pytest.raises(InvalidArgument, match="twice"):
+        await heard(agent, loads=[Load("alpha"), Load("alpha", ("guide.md",))])
 
-    run(go())
     assert model.requests == []
 
 
-def test_files_of_the_user_are_artifacts_and_inputs_of_commands_in_later_turns_too(place: Path) -> None:
+async def test_files_of_the_user_are_artifacts_and_inputs_of_commands_in_later_turns_too(place: Path) -> None:
     cat = {"skill": "alpha", "command": "cat inputs/data.csv"}
     agent, model = agent_in(
         place,
-        [Answer("seen"), calling(("skill_load", {"skill": "alpha"})), calling(("skill_run", cat)), Answer("ok")],
+        [
+            ModelResponse("seen"),
+            calling(("skill_load", {"skill": "alpha"})),
+            calling(("skill_run", cat)),
+            ModelResponse("ok"),
+        ],
         executor="local",
     )
 
-    async def go() -> None:
-        async with agent.runtime:
-            await heard(agent, "keep this", files=[Attachment("data.csv", b"1,2\n")])
-            await heard(agent, "print it")
+    async with agent.runtime:
+        await heard(agent, "keep this", files=[Attachment("data.csv", b"1,2\n")])
+        await heard(agent, "print it")
 
-    run(go())
     assert "attached: data.csv" in str(model.requests[0].messages[-1]["content"])
     assert '"stdout":"1,2\\n"' in str(model.requests[-1].messages[-1]["content"])
 
 
-def test_history_can_be_left_out(place: Path) -> None:
-    agent, model = agent_in(place, [Answer("1"), Answer("2"), Answer("3")], history_turns=2)
+async def test_history_can_be_left_out(place: Path) -> None:
+    agent, model = agent_in(place, [ModelResponse("1"), ModelResponse("2"), ModelResponse("3")], history_turns=2)
 
-    async def go() -> None:
-        for text in ("one", "two", "three"):
-            await heard(agent, text)
+    for text in ("one", "two", "three"):
+        await heard(agent, text)
 
-    run(go())
     said = [message["content"] for message in model.requests[-1].messages if message["role"] != "system"]
     assert said == ["two", "2", "three"]
 
 
-def test_who_stops_listening_stops_the_run(place: Path) -> None:
+async def test_who_stops_listening_stops_the_run(place: Path) -> None:
     began = asyncio.Event()
 
-    async def slow(_: object) -> Answer:
+    async def slow(_: object) -> ModelResponse:
         began.set()
         await asyncio.sleep(600)
         raise AssertionError
 
     agent, _ = agent_in(place, [slow])
 
-    async def go() -> None:
-        stream = Runner("app", agent).run(user="u", session="s", message="x")
-        first = await anext(stream)
-        assert first.kind == "message"
-        await stream.aclose()
-
-    run(go())
+    stream = Runner("app", agent).run(user="u", session="s", message="x")
+    first = await anext(stream)
+    assert first.kind == "message"
+    await stream.aclose()
 
 
-def test_fifty_sessions_at_once_do_not_wait_for_each_other(place: Path) -> None:
-    answers = [calling(("skill_load", {"skill": "alpha"})), Answer("ok")]
+async def test_fifty_sessions_at_once_do_not_wait_for_each_other(place: Path) -> None:
+    answers = [calling(("skill_load", {"skill": "alpha"})), ModelResponse("ok")]
 
     async def one(number: int) -> str:
         agent, _ = agent_in(place, list(answers))
         return (await heard(agent, session=f"s{number}"))[-1].payload["text"]
 
-    async def go() -> list[str]:
-        return await asyncio.gather(*(one(number) for number in range(50)))
-
-    assert run(go()) == ["ok"] * 50
+    assert (await asyncio.gather(*(one(number) for number in range(50)))) == ["ok"] * 50
 
 
-def test_a_reply_is_the_run_as_one_value(place: Path) -> None:
-    agent, _ = agent_in(place, [Answer("hello back"), ModelUnavailable("gone")])
-    good = run(Runner("app", agent).reply(user="u", session="s", message="hello"))
+async def test_a_reply_is_the_run_as_one_value(place: Path) -> None:
+    agent, _ = agent_in(place, [ModelResponse("hello back"), ModelUnavailable("gone")])
+    good = await Runner("app", agent).reply(user="u", session="s", message="hello")
     assert (good.text, good.error) == ("hello back", None)
-    bad = run(Runner("app", agent).reply(user="u", session="s", message="hello"))
+    bad = await Runner("app", agent).reply(user="u", session="s", message="hello")
     assert bad.error is not None
     assert bad.error["message"] == "gone"
 
 
-def test_options_of_one_run_are_for_that_run(place: Path) -> None:
-    agent, model = agent_in(place, [Answer("ok"), Answer("ok")])
+async def test_options_of_one_run_are_for_that_run(place: Path) -> None:
+    agent, model = agent_in(place, [ModelResponse("ok"), ModelResponse("ok")])
     hidden = SessionOptions(visible=lambda skill: skill.name == "beta")
 
-    async def go() -> None:
-        await heard(agent, options=hidden, instructions="Only today.")
-        await heard(agent, "two")
+    await heard(agent, options=hidden, instructions="Only today.")
+    await heard(agent, "two")
 
-    run(go())
     first, second = (str(request.messages[0]["content"]) for request in model.requests)
     assert "alpha" not in first
     assert first.startswith("Only today.")
     assert "alpha" in second
 
 
-def test_two_runners_on_one_session_do_not_talk_across_each_other(place: Path) -> None:
-    async def go() -> list[str]:
-        store = session_store(f"sqlite:///{place}/x.db", settings_in(place))
-        runtime = runtime_in(place, store=store)
-        agents = [Agent("assistant", ScriptedModel([Answer(f"answer {n}")]), runtime) for n in range(6)]
-        calls = [Runner("app", agent).reply(user="u", session="s", message="x") for agent in agents]
-        return [reply.text for reply in await asyncio.gather(*calls)]
+async def test_two_runners_on_one_session_do_not_talk_across_each_other(place: Path) -> None:
+    store = open_session_store(f"sqlite:///{place}/x.db", settings_in(place))
+    runtime = runtime_in(place, store=store)
+    agents = [Agent("assistant", ScriptedModel([ModelResponse(f"answer {n}")]), runtime) for n in range(6)]
+    calls = [Runner("app", agent).reply(user="u", session="s", message="x") for agent in agents]
 
-    assert run(go()) == [f"answer {number}" for number in range(6)]
+    assert [reply.text for reply in await asyncio.gather(*calls)] == [f"answer {number}" for number in range(6)]
 
 
-def test_a_fork_has_the_options_of_its_run(place: Path) -> None:
+async def test_a_fork_has_the_options_of_its_run(place: Path) -> None:
     folder = write_skill(place, "forky")
     (folder / "SKILL.md").write_text("---\nname: forky\ndescription: F.\ncontext: fork\n---\nBODY OF forky\n")
     echo = calling(("skill_run", {"skill": "forky", "command": "echo no"}))
     agent, model = agent_in(
-        place, [calling(("skill_load", {"skill": "forky"})), echo, Answer("tried"), Answer("done")], executor="local"
+        place,
+        [calling(("skill_load", {"skill": "forky"})), echo, ModelResponse("tried"), ModelResponse("done")],
+        executor="local",
     )
 
-    async def go() -> None:
-        async with agent.runtime:
-            await heard(agent, options=SessionOptions(denied_commands=["echo"]))
+    async with agent.runtime:
+        await heard(agent, options=SessionOptions(denied_commands=["echo"]))
 
-    run(go())
     assert "error: " in str(model.requests[2].messages[-1]["content"])
 
 
-def test_a_hidden_skill_is_not_forked(place: Path) -> None:
+async def test_a_hidden_skill_is_not_forked(place: Path) -> None:
     folder = write_skill(place, "forky")
     (folder / "SKILL.md").write_text("---\nname: forky\ndescription: F.\ncontext: fork\n---\nBODY OF forky\n")
-    agent, model = agent_in(place, [calling(("skill_load", {"skill": "forky"})), Answer("done")])
-    run(heard(agent, options=SessionOptions(visible=lambda skill: skill.name != "forky")))
+    agent, model = agent_in(place, [calling(("skill_load", {"skill": "forky"})), ModelResponse("done")])
+    await heard(agent, options=SessionOptions(visible=lambda skill: skill.name != "forky"))
     assert "there is no skill named 'forky'" in str(model.requests[-1].messages[-1]["content"])
 
 
-def test_calls_of_a_sub_agent_that_a_crash_left_open_are_closed_too(place: Path) -> None:
+async def test_calls_of_a_sub_agent_that_a_crash_left_open_are_closed_too(place: Path) -> None:
     store = MemorySessionStore()
-    agent, _ = agent_in(place, [Answer("ok")], store=store)
+    agent, _ = agent_in(place, [ModelResponse("ok")], store=store)
 
-    async def go() -> None:
-        task = {"to": "kid", "message": {"role": "user", "content": "x"}}
-        await store.append(KEY, new_event("assistant", "message", task))
-        open_call = calling(("skill_load", {"skill": "alpha"})).message()
-        await store.append(KEY, new_event("kid", "message", {"message": open_call}))
+    task = {"to": "kid", "message": {"role": "user", "content": "x"}}
+    await store.append(KEY, new_event("assistant", "message", task))
+    open_call = calling(("skill_load", {"skill": "alpha"})).to_message()
+    await store.append(KEY, new_event("kid", "message", {"message": open_call}))
+    await heard(agent)
+    found = await store.get(KEY)
+    assert found is not None
+    assert find_unanswered_calls(build_transcript(found.events, "kid")) == []
+
+
+async def test_loads_that_fail_leave_what_was_loaded(place: Path) -> None:
+    agent, _ = agent_in(place, [ModelResponse("ok")], options=SessionOptions(load_mode="session"))
+
+    await heard(agent, loads=[Load("alpha")])
+    with pytest.raises(UnknownSkill):
+        await heard(agent, loads=[Load("alpha"), Load("nope")])
+    async with agent.runtime.session("s", user="u", app="app") as session:
+        assert session.loaded_skills() == ("alpha",)
+
+
+ALIKE = ["x.csv", "a/x.csv", "X.CSV", "b\\x.csv", "x_2.csv", "", "-rf", "a, b.csv"]
+SHOW = {"skill": "alpha", "command": 'cd $WORK_DIR/inputs && for one in *; do printf \'%s=\' "$one"; cat "$one"; done'}
+LOADED = (calling(("skill_load", {"skill": "alpha"})), calling(("skill_run", SHOW)), ModelResponse("ok"))
+
+
+def told(model: ScriptedModel, number: int) -> tuple[str, ...]:
+    return split_files_line(str(model.requests[number].messages[-1]["content"]))[1]
+
+
+def printed(model: ScriptedModel) -> dict[str, str]:
+    result: dict[str, Any] = json.loads(str(model.requests[-1].messages[-1]["content"]))
+    return dict(line.split("=", 1) for line in result["stdout"].splitlines())
+
+
+def files(names: list[str], mark: str = "") -> list[Attachment]:
+    return [Attachment(name, f"{mark}{number}\n".encode()) for number, name in enumerate(names)]
+
+
+def test_a_file_is_bytes_or_a_reference() -> None:
+    with pytest.raises(InvalidArgument, match="needs data or a ref"):
+        Attachment("a")
+    with pytest.raises(InvalidArgument, match="needs data or a ref"):
+        Attachment("a", b"x", "artifact://x")
+
+
+async def test_files_with_names_alike_are_found_as_the_model_was_told(tmp_path: Path) -> None:
+    skills_for_agents(tmp_path)
+    agent, model = agent_in(tmp_path, [ModelResponse("first"), *LOADED], executor="local")
+
+    async with agent.runtime:
+        await heard(agent, files=files(ALIKE, "a"))
+        await heard(agent, "again", files=files(["x.csv", "x_9.csv"], "b"))
+
+    first, second = told(model, 0), told(model, 1)
+    assert first[:4] == ("x.csv", "x_2.csv", "X_3.CSV", "x_4.csv")
+    found = printed(model)
+    assert [found[name] for name in first] == [f"a{number}" for number in range(len(ALIKE))]
+    assert [found[name] for name in second] == ["b0", "b1"]
+    assert len(found) == len(ALIKE) + 2
+
+
+async def test_what_a_command_has_put_there_is_not_taken_for_the_users_file(tmp_path: Path) -> None:
+    skills_for_agents(tmp_path)
+    write = {"skill": "alpha", "command": "echo mine > $WORK_DIR/inputs/x.csv"}
+    answers = [calling(("skill_load", {"skill": "alpha"})), calling(("skill_run", write)), ModelResponse("ok"), *LOADED]
+    agent, model = agent_in(tmp_path, answers, executor="local")
+
+    async with agent.runtime:
         await heard(agent)
-        found = await store.get(KEY)
-        assert found is not None
-        assert unanswered(transcript(found.events, "kid")) == []
+        await heard(agent, "look", files=[Attachment("x.csv", b"theirs\n")])
 
-    run(go())
+    assert told(model, 3) == ("x_2.csv",)
+    assert printed(model) == {"x.csv": "mine", "x_2.csv": "theirs"}
 
 
-def test_loads_that_fail_leave_what_was_loaded(place: Path) -> None:
-    agent, _ = agent_in(place, [Answer("ok")], options=SessionOptions(load_mode="session"))
+async def test_after_a_restart_the_files_are_where_they_were(tmp_path: Path) -> None:
+    skills_for_agents(tmp_path)
+    store = MemorySessionStore()
+    model = ScriptedModel([*LOADED, *LOADED])
 
-    async def go() -> None:
-        await heard(agent, loads=[Load("alpha")])
-        with pytest.raises(UnknownSkill):
-            await heard(agent, loads=[Load("alpha"), Load("nope")])
-        async with agent.runtime.session("s", user="u", app="app") as session:
-            assert session.loaded_skills() == ("alpha",)
+    for message, sent in (("one", files(ALIKE)), ("two", files(["x.csv"], "later "))):
+        async with runtime_in(tmp_path, executor="local", store=store) as runtime:
+            await heard(Agent("assistant", model, runtime), message, files=sent)
 
-    run(go())
+    found = printed(model)
+    assert [found[name] for name in told(model, 0)] == [str(number) for number in range(len(ALIKE))]
+    assert [found[name] for name in told(model, 3)] == ["later 0"]
+
+
+async def test_without_commands_files_are_kept_and_named_all_the_same(tmp_path: Path) -> None:
+    skills_for_agents(tmp_path)
+    agent, model = agent_in(tmp_path, [ModelResponse("ok")])
+    events = await heard(agent, files=files(["x.csv", "a/x.csv"]))
+    kept = events[0].payload["files"]
+    assert [(one["name"], one["path"]) for one in kept] == [
+        ("x.csv", "work/inputs/x.csv"),
+        ("a/x.csv", "work/inputs/x_2.csv"),
+    ]
+    assert [one["ref"] for one in kept] == ["artifact://uploads/x.csv@0", "artifact://uploads/x_2.csv@0"]
+    assert told(model, 0) == ("x.csv", "x_2.csv")
+
+
+async def test_files_beyond_the_limit_have_names_of_their_own_and_the_model_hears_that_they_are_not_there(
+    tmp_path: Path,
+) -> None:
+    skills_for_agents(tmp_path)
+    agent, model = agent_in(tmp_path, list(LOADED), executor="local")
+    await heard(agent, files=files(["x.csv"] * 103))
+    assert len(told(model, 0)) == 103
+    warnings = json.loads(str(model.requests[-1].messages[-1]["content"]))["warnings"]
+    assert "x_101.csv, x_102.csv, x_103.csv of the conversation are not there: 100 files are the most" in warnings

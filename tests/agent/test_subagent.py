@@ -1,4 +1,7 @@
-"""Agents as tools."""
+"""Agents as tools.
+
+Loads that a caller declares.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from openskills.agent.agent import Agent
-from openskills.agent.model import Answer
-from openskills.errors import ModelUnavailable
+from openskills.agent.models.model import ModelResponse
+from openskills.agent.subagent import Load, check_loads
+from openskills.errors import InvalidArgument, ModelUnavailable
 from openskills.session.memory import MemorySessionStore
 from openskills.sync import run
-from openskills.testing import ScriptedModel
+from openskills.testing.models import ScriptedModel
 from tests.agent.agents import agent_in, calling, heard, skills_for_agents
 from tests.runtime.talking import runtime_in
 from tests.tools.contexts import write_skill
@@ -22,13 +26,13 @@ def place(tmp_path: Path) -> Path:
 
 
 def test_a_sub_agent_has_its_own_skills_and_gives_an_answer(place: Path) -> None:
-    helper = ScriptedModel([calling(("skill_load", {"skill": "beta"})), Answer("found it")])
+    helper = ScriptedModel([calling(("skill_load", {"skill": "beta"})), ModelResponse("found it")])
     chief, model = agent_in(
         place,
         [
             calling(("skill_load", {"skill": "alpha"})),
             calling(("helper", {"task": "look it up"})),
-            Answer("done"),
+            ModelResponse("done"),
         ],
     )
     chief = Agent(
@@ -47,23 +51,23 @@ def test_a_sub_agent_has_its_own_skills_and_gives_an_answer(place: Path) -> None
     assert "hello" not in seen
 
 
-def test_a_task_is_needed_and_a_failure_is_a_result(place: Path) -> None:
+async def test_a_task_is_needed_and_a_failure_is_a_result(place: Path) -> None:
     helper = ScriptedModel([ModelUnavailable("gone")])
-    chief, model = agent_in(place, [calling(("helper", {})), calling(("helper", {"task": "x"})), Answer("ok")])
+    chief, model = agent_in(place, [calling(("helper", {})), calling(("helper", {"task": "x"})), ModelResponse("ok")])
     chief = Agent("chief", model, chief.runtime, sub_agents=[Agent("helper", helper, chief.runtime)])
-    run(heard(chief))
+    await heard(chief)
     results = [str(message["content"]) for message in model.requests[-1].messages if message["role"] == "tool"]
     assert "task: is missing" in results[0]
     assert results[1].startswith("error: ")
 
 
-def test_a_skill_that_wants_a_fork_is_worked_on_in_one(place: Path) -> None:
+async def test_a_skill_that_wants_a_fork_is_worked_on_in_one(place: Path) -> None:
     folder = write_skill(place, "forky")
     (folder / "SKILL.md").write_text("---\nname: forky\ndescription: F.\ncontext: fork\n---\nBODY OF forky\n")
     agent, model = agent_in(
-        place, [calling(("skill_load", {"skill": "forky"})), Answer("the fork's answer"), Answer("done")]
+        place, [calling(("skill_load", {"skill": "forky"})), ModelResponse("the fork's answer"), ModelResponse("done")]
     )
-    events = run(heard(agent, "do the thing"))
+    events = await heard(agent, "do the thing")
     assert events[-1].payload["text"] == "done"
     inner, outer = model.requests[1], model.requests[2]
     assert "BODY OF forky" in str(inner.messages)
@@ -72,41 +76,65 @@ def test_a_skill_that_wants_a_fork_is_worked_on_in_one(place: Path) -> None:
     assert "the fork's answer" in str(outer.messages)
 
 
-def test_the_task_of_a_fork_is_what_the_user_wants_also_after_code_has_run(place: Path) -> None:
+async def test_the_task_of_a_fork_is_what_the_user_wants_also_after_code_has_run(place: Path) -> None:
     folder = write_skill(place, "forky")
     (folder / "SKILL.md").write_text("---\nname: forky\ndescription: F.\ncontext: fork\n---\nBODY OF forky\n")
     answers = [
-        Answer("```sh\necho 42\n```"),
+        ModelResponse("```sh\necho 42\n```"),
         calling(("skill_load", {"skill": "forky"})),
-        Answer("the fork's answer"),
-        Answer("done"),
+        ModelResponse("the fork's answer"),
+        ModelResponse("done"),
     ]
     agent, model = agent_in(place, answers, executor="local", code_blocks=True)
-    run(heard(agent, "do the thing"))
+    await heard(agent, "do the thing")
     inner = [message["content"] for message in model.requests[2].messages if message["role"] == "user"]
     assert inner == ["do the thing"]
 
 
-def test_a_skill_that_wants_a_fork_gets_one_from_a_sub_agent_too(place: Path) -> None:
+async def test_a_skill_that_wants_a_fork_gets_one_from_a_sub_agent_too(place: Path) -> None:
     folder = write_skill(place, "forky")
     (folder / "SKILL.md").write_text("---\nname: forky\ndescription: F.\ncontext: fork\n---\nBODY OF forky\n")
-    answers = [calling(("skill_load", {"skill": "forky"})), Answer("from the fork"), Answer("from the helper")]
+    answers = [
+        calling(("skill_load", {"skill": "forky"})),
+        ModelResponse("from the fork"),
+        ModelResponse("from the helper"),
+    ]
     inner = ScriptedModel(answers)
-    chief, outer = agent_in(place, [calling(("helper", {"task": "its task"})), Answer("done")])
+    chief, outer = agent_in(place, [calling(("helper", {"task": "its task"})), ModelResponse("done")])
     helper = Agent("helper", inner, chief.runtime)
-    events = run(heard(replace(chief, sub_agents=[helper])))
+    events = await heard(replace(chief, sub_agents=[helper]))
     assert outer.requests[-1].messages[-1]["content"] == "from the helper"
     assert [one["content"] for one in inner.requests[1].messages if one["role"] == "user"] == ["its task"]
     assert "BODY OF forky" not in str(inner.requests[2].messages)
     assert {event.author for event in events} == {"user", "assistant", "helper", "helper.forky"}
 
 
-def test_what_a_sub_agent_with_a_runtime_of_its_own_does_is_heard_once(place: Path) -> None:
+async def test_what_a_sub_agent_with_a_runtime_of_its_own_does_is_heard_once(place: Path) -> None:
     other = runtime_in(place, store=MemorySessionStore())
-    chief, _ = agent_in(place, [calling(("helper", {"task": "x"})), Answer("done")])
-    low = Agent("low", ScriptedModel([Answer("deep")]), chief.runtime)
-    helper = Agent("helper", ScriptedModel([calling(("low", {"task": "y"})), Answer("ok")]), other, sub_agents=[low])
-    events = run(heard(replace(chief, sub_agents=[helper])))
+    chief, _ = agent_in(place, [calling(("helper", {"task": "x"})), ModelResponse("done")])
+    low = Agent("low", ScriptedModel([ModelResponse("deep")]), chief.runtime)
+    helper = Agent(
+        "helper", ScriptedModel([calling(("low", {"task": "y"})), ModelResponse("ok")]), other, sub_agents=[low]
+    )
+    events = await heard(replace(chief, sub_agents=[helper]))
     ends = [(event.author, event.payload["text"]) for event in events if event.kind == "end"]
     assert ends == [("low", "deep"), ("helper", "ok"), ("assistant", "done")]
     assert len({event.id for event in events}) == len(events)
+
+
+def test_the_same_load_counts_once() -> None:
+    assert check_loads([Load("a"), Load("a"), Load("b")], 0) == (Load("a"), Load("b"))
+
+
+@pytest.mark.parametrize(
+    ("loads", "said"),
+    [
+        ([Load(" ")], "without a name"),
+        ([Load("a", ("x.md",), include_all_docs=True)], "one of them"),
+        ([Load("a"), Load("a", ("x.md",))], "twice"),
+        ([Load("a"), Load("b"), Load("c")], "more than the 2"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(loads: list[Load], said: str) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        check_loads(loads, 2)

@@ -2,7 +2,8 @@
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
 
@@ -12,6 +13,8 @@ DRAWERS = re.compile(r"_*(utils?|commons?|helpers?|misc|shared)\d*")
 MACHINE_PATH = re.compile(r"(?<![\w./~$}-])/(?:work|root|home/(?!user\b|you\b)[a-z_][\w-]*)(?=/)")
 DELIBERATE = "a path on purpose"
 README_LINES = 150
+NOUNS = frozenset({"routing", "settings", "string"})
+"""Words that end like a gerund and are the usual noun."""
 README_FIRST = ("make demo", "make test")
 
 
@@ -25,18 +28,100 @@ def drawers(paths: Iterable[str]) -> list[str]:
     ]
 
 
-def untested(modules: Iterable[Source], tests: Iterable[str], elsewhere: Mapping[str, str]) -> list[str]:
-    """`catalog/unpack.py` is tested in `catalog/test_unpack.py`, or in the file that `elsewhere` names.
+def too_many_modules(paths: Iterable[str], limit: int) -> list[str]:
+    """The number of modules, without `__init__.py`, may only go down; raising the limit needs a decision record."""
+    count = sum(PurePosixPath(path).name != "__init__.py" for path in paths)
+    return [f"{count} modules, {limit} is the most; merge what is one idea"] if count > limit else []
 
-    A module without statements to run needs no test.
-    """
-    present = set(tests)
-    expected = ((module, elsewhere.get(module.path, mirror_of(module.path))) for module in modules)
+
+def deep_folders(paths: Iterable[str]) -> list[str]:
+    """Folders are nested at most two levels deep."""
+    return [f"{path}: more than two levels of folders" for path in paths if len(PurePosixPath(path).parts) > 3]
+
+
+def odd_module_names(paths: Iterable[str]) -> list[str]:
+    """A module is named by a noun or a verb of the field, not by a gerund or a participle."""
     return [
-        f"{module.path}: there is no tests/{test}"
-        for module, test in expected
-        if test not in present and _has_code(module)
+        f"{path}: {stem!r} is a gerund or a participle; use the noun"
+        for path in paths
+        if (stem := PurePosixPath(path).stem) not in NOUNS and re.fullmatch(r"\w+(ing|ed)s?", stem)
     ]
+
+
+def repeated_class_names(modules: Iterable[Source]) -> list[str]:
+    """Each class name is defined once in the package, private ones too."""
+    places: dict[str, list[str]] = {}
+    for module in modules:
+        for node in module.nodes:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(module.path)
+    return [f"class {name} is defined in {', '.join(found)}" for name, found in places.items() if len(found) > 1]
+
+
+def two_way_imports(imports: Mapping[str, Iterable[str]], packages: Collection[str]) -> list[str]:
+    """No two sub-packages import each other. A package and its own sub-package may."""
+    edges: set[tuple[str, str]] = set()
+    for module, targets in imports.items():
+        for target in targets:
+            edges.add((_package_of(module, packages), _package_of(target, packages)))
+    edges = {edge for edge in edges if all(edge)}
+    return [
+        f"{one} and {other} import each other"
+        for one, other in sorted(edges)
+        if one < other and (other, one) in edges and not other.startswith(f"{one}.")
+    ]
+
+
+def _package_of(module: str, packages: Collection[str]) -> str:
+    while module and module not in packages:
+        module = module.rpartition(".")[0]
+    return module
+
+
+def untested(modules: Iterable[Source], imported: Collection[str], tests: Collection[str]) -> list[str]:
+    """Each module with code is covered: a test imports it, or a test file of its name drives it in another process.
+
+    `imported` has the dotted names of modules that tests import from, `tests` the paths of the test files.
+    """
+    return [
+        f"{module.path}: no test imports it, and no test file has its name"
+        for module in modules
+        if _has_code(module) and _dotted(module.path) not in imported and not _has_test_file(module.path, tests)
+    ]
+
+
+def _has_test_file(module: str, tests: Collection[str]) -> bool:
+    path = PurePosixPath(module)
+    return any(test.startswith(path.parts[0]) and test.endswith(f"/test_{path.stem}.py") for test in tests)
+
+
+def _dotted(path: str) -> str:
+    parts = ("openskills", *PurePosixPath(path).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def unused_names(modules: Iterable[Source], elsewhere: Collection[str]) -> list[str]:
+    """A public function, method or setting is used by the package or documented; not only called by tests.
+
+    `elsewhere` has the words of documentation, examples and benchmarks. What a decorator registers is used by it.
+    """
+    sources = list(modules)
+    words = Counter(word for source in sources for word in re.findall(r"\w+", source.text))
+    return [
+        source.at(node, f"nothing but tests uses {name}; remove it or connect it")
+        for source in sources
+        for node, name in _public_members(source)
+        if words[name] == 1 and name not in elsewhere
+    ]
+
+
+def _public_members(source: Source) -> Iterator[tuple[ast.AST, str]]:
+    for node in source.nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if not node.name.startswith("_") and not node.decorator_list:
+                yield node, node.name
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and source.path == "settings.py":
+            yield node, node.target.id
 
 
 def twin_classes(modules: Iterable[Source]) -> list[str]:
@@ -120,12 +205,6 @@ def undocumented(names: Iterable[str], reference: str) -> list[str]:
     places += [span for line in lines for span in re.findall(r"`([^`]+)`", line)]
     words = {word for place in places for word in re.findall(r"\w+", place)}
     return [f"{name} is in no heading and no code span of docs/reference/" for name in names if name not in words]
-
-
-def mirror_of(module: str) -> str:
-    """The path of the test file of a module."""
-    path = PurePosixPath(module)
-    return str(path.with_name(f"test_{path.stem}.py"))
 
 
 def _has_code(module: Source) -> bool:

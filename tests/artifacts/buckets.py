@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from openskills.artifacts.s3 import S3ArtifactStore
-from openskills.artifacts.s3_bucket import Bucket
+from openskills.artifacts.s3 import S3ArtifactStore, S3Bucket
 from tests.servers.s3 import CREDENTIALS, S3Server
 
 
@@ -17,9 +16,9 @@ def config_of(server: S3Server) -> Mapping[str, str]:
     }
 
 
-def bucket_of(server: S3Server, name: str | None = None, prefix: str = "pre/fix") -> Bucket:
+def bucket_of(server: S3Server, name: str | None = None, prefix: str = "pre/fix") -> S3Bucket:
     """A bucket, a new one unless it has a name."""
-    return Bucket(name or server.new_bucket(), prefix, config_of(server), "the place")
+    return S3Bucket(name or server.new_bucket(), prefix, config_of(server), "the place")
 
 
 def store_of(server: S3Server, name: str | None = None) -> S3ArtifactStore:

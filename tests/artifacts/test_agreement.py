@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.memory import MemoryArtifactStore
-from openskills.artifacts.store import ArtifactStore, Scope, read
+from openskills.artifacts.store import ArtifactStore, Scope, read_artifact
 from openskills.errors import InvalidArgument
 from openskills.sync import run
 
@@ -62,7 +62,7 @@ async def follow(store: ArtifactStore, model: Model, step: Step) -> None:
 
 async def found(store: ArtifactStore, scope: Scope, name: str, version: int | None) -> bytes | None:
     try:
-        return await read(store, scope, name, version)
+        return await read_artifact(store, scope, name, version)
     except InvalidArgument:
         return None
 
@@ -84,7 +84,7 @@ async def play(store: ArtifactStore, todo: list[Step]) -> None:
         await compare(store, model, scope)
         for name in ("a", "a/b", "user:a"):
             for version, data in model[key(scope, name)].kept.items():
-                assert await read(store, scope, name, version) == data
+                assert await read_artifact(store, scope, name, version) == data
 
 
 @given(steps)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from openskills.artifacts.files import FileArtifactStore
-from openskills.artifacts.store import Scope, read
+from openskills.artifacts.store import Scope, read_artifact
 from openskills.sync import run
 
 THREADS, PROCESSES, PUTS = 8, 4, 8
@@ -38,7 +38,7 @@ def acknowledged(process: "subprocess.Popen[str]") -> list[tuple[int, str]]:
     return [(int(line.partition(" ")[0]), line.partition(" ")[2]) for line in out.splitlines()]
 
 
-def test_eight_threads_and_four_processes_get_consecutive_versions(tmp_path: Path) -> None:
+async def test_eight_threads_and_four_processes_get_consecutive_versions(tmp_path: Path) -> None:
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, tmp_path, str(number)],
@@ -63,9 +63,9 @@ def test_eight_threads_and_four_processes_get_consecutive_versions(tmp_path: Pat
     made = [one for done in waiting for one in done.result()]
     made += [one for process in processes for one in acknowledged(process)]
     assert sorted(version for version, _ in made) == list(range((THREADS + PROCESSES) * PUTS))
-    assert len(run(shared.versions(SCOPE, "raced"))) == len(made)
+    assert len(await shared.versions(SCOPE, "raced")) == len(made)
     for version, content in made:
-        assert run(read(shared, SCOPE, "raced", version)) == content.encode()
+        assert await read_artifact(shared, SCOPE, "raced", version) == content.encode()
 
 
 def test_readers_beside_a_writer_see_whole_versions_in_order(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_readers_beside_a_writer_see_whole_versions_in_order(tmp_path: Path) -> 
             versions = run(store.versions(SCOPE, "a"))
             assert [artifact.version for artifact in versions] == list(range(len(versions)))
             latest = versions[-1].version
-            assert run(read(store, SCOPE, "a", latest)) == b"%d" % (latest % 10) * 5000
+            assert run(read_artifact(store, SCOPE, "a", latest)) == b"%d" % (latest % 10) * 5000
             seen.append(latest)
         return seen
 

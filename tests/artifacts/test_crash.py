@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from openskills.artifacts.files import FileArtifactStore
-from openskills.artifacts.store import read
-from openskills.sync import run
+from openskills.artifacts.store import read_artifact
 from tests.architecture.project import ROOT
 from tests.artifacts.nursery import NAMES, SCOPE, TURNS_BEFORE_LAST, content_of
 
@@ -70,7 +69,7 @@ async def check(root: Path, acknowledged: dict[tuple[str, int], tuple[int, int]]
         versions = [artifact.version for artifact in await store.versions(SCOPE, name)]
         assert versions == list(range(len(versions))), name
     for key, origin in acknowledged.items():
-        assert await read(store, SCOPE, *key) == content_of(*origin), key
+        assert await read_artifact(store, SCOPE, *key) == content_of(*origin), key
     assert list((root / "arriving").iterdir()) == [], "orphans after a start"
 
 
@@ -97,20 +96,20 @@ def kill_after(children: Nursery, number: int, wanted: int, pause: float) -> Non
 
 
 @pytest.mark.slow
-def test_nothing_acknowledged_is_lost_by_kill_9_at_random_moments(tmp_path: Path) -> None:
+async def test_nothing_acknowledged_is_lost_by_kill_9_at_random_moments(tmp_path: Path) -> None:
     dice, root = random.Random(SEED), tmp_path / "store"
     with nursery() as children:
         for number in range(ROUNDS):
             children.begin(root, number)
             kill_after(children, number, dice.randrange(6), dice.random() * 0.01)
-            run(check(root, children.of_round(number)))
+            await check(root, children.of_round(number))
     assert len(children.acknowledged) > ROUNDS
-    run(check_that_it_goes_on(root))
-    run(check(root, children.acknowledged))
+    await check_that_it_goes_on(root)
+    await check(root, children.acknowledged)
 
 
 @pytest.mark.slow
-def test_nothing_acknowledged_is_lost_by_kill_9_at_any_line_of_code(tmp_path: Path) -> None:
+async def test_nothing_acknowledged_is_lost_by_kill_9_at_any_line_of_code(tmp_path: Path) -> None:
     dice = random.Random(SEED)
     last = number = acknowledged = 0
     with nursery() as children:
@@ -119,7 +118,7 @@ def test_nothing_acknowledged_is_lost_by_kill_9_at_any_line_of_code(tmp_path: Pa
             root = tmp_path / f"store-{number}"
             children.begin(root, number, last)
             acknowledged = sum(words[0] == "ack" for words in children.lines(number))
-            run(check(root, children.of_round(number)))
-            run(check_that_it_goes_on(root))
-            run(check(root, children.of_round(number)))
+            await check(root, children.of_round(number))
+            await check_that_it_goes_on(root)
+            await check(root, children.of_round(number))
     assert number > 30

@@ -3,19 +3,19 @@
 import os
 from pathlib import Path
 
-from openskills.bench.library import Contents
+from openskills.bench.tasks import SkillContents
 from openskills.catalog.catalog import Catalog
 from openskills.settings import Settings
 
 BODY, DOC = "Do it step by step. " * 30, "All about forms. " * 40
 
 
-def contents(name: str, *docs: str, body: str = BODY) -> Contents:
+def contents(name: str, *docs: str, body: str = BODY) -> SkillContents:
     """A skill in memory."""
-    return Contents(name, f"{name} does things. Use for things.", body, dict.fromkeys(docs, DOC))
+    return SkillContents(name, f"{name} does things. Use for things.", body, dict.fromkeys(docs, DOC))
 
 
-def on_disk(base: Path, *skills: Contents) -> tuple[Catalog, Settings]:
+def on_disk(base: Path, *skills: SkillContents) -> tuple[Catalog, Settings]:
     """The catalog of these skills, written below `base`."""
     for skill in skills:
         folder = base / "skills" / skill.name

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from openskills.bench.checkout import Checkout, command_of, find_checkout
+from openskills.bench.checkout import Checkout, build_command, find_checkout
 from openskills.errors import InvalidArgument
 
 
@@ -40,7 +40,7 @@ def test_elsewhere_the_checkout_that_the_package_lies_in_is_found(tmp_path: Path
 @pytest.mark.parametrize("name", ["prompt-cache", "prompt_cache"])
 def test_a_name_may_be_written_both_ways(name: str, tmp_path: Path) -> None:
     scripts = checkout_in(tmp_path)
-    command = command_of(found(tmp_path).find(name), ["--quick"])
+    command = build_command(found(tmp_path).find(name), ["--quick"])
     assert command[1:] == [str(scripts / "prompt_cache.py"), "--quick"]
 
 

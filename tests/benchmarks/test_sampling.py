@@ -1,7 +1,6 @@
 import pytest
 
 from benchmarks.sampling import Series, Way, growth, in_turns, timed
-from openskills.sync import run
 
 
 def test_the_median_and_the_quartiles_do_not_mind_one_wild_time() -> None:
@@ -11,7 +10,7 @@ def test_the_median_and_the_quartiles_do_not_mind_one_wild_time() -> None:
     assert series.at(0.95) == 1000.0
 
 
-def test_every_round_begins_with_another_way_and_the_first_rounds_do_not_count() -> None:
+async def test_every_round_begins_with_another_way_and_the_first_rounds_do_not_count() -> None:
     order: list[str] = []
 
     def way(name: str) -> Way:
@@ -21,18 +20,18 @@ def test_every_round_begins_with_another_way_and_the_first_rounds_do_not_count()
 
         return once
 
-    found = run(in_turns({"a": way("a"), "b": way("b"), "c": way("c")}, 2, before=1))
+    found = await in_turns({"a": way("a"), "b": way("b"), "c": way("c")}, 2, before=1)
     assert "".join(order) == "abcbcacab"
     assert found["a"].seconds == (6.0, 8.0)
 
 
-def test_a_way_is_timed_from_its_beginning_to_its_end() -> None:
+async def test_a_way_is_timed_from_its_beginning_to_its_end() -> None:
     done: list[bool] = []
 
     async def act() -> None:
         done.append(True)
 
-    assert run(timed(act)()) >= 0.0
+    assert await timed(act)() >= 0.0
     assert done == [True]
 
 

@@ -18,7 +18,7 @@ from benchmarks.selection_data import (
     read_rows,
 )
 from benchmarks.selection_figures import best_threshold, decided, found
-from openskills.catalog.words import STOP_WORDS, fold, pairs, pieces, stem
+from openskills.catalog.vocabulary import STOP_WORDS, fold, split_pairs, split_text, stem
 from openskills.skillmd.manifest import SkillManifest
 from openskills.skillmd.parse import parse
 from tests.benchmarks.programs import ROOT, measured, row_of
@@ -108,9 +108,9 @@ def test_other_words_are_other_words(labelled: LabelledSet) -> None:
 
 
 def words_of(text: str) -> set[str]:
-    words, runs = pieces(fold(text))
+    words, runs = split_text(fold(text))
     found = {stem(word) for word in words if word not in STOP_WORDS}
-    return found | {pair for run in runs for pair in pairs(run)[:-1] if pair not in STOP_WORDS}
+    return found | {pair for run in runs for pair in split_pairs(run)[:-1] if pair not in STOP_WORDS}
 
 
 def test_the_variations_come_from_their_seed() -> None:

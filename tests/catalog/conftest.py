@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from openskills.settings import Settings
-from tests.catalog.fetch.web_server import Web, serving
+from tests.catalog.sources.web_server import Web, serving
 from tests.skill_writer import WriteSkill, skill_writer
 
 

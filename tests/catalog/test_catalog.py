@@ -1,5 +1,9 @@
-"""A catalog finds, ranks and refreshes skills from several sources, and readers never see half a refresh."""
+"""A catalog finds, ranks and refreshes skills from several sources, and readers never see half a refresh.
 
+The collector pauses and goes on.
+"""
+
+import gc
 import os
 import threading
 import zipfile
@@ -7,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from openskills.catalog.catalog import Catalog
-from openskills.catalog.fetch.sources import parse_source
-from openskills.catalog.index import load_index
-from openskills.catalog.progress import Progress
-from openskills.catalog.root import Fetched
+from openskills.catalog.catalog import Catalog, pause_collector
+from openskills.catalog.discovery import load_index
+from openskills.catalog.root import FetchResult, Progress
+from openskills.catalog.sources.parse import parse_source
 from openskills.errors import InvalidArgument, UnknownSkill
 from openskills.settings import Settings
 from tests.skill_writer import WriteSkill
@@ -198,7 +201,7 @@ def test_an_error_that_only_the_system_has_a_word_for_costs_no_other_source(
     class Broken:
         label = "broken"
 
-        def fetch(self, progress: Progress) -> Fetched:
+        def fetch(self, progress: Progress) -> FetchResult:
             del progress
             raise OSError(5, "Input/output error")
 
@@ -225,13 +228,34 @@ def test_a_guest_is_visible_as_long_as_anybody_invites_it_whatever_is_refreshed(
     write_skill("usual")
     catalog = Catalog.from_paths(tmp_path / "skills", settings=settings)
     assert names(catalog) == ["usual"]
-    with catalog.inviting(["deploy"]):
-        with catalog.inviting(["deploy", "no-such-skill"]):
+    with catalog.reveal(["deploy"]):
+        with catalog.reveal(["deploy", "no-such-skill"]):
             assert names(catalog) == ["deploy", "usual"]
         write_skill("new")
         assert catalog.refresh().added == ("new",)
         assert names(catalog) == ["deploy", "new", "usual"]
     assert names(catalog) == ["new", "usual"]
     before = catalog.snapshot
-    with catalog.inviting(["usual"]):
+    with catalog.reveal(["usual"]):
         assert catalog.snapshot is before
+
+
+def test_the_collector_goes_on_even_after_a_failure() -> None:
+    def fail() -> None:
+        with pause_collector():
+            assert not gc.isenabled()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert gc.isenabled()
+
+
+def test_whoever_has_switched_it_off_finds_it_off() -> None:
+    gc.disable()
+    try:
+        with pause_collector():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

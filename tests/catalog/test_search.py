@@ -1,4 +1,7 @@
-"""Ranked search: what people type finds the skill they mean, always in the same order."""
+"""Ranked search: what people type finds the skill they mean, always in the same order.
+
+A query as what it asks for.
+"""
 
 import random
 
@@ -6,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openskills.catalog.glossary import Glossary
-from openskills.catalog.search import Hit, SearchIndex
+from openskills.catalog.search import Hit, QueryTerm, SearchIndex, parse_query
 from openskills.catalog.skill import Skill
-from openskills.catalog.words import edits, fold, name_words, stem
+from openskills.catalog.vocabulary import Glossary, count_edits, default_glossary, fold, split_name, stem
 from openskills.errors import InvalidArgument
 from openskills.skillmd.manifest import SkillManifest
 
@@ -280,7 +282,7 @@ def test_a_limit_bounds_the_number_of_results(index: SearchIndex) -> None:
 def test_an_index_of_no_skills_finds_nothing() -> None:
     index = SearchIndex([])
     assert index.search("pdf") == ()
-    assert index.near("pdf") == ()
+    assert index.find_similar_names("pdf") == ()
 
 
 def test_stop_words_count_only_when_there_is_nothing_else() -> None:
@@ -396,7 +398,7 @@ def one_edit_away(word: str) -> set[str]:
 
 @pytest.mark.parametrize("word", ["kubernetes", "calendar", "invoice", "video", "brand"])
 def test_every_single_slip_in_a_name_word_is_forgiven(index: SearchIndex, word: str) -> None:
-    (meant,) = (name for name in CORPUS if word in name_words(name))
+    (meant,) = (name for name in CORPUS if word in split_name(name))
     for typed in sorted(one_edit_away(word)):
         assert meant in names(index.search(typed, limit=2)), typed
 
@@ -405,7 +407,7 @@ def test_two_slips_are_forgiven_in_words_of_eight_letters_or_more() -> None:
     index = SearchIndex([skill("calendar", "x"), skill("invoice", "x")])
     twice = sorted({typed for once in one_edit_away("calendar") for typed in one_edit_away(once)})
     # A letter put between two swapped ones is three edits, not two.
-    two = [typed for typed in twice if edits(typed, "calendar", 2) <= 2]
+    two = [typed for typed in twice if count_edits(typed, "calendar", 2) <= 2]
     assert len(two) > 0.95 * len(twice)
     assert all(names(index.search(typed)) == ["calendar"] for typed in two)
     assert index.search("inqvoqice") == ()
@@ -454,21 +456,21 @@ def test_other_scripts_and_accents_are_found() -> None:
     ],
 )
 def test_the_name_somebody_meant_is_first_among_the_near_ones(index: SearchIndex, typed: str, meant: str) -> None:
-    assert index.near(typed)[0] == meant
+    assert index.find_similar_names(typed)[0] == meant
 
 
 def test_near_names_are_few_and_related(index: SearchIndex) -> None:
-    assert index.near("pdf") == ("pdf-tools", "pdf-form-filler")
-    assert len(index.near("python-code-review", limit=1)) == 1
-    assert index.near("xylophone") == ()
-    assert index.near("") == ()
+    assert index.find_similar_names("pdf") == ("pdf-tools", "pdf-form-filler")
+    assert len(index.find_similar_names("python-code-review", limit=1)) == 1
+    assert index.find_similar_names("xylophone") == ()
+    assert index.find_similar_names("") == ()
 
 
 @settings(deadline=None)
 @given(st.text(max_size=60))
 def test_no_query_breaks_the_search(index: SearchIndex, query: str) -> None:
     assert len(index.search(query, limit=3)) <= 3
-    assert len(index.near(query)) <= 3
+    assert len(index.find_similar_names(query)) <= 3
 
 
 @settings(deadline=None)
@@ -477,7 +479,7 @@ def test_no_skill_breaks_the_index(texts: list[tuple[str, str]], query: str) -> 
     index = SearchIndex([skill(name, text) for name, text in texts])
     hits = index.search(query)
     assert hits == index.search(query)
-    index.near(query)
+    index.find_similar_names(query)
 
 
 @pytest.mark.parametrize(
@@ -511,9 +513,9 @@ def test_different_words_keep_different_stems(pair: tuple[str, str]) -> None:
 
 
 def test_names_are_cut_at_separators_and_humps() -> None:
-    assert name_words("pdf-form_filler") == ["pdf", "form", "filler"]
-    assert name_words("GitHubActions") == ["git", "hub", "actions", "githubactions"]
-    assert name_words("PDFTools2") == ["pdf", "tools2", "pdftools2"]
+    assert split_name("pdf-form_filler") == ["pdf", "form", "filler"]
+    assert split_name("GitHubActions") == ["git", "hub", "actions", "githubactions"]
+    assert split_name("PDFTools2") == ["pdf", "tools2", "pdftools2"]
 
 
 def test_folding_takes_away_width_capitals_and_accents() -> None:
@@ -533,4 +535,56 @@ def test_folding_takes_away_width_capitals_and_accents() -> None:
     ],
 )
 def test_edits_count_insertions_deletions_replacements_and_swaps(one: str, other: str, cost: int) -> None:
-    assert edits(one, other, 2) == edits(other, one, 2) == cost
+    assert count_edits(one, other, 2) == count_edits(other, one, 2) == cost
+
+
+def nothing_known(term: str) -> bool:
+    return False
+
+
+def test_words_and_pairs_of_characters_are_asked_for_in_order_and_once() -> None:
+    asks = parse_query("Zebra 斑马呢 zebra", nothing_known, default_glossary())
+    assert asks == [QueryTerm(("zebra",)), QueryTerm(("斑马",)), QueryTerm(("马呢",))]
+
+
+def test_a_word_of_the_glossary_brings_its_meaning() -> None:
+    assert parse_query("photos", nothing_known, default_glossary()) == [QueryTerm(("photos",), "picture")]
+
+
+def test_a_chinese_word_of_the_glossary_is_one_ask_with_all_of_its_pairs() -> None:
+    asks = parse_query("把数据库弄好", nothing_known, default_glossary())
+    assert asks == [
+        QueryTerm(("把数",)),
+        QueryTerm(("数据", "据库"), "database"),
+        QueryTerm(("库弄",)),
+        QueryTerm(("弄好",)),
+    ]
+
+
+def test_humps_are_cut_unless_the_whole_is_known() -> None:
+    assert [ask.words for ask in parse_query("zebraTools", nothing_known, default_glossary())] == [
+        ("zebra",),
+        ("tools",),
+    ]
+    assert [ask.words for ask in parse_query("zebraTools", "zebratool".__eq__, default_glossary())] == [("zebratools",)]
+
+
+def test_words_such_as_the_say_little() -> None:
+    assert [ask.is_common for ask in parse_query("the zebra 什么", nothing_known, default_glossary())] == [
+        True,
+        False,
+        True,
+    ]
+
+
+def test_a_long_query_is_read_from_its_beginning() -> None:
+    assert parse_query("zebra " * 100 + " " * 1_000 + "giraffe", nothing_known, default_glossary()) == [
+        QueryTerm(("zebra",))
+    ]
+
+
+@given(st.text(max_size=80))
+def test_every_ask_has_words_and_none_comes_twice(query: str) -> None:
+    asks = parse_query(query, nothing_known, default_glossary())
+    assert all(ask.words and all(ask.words) for ask in asks)
+    assert len(set(asks)) == len(asks)

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from openskills.catalog.validate import Survey, fix, survey, validate
+from openskills.catalog.validate import SkillFolderList, find_skill_folders, fix, validate
 from openskills.errors import InvalidArgument
 from tests.skill_writer import WriteSkill
 
 
 def test_a_good_skill_is_valid(write_skill: WriteSkill) -> None:
     verdict = validate(write_skill("alpha"))
-    assert (verdict.valid, verdict.name, verdict.problems) == (True, "alpha", ())
+    assert (verdict.is_valid, verdict.name, verdict.problems) == (True, "alpha", ())
 
 
 def test_a_folder_its_file_and_a_relative_path_are_the_same_skill(
@@ -21,12 +21,12 @@ def test_a_folder_its_file_and_a_relative_path_are_the_same_skill(
     monkeypatch.chdir(folder)
     verdicts = {validate(path) for path in (folder, folder / "SKILL.md", ".", "SKILL.md", "./SKILL.md")}
     assert len(verdicts) == 1
-    assert verdicts.pop().valid
+    assert verdicts.pop().is_valid
 
 
 def test_what_a_loader_tolerates_a_validator_does_not(write_skill: WriteSkill) -> None:
     verdict = validate(write_skill("alpha", folder="beta"))
-    assert not verdict.valid
+    assert not verdict.is_valid
     assert [problem.severity.value for problem in verdict.problems] == ["error"]
 
 
@@ -40,7 +40,7 @@ def test_an_unreadable_file_is_a_verdict_and_no_exception(tmp_path: Path) -> Non
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "SKILL.md").write_bytes(b"\xff\xfe")
     verdict = validate(tmp_path / "a")
-    assert (verdict.valid, verdict.name) == (False, None)
+    assert (verdict.is_valid, verdict.name) == (False, None)
     assert [problem.rule for problem in verdict.problems] == ["text-encoding"]
 
 
@@ -57,16 +57,16 @@ def test_a_path_that_does_not_exist_is_an_error_of_the_caller(tmp_path: Path) ->
 
 def test_a_directory_stands_for_the_skills_in_it(tmp_path: Path, write_skill: WriteSkill) -> None:
     folders = [write_skill("alpha"), write_skill("beta", under="skills/group")]
-    assert survey([tmp_path / "skills", folders[0]]) == Survey(tuple(folders), ())
+    assert find_skill_folders([tmp_path / "skills", folders[0]]) == SkillFolderList(tuple(folders), ())
     (tmp_path / "empty").mkdir()
-    assert survey([tmp_path / "empty"]).skills == (tmp_path / "empty",)
+    assert find_skill_folders([tmp_path / "empty"]).skills == (tmp_path / "empty",)
 
 
 def test_a_misspelt_file_next_to_good_skills_is_not_passed_over(tmp_path: Path, write_skill: WriteSkill) -> None:
     write_skill("alpha")
     (tmp_path / "skills" / "beta").mkdir()
     (tmp_path / "skills" / "beta" / "Skill.md").write_text("---\nname: beta\ndescription: b\n---\n")
-    (odd,) = survey([tmp_path / "skills"]).oddities
+    (odd,) = find_skill_folders([tmp_path / "skills"]).oddities
     assert (odd.path, odd.problems[0].rule) == (str(tmp_path / "skills" / "beta" / "Skill.md"), "file-name")
 
 
@@ -77,7 +77,7 @@ def test_safe_fixes_mend_the_file_and_keep_its_mode(write_skill: WriteSkill) -> 
     file.chmod(0o640)
     verdict = fix(folder)
     assert {problem.rule for problem in verdict.fixed} == {"text-bom", "yaml-unquoted"}
-    assert verdict.valid
+    assert verdict.is_valid
     assert verdict.problems == ()
     assert file.read_text() == '---\nname: alpha\ndescription: "Merge files. Use when: always"\n---\n\n# Body\n'
     assert file.stat().st_mode & 0o777 == 0o640
@@ -107,7 +107,7 @@ def test_a_skill_that_needs_no_fix_is_not_touched(write_skill: WriteSkill) -> No
 def test_what_cannot_be_mended_is_left_as_it_is(write_skill: WriteSkill) -> None:
     folder = write_skill("alpha", folder="beta")
     before = (folder / "SKILL.md").read_bytes()
-    assert not fix(folder).valid
+    assert not fix(folder).is_valid
     assert (folder / "SKILL.md").read_bytes() == before
 
 

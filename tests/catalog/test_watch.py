@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from openskills.catalog.catalog import Catalog, Changes
+from openskills.catalog.catalog import Catalog
+from openskills.catalog.snapshot import CatalogChanges
 from openskills.settings import Settings
 from tests.skill_writer import WriteSkill
 
@@ -18,7 +19,7 @@ def test_new_changed_and_removed_skills_appear_without_a_refresh(
 ) -> None:
     alpha = write_skill("alpha")
     catalog = Catalog.from_paths(tmp_path / "skills", settings=settings)
-    seen: queue.Queue[Changes] = queue.Queue()
+    seen: queue.Queue[CatalogChanges] = queue.Queue()
     with catalog.watch(seen.put):
         write_skill("beta")
         while "beta" not in [skill.name for skill in catalog.skills]:
@@ -34,7 +35,7 @@ def test_new_changed_and_removed_skills_appear_without_a_refresh(
 @pytest.mark.slow
 def test_a_root_that_appears_later_is_followed(tmp_path: Path, settings: Settings, write_skill: WriteSkill) -> None:
     catalog = Catalog.from_paths(tmp_path / "skills", settings=settings)
-    seen: queue.Queue[Changes] = queue.Queue()
+    seen: queue.Queue[CatalogChanges] = queue.Queue()
     with catalog.watch(seen.put):
         write_skill("alpha")
         assert "alpha" in seen.get(timeout=PATIENCE).added
@@ -54,9 +55,9 @@ def test_a_function_that_raises_does_not_end_the_watching(
 ) -> None:
     (tmp_path / "skills").mkdir()
     catalog = Catalog.from_paths(tmp_path / "skills", settings=settings)
-    seen: queue.Queue[Changes] = queue.Queue()
+    seen: queue.Queue[CatalogChanges] = queue.Queue()
 
-    def fail(changes: Changes) -> None:
+    def fail(changes: CatalogChanges) -> None:
         seen.put(changes)
         raise RuntimeError("not our fault")
 
@@ -74,7 +75,7 @@ def test_a_root_that_is_replaced_and_then_changes_is_followed(
 ) -> None:
     write_skill("alpha")
     catalog = Catalog.from_paths(tmp_path / "skills", settings=settings)
-    seen: queue.Queue[Changes] = queue.Queue()
+    seen: queue.Queue[CatalogChanges] = queue.Queue()
     with catalog.watch(seen.put):
         write_skill("beta", under="next")
         (tmp_path / "skills").rename(tmp_path / "old")

@@ -7,12 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from openskills.agent.runner import Runner
-from openskills.cli.chat_talk import Talk
-from openskills.cli.chat_tokens import Tokens
-from openskills.cli.chat_view import TextView
+from openskills.cli.chat.conversation import ChatSession, TokenTracker
+from openskills.cli.chat.view import TextChatView
 from openskills.runtime.options import SessionOptions
-from openskills.testing import ScriptedModel
-from openskills.testing.scripted_model import Line
+from openskills.testing.models import ScriptedModel, ScriptLine
 from tests.agent.agents import agent_in
 from tests.cli.command import Command
 from tests.cli.ran import Ran
@@ -27,15 +25,15 @@ _TAKES_TERMINAL = (
 
 @asynccontextmanager
 async def talking(
-    directory: Path, answers: Iterable[Line], *, executor: str | None = None
-) -> AsyncGenerator[tuple[Talk, ScriptedModel]]:
+    directory: Path, answers: Iterable[ScriptLine], *, executor: str | None = None
+) -> AsyncGenerator[tuple[ChatSession, ScriptedModel]]:
     """A conversation about the skills in `directory/skills`, and its model."""
-    tokens = Tokens()
+    tokens = TokenTracker()
     agent, model = agent_in(
-        directory, list(answers), executor=executor, options=SessionOptions(before_model=tokens.seen)
+        directory, list(answers), executor=executor, options=SessionOptions(before_model=tokens.record_request)
     )
     async with agent.runtime.session("s", agent=agent.name, user="u", app="app") as session:
-        yield Talk(Runner("app", agent), agent.runtime, session, TextView(agent.name), tokens), model
+        yield ChatSession(Runner("app", agent), agent.runtime, session, TextChatView(agent.name), tokens), model
     await agent.runtime.close()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.catalog.fetch.web_server import Web, serving
+from tests.catalog.sources.web_server import Web, serving
 from tests.cli.command import Command
 from tests.servers.warm_openskills import WarmOpenskills
 from tests.skill_writer import WriteSkill, skill_writer

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from openskills.artifacts.choose import artifact_store
 from openskills.artifacts.files import FileArtifactStore
+from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import Scope
-from openskills.cli.chat_store import me
+from openskills.cli.chat.conversation import current_user
 from openskills.settings import Settings
 from openskills.sync import run
 from tests.cli.command import Command
@@ -18,7 +18,7 @@ from tests.servers.s3 import CREDENTIALS, S3Server
 def store(openskills: Command) -> FileArtifactStore:
     """The artifacts of a session named `mine`."""
     found = FileArtifactStore(openskills.home / ".local/state/openskills/artifacts")
-    scope = Scope("cli", me(), "mine")
+    scope = Scope("cli", current_user(), "mine")
     for data in (b"# Old", b"# Report\n\x1b[2J"):
         run(found.put(scope, "out/report.md", data, mime_type="text/markdown"))
     run(found.put(scope, "out/chart.png", b"\x89PNG\0", mime_type="image/png"))
@@ -79,13 +79,13 @@ def test_what_cannot_be_had_is_one_sentence(openskills: Command, arguments: tupl
     assert message in ran.err
 
 
-def test_another_store_is_chosen_by_its_address(openskills: Command, s3_server: S3Server, tmp_path: Path) -> None:
+async def test_another_store_is_chosen_by_its_address(openskills: Command, s3_server: S3Server, tmp_path: Path) -> None:
     openskills.environment.update(CREDENTIALS)
     bucket = s3_server.url(s3_server.new_bucket(), "team")
     settings = Settings.from_env(s3_server.environment)
     for store in (bucket, f"file://{tmp_path}/elsewhere"):
-        kept = artifact_store(store, settings)
-        run(kept.put(Scope("my-app", "u1", "s1"), "out/a.txt", b"from afar", mime_type="text/plain"))
+        kept = open_artifact_store(store, settings)
+        await kept.put(Scope("my-app", "u1", "s1"), "out/a.txt", b"from afar", mime_type="text/plain")
         whose = ("--app", "my-app", "--user", "u1", "--store", store)
         listed = openskills("artifacts", "list", "s1", *whose)
         assert listed.lines[0].split("\t")[:3] == ["artifact://out/a.txt@0", "9", "text/plain"]

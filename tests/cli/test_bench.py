@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from openskills.bench.token_report import Cost, DisclosureMode, TaskReport, TokenReport
+from openskills.cli.bench import align_columns, report_json
 from tests.cli.command import Command
 from tests.skill_writer import WriteSkill
 
@@ -106,3 +108,26 @@ def test_a_place_without_skills_is_an_error_and_no_report(openskills: Command) -
     assert (ran.code, ran.out) == (2, "")
     assert "there is no skill" in ran.err
     assert openskills("bench", "token-report", "--skills", "nowhere").code == 1
+
+
+def report() -> TokenReport:
+    costs = {
+        DisclosureMode.PROGRESSIVE: (Cost(10, 10), Cost(15, 5)),
+        DisclosureMode.BODIES: (Cost(100, 100),),
+        DisclosureMode.EVERYTHING: (Cost(0, 0),),
+    }
+    return TokenReport("estimate", False, 1, (), 5, 50, 0, (TaskReport("one", costs),))
+
+
+def test_numbers_stand_to_the_right_below_their_heading() -> None:
+    assert align_columns([["", "tokens"], ["all", "1,234"], ["one of them", "7"]]).splitlines() == [
+        "             tokens",
+        "all           1,234",
+        "one of them       7",
+    ]
+
+
+def test_json_has_what_is_saved_and_nothing_is_saved_of_nothing() -> None:
+    ways = report_json(report())["ways"]
+    assert isinstance(ways, dict)
+    assert [ways[way]["saved"] for way in DisclosureMode] == [0.0, 0.75, 0.0]

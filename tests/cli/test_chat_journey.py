@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from openskills.agent.model import Answer, Usage
+from openskills.agent.models.model import ModelResponse, Usage
 from openskills.testing.model_server import ModelServer
-from openskills.testing.scripted_model import calling
+from openskills.testing.models import call_tools
 from tests.cli.chatting import Chat
 from tests.cli.command import Command
 from tests.executors.wheels import wheel
@@ -23,13 +23,13 @@ def alpha(openskills: Command, write_skill: WriteSkill) -> Path:
     return write_skill("alpha", body="BODY OF ALPHA")
 
 
-def running(command: str) -> Answer:
-    return calling(("skill_run", {"skill": "alpha", "command": command}))
+def running(command: str) -> ModelResponse:
+    return call_tools(("skill_run", {"skill": "alpha", "command": command}))
 
 
 def test_everything_that_can_be_typed_works_and_another_process_goes_on(openskills: Command) -> None:
     (openskills.cwd / "a.csv").write_text("1,2\n")
-    counted = Answer("Counted.", usage=Usage(1200, 40, 1000))
+    counted = ModelResponse("Counted.", usage=Usage(1200, 40, 1000))
     answers = [
         running("cp inputs/a.csv out/copy.csv"),
         counted,

@@ -3,7 +3,7 @@
 from dataclasses import fields
 from pathlib import Path
 
-from openskills.cli.config import in_force, unread_variables
+from openskills.cli.config import find_unread_variables, list_settings
 from openskills.settings import VARIABLES, Settings
 from tests.cli.command import Command
 
@@ -50,7 +50,7 @@ def test_a_variable_that_nothing_reads_is_a_warning_with_the_one_that_was_meant(
     assert ran.err == (
         "warning: OPENSKILL_TIMOUT_MS is set, and nothing reads it; did you mean OPENSKILL_TIMEOUT_MS?\n"
     )
-    assert list(unread_variables({"OPENSKILL_ZZZZZZZZZ": "", "OTHER": "", "openskill_x": ""})) == [
+    assert list(find_unread_variables({"OPENSKILL_ZZZZZZZZZ": "", "OTHER": "", "openskill_x": ""})) == [
         ("OPENSKILL_ZZZZZZZZZ", None)
     ]
 
@@ -91,7 +91,7 @@ def test_an_unknown_skill_fails_with_the_nearest(openskills: Command) -> None:
 
 def test_the_table_of_variables_has_every_field_and_no_other() -> None:
     assert list(VARIABLES) == [field.name for field in fields(Settings) if field.name != "environment"]
-    assert [row.name for row in in_force(Settings.from_env({}))] == list(VARIABLES)
+    assert [row.name for row in list_settings(Settings.from_env({}))] == list(VARIABLES)
 
 
 def manifest(cwd: Path, more: str) -> None:

@@ -1,13 +1,40 @@
-"""`invoke`: a skill of a host from the shell, in a pipe and on a terminal."""
+"""`invoke`: a skill of a host from the shell, in a pipe and on a terminal.
+
+What `--input` may say.
+
+Events and results for the person at the shell; here with streams that are no terminal.
+
+Where an invocation goes, and how it is told.
+"""
 
 import json
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from openskills.cli.invoke import (
+    InvokeArguments,
+    InvokeOutputMode,
+    InvokeTarget,
+    LiveView,
+    format_json,
+    open_invoker,
+    read_input,
+    run_invocation,
+    select_output_mode,
+    show_result,
+)
+from openskills.errors import HostUnavailable, InvalidArgument
+from openskills.host.client.client import Client, StreamEvent
+from openskills.host.client.transport import result_from_dict
+from openskills.settings import Settings
 from tests.cli.command import Command
+from tests.conftest import RequireProgram
 from tests.host.scripted_server import Reply, Request, Scripted, as_json, event, events, failure, normal, scripted
 
 
@@ -163,3 +190,214 @@ def test_a_missing_key_is_a_failure_with_the_words_of_the_host(openskills: Comma
     ran = openskills("invoke", "echo", OPENSKILL_API_KEY="osk_1")
     assert (ran.code, hosted.requests[0].headers["authorization"]) == (1, "Bearer osk_1")
     assert "a key is needed" in ran.err
+
+
+def test_json_is_read_as_it_stands() -> None:
+    assert read_input('{"text": "你好", "n": [1, null]}') == {"text": "你好", "n": [1, None]}
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b'\xef\xbb\xbf{"a": 1}')
+    assert read_input(f"@{tmp_path / 'a.json'}") == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{'a': 1}", "line 1, column 2"),
+        ("", "no JSON"),
+        ("[1]", "no object"),
+        ('{"a": NaN}', "NaN is no number"),
+        ('{"a": 1, "a": 2}', "the same name twice"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"a": ' + "1" * 5_000 + "}", "no JSON"),
+    ],
+)
+def test_what_is_no_object_of_json_is_refused_with_an_example(text: str, why: str) -> None:
+    with pytest.raises(InvalidArgument, match=why) as caught:
+        read_input(text)
+    assert '{"text": "hello"}' in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match=r"nowhere\.json.* No such file"):
+        read_input(f"@{tmp_path / 'nowhere.json'}")
+    with pytest.raises(InvalidArgument, match="cannot be read"):
+        read_input("@a\0b")
+    (tmp_path / "latin").write_bytes(b'{"a": "\xe9"}')
+    with pytest.raises(InvalidArgument, match="not UTF-8 at byte 7"):
+        read_input(f"@{tmp_path / 'latin'}")
+
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_each_event_is_a_line_or_several_and_nothing_moves_the_cursor(capsys: Capture) -> None:
+    with LiveView() as view:
+        for text in ("a", "b\r\nc\n", "\x1b[2Jd\te", ""):
+            view.show(StreamEvent("stdout", {"text": text}))
+    assert capsys.readouterr().err == "a\nb\nc\n\\x1b[2Jd\te\n\n"
+
+
+def test_the_result_on_the_stdout_of_a_skill_is_not_shown_twice(capsys: Capture) -> None:
+    with LiveView() as view:
+        for text in (json.dumps(normal()), '{"success": tru', "{}", "[" * 100_000 + '"success"'):
+            view.show(StreamEvent("stdout", {"text": text}))
+        view.show(StreamEvent("stderr", {"text": '{"success": true}'}))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ['{"success": tru', "{}"]
+    assert lines[3:] == ['{"success": true}']
+
+
+def test_output_in_a_form_that_nobody_knows_is_shown_as_it_is(capsys: Capture) -> None:
+    with LiveView() as view:
+        view.show(StreamEvent("stderr", {"line": 1}))
+    assert capsys.readouterr().err == '{"line": 1}\n'
+
+
+def test_in_a_pipe_there_is_no_bar_and_no_word_of_what_is_for_programs(capsys: Capture) -> None:
+    with LiveView() as view:
+        view.show(StreamEvent("start", {"skill_id": "echo"}))
+        view.show(StreamEvent("progress", {"done": float("inf"), "total": True}))
+        view.show(StreamEvent("result", normal()))
+    assert capsys.readouterr().err == ""
+
+
+def test_what_was_made_or_cut_is_said(capsys: Capture) -> None:
+    with LiveView() as view:
+        view.show(StreamEvent("artifact", {"path": "out/a.csv"}))
+        view.show(StreamEvent("cut", {"reason": "too much"}))
+    assert capsys.readouterr().err == "made: out/a.csv\nwarning: too much\n"
+
+
+def test_a_result_that_was_cut_says_so(capsys: Capture) -> None:
+    meta = {"latency_ms": 1234.5, "version": "1.0", "truncated": True}
+    assert show_result(result_from_dict(normal(meta=meta))) == 0
+    shown = capsys.readouterr()
+    assert shown.err == "done: echo 1.0 in 1,234 ms, trace id t-1; the answer was cut\n"
+    assert shown.out == '{\n  "echoed": "hello"\n}\n'
+
+
+def test_the_evidence_of_a_failure_is_shown(capsys: Capture) -> None:
+    details: dict[str, Any] = {
+        "reason": "BAD_SKILL_OUTPUT",
+        "retryable": False,
+        "exit_code": 1,
+        "stderr": "boom\n",
+        "near": [],
+    }
+    error = {"code": 502, "message": "no JSON", "details": details}
+    assert show_result(result_from_dict(normal(success=False, data=None, error=error))) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:4] == ["failed: no JSON", "  502 BAD_SKILL_OUTPUT", "  exit_code: 1", "  stderr: boom"]
+
+
+def test_json_for_people_has_whole_characters() -> None:
+    assert format_json({"a": "你好"}) == '{\n  "a": "你好"\n}'
+
+
+SETTINGS = Settings.from_env({})
+NOBODY = InvokeTarget("http://127.0.0.1:1")
+SKILL = """\
+import json, sys
+given = json.load(sys.stdin)["input"]
+print("on my way", file=sys.stderr)
+data = {"greeting": "hello " + given["name"]}
+print(json.dumps({"success": True, "data": data, "error": None}))
+"""
+
+
+def test_json_and_streams_decide_how_it_is_told() -> None:
+    assert select_output_mode(None, as_json=True) is InvokeOutputMode.JSON
+    assert select_output_mode(True, as_json=True) is InvokeOutputMode.JSON_LINES
+    assert select_output_mode(True, as_json=False) is InvokeOutputMode.LIVE
+    assert select_output_mode(False, as_json=False) is InvokeOutputMode.RESULT
+
+
+def test_a_place_is_checked_before_anything_happens() -> None:
+    for timeout in (0.0, -1.0, float("nan"), 1e9):
+        with pytest.raises(InvalidArgument, match="--timeout"):
+            InvokeTarget(timeout=timeout)
+    with pytest.raises(InvalidArgument, match="--local"):
+        InvokeTarget("http://127.0.0.1:8000", local=True)
+
+
+def test_a_place_with_a_url_has_a_client_for_it() -> None:
+    client = open_invoker(InvokeTarget("http://127.0.0.1:9/"), SETTINGS)
+    assert isinstance(client, Client)
+    assert client.base_url == "http://127.0.0.1:9"
+
+
+@pytest.mark.parametrize(("reply", "code"), [(as_json(normal()), 0), (failure(500, "boom"), 1)])
+def test_the_exit_code_says_whether_the_skill_succeeded(capsys: Capture, reply: object, code: int) -> None:
+    with scripted() as host:
+        host.replies["POST /skills/echo:invoke"] = [reply]  # pyright: ignore[reportArgumentType]
+        for manner in (InvokeOutputMode.RESULT, InvokeOutputMode.JSON):
+            assert (
+                run_invocation(InvokeArguments("echo", {}, output_mode=manner), InvokeTarget(host.url), SETTINGS)
+                == code
+            )
+    capsys.readouterr()
+
+
+def test_events_are_told_as_they_come(capsys: Capture) -> None:
+    with scripted() as host:
+        host.on_invoke(events(event("stdout", {"text": "hi"}), event("result", normal())), verb="stream")
+        assert (
+            run_invocation(
+                InvokeArguments("echo", {}, output_mode=InvokeOutputMode.JSON_LINES), InvokeTarget(host.url), SETTINGS
+            )
+            == 0
+        )
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [line["event"] for line in lines] == ["stdout", "result"]
+        assert (
+            run_invocation(
+                InvokeArguments("echo", {}, output_mode=InvokeOutputMode.LIVE), InvokeTarget(host.url), SETTINGS
+            )
+            == 0
+        )
+        assert capsys.readouterr().err.startswith("hi\ndone: echo")
+
+
+@pytest.mark.parametrize("manner", [InvokeOutputMode.JSON, InvokeOutputMode.JSON_LINES])
+def test_programs_hear_as_a_result_what_kept_it_from_being_invoked(capsys: Capture, manner: InvokeOutputMode) -> None:
+    with pytest.raises(HostUnavailable):
+        run_invocation(InvokeArguments("echo", {}, output_mode=manner), NOBODY, SETTINGS)
+    said = json.loads(capsys.readouterr().out)
+    result = said if manner is InvokeOutputMode.JSON else said["data"]
+    assert (result["success"], result["error"]["code"], len(result["trace_id"])) == (False, 503, 32)
+
+
+def test_without_the_extra_it_is_said_how_to_install_it() -> None:
+    program = (
+        "import sys\n"
+        "sys.modules['orjson'] = None\n"
+        "from openskills.cli.main import main\n"
+        "sys.exit(main(['invoke', 'echo', '--local']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "pip install 'openskills[host]'" in done.stderr
+
+
+def write_greet(directory: Path, script: str = SKILL) -> None:
+    for name in ("skills_cli", "data"):
+        (directory / name).mkdir()
+    (directory / "skills_cli" / "greet.py").write_text(script, "utf-8")
+
+
+def test_a_script_of_this_directory_runs_without_a_host(openskills: Command, require_program: RequireProgram) -> None:
+    require_program("bwrap")
+    write_greet(openskills.cwd)
+    ran = openskills("invoke", "greet", "--local", "--stream", "--input", '{"name": "Ada"}')
+    assert (ran.code, ran.json) == (0, {"greeting": "hello Ada"})
+    assert "on my way" in ran.err
+
+
+def test_a_timeout_ends_a_script_without_a_host(openskills: Command, require_program: RequireProgram) -> None:
+    require_program("bwrap")
+    write_greet(openskills.cwd, "import time\ntime.sleep(600)\n")
+    ran = openskills("invoke", "greet", "--local", "--timeout", "2")
+    assert ran.code == 1
+    assert "greet took longer than 2 seconds" in ran.err

@@ -1,10 +1,42 @@
-"""Lines for people: nothing of a skill is obeyed by the terminal or taken for markup."""
+"""Lines for people: nothing of a skill is obeyed by the terminal or taken for markup.
+
+A bar appears at a terminal after a moment, never in a pipe, and leaves nothing behind.
+
+Quick commands: text needs no checker, everything else still has typer's.
+
+What the library says reaches the person at the shell.
+
+Rows: aligned and cut to the terminal for people, whole and with tabs in a pipe.
+"""
 
 import io
 import json
+import logging
+import subprocess
+import sys
+import zipfile
 from contextlib import redirect_stdout
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
 
-from openskills.cli.output import counted, plain, say, say_json, say_text
+import pytest
+import typer
+
+from openskills.cli.output import (
+    CliProgress,
+    QuickCommand,
+    QuickGroup,
+    escape_line,
+    log_warnings,
+    pluralize,
+    say,
+    say_json,
+    say_text,
+)
+from tests.catalog.sources.web_server import Page, Web
+from tests.cli.command import Command
+from tests.skill_writer import WriteSkill
 
 
 def written(write: object, *arguments: object) -> str:
@@ -16,9 +48,9 @@ def written(write: object, *arguments: object) -> str:
 
 
 def test_foreign_text_is_one_line_without_control_characters() -> None:
-    assert plain(" a\n\tb  c ") == "a b c"
-    assert plain("\x1b[31mred\x07 \u202edcba") == "\\x1b[31mred\\x07 \\u202edcba"
-    assert plain("合并 naïve [red]") == "合并 naïve [red]"
+    assert escape_line(" a\n\tb  c ") == "a b c"
+    assert escape_line("\x1b[31mred\x07 \u202edcba") == "\\x1b[31mred\\x07 \\u202edcba"
+    assert escape_line("合并 naïve [red]") == "合并 naïve [red]"
 
 
 def test_in_a_pipe_a_line_has_no_style() -> None:
@@ -37,9 +69,161 @@ def test_text_is_written_as_it_is() -> None:
 
 
 def test_one_is_not_plural() -> None:
-    assert [counted(number, "skill") for number in (0, 1, 2, 1234)] == [
+    assert [pluralize(number, "skill") for number in (0, 1, 2, 1234)] == [
         "0 skills",
         "1 skill",
         "2 skills",
         "1,234 skills",
     ]
+
+
+SHOW_CURSOR = "\x1b[?25h"
+
+
+def archive() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        file.writestr(
+            "alpha/SKILL.md", "---\nname: alpha\ndescription: Merges. Use when asked.\n---\nBody\n" + "x" * 2000
+        )
+    return buffer.getvalue()
+
+
+def test_a_slow_download_shows_a_bar_and_an_interrupt_gives_the_cursor_back(openskills: Command, web: Web) -> None:
+    web.pages["/skills.zip"] = Page(archive(), pause=0.01)
+    with openskills.begun("list", f"{web.url}/skills.zip") as terminal:
+        terminal.wait_for("downloading")
+        terminal.interrupt()
+        ran = terminal.finish()
+    assert ran.code == 130
+    assert SHOW_CURSOR in ran.out
+    assert "Traceback" not in ran.out
+
+
+def test_quick_work_shows_no_bar(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("alpha")
+    ran = openskills.on_terminal("list", "skills")
+    assert "\x1b[?25" not in ran.out
+
+
+def test_in_a_pipe_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with CliProgress("working") as progress:
+        progress("reading", 1, 2)
+        progress("reading", 2, None)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_download_in_a_pipe_is_silent(openskills: Command, web: Web) -> None:
+    web.pages["/skills.zip"] = Page(archive())
+    ran = openskills("list", f"{web.url}/skills.zip")
+    assert (ran.code, ran.out.split("\t")[0], ran.err) == (0, "alpha", "")
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+def run(*arguments: str) -> object:
+    app = typer.Typer(cls=QuickGroup)
+    seen: list[object] = []
+
+    @app.command(cls=QuickCommand)
+    def paint(  # pyright: ignore[reportUnusedFunction]
+        name: str,
+        more: Annotated[list[str] | None, typer.Argument()] = None,
+        size: Annotated[int, typer.Option(min=1)] = 3,
+        colour: Colour = Colour.RED,
+        note: str | None = None,
+        loud: bool = False,
+    ) -> None:
+        seen.extend([name, more, size, colour, note, loud])
+
+    typer.main.get_command(app)(list(arguments), standalone_mode=False)
+    return seen
+
+
+def test_every_kind_of_parameter_arrives_as_its_type() -> None:
+    assert run("a") == ["a", None, 3, Colour.RED, None, False]
+    everything = run("a", "b", "c", "--size", "5", "--colour", "blue", "--note", "7", "--loud")
+    assert everything == ["a", ["b", "c"], 5, Colour.BLUE, "7", True]
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("a", "--size", "0"), ("a", "--size", "x"), ("a", "--colour", "green"), ("a", "--what")]
+)
+def test_wrong_values_are_still_refused(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(typer.TyperException):
+        run(*arguments)
+
+
+def test_text_does_not_load_pydantic() -> None:
+    program = """
+import sys, typer
+from openskills.cli.output import QuickCommand, QuickGroup
+app = typer.Typer(cls=QuickGroup)
+@app.command(cls=QuickCommand)
+def hello(name: str, size: int = 1, loud: bool = False) -> None: ...
+typer.main.get_command(app)(["x"], standalone_mode=False)
+assert "pydantic" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_warnings_are_lines_on_stderr_while_the_block_lasts(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("openskills.somewhere")
+    with log_warnings():
+        logger.warning("the disk\nis %s\x1b[2J", "full")
+        logger.info("nothing")
+        try:
+            int("x")
+        except ValueError:
+            logger.exception("it broke")
+    logger.warning("afterwards")
+    assert capsys.readouterr().err == "warning: the disk is full\\x1b[2J\nerror: it broke\n"
+
+
+def test_an_audit_log_that_cannot_be_written_is_told_by_run(
+    openskills: Command, write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    write_skill("demo")
+    state = tmp_path / "state"
+    (state / "audit.jsonl").mkdir(parents=True)
+    arguments = ("run", "demo", "--skills", "skills", "--executor", "local", "--", "echo hi")
+    ran = openskills(*arguments, OPENSKILL_STATE_DIR=str(state))
+    assert (ran.code, ran.out) == (0, "hi\n")
+    told = [line for line in ran.err.splitlines() if "audit.jsonl cannot be written: Is a directory" in line]
+    assert len(told) == 1
+    assert told[0].startswith("warning: ")
+
+
+LONG = "Merges a great many files into one file that is larger. Use when there are too many files to look at."
+
+
+def test_in_a_pipe_nothing_is_cut(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("alpha", LONG)
+    assert openskills("list", "skills").out == f"alpha\t{LONG}\tskills\t\n"
+
+
+def test_on_a_terminal_every_row_fits_the_width(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("alpha", LONG)
+    write_skill("beta", "合并" * 60)
+    lines = openskills.on_terminal("list", "skills", columns=70).lines
+    assert lines[0].split() == ["name", "description", "source"]
+    assert [line[:7] for line in lines[1:3]] == ["alpha  ", "beta   "]
+    assert all("…  skills" in line for line in lines[1:3])
+    # A Chinese character takes two columns.
+    assert all(len(line) + sum(ord(letter) > 0x2E80 for letter in line) <= 70 for line in lines[1:3])
+
+
+def test_a_narrow_terminal_still_shows_something_of_everything(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("a-rather-long-name-for-a-skill", LONG)
+    out = "\n".join(openskills.on_terminal("list", "skills", columns=30).lines)
+    assert "a-rather-long-name-for-a-skill" in out
+    assert "Merges a great many" in out
+
+
+def test_no_rows_have_no_heading(openskills: Command) -> None:
+    out = openskills.on_terminal("list", ".").out
+    assert "description" not in out
+    assert "no skills were found" in out

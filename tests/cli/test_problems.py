@@ -6,11 +6,11 @@ import pytest
 
 from openskills.cli.problems import (
     count_by_severity,
+    display_path,
+    format_problem,
     problem_json,
     problem_json_with_path,
-    problem_line,
-    report,
-    shown_path,
+    report_problems,
 )
 from openskills.skillmd.problem import Fix, Problem, Severity
 
@@ -18,7 +18,7 @@ PROBLEM = Problem("rule-id", "what\n\x1b[31m is", Severity.WARNING, 3, None, Fix
 
 
 def line_of(problem: Problem) -> str:
-    return "".join(part if isinstance(part, str) else part[0] for part in problem_line(problem))
+    return "".join(part if isinstance(part, str) else part[0] for part in format_problem(problem))
 
 
 def test_a_line_has_place_severity_message_and_rule() -> None:
@@ -30,10 +30,10 @@ def test_a_line_has_place_severity_message_and_rule() -> None:
 def test_a_path_below_the_current_directory_is_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    assert shown_path(str(tmp_path / "here" / "a" / "SKILL.md")) == "a/SKILL.md"
-    assert shown_path(str(tmp_path / "there" / "SKILL.md")) == str(tmp_path / "there" / "SKILL.md")
-    assert shown_path(str(tmp_path / "here" / "..a")) == "..a"
-    assert shown_path("~/.agents/\x1b") == "~/.agents/\\x1b"
+    assert display_path(str(tmp_path / "here" / "a" / "SKILL.md")) == "a/SKILL.md"
+    assert display_path(str(tmp_path / "there" / "SKILL.md")) == str(tmp_path / "there" / "SKILL.md")
+    assert display_path(str(tmp_path / "here" / "..a")) == "..a"
+    assert display_path("~/.agents/\x1b") == "~/.agents/\\x1b"
 
 
 def test_an_object_has_exactly_the_documented_fields() -> None:
@@ -51,9 +51,9 @@ def test_a_count_names_only_what_is_there() -> None:
 
 
 def test_a_report_shows_the_worst_first_and_not_thousands(capsys: pytest.CaptureFixture[str]) -> None:
-    report([*(Problem("w", "m", Severity.WARNING) for _ in range(60)), Problem("e", "m")])
+    report_problems([*(Problem("w", "m", Severity.WARNING) for _ in range(60)), Problem("e", "m")])
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "error: m [e]"
     assert lines[-1] == "61 problems (1 error, 60 warnings); 11 more not shown, --json has all"
-    report([])
+    report_problems([])
     assert capsys.readouterr().err == ""

@@ -1,17 +1,28 @@
-"""`openskills serve`: how it starts, what it says, and what it refuses."""
+"""`openskills serve`: how it starts, what it says, and what it refuses.
+
+`keys`: make, list, revoke.
+
+`runs`: what a host has done.
+"""
 
 import json
 import shlex
 import signal
 import subprocess
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from openskills.host.serving import listening
+from openskills.host.auth import KeyRing, read_keys
+from openskills.host.history import History, RunRecord
+from openskills.host.server import open_socket
+from openskills.sync import run
 from tests.cli.command import Command
 from tests.host.host_process import host_process
 from tests.host.hosting import eventually
+from tests.host.results import record, refused, succeeded
 
 
 def test_the_line_to_try_works_as_it_stands(tmp_path: Path) -> None:
@@ -75,7 +86,7 @@ def test_it_ends_however_early_it_is_asked_to(new_openskills: Command, number: i
 
 
 def test_a_port_that_is_taken_ends_it_with_what_to_do(openskills: Command) -> None:
-    with listening("127.0.0.1", 0) as taken:
+    with open_socket("127.0.0.1", 0) as taken:
         ran = openskills("serve", "--port", str(taken.getsockname()[1]))
     assert (ran.code, ran.out) == (2, "")
     assert "is in use on 127.0.0.1; use another, or --port 0" in ran.err
@@ -100,3 +111,166 @@ def test_the_help_teaches_by_examples(openskills: Command) -> None:
     assert ran.code == 0
     assert "openskills serve --port 9000" in ran.out
     assert "openskills.host.app:app" in ran.out
+
+
+def path_of(openskills: Command) -> Path:
+    return openskills.home / ".config" / "openskills" / "keys.json"
+
+
+def test_a_new_key_is_printed_alone_so_that_a_shell_can_take_it(openskills: Command) -> None:
+    ran = openskills("keys", "new", "ci")
+    assert ran.code == 0
+    key = ran.out.removesuffix("\n")
+    assert "only time" in ran.err
+    assert key not in ran.err
+    assert KeyRing.open(path_of(openskills), required=True).authenticate(f"Bearer {key}").name == "ci"
+    assert path_of(openskills).stat().st_mode & 0o777 == 0o600
+
+
+def test_what_a_key_may_do_is_kept_and_listed(openskills: Command) -> None:
+    limits = ("--rate", "2.5", "--burst", "9", "--concurrency", "2", "--expires", "30d")
+    made = openskills("keys", "new", "partner", "--scope", "file_*", "--scope", "echo", *limits, "--json").json
+    assert made["key"].startswith(made["begins"])
+    (kept,) = read_keys(path_of(openskills))
+    assert (kept.scopes, kept.rate_per_second, kept.burst, kept.concurrency) == (("file_*", "echo"), 2.5, 9, 2)
+    (line,) = openskills("keys", "list").lines
+    name, begins, scopes, said, created, expires = line.split("\t")
+    assert (name, begins, scopes) == ("partner", kept.hint, "file_* echo")
+    assert said == "2.5/s, burst 9, 2 at a time"
+    assert (created, expires) == (kept.created, kept.expires)
+    listed = openskills("keys", "list", "--json")
+    assert listed.json["keys"] == [{key: value for key, value in made.items() if key != "key"}]
+    assert made["key"] not in listed.out
+
+
+def test_a_person_sees_which_keys_end(openskills: Command) -> None:
+    openskills("keys", "new", "old", "--expires", "0s")
+    openskills("keys", "new", "lasting")
+    shown = openskills.on_terminal("keys", "list").lines
+    assert [line.split()[-1] for line in shown[-2:]] == ["expired", "never"]
+
+
+def test_a_revoked_key_is_gone(openskills: Command) -> None:
+    key = openskills("keys", "new", "ci").out.strip()
+    openskills("keys", "new", "other")
+    assert openskills("keys", "revoke", "ci").out == "revoked ci\n"
+    assert [line.split("\t")[0] for line in openskills("keys", "list").lines] == ["other"]
+    assert key[8:] not in path_of(openskills).read_text()
+    assert openskills("keys", "revoke", "other", "--json").json == {"revoked": ["other"]}
+    again = openskills("keys", "revoke", "ci")
+    assert (again.code, again.err) == (
+        2,
+        "error: name: there is no key named 'ci'; `openskills keys list` shows them\n",
+    )
+
+
+def test_without_keys_there_is_a_hint(openskills: Command) -> None:
+    ran = openskills("keys", "list")
+    assert (ran.code, ran.out, ran.err) == (0, "", "there are no keys; `openskills keys new NAME` makes one\n")
+    assert openskills("keys", "list", "--json").json == {"keys": []}
+
+
+def test_wrong_values_are_named(openskills: Command) -> None:
+    openskills("keys", "new", "ci")
+    for arguments, said in (
+        (("ci",), "there is a key named 'ci'"),
+        (("two words",), "is no name of a key"),
+        (("a", "--rate", "0"), "rate: 0.0 is out of range"),
+        (("a", "--scope", "x y"), "scope: 'x y' is no skill"),
+        (("a", "--expires", "soon"), "--expires: 'soon' is no length of time"),
+    ):
+        ran = openskills("keys", "new", *arguments)
+        assert (ran.code, ran.out) == (2, "")
+        assert said in ran.err
+
+
+def test_the_file_can_be_elsewhere(openskills: Command, tmp_path: Path) -> None:
+    openskills("keys", "new", "ci", OPENSKILL_HOST_KEYS=str(tmp_path / "mine.json"))
+    assert [key.name for key in read_keys(tmp_path / "mine.json")] == ["ci"]
+
+
+@pytest.fixture
+def records(openskills: Command) -> list[RunRecord]:
+    """Three invocations, the first more than an hour ago."""
+    now = time.time()
+    found = [
+        record(succeeded("calculator"), began=now - 4_000),
+        replace(record(refused("echo"), began=now - 100), message="bad\x1b[2J\ttext"),
+        replace(record(succeeded("echo"), began=now - 10), input=b'{"input": {}}', output=b"{}"),
+    ]
+
+    async def write() -> None:
+        history = History(openskills.home / ".local" / "state" / "openskills" / "host.db")
+        for one in found:
+            history.record(one)
+        await history.close()
+
+    run(write())
+    return found
+
+
+def ids(lines: list[str]) -> list[str]:
+    return [line.split("\t")[0] for line in lines]
+
+
+def test_the_latest_come_first(openskills: Command, records: list[RunRecord]) -> None:
+    lines = openskills("runs", "list").lines
+    assert ids(lines) == [one.id for one in records[::-1]]
+    assert lines[1].split("\t")[2:] == [
+        "echo",
+        "cli:python",
+        "ci",
+        "400",
+        "1.0",
+        "trace-2",
+        "bad\\x1b[2J text",
+    ]
+
+
+def test_some_can_be_chosen(openskills: Command, records: list[RunRecord]) -> None:
+    old, failed, last = (one.id for one in records)
+    assert ids(openskills("runs", "list", "--skill", "calculator").lines) == [old]
+    assert ids(openskills("runs", "list", "--failed").lines) == [failed]
+    assert ids(openskills("runs", "list", "--since", "1h").lines) == [last, failed]
+    assert ids(openskills("runs", "list", "--limit", "1").lines) == [last]
+    nothing = openskills("runs", "list", "--skill", "calculator", "--failed")
+    assert (nothing.code, nothing.out, nothing.err) == (0, "", "there are no such runs\n")
+
+
+def test_programs_get_json(openskills: Command, records: list[RunRecord]) -> None:
+    listed = openskills("runs", "list", "--json", "--limit", "2").json["runs"]
+    assert [one["id"] for one in listed] == [records[2].id, records[1].id]
+    assert listed[1]["message"] == "bad\x1b[2J\ttext"
+    assert "input" not in listed[0]
+    shown = openskills("runs", "show", records[2].id, "--json").json
+    assert shown == records[2].to_dict()
+    assert (shown["input"], shown["output"]) == ('{"input": {}}', "{}")
+
+
+def test_one_is_shown_by_how_its_id_begins(openskills: Command, records: list[RunRecord]) -> None:
+    lines = openskills("runs", "show", records[1].id[:-3]).lines
+    assert f"id: {records[1].id}" in lines
+    assert "message: bad\\x1b[2J text" in lines
+    several = openskills("runs", "show", "run_")
+    assert (several.code, "several runs begin with" in several.err) == (2, True)
+    missing = openskills("runs", "show", "run_x")
+    assert (missing.code, "there is no run 'run_x'" in missing.err) == (1, True)
+
+
+def test_a_person_sees_a_table(openskills: Command, records: list[RunRecord]) -> None:
+    heading, *lines = openskills.on_terminal("runs", "list", columns=160).lines
+    assert heading.split() == ["run", "began", "skill", "runner", "who", "code", "ms", "message"]
+    assert len(lines) == len(records)
+
+
+def test_a_history_that_is_off_is_said(openskills: Command, tmp_path: Path) -> None:
+    ran = openskills("runs", "list", OPENSKILL_HOST_HISTORY="off")
+    assert (ran.code, "OPENSKILL_HOST_HISTORY: is `off`" in ran.err) == (2, True)
+    elsewhere = openskills("runs", "list", OPENSKILL_HOST_HISTORY=str(tmp_path / "none.db"))
+    assert (elsewhere.code, elsewhere.out) == (0, "")
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_wrong_times_are_named(openskills: Command) -> None:
+    ran = openskills("runs", "list", "--since", "yesterday")
+    assert (ran.code, "--since: 'yesterday' is no length of time" in ran.err) == (2, True)

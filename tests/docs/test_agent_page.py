@@ -8,20 +8,16 @@ from typing import Any
 
 import pytest
 
-from openskills.agent import log
-from openskills.agent.agent import Agent, RunLimits
-from openskills.agent.attachments import Attachment
-from openskills.agent.callbacks import Callbacks
-from openskills.agent.declared import Load
-from openskills.agent.extra_tool import ExtraTool
-from openskills.agent.runner import Reply, Runner
-from openskills.agent.summary import Summary
+from openskills.agent import agent
+from openskills.agent.agent import Agent, AgentLimits, Callbacks, ExtraTool, Summary
+from openskills.agent.runner import AgentReply, Attachment, Runner
+from openskills.agent.subagent import Load
 from openskills.session import events
 from tests.docs.page import ROOT
 from tests.docs.test_python_page import members_of, words_of
 
 PAGE = (ROOT / "docs" / "reference" / "agent.md").read_text("utf-8")
-VALUES = (Agent, RunLimits, Reply, Attachment, Load, Callbacks, Summary, ExtraTool, events.Event)
+VALUES = (Agent, AgentLimits, AgentReply, Attachment, Load, Callbacks, Summary, ExtraTool, events.Event)
 
 
 def rows(title: str) -> list[list[str]]:
@@ -52,7 +48,7 @@ def test_every_argument_is_on_the_page(called: Callable[..., object]) -> None:
     assert not set(signature(called).parameters) - {"self"} - words_of(PAGE)
 
 
-@pytest.mark.parametrize(("title", "described"), [("## `Agent(", Agent), ("### `RunLimits`", RunLimits)])
+@pytest.mark.parametrize(("title", "described"), [("## `Agent(", Agent), ("### `RunLimits`", AgentLimits)])
 def test_a_table_has_every_field_in_order_with_its_default(title: str, described: type) -> None:
     assert [row[:2] for row in rows(title)] == [
         [field.name, default_of(field)] for field in fields(described) if field.init
@@ -60,5 +56,5 @@ def test_a_table_has_every_field_in_order_with_its_default(title: str, described
 
 
 def test_the_table_of_events_has_every_kind_and_no_other() -> None:
-    own = {log.DELTA, log.TOOL_CALL, log.ARTIFACT, log.SUMMARY, log.ERROR, log.END}
+    own = {agent.DELTA, agent.TOOL_CALL, agent.ARTIFACT, agent.SUMMARY, agent.ERROR, agent.END}
     assert {row[0] for row in rows("## Events")} == own | {events.MESSAGE, events.TOOL_RESPONSE, events.STATE_UPDATE}

@@ -6,9 +6,8 @@ from inspect import getmembers_static
 import pytest
 
 import openskills
-from openskills.catalog.changes import Changes
-from openskills.catalog.snapshot import Snapshot
-from openskills.catalog.validate import Verdict
+from openskills.catalog.snapshot import CatalogChanges, CatalogSnapshot
+from openskills.catalog.validate import ValidationResult
 from openskills.errors import SkillError
 from tests.docs.page import ROOT
 
@@ -22,9 +21,9 @@ DESCRIBED = (
     openskills.Severity,
     openskills.Skill,
     openskills.SkillManifest,
-    Changes,
-    Snapshot,
-    Verdict,
+    CatalogChanges,
+    CatalogSnapshot,
+    ValidationResult,
 )
 NOT_FOR_USERS = {"at", "softened"}
 """How problems are made."""

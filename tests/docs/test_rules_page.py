@@ -8,8 +8,9 @@ import pytest
 
 from openskills.skillmd.parse import parse
 from openskills.skillmd.problem import Problem
-from openskills.skillmd.rules import ALL, judge, lint, naming, portability, specification
-from openskills.skillmd.rules.reading import READING
+from openskills.skillmd.rules import ALL_RULES, lint_skill, portability, specification, style
+from openskills.skillmd.rules import specification as naming
+from openskills.skillmd.rules.rule import READING_RULES
 from scripts import rules_page
 from tests.architecture.project import ROOT, package_sources
 
@@ -36,12 +37,12 @@ def test_the_page_is_what_the_table_says() -> None:
 
 
 def test_every_rule_that_is_found_while_reading_has_its_meaning() -> None:
-    assert rules_page.MEANINGS.keys() == {rule.id for rule in READING if rule.check is None}
-    assert all((rule.check.__doc__ or "").strip() for rule in ALL if rule.check)
+    assert rules_page.MEANINGS.keys() == {rule.id for rule in READING_RULES if rule.check is None}
+    assert all((rule.check.__doc__ or "").strip() for rule in ALL_RULES if rule.check)
 
 
 def test_every_id_that_the_package_reports_is_on_the_page() -> None:
-    known = {rule.id for rule in ALL} | {row[0] for row in rules_page.CATALOG}
+    known = {rule.id for rule in ALL_RULES} | {row[0] for row in rules_page.CATALOG}
     assert not reported_ids() - known
     assert not {row[0] for row in rules_page.CATALOG} - reported_ids()
 
@@ -58,15 +59,17 @@ def test_every_fix_on_the_page_has_an_example() -> None:
 
 @pytest.mark.parametrize("rule", MENDABLE)
 def test_what_the_page_calls_mendable_can_be_mended(rule: str) -> None:
-    problems: list[Problem] = [found for found in judge(parse(MENDABLE[rule]), "pdf-tools", {}) if found.rule == rule]
+    problems: list[Problem] = [
+        found for found in lint_skill(parse(MENDABLE[rule]), "pdf-tools", {}) if found.rule == rule
+    ]
     assert problems
     assert problems[0].fix
     assert problems[0].fix.edits
 
 
 def test_no_rule_mends_without_a_word_on_the_page() -> None:
-    mending = {name for module in (lint, naming, portability, specification) for name in functions_that_mend(module)}
-    checks = {rule.id: rule.check.__name__ for rule in ALL if rule.check}
+    mending = {name for module in (style, naming, portability, specification) for name in functions_that_mend(module)}
+    checks = {rule.id: rule.check.__name__ for rule in ALL_RULES if rule.check}
     assert {rule for rule, check in checks.items() if check in mending} == rules_page.FIXES.keys() & checks.keys()
 
 

@@ -6,8 +6,8 @@ from dataclasses import fields
 import pytest
 
 from openskills.runtime.options import SessionOptions
-from openskills.tools.schemas import parameters_of
-from openskills.tools.table import TOOLS
+from openskills.tools.registry import TOOLS
+from openskills.tools.tool import build_parameters
 from tests.docs.page import ROOT
 
 
@@ -24,7 +24,7 @@ def first_cells(text: str) -> set[str]:
 @pytest.mark.parametrize("name", TOOLS)
 def test_every_argument_of_a_tool_is_described_and_nothing_else(name: str) -> None:
     described = first_cells(section(name).partition("| `data` |")[0])
-    wanted = set(parameters_of(TOOLS[name])["properties"])
+    wanted = set(build_parameters(TOOLS[name])["properties"])
     if name == "skill_exec":
         described |= first_cells(section("skill_run").partition("| `data` |")[0])
     assert described == wanted

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.store import Scope
-from openskills.executors.backend import Backend
-from openskills.executors.directory import DirectoryExecutor
+from openskills.executors.commands import CommandRules, CommandRunner, open_command_runner
 from openskills.executors.local import LocalBackend
-from openskills.executors.workbench import Rules, Workbench, open_workbench
+from openskills.executors.protocol import Backend
+from openskills.executors.workspace import DirectoryExecutor
 from openskills.settings import Settings
 from tests.skill_writer import skill_writer
 
@@ -29,12 +29,12 @@ def store(state: Path) -> FileArtifactStore:
 
 @asynccontextmanager
 async def workbench(
-    state: Path, rules: Rules | None = None, *, backend: Backend | None = None, artifacts: bool = True
-) -> AsyncGenerator[Workbench]:
+    state: Path, rules: CommandRules | None = None, *, backend: Backend | None = None, artifacts: bool = True
+) -> AsyncGenerator[CommandRunner]:
     """A workbench with the skill `demo` staged."""
     async with DirectoryExecutor(backend or LocalBackend(), state / "state") as executor:
         kept = store(state) if artifacts else None
-        bench = await open_workbench(executor, settings(state), SCOPE, agent="tester", artifacts=kept, rules=rules)
+        bench = await open_command_runner(executor, settings(state), SCOPE, agent="tester", artifacts=kept, rules=rules)
         try:
             await bench.stage("demo", demo(state))
             yield bench

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from openskills.executors.backend import Backend, Launcher, Place
-from openskills.executors.processes.process import HostProcess
-from openskills.executors.rules.environment import command_environment
-from openskills.executors.spec import Command, Ended, Limits
+from openskills.executors.environment import build_environment
+from openskills.executors.process import HostProcess
+from openskills.executors.protocol import Backend, Launcher, WorkspaceDirectory
+from openskills.executors.spec import Command, CommandResult, Limits
 
 UID = 65002 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 8
 """No user of any machine; the commands of tests run as it when the tests are run by root. Processes are counted by
@@ -18,9 +18,9 @@ SKILL = "demo"
 QUICK = Limits(timeout=30.0)
 
 
-def new_place(directory: Path, name: str = "one") -> Place:
+def new_place(directory: Path, name: str = "one") -> WorkspaceDirectory:
     """A workspace as an executor would make it, with a skill of one script."""
-    place = Place(name, directory / "workspaces" / name / "tree", UID if os.geteuid() == 0 else None)
+    place = WorkspaceDirectory(name, directory / "workspaces" / name / "tree", UID if os.geteuid() == 0 else None)
     skill = place.tree / "skills" / SKILL
     for path in (skill / ".venv", place.tree / "work", place.tree / "runs" / "run", place.tree / "out"):
         path.mkdir(parents=True)
@@ -36,20 +36,20 @@ def new_place(directory: Path, name: str = "one") -> Place:
 class Box:
     """One workspace and what starts commands in it."""
 
-    place: Place
+    place: WorkspaceDirectory
     launcher: Launcher
 
     async def start(self, command: Command, extra: Mapping[str, str] | None = None) -> HostProcess:
         """Start a command as an executor would."""
         launcher = self.launcher
-        env = command_environment(launcher.root, command, path=launcher.path, home=launcher.home, extra=extra)
-        return await HostProcess.begin(command, lambda stdio: launcher.launch(command, env, stdio))
+        env = build_environment(launcher.root, command, path=launcher.path, home=launcher.home, extra=extra)
+        return await HostProcess.start(command, lambda stdio: launcher.launch(command, env, stdio))
 
-    async def run(self, *argv: str, limits: Limits = QUICK, skill: str | None = None, cwd: str = ".") -> Ended:
+    async def run(self, *argv: str, limits: Limits = QUICK, skill: str | None = None, cwd: str = ".") -> CommandResult:
         """Run a command to its end."""
         return await (await self.start(Command(argv, limits=limits, skill=skill, cwd=cwd))).wait()
 
-    async def shell(self, text: str, **options: object) -> Ended:
+    async def shell(self, text: str, **options: object) -> CommandResult:
         """Run a line of shell to its end."""
         command = replace(Command(("bash", "-c", text), limits=QUICK), **options)
         return await (await self.start(command)).wait()

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from openskills.executors.spec import Terminal
+from openskills.executors.spec import TerminalSize
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Case:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     argv: tuple[str, ...] = ()
     cwd: str = "."
-    terminal: Terminal | None = None
+    terminal: TerminalSize | None = None
     cold: str = ""
 
 
@@ -218,7 +218,7 @@ _STREAMS: Mapping[str, Case] = {
             "print(os.ttyname(0) == os.ttyname(1), os.tcgetpgrp(0) == os.getpid(), open('/dev/tty').isatty())",
             "print(repr(input('name? ')))",
         ),
-        terminal=Terminal(30, 99),
+        terminal=TerminalSize(30, 99),
         stdin=b"Bob\n",
     ),
     "encoding by a variable": Case("import sys; print('ü', sys.stdout.encoding)", env={"PYTHONIOENCODING": "latin-1"}),

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from openskills.executors.processes.warm import Started
-from openskills.executors.sandbox.backend import SandboxBackend
-from openskills.executors.spec import Command, Ended, Limits
+from openskills.executors.bubblewrap.backend import SandboxBackend
+from openskills.executors.spec import Command, CommandResult, Limits
+from openskills.executors.warm import WarmLaunchResult
 from openskills.sync import run
 from tests.conftest import find_program
 from tests.executors.cold_and_warm import FILES, Case
@@ -21,9 +21,9 @@ EXECUTORS = ("local", "sandbox")
 class Pair:
     """One command, started both ways."""
 
-    cold: Ended
-    warm: Ended
-    started: Started
+    cold: CommandResult
+    warm: CommandResult
+    started: WarmLaunchResult
 
 
 def pairs_of(cases: Mapping[str, Case], executor: str, directory: Path) -> Mapping[str, Pair]:
@@ -42,7 +42,7 @@ def pairs_of(cases: Mapping[str, Case], executor: str, directory: Path) -> Mappi
     return run(scenario())
 
 
-def shown(ended: Ended) -> tuple[int, str, str]:
+def shown(ended: CommandResult) -> tuple[int, str, str]:
     """What can be compared: addresses differ between any two runs."""
     texts = [captured.bytes().decode("utf-8", "backslashreplace") for captured in (ended.stdout, ended.stderr)]
     out, err = (re.sub(r"0x[0-9a-f]{6,}", "ADDRESS", text) for text in texts)

@@ -7,34 +7,33 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from openskills.executors.backend import Place
 from openskills.executors.container.backend import ContainerBackend, ContainerLauncher
-from openskills.executors.container.engine import Engine
+from openskills.executors.container.engine import ContainerEngine
 from openskills.executors.container.spec import WORKSPACE_LABEL, ContainerOptions
-from openskills.executors.layout import SKILLS, TOP, VENV
-from openskills.executors.processes.process import HostProcess
-from openskills.executors.rules.environment import command_environment
-from openskills.executors.spec import Command, Ended
+from openskills.executors.environment import build_environment
+from openskills.executors.process import HostProcess
+from openskills.executors.protocol import WorkspaceDirectory
+from openskills.executors.spec import SKILLS, TOP_DIRECTORIES, VENV, Command, CommandResult
 from tests.container_engine import TestEngine
 
 UID = 61234
 PATIENCE = 20.0
 
 
-class ContainerSession:
+class OpenContainer:
     """One workspace, whose commands run in its container."""
 
-    def __init__(self, place: Place, launcher: ContainerLauncher, engine: str) -> None:
+    def __init__(self, place: WorkspaceDirectory, launcher: ContainerLauncher, engine: str) -> None:
         self.place = place
         self.launcher = launcher
         self._engine = engine
 
     async def start(self, command: Command) -> HostProcess:
         """Start a command as a workspace would."""
-        env = command_environment(self.launcher.root, command, path=self.launcher.path, home=self.launcher.home)
-        return await HostProcess.begin(command, lambda stdio: self.launcher.launch(command, env, stdio))
+        env = build_environment(self.launcher.root, command, path=self.launcher.path, home=self.launcher.home)
+        return await HostProcess.start(command, lambda stdio: self.launcher.launch(command, env, stdio))
 
-    async def run(self, command: Command) -> Ended:
+    async def run(self, command: Command) -> CommandResult:
         """Start it and wait for its end."""
         return await (await self.start(command)).wait()
 
@@ -46,14 +45,14 @@ class ContainerSession:
 @asynccontextmanager
 async def session(
     engine: TestEngine, directory: Path, options: ContainerOptions | None = None, *, id_: str | None = None
-) -> AsyncGenerator[ContainerSession]:
+) -> AsyncGenerator[OpenContainer]:
     """A workspace below a directory, whose containers are gone after the block."""
     options = replace(options or ContainerOptions(), engine=engine.address, image=engine.image)
     backend = ContainerBackend(options)
     uid = UID if os.geteuid() == 0 else None
-    place = Place(id_ or f"{directory.name}-{os.getpid()}", made_tree(directory, uid), uid)
+    place = WorkspaceDirectory(id_ or f"{directory.name}-{os.getpid()}", made_tree(directory, uid), uid)
     try:
-        yield ContainerSession(place, await backend.attach(place), engine.address)
+        yield OpenContainer(place, await backend.attach(place), engine.address)
     finally:
         await backend.close()
 
@@ -67,7 +66,7 @@ def made_tree(directory: Path, uid: int | None) -> Path:
     """The directories of a workspace, which belong to this user."""
     tree = directory / "workspace" / "tree"
     tree.mkdir(mode=0o700, parents=True)
-    for place in (tree, *(tree / name for name in TOP)):
+    for place in (tree, *(tree / name for name in TOP_DIRECTORIES)):
         place.mkdir(mode=0o700, exist_ok=True)
         if uid is not None and place.name != SKILLS:
             os.chown(place, uid, uid)
@@ -75,7 +74,7 @@ def made_tree(directory: Path, uid: int | None) -> Path:
     return tree
 
 
-def staged(place: Place, name: str, text: str = "data\n") -> None:
+def staged(place: WorkspaceDirectory, name: str, text: str = "data\n") -> None:
     """Put a skill into the workspace as staging does: read-only, with a `.venv` for its commands."""
     skill = place.tree / SKILLS / name
     (skill / VENV).mkdir(parents=True)
@@ -88,9 +87,9 @@ def staged(place: Place, name: str, text: str = "data\n") -> None:
 
 def containers_of(address: str, workspace: str) -> list[str]:
     """The ids of the containers of a workspace, in whatever state they are."""
-    engine = Engine(address)
+    engine = ContainerEngine(address)
     try:
-        return [found for found, _ in engine.labelled(f"{WORKSPACE_LABEL}={workspace}")]
+        return [found for found, _ in engine.list_by_label(f"{WORKSPACE_LABEL}={workspace}")]
     finally:
         engine.close()
 

@@ -25,7 +25,7 @@ def holding(root: Path, key: str) -> "Generator[subprocess.Popen[str]]":
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
-            assert process.stdout.readline().strip() == WorkspaceStore.id_of(key, "local")
+            assert process.stdout.readline().strip() == WorkspaceStore.id_from_key(key, "local")
             yield process
         finally:
             process.kill()

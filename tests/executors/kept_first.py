@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from openskills.executors.backend import Launcher, Place
-from openskills.executors.processes.keeping import Kept
-from openskills.executors.processes.process import HostProcess
-from openskills.executors.sandbox.backend import SandboxBackend
-from openskills.executors.sandbox.kept import may_share
+from openskills.executors.bubblewrap.backend import SandboxBackend
+from openskills.executors.bubblewrap.reuse import can_share
+from openskills.executors.process import HostProcess
+from openskills.executors.protocol import Launcher, WorkspaceDirectory
 from openskills.executors.spec import Command, Isolation
+from openskills.executors.supervisor import SupervisedProcess
 
 FIRST_PROCESS = ("cat", "/proc/1/comm")
 """Says who is process 1: `bwrap` in a sandbox of the command's own, an interpreter in one that is kept."""
@@ -28,7 +28,7 @@ class KeptFirstBackend:
     async def check(self) -> Isolation:
         return await self._backend.check()
 
-    async def attach(self, place: Place) -> "KeptFirst":
+    async def attach(self, place: WorkspaceDirectory) -> "KeptFirst":
         return KeptFirst(await self._backend.attach(place))
 
     async def close(self) -> None:
@@ -45,8 +45,8 @@ class KeptFirst:
         self.root, self.path, self.home = launcher.root, launcher.path, launcher.home
         self.shared = 0
 
-    async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> Kept:
-        if may_share(command) and await self._is_there(command, env):
+    async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
+        if can_share(command) and await self._is_there(command, env):
             self.shared += 1
         return await self._launcher.launch(command, env, stdio)
 
@@ -56,7 +56,7 @@ class KeptFirst:
     async def _is_there(self, command: Command, env: Mapping[str, str]) -> bool:
         quiet = replace(command, argv=FIRST_PROCESS, stdin=b"", readable=False)
         for _ in range(_TRIES):
-            process = await HostProcess.begin(quiet, lambda stdio: self._launcher.launch(quiet, env, stdio))
+            process = await HostProcess.start(quiet, lambda stdio: self._launcher.launch(quiet, env, stdio))
             ended = await process.wait()
             if ended.stdout.text().startswith("python"):
                 return True

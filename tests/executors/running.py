@@ -7,11 +7,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from openskills.executors.processes.keeping import Kept, Launch
-from openskills.executors.processes.pool import KeeperPool
-from openskills.executors.processes.process import HostProcess
-from openskills.executors.processes.rlimits import rlimits
-from openskills.executors.spec import Command, Ended
+from openskills.executors.process import HostProcess
+from openskills.executors.spec import Command, CommandResult
+from openskills.executors.supervisor import LaunchRequest, SupervisedProcess, SupervisorPool, to_rlimits
 
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 PATIENCE = 20.0
@@ -20,26 +18,26 @@ PATIENCE = 20.0
 class Starter:
     """Starts commands in a directory."""
 
-    def __init__(self, pool: KeeperPool, directory: Path) -> None:
+    def __init__(self, pool: SupervisorPool, directory: Path) -> None:
         self._pool = pool
         self._directory = directory
 
     async def start(self, command: Command) -> HostProcess:
         """Start it as the local executor would."""
 
-        async def launch(stdio: tuple[int, int, int]) -> Kept:
-            wanted = Launch(
+        async def launch(stdio: tuple[int, int, int]) -> SupervisedProcess:
+            wanted = LaunchRequest(
                 command.argv,
                 {**ENVIRONMENT, **command.env},
                 str(self._directory),
                 dict(enumerate(stdio)),
                 terminal=0 if command.terminal else None,
             )
-            return await self._pool.start(wanted, rlimits(command.limits))
+            return await self._pool.start(wanted, to_rlimits(command.limits))
 
-        return await HostProcess.begin(command, launch)
+        return await HostProcess.start(command, launch)
 
-    async def run(self, command: Command) -> Ended:
+    async def run(self, command: Command) -> CommandResult:
         """Start it and wait for its end."""
         return await (await self.start(command)).wait()
 
@@ -47,7 +45,7 @@ class Starter:
 @asynccontextmanager
 async def starter(directory: Path) -> AsyncGenerator[Starter]:
     """A starter whose keepers end with the block."""
-    pool = KeeperPool()
+    pool = SupervisorPool()
     try:
         yield Starter(pool, directory)
     finally:

@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from openskills.executors.backend import Backend
+from openskills.executors.bubblewrap.backend import SandboxBackend
 from openskills.executors.container.backend import ContainerBackend
 from openskills.executors.container.spec import ContainerOptions
-from openskills.executors.directory import DirectoryExecutor
+from openskills.executors.landlock import LandlockBackend
 from openskills.executors.local import LocalBackend
-from openskills.executors.protocol import Executor
-from openskills.executors.sandbox.backend import SandboxBackend
-from openskills.executors.sandbox.landlock import LandlockBackend
-from openskills.sync import run
-from openskills.testing import GROUPS, check_executor
+from openskills.executors.protocol import Backend, Executor
+from openskills.executors.workspace import DirectoryExecutor
+from openskills.testing.executor import GROUPS, check_executor
 from tests.conftest import RequireProgram
 from tests.container_engine import TestEngine
 from tests.executors.kept_first import KeptFirstBackend
@@ -32,7 +30,7 @@ PATIENCE = 300
 _PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from openskills.executors.choose import executor
+from openskills.executors.open import executor
 from openskills.settings import Settings
 from openskills.testing import check_executor
 settings = Settings.from_env({"OPENSKILL_STATE_DIR": sys.argv[2], "PATH": "/usr/bin:/bin"})
@@ -48,18 +46,18 @@ def executors_in(directory: Path, backend: Callable[[], Backend]) -> Callable[[]
 
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("name", BACKENDS)
-def test_an_executor_of_this_machine_keeps_its_promises(
+async def test_an_executor_of_this_machine_keeps_its_promises(
     name: str, group: str, tmp_path: Path, require_program: RequireProgram
 ) -> None:
     if name.startswith("sandbox"):
         require_program("bwrap")
-    run(check_executor(executors_in(tmp_path, BACKENDS[name]), groups=[group]))
+    await check_executor(executors_in(tmp_path, BACKENDS[name]), groups=[group])
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_containers_keep_their_promises(group: str, tmp_path: Path, container_engine: TestEngine) -> None:
+async def test_containers_keep_their_promises(group: str, tmp_path: Path, container_engine: TestEngine) -> None:
     options = ContainerOptions(container_engine.image, container_engine.address)
-    run(check_executor(executors_in(tmp_path, lambda: ContainerBackend(options)), groups=[group]))
+    await check_executor(executors_in(tmp_path, lambda: ContainerBackend(options)), groups=[group])
 
 
 @pytest.fixture(scope="module")

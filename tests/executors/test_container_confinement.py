@@ -8,21 +8,18 @@ import pytest
 
 from openskills.executors.container.spec import ContainerOptions
 from openskills.executors.spec import MIB, Command, Limits
-from openskills.sync import run
 from tests.container_engine import TestEngine
 from tests.executors.containers import UID, python, session
 from tests.executors.running import read_until, shell
 
 
-def test_commands_are_nobody_without_rights_network_or_things_of_the_host(
+async def test_commands_are_nobody_without_rights_network_or_things_of_the_host(
     container_engine: TestEngine, tmp_path: Path
 ) -> None:
-    async def scenario() -> str:
-        async with session(container_engine, tmp_path) as commands:
-            look = "id -u; grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status; env; ls /proc/self/fd; "
-            return (await commands.run(Command(shell(f"{look} tail -n +3 /proc/net/dev")))).stdout.text()
+    async with session(container_engine, tmp_path) as commands:
+        look = "id -u; grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status; env; ls /proc/self/fd; "
+        said = (await commands.run(Command(shell(f"{look} tail -n +3 /proc/net/dev")))).stdout.text()
 
-    said = run(scenario())
     assert said.startswith(f"{UID}\n")
     assert "CapEff:\t0000000000000000\nCapBnd:\t0000000000000000\n" in said
     assert "NoNewPrivs:\t1" in said
@@ -60,71 +57,56 @@ def test_commands_are_nobody_without_rights_network_or_things_of_the_host(
         "os.rename('/workspace/skills', '/workspace/elsewhere')",
     ],
 )
-def test_what_is_not_allowed_fails_inside(container_engine: TestEngine, tmp_path: Path, attempt: str) -> None:
-    async def scenario() -> None:
+async def test_what_is_not_allowed_fails_inside(container_engine: TestEngine, tmp_path: Path, attempt: str) -> None:
+    async with session(container_engine, tmp_path) as commands:
+        ended = await commands.run(Command(python(f"import os, socket; {attempt}")))
+        assert ended.exit_code == 1
+        assert ended.stderr.text().splitlines()[-1].startswith(("PermissionError", "OSError", "FileNotFoundError"))
+
+
+async def test_the_loopback_of_the_host_cannot_be_reached(container_engine: TestEngine, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            pass
         async with session(container_engine, tmp_path) as commands:
-            ended = await commands.run(Command(python(f"import os, socket; {attempt}")))
-            assert ended.exit_code == 1
-            assert ended.stderr.text().splitlines()[-1].startswith(("PermissionError", "OSError", "FileNotFoundError"))
-
-    run(scenario())
+            attempt = f"import socket; socket.create_connection(('127.0.0.1', {port}))"
+            ended = await commands.run(Command(python(attempt)))
+            assert "ConnectionRefusedError" in ended.stderr.text()
 
 
-def test_the_loopback_of_the_host_cannot_be_reached(container_engine: TestEngine, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
-            with socket.create_connection(("127.0.0.1", port)):
-                pass
-            async with session(container_engine, tmp_path) as commands:
-                attempt = f"import socket; socket.create_connection(('127.0.0.1', {port}))"
-                ended = await commands.run(Command(python(attempt)))
-                assert "ConnectionRefusedError" in ended.stderr.text()
-
-    run(scenario())
-
-
-def test_two_sessions_see_nothing_of_each_other(container_engine: TestEngine, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        for name in ("one", "two"):
-            (tmp_path / name).mkdir()
-        async with (
-            session(container_engine, tmp_path / "one", id_=f"{tmp_path.name}-1") as one,
-            session(container_engine, tmp_path / "two", id_=f"{tmp_path.name}-2") as two,
-        ):
-            plant = (
-                "echo planted | tee /tmp/planted ~/planted /dev/shm/planted work/planted; exec -a planted sleep 1000"
-            )
-            running = await one.start(Command(shell(plant), readable=True))
-            await read_until(running, b"planted\n")
-            look = "grep -als planted /proc/[0-9]*/cmdline; find /tmp ~ /dev/shm /workspace -name planted"
-            assert "/workspace/work/planted" in (await one.run(Command(shell(look)))).stdout.text()
-            seen = (await two.run(Command(shell(f"echo $$; {look}")))).stdout.text()
-            # It finds its own command line, in which the word stands.
-            assert {line for line in seen.splitlines()[1:] if not line.startswith("/proc/")} == set()
-            assert "sleep" not in (await two.run(Command(shell("cat /proc/[0-9]*/comm")))).stdout.text()
-            await running.kill()
-
-    run(scenario())
+async def test_two_sessions_see_nothing_of_each_other(container_engine: TestEngine, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    async with (
+        session(container_engine, tmp_path / "one", id_=f"{tmp_path.name}-1") as one,
+        session(container_engine, tmp_path / "two", id_=f"{tmp_path.name}-2") as two,
+    ):
+        plant = "echo planted | tee /tmp/planted ~/planted /dev/shm/planted work/planted; exec -a planted sleep 1000"
+        running = await one.start(Command(shell(plant), readable=True))
+        await read_until(running, b"planted\n")
+        look = "grep -als planted /proc/[0-9]*/cmdline; find /tmp ~ /dev/shm /workspace -name planted"
+        assert "/workspace/work/planted" in (await one.run(Command(shell(look)))).stdout.text()
+        seen = (await two.run(Command(shell(f"echo $$; {look}")))).stdout.text()
+        # It finds its own command line, in which the word stands.
+        assert {line for line in seen.splitlines()[1:] if not line.startswith("/proc/")} == set()
+        assert "sleep" not in (await two.run(Command(shell("cat /proc/[0-9]*/comm")))).stdout.text()
+        await running.kill()
 
 
-def test_more_memory_than_the_container_has_ends_the_command_and_not_the_session(
+async def test_more_memory_than_the_container_has_ends_the_command_and_not_the_session(
     container_engine: TestEngine, tmp_path: Path
 ) -> None:
-    async def scenario() -> None:
-        options = ContainerOptions(memory_bytes=64 * MIB)
-        async with session(container_engine, tmp_path, options) as commands:
-            hungry = python("b = bytearray(300 << 20); print('got it')")
-            ended = await commands.run(Command(hungry, limits=Limits(memory_bytes=None)))
-            assert (ended.exit_code, ended.stdout.text()) == (137, "")
-            assert (await commands.run(Command(("true",)))).exit_code == 0
-
-    run(scenario())
+    options = ContainerOptions(memory_bytes=64 * MIB)
+    async with session(container_engine, tmp_path, options) as commands:
+        hungry = python("b = bytearray(300 << 20); print('got it')")
+        ended = await commands.run(Command(hungry, limits=Limits(memory_bytes=None)))
+        assert (ended.exit_code, ended.stdout.text()) == (137, "")
+        assert (await commands.run(Command(("true",)))).exit_code == 0
 
 
-def test_a_fork_bomb_ends_at_the_limit_of_processes(container_engine: TestEngine, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        bomb = python("""if True:
+async def test_a_fork_bomb_ends_at_the_limit_of_processes(container_engine: TestEngine, tmp_path: Path) -> None:
+    bomb = python("""if True:
             import os, time
             made = 0
             try:
@@ -134,23 +116,16 @@ def test_a_fork_bomb_ends_at_the_limit_of_processes(container_engine: TestEngine
             except OSError:
                 print(made)
         """)
-        async with session(container_engine, tmp_path, ContainerOptions(pids=40)) as commands:
-            whole = await commands.run(Command(bomb, limits=Limits(processes=None)))
-            assert 20 <= int(whole.stdout.text()) < 40
-            single = await commands.run(Command(bomb, limits=Limits(processes=20)))
-            assert 10 <= int(single.stdout.text()) < 20
-
-    run(scenario())
+    async with session(container_engine, tmp_path, ContainerOptions(pids=40)) as commands:
+        whole = await commands.run(Command(bomb, limits=Limits(processes=None)))
+        assert 20 <= int(whole.stdout.text()) < 40
+        single = await commands.run(Command(bomb, limits=Limits(processes=20)))
+        assert 10 <= int(single.stdout.text()) < 20
 
 
-def test_temporary_files_and_the_home_are_bounded(container_engine: TestEngine, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        options = ContainerOptions(tmp_bytes=2 * MIB, home_bytes=MIB)
-        async with session(container_engine, tmp_path, options) as commands:
-            for place in ("/tmp", "/home/user", "/dev/shm"):
-                ended = await commands.run(
-                    Command(shell(f"head -c 20000000 /dev/zero > {place}/fill; rm {place}/fill"))
-                )
-                assert "No space left" in ended.stderr.text()
-
-    run(scenario())
+async def test_temporary_files_and_the_home_are_bounded(container_engine: TestEngine, tmp_path: Path) -> None:
+    options = ContainerOptions(tmp_bytes=2 * MIB, home_bytes=MIB)
+    async with session(container_engine, tmp_path, options) as commands:
+        for place in ("/tmp", "/home/user", "/dev/shm"):
+            ended = await commands.run(Command(shell(f"head -c 20000000 /dev/zero > {place}/fill; rm {place}/fill")))
+            assert "No space left" in ended.stderr.text()

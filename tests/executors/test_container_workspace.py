@@ -10,8 +10,8 @@ from pathlib import Path
 
 from openskills.executors.container.backend import ContainerBackend
 from openskills.executors.container.spec import ContainerOptions
-from openskills.executors.directory import DirectoryExecutor
 from openskills.executors.spec import Command, Isolation
+from openskills.executors.workspace import DirectoryExecutor
 from openskills.sync import run
 from tests.container_engine import TestEngine
 from tests.executors.containers import containers_of
@@ -60,8 +60,8 @@ async def use(directory: Path, engine: TestEngine) -> None:
         assert await executor.remove("a session")
 
 
-def test_a_skill_runs_is_staged_anew_and_keeps_its_venv(container_engine: TestEngine, tmp_path: Path) -> None:
-    run(use(tmp_path, container_engine))
+async def test_a_skill_runs_is_staged_anew_and_keeps_its_venv(container_engine: TestEngine, tmp_path: Path) -> None:
+    await use(tmp_path, container_engine)
 
 
 def test_a_host_that_is_not_root_runs_commands_as_its_own_user(container_engine: TestEngine) -> None:

@@ -7,35 +7,33 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import InvalidArgument
-from openskills.executors.backend import Place
-from openskills.executors.directory import DirectoryExecutor
-from openskills.executors.directory_workspace import DirectoryWorkspace
 from openskills.executors.local import SYSTEM_PATH, LocalBackend
-from openskills.executors.spec import Command, Ended, Isolation
-from openskills.sync import run
+from openskills.executors.protocol import WorkspaceDirectory
+from openskills.executors.spec import Command, CommandResult, Isolation
+from openskills.executors.workspace import DirectoryExecutor, DirectoryWorkspace
 from tests.executors.running import eventually, open_descriptors, shell
 
 
-async def ran(directory: Path, command: Command) -> Ended:
+async def ran(directory: Path, command: Command) -> CommandResult:
     async with DirectoryExecutor(LocalBackend(), directory) as executor:
         return await (await (await executor.open("key")).start(command)).wait()
 
 
-def test_it_says_that_it_isolates_nothing() -> None:
+async def test_it_says_that_it_isolates_nothing() -> None:
     backend = LocalBackend()
-    assert run(backend.check()) is Isolation.NONE
+    assert await backend.check() is Isolation.NONE
     assert not backend.isolates
 
 
-def test_commands_run_with_the_rights_of_this_user(tmp_path: Path) -> None:
+async def test_commands_run_with_the_rights_of_this_user(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("read")
-    ended = run(ran(tmp_path / "state", Command(shell(f"id -u; cat {outside}; echo written > {outside}"))))
+    ended = await ran(tmp_path / "state", Command(shell(f"id -u; cat {outside}; echo written > {outside}")))
     assert ended.stdout.text().split() == [str(os.getuid()), "read"]
     assert outside.read_text() == "written\n"
 
 
-def test_the_home_of_commands_lies_beside_the_workspace_and_is_kept(tmp_path: Path) -> None:
+async def test_the_home_of_commands_lies_beside_the_workspace_and_is_kept(tmp_path: Path) -> None:
     async def work() -> str:
         async with DirectoryExecutor(LocalBackend(), tmp_path) as executor:
             workspace = await executor.open("key")
@@ -43,38 +41,36 @@ def test_the_home_of_commands_lies_beside_the_workspace_and_is_kept(tmp_path: Pa
                 ended = await (await workspace.start(Command(shell(text)))).wait()
             return ended.stdout.text()
 
-    setting, workspace, home = run(work()).split()
+    setting, workspace, home = (await work()).split()
     assert setting == "setting"
     assert Path(home) == Path(workspace).parent / "home"
     assert Path(home).stat().st_mode & 0o777 == 0o700
 
 
-def test_programs_are_those_of_this_interpreter_first_and_then_of_the_system(tmp_path: Path) -> None:
-    ended = run(ran(tmp_path, Command(("python3", "-c", "import os, sys; print(sys.executable, os.environ['PATH'])"))))
+async def test_programs_are_those_of_this_interpreter_first_and_then_of_the_system(tmp_path: Path) -> None:
+    ended = await ran(tmp_path, Command(("python3", "-c", "import os, sys; print(sys.executable, os.environ['PATH'])")))
     python, path = ended.stdout.text().split()
     assert Path(python).parent == Path(sys.executable).parent
     assert path.split(":") == [str(Path(sys.executable).parent), *SYSTEM_PATH]
 
 
-def test_another_interpreter_can_come_first(tmp_path: Path) -> None:
+async def test_another_interpreter_can_come_first(tmp_path: Path) -> None:
     async def path() -> tuple[str, ...]:
-        place = Place("one", tmp_path / "one" / "tree", None)
+        place = WorkspaceDirectory("one", tmp_path / "one" / "tree", None)
         place.tree.mkdir(parents=True)
         return (await LocalBackend(python=tmp_path / "bin" / "python3").attach(place)).path
 
     (tmp_path / "bin").mkdir()
     for name in ("python", "python3"):
         (tmp_path / "bin" / name).symlink_to(os.path.realpath(sys.executable))
-    assert run(path()) == (str(tmp_path / "bin"), *SYSTEM_PATH)
+    assert await path() == (str(tmp_path / "bin"), *SYSTEM_PATH)
 
 
-def test_the_workspace_is_where_it_is(tmp_path: Path) -> None:
-    async def roots() -> tuple[str, str]:
-        async with DirectoryExecutor(LocalBackend(), tmp_path) as executor:
-            workspace = await executor.open("key")
-            return workspace.root, workspace.id
+async def test_the_workspace_is_where_it_is(tmp_path: Path) -> None:
+    async with DirectoryExecutor(LocalBackend(), tmp_path) as executor:
+        workspace = await executor.open("key")
+        root, identity = workspace.root, workspace.id
 
-    root, identity = run(roots())
     assert Path(root) == tmp_path / "workspaces" / identity / "tree"
 
 
@@ -82,12 +78,14 @@ def test_the_workspace_is_where_it_is(tmp_path: Path) -> None:
     ("program", "why"),
     [("openskills-none", "there is no such program"), ("/etc", "Permission denied"), ("work/x", "No such file")],
 )
-def test_a_program_that_cannot_be_started_is_refused_with_the_reason(tmp_path: Path, program: str, why: str) -> None:
+async def test_a_program_that_cannot_be_started_is_refused_with_the_reason(
+    tmp_path: Path, program: str, why: str
+) -> None:
     with pytest.raises(InvalidArgument, match=f"command: cannot be started: {why}"):
-        run(ran(tmp_path, Command((program,))))
+        await ran(tmp_path, Command((program,)))
 
 
-def test_a_program_that_cannot_be_started_costs_nothing(tmp_path: Path) -> None:
+async def test_a_program_that_cannot_be_started_costs_nothing(tmp_path: Path) -> None:
     async def work() -> tuple[int, int]:
         async with DirectoryExecutor(LocalBackend(), tmp_path) as executor:
             workspace = await executor.open("key")
@@ -98,7 +96,7 @@ def test_a_program_that_cannot_be_started_costs_nothing(tmp_path: Path) -> None:
             assert await eventually(lambda: open_descriptors() <= before)
             return before, open_descriptors()
 
-    before, after = run(work())
+    before, after = await work()
     assert after <= before
 
 
@@ -107,15 +105,13 @@ async def start_none(workspace: DirectoryWorkspace) -> None:
         await workspace.start(Command(("openskills-none",)))
 
 
-def test_a_closed_backend_can_be_closed_again_and_used_again(tmp_path: Path) -> None:
-    async def work() -> list[int]:
-        backend = LocalBackend()
-        codes: list[int] = []
-        for _ in range(2):
-            async with DirectoryExecutor(backend, tmp_path) as executor:
-                ended = await (await (await executor.open("key")).start(Command(("true",)))).wait()
-            codes.append(ended.exit_code)
-            await backend.close()
-        return codes
+async def test_a_closed_backend_can_be_closed_again_and_used_again(tmp_path: Path) -> None:
+    backend = LocalBackend()
+    codes: list[int] = []
+    for _ in range(2):
+        async with DirectoryExecutor(backend, tmp_path) as executor:
+            ended = await (await (await executor.open("key")).start(Command(("true",)))).wait()
+        codes.append(ended.exit_code)
+        await backend.close()
 
-    assert run(work()) == [0, 0]
+    assert codes == [0, 0]

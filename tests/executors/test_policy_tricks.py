@@ -6,16 +6,15 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import CommandDenied, InvalidArgument
-from openskills.executors.conversations import Conversations
-from openskills.executors.processes.interactive import Owner, Processes
+from openskills.executors.commands import CommandRules, CommandRunner
+from openskills.executors.interactive import InteractiveCommands, ProcessOwner, ProcessTable
+from openskills.executors.policy import CommandPolicy
 from openskills.executors.requests import RunRequest
-from openskills.executors.rules.policy import CommandPolicy
-from openskills.executors.spec import Terminal
-from openskills.executors.workbench import Rules, Workbench
+from openskills.executors.spec import TerminalSize
 from openskills.sync import run
 from tests.executors.benches import audit_lines, demo, workbench
 
-Start = Callable[[Workbench, RunRequest], Awaitable[object]]
+Start = Callable[[CommandRunner, RunRequest], Awaitable[object]]
 
 SAYS = "#!/bin/sh\necho tricked\n"
 PLANTED = r"""
@@ -50,14 +49,14 @@ PROGRAMS = [
 ]
 
 
-async def to_the_end(bench: Workbench, request: RunRequest) -> object:
+async def to_the_end(bench: CommandRunner, request: RunRequest) -> object:
     return await bench.run(request)
 
 
-async def talked_to(bench: Workbench, request: RunRequest) -> object:
-    processes = Processes()
+async def talked_to(bench: CommandRunner, request: RunRequest) -> object:
+    processes = ProcessTable()
     try:
-        return await Conversations(bench, processes, Owner("a", "u", "s", "agent")).start(request)
+        return await InteractiveCommands(bench, processes, ProcessOwner("a", "u", "s", "agent")).start(request)
     finally:
         await processes.close()
 
@@ -66,9 +65,9 @@ def refused(state: Path, policy: CommandPolicy, commands: list[str | tuple[str, 
     async def scenario() -> None:
         async with workbench(state) as bench:
             assert (await bench.run(RunRequest(PLANTED, skill="demo"))).exit_code == 0
-        async with workbench(state, Rules(policy=policy)) as bench:
+        async with workbench(state, CommandRules(policy=policy)) as bench:
             for command in commands:
-                terminal = None if start is to_the_end else Terminal()
+                terminal = None if start is to_the_end else TerminalSize()
                 with pytest.raises((CommandDenied, InvalidArgument)):
                     await start(bench, RunRequest(command, skill="demo", terminal=terminal))
 
@@ -91,36 +90,27 @@ def test_a_skill_cannot_bring_what_is_taken_for_an_allowed_program(tmp_path: Pat
     refused(tmp_path, CommandPolicy.of(["python3", "only-here"]), commands, to_the_end)
 
 
-def test_a_planted_program_is_named_and_the_machines_is_not_run_in_its_place(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with workbench(tmp_path) as bench:
-            await bench.run(RunRequest(PLANTED, skill="demo"))
-        async with workbench(tmp_path, Rules(policy=CommandPolicy.of(["ls"]))) as bench:
-            with pytest.raises(CommandDenied, match=r"would run \.venv/bin/ls, which is not the machine's"):
-                await bench.run(RunRequest("ls", skill="demo"))
-
-    run(scenario())
+async def test_a_planted_program_is_named_and_the_machines_is_not_run_in_its_place(tmp_path: Path) -> None:
+    async with workbench(tmp_path) as bench:
+        await bench.run(RunRequest(PLANTED, skill="demo"))
+    async with workbench(tmp_path, CommandRules(policy=CommandPolicy.of(["ls"]))) as bench:
+        with pytest.raises(CommandDenied, match=r"would run \.venv/bin/ls, which is not the machine's"):
+            await bench.run(RunRequest("ls", skill="demo"))
 
 
-def test_another_name_of_a_denied_interpreter_is_denied(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with workbench(tmp_path) as bench:
-            await bench.run(RunRequest("ln -s $(command -v perl) work/p && cp scripts/hello.sh work/", skill="demo"))
-        async with workbench(tmp_path, Rules(policy=CommandPolicy.of(None, ["perl", "sh"]))) as bench:
-            for command in ("work/p -e 1", "perl -e 1", "scripts/hello.sh"):
-                with pytest.raises(CommandDenied, match="is on the list of denied commands"):
-                    await bench.run(RunRequest(command, skill="demo"))
-
-    run(scenario())
+async def test_another_name_of_a_denied_interpreter_is_denied(tmp_path: Path) -> None:
+    async with workbench(tmp_path) as bench:
+        await bench.run(RunRequest("ln -s $(command -v perl) work/p && cp scripts/hello.sh work/", skill="demo"))
+    async with workbench(tmp_path, CommandRules(policy=CommandPolicy.of(None, ["perl", "sh"]))) as bench:
+        for command in ("work/p -e 1", "perl -e 1", "scripts/hello.sh"):
+            with pytest.raises(CommandDenied, match="is on the list of denied commands"):
+                await bench.run(RunRequest(command, skill="demo"))
 
 
-def test_what_is_not_denied_still_runs(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with workbench(tmp_path) as bench:
-            venv = "python3 -m venv --without-pip .venv && printf '#!%s\\nprint(1)\\n' $PWD/.venv/bin/python"
-            await bench.run(RunRequest(f"{venv} > .venv/bin/tool; chmod +x .venv/bin/tool", skill="demo"))
-        async with workbench(tmp_path, Rules(policy=CommandPolicy.of(None, ["rm"]))) as bench:
-            for command, said in (("scripts/hello.sh", "hello from demo\n"), ("tool", "1\n"), ("echo 'a b'", "a b\n")):
-                assert (await bench.run(RunRequest(command, skill="demo"))).stdout == said
-
-    run(scenario())
+async def test_what_is_not_denied_still_runs(tmp_path: Path) -> None:
+    async with workbench(tmp_path) as bench:
+        venv = "python3 -m venv --without-pip .venv && printf '#!%s\\nprint(1)\\n' $PWD/.venv/bin/python"
+        await bench.run(RunRequest(f"{venv} > .venv/bin/tool; chmod +x .venv/bin/tool", skill="demo"))
+    async with workbench(tmp_path, CommandRules(policy=CommandPolicy.of(None, ["rm"]))) as bench:
+        for command, said in (("scripts/hello.sh", "hello from demo\n"), ("tool", "1\n"), ("echo 'a b'", "a b\n")):
+            assert (await bench.run(RunRequest(command, skill="demo"))).stdout == said

@@ -1,6 +1,6 @@
 import pytest
 
-from openskills.executors.requests import RunRequest, wanted_warm
+from openskills.executors.requests import RunRequest, read_warm_modules
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from openskills.executors.requests import RunRequest, wanted_warm
 def test_a_skill_says_in_its_metadata_what_to_load_ahead(
     metadata: dict[str, object], modules: tuple[str, ...] | None
 ) -> None:
-    assert wanted_warm(metadata) == modules
+    assert read_warm_modules(metadata) == modules
 
 
 def test_a_request_does_not_show_its_input() -> None:

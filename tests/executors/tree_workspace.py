@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from openskills.artifacts.store import Content
-from openskills.artifacts.threads import to_the_end
+from openskills.concurrency import run_in_thread
 from openskills.errors import ExecutorUnavailable
-from openskills.executors.files.tree import Tree
-from openskills.executors.protocol import FileReading, Process
-from openskills.executors.records.quota import measured
-from openskills.executors.records.skeleton import make_skeleton
-from openskills.executors.spec import Command, FileInfo, Isolation, Listing, Snapshot, Usage
-from openskills.executors.staging.materialising import materialise
+from openskills.executors.files.tree import WorkspaceTree
+from openskills.executors.protocol import Process, WorkspaceFileReader
+from openskills.executors.records.leases import make_skeleton
+from openskills.executors.records.quota import measure_usage
+from openskills.executors.spec import Command, FileInfo, Isolation, SkillSnapshot, WorkspaceListing, WorkspaceUsage
+from openskills.executors.staging.mount import materialize_snapshot
 from openskills.executors.staging.snapshots import SnapshotStore
 
 _CHUNK = 1024 * 1024
@@ -31,20 +31,20 @@ class TreeWorkspace:
         make_skeleton(self.tree, None)
         self.root = str(self.tree)
         self.store = SnapshotStore(directory / "snapshots")
-        self.files = Tree(self.tree)
+        self.files = WorkspaceTree(self.tree)
 
-    async def stage(self, snapshot: Snapshot) -> None:
+    async def stage(self, snapshot: SkillSnapshot) -> None:
         """See `Workspace`."""
-        await to_the_end(lambda: materialise(self.store, snapshot, self.tree, share=True))
+        await run_in_thread(lambda: materialize_snapshot(self.store, snapshot, self.tree, share=True))
 
     async def write(self, path: str, data: Content, *, executable: bool = False) -> FileInfo:
         """See `Workspace`."""
         if isinstance(data, bytes):
-            return await to_the_end(lambda: self.files.write(path, [data], executable=executable))
-        with self.files.arriving(path, executable=executable) as arrival:
+            return await run_in_thread(lambda: self.files.write(path, [data], executable=executable))
+        with self.files.open_writer(path, executable=executable) as arrival:
             async for chunk in data:
-                await to_the_end(lambda chunk=chunk: arrival.write(chunk))
-            return await to_the_end(arrival.commit)
+                await run_in_thread(lambda chunk=chunk: arrival.write(chunk))
+            return await run_in_thread(arrival.commit)
 
     async def link(self, path: str, target: str) -> None:
         """See `Workspace`."""
@@ -56,14 +56,14 @@ class TreeWorkspace:
 
     async def remove(self, path: str) -> bool:
         """See `Workspace`."""
-        return await to_the_end(lambda: self.files.remove(path))
+        return await run_in_thread(lambda: self.files.remove(path))
 
     @asynccontextmanager
-    async def open(self, path: str) -> AsyncGenerator[FileReading]:
+    async def open(self, path: str) -> AsyncGenerator[WorkspaceFileReader]:
         """See `Workspace`."""
         descriptor, info = self.files.open(path)
         try:
-            yield FileReading(info, _chunks(descriptor, info.size))
+            yield WorkspaceFileReader(info, _chunks(descriptor, info.size))
         finally:
             os.close(descriptor)
 
@@ -71,17 +71,17 @@ class TreeWorkspace:
         """See `Workspace`."""
         return self.files.mark()
 
-    async def list(self, globs: Sequence[str], *, since: int | None = None, limit: int = 10_000) -> Listing:
+    async def list(self, globs: Sequence[str], *, since: int | None = None, limit: int = 10_000) -> WorkspaceListing:
         """See `Workspace`."""
-        return await to_the_end(lambda: self.files.list(globs, since=since, limit=limit))
+        return await run_in_thread(lambda: self.files.list(globs, since=since, limit=limit))
 
     async def start(self, command: Command) -> Process:
         """See `Workspace`."""
         raise ExecutorUnavailable(f"{command.argv} cannot run: there are only files here")
 
-    async def usage(self) -> Usage:
+    async def usage(self) -> WorkspaceUsage:
         """See `Workspace`."""
-        return await to_the_end(lambda: measured(self.tree))
+        return await run_in_thread(lambda: measure_usage(self.tree))
 
     async def close(self) -> None:
         """See `Workspace`."""
@@ -92,7 +92,7 @@ async def _chunks(descriptor: int, size: int) -> AsyncIterator[bytes]:
     left = size
     while left > 0:
         wanted = min(left, _CHUNK)
-        data = await to_the_end(lambda wanted=wanted: os.read(descriptor, wanted))
+        data = await run_in_thread(lambda wanted=wanted: os.read(descriptor, wanted))
         if not data:
             return
         left -= len(data)

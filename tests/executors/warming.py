@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from openskills.executors.backend import Backend, Launcher
+from openskills.executors.environment import build_environment
 from openskills.executors.local import LocalBackend
-from openskills.executors.processes.keeping import Kept
-from openskills.executors.processes.process import HostProcess
-from openskills.executors.processes.warm import Started, WarmInterpreters, Warmth
-from openskills.executors.rules.environment import command_environment
-from openskills.executors.spec import Command, Ended
+from openskills.executors.process import HostProcess
+from openskills.executors.protocol import Backend, Launcher
+from openskills.executors.spec import Command, CommandResult
+from openskills.executors.supervisor import SupervisedProcess
+from openskills.executors.warm import PreloadSpec, WarmInterpreterPool, WarmLaunchResult
 from tests.executors.boxes import box
 
 PRELOAD = ("json", "logging", "decimal", "random", "subprocess", "multiprocessing.pool", "threading", "asyncio")
@@ -23,12 +23,12 @@ class Bench:
 
     tree: Path
     launcher: Launcher
-    warm: WarmInterpreters
-    warmth: Warmth
-    started: Started | None = None
+    warm: WarmInterpreterPool
+    warmth: PreloadSpec
+    started: WarmLaunchResult | None = None
 
     @property
-    def outcome(self) -> Started:
+    def outcome(self) -> WarmLaunchResult:
         """How the last command that was to be warm was started."""
         assert self.started is not None
         return self.started
@@ -42,21 +42,21 @@ class Bench:
 
     async def start(self, command: Command, *, warm: bool = True) -> HostProcess:
         """Start a command."""
-        env = command_environment(self.launcher.root, command, path=self.launcher.path, home=self.launcher.home)
+        env = build_environment(self.launcher.root, command, path=self.launcher.path, home=self.launcher.home)
 
-        async def launch(stdio: tuple[int, int, int]) -> Kept:
+        async def launch(stdio: tuple[int, int, int]) -> SupervisedProcess:
             if not warm:
                 return await self.launcher.launch(command, env, stdio)
             self.started = await self.warm.launch(command, env, stdio, self.warmth)
-            return self.started.kept
+            return self.started.process
 
-        return await HostProcess.begin(command, launch)
+        return await HostProcess.start(command, launch)
 
-    async def run(self, command: Command, *, warm: bool = True) -> Ended:
+    async def run(self, command: Command, *, warm: bool = True) -> CommandResult:
         """Start a command and wait for its end."""
         return await (await self.start(command, warm=warm)).wait()
 
-    async def script(self, text: str, *arguments: str, warm: bool = True) -> Ended:
+    async def script(self, text: str, *arguments: str, warm: bool = True) -> CommandResult:
         """Run the text as a script."""
         return await self.run(Command(("python", self.write("script.py", text), *arguments)), warm=warm)
 
@@ -73,8 +73,8 @@ async def bench(
 ) -> AsyncGenerator[Bench]:
     """A workspace of the local executor, or of another; its servers end with the block."""
     async with box(backend or LocalBackend(), directory) as one:
-        warm = WarmInterpreters(one.launcher, most=most, idle=idle, patience=patience)
+        warm = WarmInterpreterPool(one.launcher, most=most, idle=idle, patience=patience)
         try:
-            yield Bench(one.place.tree, one.launcher, warm, Warmth(tuple(preload)))
+            yield Bench(one.place.tree, one.launcher, warm, PreloadSpec(tuple(preload)))
         finally:
             await warm.close()

@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 
 from openskills.errors import TooManyRequests
-from openskills.host.books.admission import Admission
-from openskills.host.books.keys import Principal
-from openskills.host.registration import Registration
+from openskills.host.admission import Admission
+from openskills.host.auth import Principal
+from openskills.host.model import Registration
 
 ECHO = Registration("echo", "inproc", "x:y", "1")
 FAR = 60.0
@@ -22,14 +22,14 @@ class Watch:
         self.admissions = 0
         self.reasons: Counter[str] = Counter()
 
-    def queued(self, length: int) -> None:
+    def on_queue_change(self, length: int) -> None:
         self.lengths.append(length)
 
-    def admitted(self, waited: float) -> None:
+    def on_admit(self, waited: float) -> None:
         assert waited >= 0.0
         self.admissions += 1
 
-    def shed(self, reason: str) -> None:
+    def on_reject(self, reason: str) -> None:
         self.reasons[reason] += 1
 
 
@@ -86,7 +86,7 @@ class Calls:
             await asyncio.sleep(0)
 
     async def _call(self, name: str, principal: Principal, skill: Registration, deadline: float) -> None:
-        async with self.admission.admitted(principal, skill, deadline):
+        async with self.admission.admit(principal, skill, deadline):
             self.inside.append(name)
             self.most = max(self.most, len(self.inside))
             try:

@@ -7,10 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from openskills.host.registration import Registration
-from openskills.host.result import Outcome
-from openskills.host.runner import Call, Listener, Runner
-from openskills.host.running.runners import Runners
+from openskills.host.model import Call, Listener, Outcome, Registration, SkillRunner
+from openskills.host.runners.table import Runners
 from openskills.settings import Settings
 from openskills.sync import run
 
@@ -51,14 +49,14 @@ def called(
 
 
 def with_runner(
-    tmp_path: Path, registration: Registration, work: Callable[[Runner], Awaitable[T]], **variables: str
+    tmp_path: Path, registration: Registration, work: Callable[[SkillRunner], Awaitable[T]], **variables: str
 ) -> T:
     """Do some work with the runner of a skill, which is closed after it."""
 
     async def whole() -> T:
         runners = Runners(settings(tmp_path, **variables), directory=tmp_path)
         try:
-            return await work(runners.for_(registration))
+            return await work(runners.get_runner(registration))
         finally:
             await runners.close()
 

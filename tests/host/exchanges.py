@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from openskills.host.wire.exchange import Exchange, Message
+from openskills.host.http import HttpExchange, Message
 
 
 class Sent:
@@ -32,7 +32,7 @@ class Sent:
             "server": (server, 8000),
             "scheme": "http",
         }
-        self.exchange = Exchange(scope, self.receive, self.send)
+        self.exchange = HttpExchange(scope, self.receive, self.send)
 
     async def receive(self) -> Message:
         if self._incoming:

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from openskills.host.books.history import History
+from openskills.host.history import History
 from tests.host.results import record
 
 
@@ -35,7 +35,7 @@ async def full(path: Path) -> None:
         history.record(replace(record(), message="x" * 1_000))
     calls = time.perf_counter() - began
     await history.close()
-    print(history.lost, len(await history.list(limit=10_000)), calls < 60)  # noqa: T201
+    print(history.lost_count, len(await history.list(limit=10_000)), calls < 60)  # noqa: T201
 
 
 if __name__ == "__main__":

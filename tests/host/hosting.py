@@ -16,14 +16,11 @@ import uvicorn
 
 from openskills.errors import DeadlineExceeded
 from openskills.host.app import SkillHostApp, create_app
-from openskills.host.books.key_file import add_key, minted
-from openskills.host.options import HostOptions
-from openskills.host.parts import Parts
-from openskills.host.registration import Registration
-from openskills.host.result import Outcome, ok
-from openskills.host.runner import Call, Emitted
-from openskills.host.serving import listening
-from openskills.host.wire.connections import HostProtocol
+from openskills.host.auth import add_key, create_key
+from openskills.host.connections import HostProtocol
+from openskills.host.model import Call, Outcome, Registration, SkillOutputEvent, success_outcome
+from openskills.host.parts import HostOptions, HostParts
+from openskills.host.server import open_socket
 from openskills.settings import Settings
 
 Function = Callable[[Call], Awaitable[Outcome]]
@@ -37,15 +34,15 @@ ECHO_SCHEMA: dict[str, Any] = {
 
 
 async def echo(call: Call) -> Outcome:
-    return ok({"echoed": call.input["text"]})
+    return success_outcome({"echoed": call.input["text"]})
 
 
 async def chatty(call: Call) -> Outcome:
     """Shows something while it works."""
     if call.listener is not None:
-        call.listener(Emitted("stdout", {"text": "working\n"}))
-        call.listener(Emitted("progress", {"done": 1, "total": 2}))
-    return ok({"done": True})
+        call.listener(SkillOutputEvent("stdout", {"text": "working\n"}))
+        call.listener(SkillOutputEvent("progress", {"done": 1, "total": 2}))
+    return success_outcome({"done": True})
 
 
 class Waiting:
@@ -66,7 +63,7 @@ class Waiting:
         except asyncio.CancelledError:
             self.cancelled.set()
             raise
-        return ok({"waited": True})
+        return success_outcome({"waited": True})
 
 
 class FunctionTable:
@@ -77,7 +74,7 @@ class FunctionTable:
         self.forgotten: list[str] = []
         self.closed = False
 
-    def for_(self, registration: Registration) -> "FunctionTable":  # noqa: ARG002
+    def get_runner(self, registration: Registration) -> "FunctionTable":  # noqa: ARG002
         return self
 
     async def prepare(self, registration: Registration) -> None:
@@ -135,7 +132,7 @@ class Served:
     log: Path
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> HostParts:
         return self.app.state.parts
 
     def invoke(self, skill_id: str, value: Mapping[str, Any], **more: Any) -> httpx2.Response:
@@ -166,7 +163,7 @@ def served(
     table = table or FunctionTable(found)
     chosen = replace(options or HostOptions(watch=False), json_log=str(log))
     app = create_app(settings_in(directory, **changes), chosen, runners=lambda _: table)
-    with listening("127.0.0.1", 0) as listener:
+    with open_socket("127.0.0.1", 0) as listener:
         config = uvicorn.Config(app, http=protocol, ws="none", log_config=None, lifespan="on", proxy_headers=False)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
@@ -194,6 +191,6 @@ def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> None:
 
 def key_in(directory: Path, name: str = "me", **limits: Any) -> str:
     """A key that a host in this directory takes."""
-    key, kept = minted(name, now=datetime.now(UTC))
+    key, kept = create_key(name, now=datetime.now(UTC))
     add_key(settings_in(directory).host_keys, replace(kept, **limits))
     return key

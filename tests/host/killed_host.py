@@ -4,16 +4,18 @@ import asyncio
 import sys
 from pathlib import Path
 
-from openskills.host.registration import Warmth
-from openskills.host.running.runners import Runners
+from openskills.host.model import SkillStartMethod
+from openskills.host.runners.table import Runners
 from tests.host.calls_made import called, python_skill, settings
 
 
 async def main(directory: Path, executor: str, warm: str) -> None:
     """Call the skill a few times at once, and wait for an end that does not come."""
     runners = Runners(settings(directory), directory=directory)
-    skill = python_skill(directory / "skill.py", executor=executor, warm=Warmth(warm), allowed_root=directory / "data")
-    runner = runners.for_(skill)
+    skill = python_skill(
+        directory / "skill.py", executor=executor, warm=SkillStartMethod(warm), allowed_root=directory / "data"
+    )
+    runner = runners.get_runner(skill)
     await runner.prepare(skill)
     calls = [asyncio.ensure_future(runner.invoke(skill, called(seconds=600))) for _ in range(3)]
     sys.stdout.write("begun\n")

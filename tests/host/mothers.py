@@ -7,12 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from openskills.executors.processes.keeping import Kept
-from openskills.host.registration import Registration
-from openskills.host.running.fork_mother import Mother, Wanted
-from openskills.host.running.fork_protocol import Ended, encoded_call
-from openskills.host.running.fork_slot import Slot
-from openskills.host.running.local_place import LocalPlace
+from openskills.executors.supervisor import SupervisedProcess
+from openskills.executors.zygote import ForkServer, ForkServerConfig, Worker, WorkerResult, encode_call
+from openskills.host.model import Registration
+from openskills.host.runners.isolation import LocalIsolation
 from openskills.sync import run
 from tests.host.calls_made import script
 
@@ -20,23 +18,23 @@ T = TypeVar("T")
 
 
 def with_mothers(
-    directory: Path, text: str, work: Callable[[Callable[..., Awaitable[Mother]]], Awaitable[T]], **more: Any
+    directory: Path, text: str, work: Callable[[Callable[..., Awaitable[ForkServer]]], Awaitable[T]], **more: Any
 ) -> T:
     """Do some work with what begins interpreters for this script."""
     entry = script(directory, text)
     fields: dict[str, Any] = {"preload": ("json",), "named": (), "stdout": 100_000, "stderr": 1000, **more}
-    wanted = Wanted(str(entry), (), (str(directory), *(path for path in sys.path if path)), **fields)
+    wanted = ForkServerConfig(str(entry), (), (str(directory), *(path for path in sys.path if path)), **fields)
     skill = Registration("s", "cli:python", str(entry), "1")
 
     async def whole() -> T:
-        place = LocalPlace(directory)
+        place = LocalIsolation(directory)
 
-        async def launch(argv: Sequence[str], stdin: int, stderr: int) -> Kept:
+        async def launch(argv: Sequence[str], stdin: int, stderr: int) -> SupervisedProcess:
             with open(os.devnull, "r+b", 0) as null:
                 return await place.start(skill, argv, place.environment(skill), (stdin, null.fileno(), stderr))
 
-        async def begin(**options: Any) -> Mother:
-            return await Mother.begin(launch, sys.executable, wanted, **options)
+        async def begin(**options: Any) -> ForkServer:
+            return await ForkServer.start(launch, sys.executable, wanted, **options)
 
         try:
             return await work(begin)
@@ -46,7 +44,7 @@ def with_mothers(
     return run(whole())
 
 
-async def call(slot: Slot, stdin: bytes = b"", **variables: str) -> Ended:
+async def call(slot: Worker, stdin: bytes = b"", **variables: str) -> WorkerResult:
     """One call, with time enough."""
     deadline = asyncio.get_running_loop().time() + 20
-    return await slot.call(encoded_call(stdin, variables, live=False), deadline)
+    return await slot.call(encode_call(stdin, variables, live=False), deadline)

@@ -1,8 +1,6 @@
 """A runner as another package would bring it."""
 
-from openskills.host.registration import Registration
-from openskills.host.result import Outcome, ok
-from openskills.host.runner import Call
+from openskills.host.model import Call, Outcome, Registration, success_outcome
 from openskills.settings import Settings
 
 
@@ -17,7 +15,7 @@ class OwnRunner:
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
         """The same each time."""
-        return ok({"entry": registration.entry, "trace_id": call.trace_id})
+        return success_outcome({"entry": registration.entry, "trace_id": call.trace_id})
 
     async def forget(self, skill_id: str) -> None:
         """Nothing is kept."""

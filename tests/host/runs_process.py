@@ -8,10 +8,9 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from openskills.host.books.database import Database
-from openskills.host.books.runs import RunLimits, Runs
-from openskills.host.result import InvokeResult
-from openskills.host.runner import Emitted, Listener
+from openskills.host.database import Database
+from openskills.host.model import InvokeResult, Listener, SkillOutputEvent
+from openskills.host.runs import AsyncRunLimits, Runs
 from tests.host.results import succeeded
 
 LONGEST = 20_000
@@ -20,7 +19,7 @@ LONGEST = 20_000
 async def counting(listener: Listener) -> InvokeResult:
     """Shows numbers; ends by itself only when everybody seems to have forgotten it."""
     for number in count():
-        listener(Emitted("stdout", {"number": number}))
+        listener(SkillOutputEvent("stdout", {"number": number}))
         await asyncio.sleep(0.005)
         if number > LONGEST:
             break
@@ -30,10 +29,10 @@ async def counting(listener: Listener) -> InvokeResult:
 async def main(path: Path) -> None:
     """Begin, say so, and wait for the end."""
     store = Database(path, patience=30)
-    runs = Runs(store, RunLimits(look=0.05, beat=0.1, events=10 * LONGEST))
+    runs = Runs(store, AsyncRunLimits(poll_seconds=0.05, heartbeat_seconds=0.1, max_events=10 * LONGEST))
     run = await runs.start(counting, skill_id="echo", trace_id="t-9", principal="ci")
     print(run.id, flush=True)  # noqa: T201 - the parent waits for it
-    while runs.live:
+    while runs.live_count:
         await asyncio.sleep(0.01)
     await runs.close()
     await store.close()

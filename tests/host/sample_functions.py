@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from openskills.errors import ForbiddenPath
-from openskills.host.running.function_runner import SkillContext
+from openskills.host.runners.function import SkillContext
 
 NOT_CALLABLE = 5
 ended: list[str] = []

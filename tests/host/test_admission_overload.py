@@ -4,8 +4,8 @@ import asyncio
 from collections import Counter
 
 from openskills.errors import TooManyRequests
-from openskills.host.books.admission import Admission
-from openskills.host.books.keys import Principal
+from openskills.host.admission import Admission
+from openskills.host.auth import Principal
 from tests.host.admission_calls import ECHO, FAR, Calls, Watch
 
 CAPACITY, QUEUE, STEPS, TAKES = 4, 8, 300, 5
@@ -37,7 +37,7 @@ class Load:
     async def _call(self, key: str) -> None:
         came = self.step
         try:
-            async with self.admission.admitted(Principal(key), ECHO, asyncio.get_running_loop().time() + FAR):
+            async with self.admission.admit(Principal(key), ECHO, asyncio.get_running_loop().time() + FAR):
                 self.waits.append(self.step - came)
                 self.running += 1
                 self.most = max(self.most, self.running)
@@ -50,14 +50,14 @@ class Load:
             self.refusals.append(error)
 
 
-def test_at_ten_times_the_capacity_load_is_shed_and_nobody_waits_behind_more_than_the_line() -> None:
+async def test_at_ten_times_the_capacity_load_is_shed_and_nobody_waits_behind_more_than_the_line() -> None:
     watch = Watch()
 
     async def body() -> tuple[Load, int]:
         load = Load(Admission(capacity=CAPACITY, queue=QUEUE, watch=watch))
         return load, await load.run()
 
-    load, calls = asyncio.run(body())
+    load, calls = await body()
     served = load.served.total()
     assert served + len(load.refusals) == calls == 8 * STEPS
     assert load.most == CAPACITY
@@ -71,4 +71,4 @@ def test_at_ten_times_the_capacity_load_is_shed_and_nobody_waits_behind_more_tha
     assert max(watch.lengths) <= QUEUE
     assert watch.reasons.total() == len(load.refusals)
     assert all(float(str(error.details["retry_after"])) > 0 for error in load.refusals)
-    assert (load.admission.running, load.admission.waiting) == (0, 0)
+    assert (load.admission.active_count, load.admission.queue_length) == (0, 0)

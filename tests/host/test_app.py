@@ -1,6 +1,5 @@
 """The application: every address, every refusal, as a caller sees them."""
 
-import asyncio
 import json
 import subprocess
 from pathlib import Path
@@ -11,9 +10,8 @@ import pytest
 from starlette.routing import Route
 
 from openskills.host.app import app, create_app
-from openskills.host.result import Outcome, ok
-from openskills.host.runner import Call
-from openskills.host.wire.exchange import Receive, Scope, Send
+from openskills.host.http import Receive, Scope, Send
+from openskills.host.model import Call, Outcome, success_outcome
 from tests.host.hosting import served, settings_in
 
 
@@ -134,25 +132,23 @@ def test_a_colon_may_be_escaped_in_the_address(tmp_path: Path) -> None:
 
 def test_dashes_and_underscores_find_each_other_and_the_result_has_the_real_id(tmp_path: Path) -> None:
     async def search(call: Call) -> Outcome:
-        return ok({})
+        return success_outcome({})
 
     with served(tmp_path, {"file_search": search}) as host:
         assert check_normalised(host.invoke("file-search", {}))["skill_id"] == "file_search"
 
 
-def test_before_the_server_has_started_requests_are_asked_to_come_back(tmp_path: Path) -> None:
+async def test_before_the_server_has_started_requests_are_asked_to_come_back(tmp_path: Path) -> None:
     transport = httpx2.ASGITransport(create_app(settings_in(tmp_path)))
 
-    async def ask() -> list[httpx2.Response]:
-        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            return [
-                await client.post("/skills/echo:invoke", json={"input": {}}),
-                await client.get("/skills"),
-                await client.get("/readyz"),
-                await client.get("/healthz"),
-            ]
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        answers = [
+            await client.post("/skills/echo:invoke", json={"input": {}}),
+            await client.get("/skills"),
+            await client.get("/readyz"),
+            await client.get("/healthz"),
+        ]
 
-    answers = asyncio.run(ask())
     assert [answer.status_code for answer in answers] == [503, 503, 503, 200]
     assert answers[0].headers["retry-after"] == "1"
 

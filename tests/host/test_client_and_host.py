@@ -8,11 +8,10 @@ from typing import TypeVar
 import pytest
 
 from openskills.errors import InvalidArgument, UnknownSkill
-from openskills.host import Client, unwrap
-from openskills.host.calling.connection import ClientLimits
-from openskills.host.options import HostOptions
-from openskills.host.result import Outcome, ok
-from openskills.host.runner import Call
+from openskills.host.client.client import Client
+from openskills.host.client.transport import ClientLimits, unwrap
+from openskills.host.model import Call, Outcome, success_outcome
+from openskills.host.parts import HostOptions
 from openskills.settings import Settings
 from openskills.sync import run
 from tests.host.hosting import Waiting, chatty, echo, eventually, served
@@ -116,7 +115,7 @@ def test_with_an_idempotency_key_the_skill_runs_once(tmp_path: Path) -> None:
 
     async def count(call: Call) -> Outcome:
         calls.append(call)
-        return ok({"n": len(calls)})
+        return success_outcome({"n": len(calls)})
 
     async def twice(client: Client) -> list[object]:
         return [unwrap(await client.invoke("count", {}, idempotency_key="k-1"))["n"] for _ in range(2)]
@@ -129,7 +128,11 @@ def test_the_host_tells_of_its_skills_and_its_health(tmp_path: Path) -> None:
     with served(tmp_path, {"echo": echo, "chatty": chatty}) as host:
         assert {skill.id for skill in using(host.url, lambda client: client.skills())} == {"echo", "chatty"}
         found = using(host.url, lambda client: client.skill("echo"))
-        assert (found.description, found.required, found.ready) == ("Gives back what it gets.", ("text",), True)
+        assert (found.description, found.required_fields, found.is_ready) == (
+            "Gives back what it gets.",
+            ("text",),
+            True,
+        )
         assert using(host.url, lambda client: client.health())["status"] == "ok"
         with pytest.raises(UnknownSkill, match="did you mean 'echo'"):
             using(host.url, lambda client: client.skill("ecko"))
@@ -142,7 +145,7 @@ def test_many_calls_at_once_are_all_answered(tmp_path: Path) -> None:
 
     with served(tmp_path, host_queue=200) as host:
         assert using(host.url, many) == {str(number) for number in range(100)}
-        eventually(lambda: host.parts.host.running == 0)
+        eventually(lambda: host.parts.host.in_flight == 0)
 
 
 def test_an_id_cannot_bend_the_address(tmp_path: Path) -> None:

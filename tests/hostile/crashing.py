@@ -19,7 +19,7 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from openskills.artifacts.store import read
+from openskills.artifacts.store import read_artifact
 from tests.hostile.crash_host import SCOPE, speaker, store_in, work
 from tests.hostile.opening import end_marked, marked
 
@@ -64,7 +64,7 @@ class Crashes:
         store = store_in(self._directory)
         found: list[str] = []
         for name, (version, digest) in self.kept.items():
-            data = await read(store, SCOPE, name, version)
+            data = await read_artifact(store, SCOPE, name, version)
             if hashlib.sha256(data).hexdigest() != digest:
                 found.append(name)
         return found

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from openskills.executors.protocol import Workspace
-from openskills.executors.spec import Ended, Limits
+from openskills.executors.spec import CommandResult, Limits
 from tests.hostile.opening import opened, run, with_battery
 
 AT_ONCE = 8
@@ -29,7 +29,7 @@ async def _highest(stop: asyncio.Event) -> int:
     return highest
 
 
-async def _flooded(workspace: Workspace, seconds: float) -> Ended:
+async def _flooded(workspace: Workspace, seconds: float) -> CommandResult:
     return await run(workspace, "yes", limits=Limits(timeout=seconds))
 
 

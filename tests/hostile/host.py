@@ -14,11 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from openskills.executors.protocol import Workspace
-from openskills.executors.spec import MIB, Command, Ended, Limits, Terminal
+from openskills.executors.spec import MIB, Command, CommandResult, Limits, TerminalSize
 from tests.hostile import bare
 from tests.hostile.opening import opened
 from tests.hostile.planting import LIMITS, Place, planted, results_in
-from tests.hostile.probes.battery import PROBES
+from tests.hostile.probes.probe import PROBES
 from tests.hostile.promises import WATCHED, asked_of
 from tests.hostile.skill import COMMAND, write_battery
 
@@ -83,8 +83,8 @@ def _place(state: Path, workspace: Workspace, neighbour: Workspace, digest: str)
     return Place(trees[0], trees[0].parent, trees[1], stored)
 
 
-async def _run(workspace: Workspace, *, terminal: bool, warm: bool) -> Ended:
-    size = Terminal(columns=4000) if terminal else None
+async def _run(workspace: Workspace, *, terminal: bool, warm: bool) -> CommandResult:
+    size = TerminalSize(columns=4000) if terminal else None
     loaded = ("json", "ctypes") if warm else None
     command = Command(COMMAND, skill="battery", cwd=".", limits=BATTERY_LIMITS, terminal=size, warm=loaded)
     return await (await workspace.start(command)).wait()
@@ -99,7 +99,7 @@ async def _have_one_used(workspace: Workspace) -> None:
     raise AssertionError("no sandbox is ever used a second time")
 
 
-def _output(ended: Ended) -> str:
+def _output(ended: CommandResult) -> str:
     text = ended.stdout.text()
     return text if '"done"' in text else f"{ended.ending} {ended.detail}\n{ended.stderr.text()}\n{text}"
 

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from openskills.executors.choose import executor
+from openskills.executors.open import open_executor
 from openskills.executors.protocol import Executor, Process, Workspace
-from openskills.executors.spec import Command, Ended, Limits
+from openskills.executors.spec import Command, CommandResult, Limits
 from openskills.settings import Settings
 from tests.hostile.skill import write_battery
 
@@ -20,7 +20,7 @@ from tests.hostile.skill import write_battery
 async def opened(name: str, directory: Path) -> AsyncGenerator[Executor]:
     """An executor whose state is below a directory."""
     variables = {**os.environ, "OPENSKILL_STATE_DIR": str(directory / "state"), "OPENSKILL_ALLOW_LOCAL": "1"}
-    chosen = executor(name, Settings.from_env(variables))
+    chosen = open_executor(name, Settings.from_env(variables))
     try:
         yield chosen
     finally:
@@ -49,7 +49,7 @@ async def started(workspace: Workspace, *argv: str, limits: Limits | None = None
     return await workspace.start(replace(_command(argv, chosen), readable=True))
 
 
-async def run(workspace: Workspace, *argv: str, limits: Limits | None = None) -> Ended:
+async def run(workspace: Workspace, *argv: str, limits: Limits | None = None) -> CommandResult:
     """Run a command to its end."""
     chosen = limits or Limits(timeout=60)
     return await (await workspace.start(_command(argv, chosen))).wait()

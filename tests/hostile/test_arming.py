@@ -8,8 +8,7 @@ import pytest
 
 from tests.conftest import RequireProgram
 from tests.hostile.harness import User, battery, nobody, ourselves
-from tests.hostile.probes.battery import GROUPS, PROBES
-from tests.hostile.probes.probe import Probe
+from tests.hostile.probes.probe import GROUPS, PROBES, Probe
 
 
 @pytest.fixture(params=["ourselves", "nobody"])

@@ -12,12 +12,11 @@ from collections.abc import Awaitable
 from pathlib import Path
 
 from openskills.artifacts.memory import MemoryArtifactStore
-from openskills.artifacts.store import Scope, read
+from openskills.artifacts.store import Scope, read_artifact
 from openskills.errors import SkillError
 from openskills.executors.protocol import Workspace
 from openskills.executors.spec import MIB
-from openskills.executors.staging.collecting import collect, keep
-from openskills.executors.staging.outputs import OutputSpec
+from openskills.executors.staging.outputs import OutputSpec, collect_outputs, save_outputs
 from tests.hostile.opening import opened, python, run, with_battery
 from tests.hostile.planting import VARIABLE, token
 from tests.hostile.probes.tricking import traps
@@ -82,11 +81,11 @@ async def _everything(workspace: Workspace) -> dict[str, bytes]:
     """All that can be brought out: by collecting, by keeping, and by the name of each trap."""
     store, scope = MemoryArtifactStore(), Scope("a", "u", "s")
     spec = OutputSpec(("out/**", "work/**", "runs/**", "**"), max_files=1000, max_file_bytes=_LIMIT)
-    collected = await collect(workspace, spec)
+    collected = await collect_outputs(workspace, spec)
     found = {f"collected {file.path}": file.data for file in collected.files}
     small = [file for file in collected.files if file.size < MIB]
-    for artifact in (await keep(workspace, small, store, scope)).artifacts:
-        found[f"kept {artifact.name}"] = await read(store, scope, artifact.name)
+    for artifact in (await save_outputs(workspace, small, store, scope)).artifacts:
+        found[f"kept {artifact.name}"] = await read_artifact(store, scope, artifact.name)
     for name in (*(f"out/{trap}" for trap in traps("", "")), *_PATHS):
         data = await _attempted(_opened(workspace, name))
         if isinstance(data, bytes):

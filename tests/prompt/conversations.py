@@ -11,19 +11,22 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
-from openskills.prompt.shown import Piece, Shown
-from openskills.session.changes import (
+from openskills.prompt.blocks import LoadedSkill, LoadedText
+from openskills.session.state import (
     ALL,
+    AgentView,
     Change,
     Consumed,
     DocsChosen,
     Loaded,
     LoadMode,
-    Recorded,
+    RecordedChange,
+    SkillState,
     TurnBegan,
     Unloaded,
+    apply_changes,
+    keep_most_recent,
 )
-from openskills.session.state import AgentView, SkillState, apply, most_recent
 
 AGENT = "assistant"
 SKILLS = ("pdf", "pdf-tools", "数据")
@@ -64,12 +67,12 @@ class Other:
 Ask: TypeAlias = Load | Select | Unload | Other
 
 
-def body(skill: str) -> Piece:
-    return Piece("SKILL.md", f"# Title\n«body of {skill}»\n", 5, 2)
+def body(skill: str) -> LoadedText:
+    return LoadedText("SKILL.md", f"# Title\n«body of {skill}»\n", 5, 2)
 
 
-def doc(skill: str, path: str) -> Piece:
-    return Piece(path, f"«{path} of {skill}»", 5, 1)
+def doc(skill: str, path: str) -> LoadedText:
+    return LoadedText(path, f"«{path} of {skill}»", 5, 1)
 
 
 def marks() -> Iterator[tuple[str, str, str]]:
@@ -92,18 +95,19 @@ class Conversation:
         self.messages: Messages = []
         self.losses = 0
         self._state = SkillState()
-        self._evict = most_recent(limit)
+        self._evict = keep_most_recent(limit)
         self._one_id = one_id
         self._ids = 0
         self._order: list[str] = []
 
-    def shown(self) -> tuple[Shown, ...]:
+    def shown(self) -> tuple[LoadedSkill, ...]:
         """What has to be in sight, in the order in which it came."""
         view = self._view()
         self._order = [skill for skill in self._order if view.is_loaded(skill)]
-        self._order += [skill for skill in view.loaded() if skill not in self._order]
+        self._order += [skill for skill in view.list_loaded() if skill not in self._order]
         return tuple(
-            Shown(skill, body(skill), tuple(doc(skill, path) for path in _paths(view, skill))) for skill in self._order
+            LoadedSkill(skill, body(skill), tuple(doc(skill, path) for path in _paths(view, skill)))
+            for skill in self._order
         )
 
     def system(self, text: str) -> None:
@@ -131,7 +135,7 @@ class Conversation:
 
     def _answers(self) -> None:
         if self.mode is LoadMode.ONCE:
-            for skill in self._view().loaded():
+            for skill in self._view().list_loaded():
                 self._fold(Consumed(skill))
 
     def _run(self, ask: Ask) -> str:
@@ -146,11 +150,11 @@ class Conversation:
         match ask:
             case Load(skill, docs, everything):
                 return f"loaded: {skill}", [Loaded(skill, (ALL,) if everything else docs)]
-            case Select(skill) if not view.may_run(skill):
+            case Select(skill) if not view.can_run(skill):
                 return f"error: {skill!r} is not loaded", []
             case Select(skill, docs, mode, everything):
                 return _selected(view, skill, () if mode == "clear" else (ALL,) if everything else docs, mode)
-            case Unload(skill) if view.may_run(skill):
+            case Unload(skill) if view.can_run(skill):
                 return f"unloaded: {skill}", [Unloaded(skill)]
             case Unload(skill):
                 return f"{skill} was not loaded; nothing has changed", []
@@ -161,11 +165,11 @@ class Conversation:
         if changes:
             before = _seen(self.shown())
             at = self._state.clock + 1
-            self._state = apply(self._state, [Recorded(at, AGENT, change) for change in changes])
+            self._state = apply_changes(self._state, [RecordedChange(at, AGENT, change) for change in changes])
             self.losses += not before <= _seen(self.shown())
 
     def _view(self) -> AgentView:
-        return self._state.of(AGENT)
+        return self._state.view_for(AGENT)
 
     def _id(self) -> str:
         self._ids += 1
@@ -200,7 +204,7 @@ def _paths(view: AgentView, skill: str) -> Sequence[str]:
     return DOCS if docs == (ALL,) else docs
 
 
-def _seen(shown: Sequence[Shown]) -> set[tuple[str, str]]:
+def _seen(shown: Sequence[LoadedSkill]) -> set[tuple[str, str]]:
     return {(one.skill, path) for one in shown for path in ("", *(piece.path for piece in one.docs))}
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from openskills.catalog.skill import Skill
 from openskills.errors import InvalidArgument
-from openskills.prompt.overview import SHORTEST, Overview, OverviewFormat, overview, shorten
+from openskills.prompt.overview import MIN_DESCRIPTION_CHARS, Overview, OverviewFormat, overview, shorten
 from openskills.skillmd.manifest import SkillManifest
-from openskills.tokens import estimate, exact
+from openskills.tokens import estimate_tokens, load_exact_counter
 
 FORMATS = list(OverviewFormat)
 LONG = "Merge, split and rotate PDF files without losing bookmarks. Use when somebody mentions PDFs, forms or pages."
@@ -64,7 +64,7 @@ def test_xml_is_that_of_the_specification() -> None:
         "  </skill>\n"
         "</available_skills>"
     )
-    assert shown.tokens == estimate(shown.text)
+    assert shown.tokens == estimate_tokens(shown.text)
     assert (shown.shortened, shown.names_only, shown.left_out) == ((), (), ())
 
 
@@ -160,7 +160,7 @@ def test_pinned_skills_keep_their_whole_description_at_every_stage(form: Overvie
 def test_the_smallest_form_tells_its_true_cost_when_nothing_fits() -> None:
     shown = overview(many(100), "bullets", 1)
     assert shown.text == "Available skills:\nNote: 100 more skills are not listed; find them with skill_search."
-    assert shown.tokens == estimate(shown.text) > 1
+    assert shown.tokens == estimate_tokens(shown.text) > 1
 
 
 def test_one_tiny_skill_stays_whole_because_saying_less_would_cost_more() -> None:
@@ -169,7 +169,7 @@ def test_one_tiny_skill_stays_whole_because_saying_less_would_cost_more() -> Non
 
 @pytest.mark.filterwarnings("ignore:open_binary is deprecated")  # bpe-openai, when it is imported
 def test_a_given_counter_decides_what_fits() -> None:
-    count = exact()
+    count = load_exact_counter()
     budget = overview(many(60), count=count).tokens * 8 // 10
     shown = overview(many(60), "xml", budget, count=count)
     assert shown.tokens == count(shown.text)
@@ -211,7 +211,7 @@ def test_a_text_is_cut_after_a_sentence_or_a_word(text: str, limit: int, expecte
 
 
 @settings(deadline=None)
-@given(st.text(max_size=300), st.integers(SHORTEST, 200))
+@given(st.text(max_size=300), st.integers(MIN_DESCRIPTION_CHARS, 200))
 def test_a_cut_text_is_never_longer_than_its_limit(text: str, limit: int) -> None:
     assert len(shorten(text, limit)) <= max(limit, 0)
 
@@ -274,7 +274,7 @@ def test_any_budget_is_kept_or_the_smallest_form_is_returned(
     skills = skills_of(pairs)
     pinned = [skills[0].name] if pin else []
     shown = overview(skills, form, budget, pinned=pinned)
-    assert shown.tokens == estimate(shown.text)
+    assert shown.tokens == estimate_tokens(shown.text)
     assert shown.tokens <= budget or shown == overview(skills, form, 1, pinned=pinned)
     hidden = len(shown.names_only) + len(shown.left_out)
     assert budgeted_parts(form, shown.text) + hidden == len(skills)

@@ -1,4 +1,7 @@
-"""What a request looks like. Random conversations are in `test_placement_properties.py`."""
+"""What a request looks like. Random conversations are in `test_placement_properties.py`.
+
+What was made here is known when it comes back, and only that.
+"""
 
 from collections.abc import Sequence
 from types import MappingProxyType, SimpleNamespace
@@ -6,11 +9,17 @@ from typing import Any
 
 import pytest
 
-from openskills.prompt.loaded import in_context, withdrawn
-from openskills.prompt.memory import Memory
-from openskills.prompt.placement import Placed, place
-from openskills.prompt.shown import Layer, Part, Placement, Shown
-from openskills.session.changes import LoadMode
+from openskills.prompt.blocks import (
+    LoadedSkill,
+    Placement,
+    PromptLayer,
+    PromptPart,
+    format_already_loaded,
+    format_withdrawn,
+)
+from openskills.prompt.history import Message
+from openskills.prompt.placement import MessageMemory, PromptRequest, place_texts
+from openskills.session.state import LoadMode
 from tests.prompt.conversations import CLEARED, Conversation, Load, Messages, Select, Unload, body, doc
 
 SESSION = LoadMode.SESSION
@@ -19,16 +28,20 @@ GUIDANCE = "Tooling and workspace guidance:\n- load first"
 BODY = "[Loaded] pdf\n\n# Title\n«body of pdf»\nDocs loaded: none"
 
 
-def request_of(conversation: Conversation, placement: Placement = Placement.TOOL_RESULT, **options: Any) -> Placed:
-    return place(conversation.messages, conversation.shown(), mode=conversation.mode, placement=placement, **options)
+def request_of(
+    conversation: Conversation, placement: Placement = Placement.TOOL_RESULT, **options: Any
+) -> PromptRequest:
+    return place_texts(
+        conversation.messages, conversation.shown(), mode=conversation.mode, placement=placement, **options
+    )
 
 
-def contents(placed: Placed) -> list[Any]:
+def contents(placed: PromptRequest) -> list[Any]:
     return [message.get("content") for message in placed.messages]
 
 
 def first_layer(messages: Sequence[Any], **options: Any) -> list[Any]:
-    found = place(
+    found = place_texts(
         messages, [], mode=SESSION, placement=Placement.TOOL_RESULT, layer_one=LIST, guidance=GUIDANCE, **options
     )
     return found.messages
@@ -73,7 +86,7 @@ def test_a_message_of_any_mapping_type_is_extended_as_a_dictionary() -> None:
 
 def test_an_empty_first_layer_changes_nothing() -> None:
     messages: Messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hi"}]
-    found = place(messages, [], mode=SESSION, placement=Placement.TOOL_RESULT, layer_one="")
+    found = place_texts(messages, [], mode=SESSION, placement=Placement.TOOL_RESULT, layer_one="")
     assert found.messages == messages
     assert all(one is other for one, other in zip(found.messages, messages, strict=True))
     assert found.parts == ()
@@ -84,7 +97,7 @@ def test_somebody_who_mentions_our_marks_keeps_his_words_and_gets_ours() -> None
     conversation = asked(Load("pdf"))
     conversation.messages[0:0] = [{"role": "system", "content": text}]
     conversation.messages[-1]["content"] = CLEARED
-    found = request_of(conversation, layer_one=LIST, memory=Memory())
+    found = request_of(conversation, layer_one=LIST, memory=MessageMemory())
     assert contents(found)[:2] == [f"{text}\n\n{LIST}", f"Loaded skill context:\n\n{BODY}"]
 
 
@@ -102,13 +115,15 @@ def test_documents_stand_in_the_result_that_selected_them_and_the_body_stays() -
 
 def test_a_second_load_points_to_the_first_and_shows_only_new_documents() -> None:
     found = contents(request_of(asked(Load("pdf"), Load("pdf"), Load("pdf", ("a.md",)))))
-    assert found[4] == f"loaded: pdf\n\n{in_context('pdf')}"
-    assert found[6] == f"loaded: pdf\n\n{in_context('pdf')}\n\nDocs loaded: a.md\n\n[Doc] a.md\n\n«a.md of pdf»"
+    assert found[4] == f"loaded: pdf\n\n{format_already_loaded('pdf')}"
+    assert (
+        found[6] == f"loaded: pdf\n\n{format_already_loaded('pdf')}\n\nDocs loaded: a.md\n\n[Doc] a.md\n\n«a.md of pdf»"
+    )
 
 
 def test_evictions_stay_below_the_stub() -> None:
     found = contents(request_of(asked(Load("pdf-tools"), Load("pdf"), limit=1)))
-    assert found[2] == f"loaded: pdf-tools\n\n{withdrawn('pdf-tools')}"
+    assert found[2] == f"loaded: pdf-tools\n\n{format_withdrawn('pdf-tools')}"
     assert found[4] == f"loaded: pdf\nevicted: pdf-tools\n\n{BODY}"
 
 
@@ -116,8 +131,8 @@ def test_what_has_gone_says_so_in_the_same_words_even_when_it_is_loaded_again() 
     conversation = asked(Load("pdf"), Select("pdf", ("a.md",)), Select("pdf", mode="clear"), Unload("pdf"))
     before = request_of(conversation)
     assert before.withdrawn == ("pdf",)
-    assert contents(before)[2] == f"loaded: pdf\n\n{withdrawn('pdf')}"
-    assert contents(before)[4].endswith(f"\n\n{withdrawn('pdf')}")
+    assert contents(before)[2] == f"loaded: pdf\n\n{format_withdrawn('pdf')}"
+    assert contents(before)[4].endswith(f"\n\n{format_withdrawn('pdf')}")
     assert contents(before)[6].endswith('"selected_docs": []}')
     conversation.ask(Load("pdf"))
     after = request_of(conversation)
@@ -172,16 +187,16 @@ def test_in_the_system_message_everything_follows_the_first_layer_in_order_and_s
 
 
 def test_what_was_loaded_without_a_call_is_restored() -> None:
-    shown = [Shown("pdf", body("pdf"), (doc("pdf", "a.md"),))]
-    found = place([], shown, mode=LoadMode.TURN, placement=Placement.TOOL_RESULT)
+    shown = [LoadedSkill("pdf", body("pdf"), (doc("pdf", "a.md"),))]
+    found = place_texts([], shown, mode=LoadMode.TURN, placement=Placement.TOOL_RESULT)
     assert found.restored == ("pdf",)
     assert contents(found)[0].startswith("Loaded skill context:\n\n[Loaded] pdf\n")
 
 
 def test_a_skill_that_is_named_twice_is_shown_once() -> None:
-    shown = [Shown("pdf", body("pdf"))] * 2
+    shown = [LoadedSkill("pdf", body("pdf"))] * 2
     for placement in Placement:
-        found = place([], shown, mode=SESSION, placement=placement)
+        found = place_texts([], shown, mode=SESSION, placement=placement)
         assert contents(found)[0].count("«body of pdf»") == 1
 
 
@@ -190,7 +205,7 @@ def test_a_user_message_that_began_no_turn_for_the_session_moves_nothing() -> No
     shown = conversation.shown()
     before = request_of(conversation).messages
     conversation.messages.append({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]})
-    after = place(conversation.messages, shown, mode=LoadMode.TURN, placement=Placement.TOOL_RESULT)
+    after = place_texts(conversation.messages, shown, mode=LoadMode.TURN, placement=Placement.TOOL_RESULT)
     assert after.messages[: len(before)] == before
     assert after.restored == ()
 
@@ -200,10 +215,113 @@ def test_the_parts_are_our_texts_by_layer_and_skill() -> None:
     conversation.messages[6]["content"] = CLEARED
     found = request_of(conversation, layer_one=LIST, guidance=GUIDANCE)
     assert found.parts == (
-        Part(Layer.OVERVIEW, "", LIST),
-        Part(Layer.GUIDANCE, "", GUIDANCE),
-        Part(Layer.BODY, "pdf", body("pdf").text),
-        Part(Layer.DOCS, "pdf", doc("pdf", "a.md").text),
-        Part(Layer.DOCS, "pdf", doc("pdf", "docs/b.md").text),
-        Part(Layer.FALLBACK, "数据", body("数据").text),
+        PromptPart(PromptLayer.OVERVIEW, "", LIST),
+        PromptPart(PromptLayer.GUIDANCE, "", GUIDANCE),
+        PromptPart(PromptLayer.BODY, "pdf", body("pdf").text),
+        PromptPart(PromptLayer.DOCS, "pdf", doc("pdf", "a.md").text),
+        PromptPart(PromptLayer.DOCS, "pdf", doc("pdf", "docs/b.md").text),
+        PromptPart(PromptLayer.FALLBACK, "数据", body("数据").text),
     )
+
+
+def tool(content: object, number: str = "call_1") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": number, "content": content}
+
+
+def test_an_extended_message_becomes_what_it_was() -> None:
+    for content in ("loaded: pdf", None, "", [{"type": "text", "text": "loaded: pdf"}]):
+        memory = MessageMemory()
+        made = memory.extend(tool(content), ("more",))
+        assert memory.restore_originals([made]) == [tool(content)]
+
+
+def test_text_is_added_after_a_blank_line_and_to_parts_as_a_part() -> None:
+    memory = MessageMemory()
+    assert memory.extend(tool("a"), ("b", "c"))["content"] == "a\n\nb\n\nc"
+    assert memory.extend({"role": "system"}, ("b", "c"))["content"] == "b\n\nc"
+    part = {"type": "text", "text": "a"}
+    assert memory.extend(tool([part]), ("b", "c"))["content"] == [part, {"type": "text", "text": "b\n\nc"}]
+
+
+def test_a_message_that_was_put_in_disappears() -> None:
+    memory = MessageMemory()
+    made = memory.insert("system", ("Loaded skill context:", "x"))
+    user = {"role": "user", "content": "hi"}
+    assert memory.restore_originals([made, user]) == [user]
+
+
+def test_the_smallest_difference_makes_it_a_message_of_somebody_else() -> None:
+    memory = MessageMemory()
+    made = memory.extend(tool("loaded: pdf"), ("more",))
+    inserted = memory.insert("system", ("Loaded skill context:",))
+    strangers: list[Message] = [
+        {**made, "content": f"{made['content']} "},
+        {**made, "tool_call_id": "call_2"},
+        {**made, "name": "skill_load"},
+        {**made, "cache_control": {"type": "ephemeral"}},
+        {**inserted, "content": "Loaded skill context:\nmine"},
+        {**inserted, "role": "developer"},
+        {**inserted, "role": "user"},
+    ]
+    found = memory.restore_originals(strangers)
+    assert all(one is other for one, other in zip(found, strangers, strict=True))
+
+
+def test_messages_that_differ_in_one_part_are_told_apart() -> None:
+    memory = MessageMemory()
+    first, second = (tool([{"type": "text", "text": text}]) for text in ("loaded: a", "loaded: b"))
+    made = [memory.extend(message, ("gone",)) for message in (first, second)]
+    assert memory.restore_originals(made) == [first, second]
+
+
+def test_nothing_that_the_caller_changes_later_changes_what_is_remembered() -> None:
+    memory = MessageMemory()
+    original = tool([{"type": "text", "text": "loaded: a"}])
+    made = memory.extend(original, ("more",))
+    copy = {**made, "content": list(made["content"])}
+    made["content"] = "changed"
+    original["content"].append("changed")
+    assert memory.restore_originals([copy]) == [tool([{"type": "text", "text": "loaded: a"}])]
+
+
+def test_the_same_texts_are_not_put_together_twice_in_a_row() -> None:
+    memory = MessageMemory()
+    first = memory.extend(tool("a"), ("b",))["content"]
+    memory.finish_request()
+    assert memory.extend(tool("a"), ("b",))["content"] is first
+    memory.finish_request()
+    memory.finish_request()
+    assert memory.extend(tool("a"), ("b",))["content"] is not first
+
+
+def test_the_oldest_are_forgotten_but_never_those_of_one_request() -> None:
+    memory = MessageMemory(entries=3)
+    one = [memory.extend(tool("a", str(number)), ("b",)) for number in range(5)]
+    memory.finish_request()
+    assert memory.restore_originals(one) == [tool("a", str(number)) for number in range(5)]
+    two = [memory.extend(tool("c", str(number)), ("d",)) for number in range(2)]
+    memory.finish_request()
+    assert memory.restore_originals(two) == [tool("c", "0"), tool("c", "1")]
+    assert memory.restore_originals(one) == [*one[:4], tool("a", "4")]
+
+
+def test_what_is_used_again_is_not_old() -> None:
+    memory = MessageMemory(entries=2)
+    first = memory.extend(tool("a"), ("b",))
+    others: list[dict[str, Any]] = []
+    for number in range(5):
+        others.append(memory.extend(tool("c", str(number)), ("d",)))
+        memory.extend(tool("a"), ("b",))
+        memory.finish_request()
+    assert memory.restore_originals([first]) == [tool("a")]
+    assert memory.restore_originals(others) == [*others[:4], tool("c", "4")]
+
+
+def test_long_texts_are_forgotten_sooner() -> None:
+    memory = MessageMemory(characters=1_000)
+    first = memory.extend(tool("a" * 600, "1"), ("b",))
+    memory.finish_request()
+    second = memory.extend(tool("a" * 600, "2"), ("b",))
+    memory.finish_request()
+    assert memory.restore_originals([first]) == [first]
+    assert memory.restore_originals([second]) == [tool("a" * 600, "2")]

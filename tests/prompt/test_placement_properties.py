@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openskills.prompt.messages import text_of
-from openskills.prompt.placement import Memory, Placed, place
-from openskills.prompt.shown import Placement, Shown
-from openskills.session.changes import LoadMode
+from openskills.prompt.blocks import LoadedSkill, Placement
+from openskills.prompt.history import get_text
+from openskills.prompt.placement import MessageMemory, PromptRequest, place_texts
+from openskills.session.state import LoadMode
 from tests.prompt.conversations import (
     Conversation,
     Messages,
@@ -39,9 +39,9 @@ def placed_by(
     placement: Placement = Placement.TOOL_RESULT,
     layer: tuple[str, str] = (LAYER_ONE, GUIDANCE),
     notes: Sequence[str] = (),
-    memory: Memory | None = None,
-) -> Placed:
-    return place(
+    memory: MessageMemory | None = None,
+) -> PromptRequest:
+    return place_texts(
         messages,
         conversation.shown(),
         layer_one=layer[0],
@@ -54,7 +54,7 @@ def placed_by(
 
 
 def occurrences(messages: Sequence[Mapping[str, Any]], text: str) -> int:
-    return sum(text_of(message).count(text) for message in messages)
+    return sum(get_text(message).count(text) for message in messages)
 
 
 def is_extension(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
@@ -144,7 +144,7 @@ def test_a_withdrawal_changes_nothing_above_the_first_text_that_goes(
         now = placed_by(conversation, conversation.messages)
         for old, new in zip(before.messages, now.messages, strict=False):
             if old != new:
-                gone = [mark for mark in seen if mark in text_of(old) and mark not in text_of(new)]
+                gone = [mark for mark in seen if mark in get_text(old) and mark not in get_text(new)]
                 assert gone, (old, new)
                 break
         before = now
@@ -156,7 +156,7 @@ def test_a_request_that_comes_back_gives_the_same_request(
     data: st.DataObject, conversation: Conversation, placement: Placement, layer: tuple[str, str], notes: Sequence[str]
 ) -> None:
     messages = data.draw(damaged(conversation.messages))
-    memory = Memory()
+    memory = MessageMemory()
     first = placed_by(conversation, messages, placement, layer, notes, memory)
     second = placed_by(conversation, copy.deepcopy(first.messages), placement, layer, notes, memory)
     assert second == first
@@ -171,7 +171,7 @@ def test_a_conversation_may_be_continued_from_requests_as_well_as_from_what_was_
     conversation = Conversation(mode, limit=2)
     conversation.system("You are helpful.")
     conversation.user("Hello")
-    memory = Memory()
+    memory = MessageMemory()
     request = placed_by(conversation, conversation.messages, placement, memory=memory)
     for step in happening:
         length = len(conversation.messages)
@@ -187,11 +187,11 @@ def test_nothing_that_stands_in_messages_makes_it_fail_or_lose_a_text(
     messages: list[Any], mode: LoadMode, placement: Placement
 ) -> None:
     before = copy.deepcopy(messages)
-    shown = [Shown("pdf", body("pdf"), (doc("pdf", "a.md"),))]
-    memory = Memory()
-    found = place(messages, shown, layer_one=LAYER_ONE, mode=mode, placement=placement, memory=memory)
+    shown = [LoadedSkill("pdf", body("pdf"), (doc("pdf", "a.md"),))]
+    memory = MessageMemory()
+    found = place_texts(messages, shown, layer_one=LAYER_ONE, mode=mode, placement=placement, memory=memory)
     assert messages == before
     for text in (LAYER_ONE, "«body of pdf»", "«a.md of pdf»"):
         assert occurrences(found.messages, text) == 1
-    again = place(found.messages, shown, layer_one=LAYER_ONE, mode=mode, placement=placement, memory=memory)
+    again = place_texts(found.messages, shown, layer_one=LAYER_ONE, mode=mode, placement=placement, memory=memory)
     assert again == found

@@ -11,7 +11,7 @@ from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
 from openskills.runtime.session import SkillSession
 from openskills.session.store import SessionStore
-from openskills.tools.result import ToolResult
+from openskills.tools.tool import ToolResult
 from tests.tools.contexts import settings_in
 
 

@@ -1,18 +1,16 @@
 """A conversation whose state somebody else keeps."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from openskills import Catalog, SessionOptions, SkillRuntime
+from openskills.catalog.catalog import Catalog
 from openskills.runtime.branch import Branch
-from openskills.session.changes import Loaded, Recorded, Unloaded
-from openskills.session.state import SkillState, apply
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
+from openskills.session.state import Loaded, RecordedChange, SkillState, Unloaded, apply_changes
 from openskills.session.store import SessionKey
-from openskills.sync import run
-from openskills.testing import FakeExecutor
-from openskills.testing.fake_process import FakeRun
+from openskills.testing.fake_executor import FakeExecutor, FakeRun
 from tests.skill_writer import WriteSkill, skill_writer
 
 
@@ -32,90 +30,84 @@ def runtime(tmp_path: Path, write_skill: WriteSkill) -> SkillRuntime:
 
 def loaded(*skills: str) -> SkillState:
     """A state in which these are loaded."""
-    return apply(SkillState(), [Recorded(at, "assistant", Loaded(skill)) for at, skill in enumerate(skills, 1)])
+    return apply_changes(
+        SkillState(), [RecordedChange(at, "assistant", Loaded(skill)) for at, skill in enumerate(skills, 1)]
+    )
 
 
-def test_what_is_loaded_is_what_the_branch_says_and_changes_come_back(runtime: SkillRuntime) -> None:
+async def test_what_is_loaded_is_what_the_branch_says_and_changes_come_back(runtime: SkillRuntime) -> None:
     before = loaded("pdf")
     branch = Branch(before)
 
-    async def go() -> tuple[str, ...]:
-        async with runtime.session("s", branch=branch) as session:
-            await session.call("skill_load", {"skill": "docx"})
-            return session.loaded_skills()
+    async with runtime.session("s", branch=branch) as session:
+        await session.call("skill_load", {"skill": "docx"})
+        result = session.loaded_skills()
 
-    assert run(go()) == ("pdf", "docx")
-    assert branch.changes == [Recorded(2, "assistant", Loaded("docx"))]
-    assert branch.state == apply(before, branch.changes)
+    assert result == ("pdf", "docx")
+    assert branch.changes == [RecordedChange(2, "assistant", Loaded("docx"))]
+    assert branch.state == apply_changes(before, branch.changes)
 
 
-def test_what_is_foreseen_counts_for_the_call_and_is_told_by_nobody(runtime: SkillRuntime) -> None:
+async def test_what_is_foreseen_counts_for_the_call_and_is_told_by_nobody(runtime: SkillRuntime) -> None:
     branch = Branch(SkillState(clock=2))
 
-    async def go() -> str:
-        async with runtime.session("s", branch=branch) as session:
-            await session.foresee("skill_load", {"skill": "pdf"}, at=1)
-            await session.foresee("skill_load", {"skill": "nothing"}, at=2)
-            branch.changes.clear()
-            return (await session.call("skill_unload", {"skill": "pdf"})).text
+    async with runtime.session("s", branch=branch) as session:
+        await session.simulate_call("skill_load", {"skill": "pdf"}, at=1)
+        await session.simulate_call("skill_load", {"skill": "nothing"}, at=2)
+        branch.changes.clear()
+        result = (await session.call("skill_unload", {"skill": "pdf"})).text
 
-    assert run(go()) == "unloaded: pdf"
-    assert branch.changes == [Recorded(3, "assistant", Unloaded("pdf"))]
-
-
-def test_branches_of_a_conversation_do_not_see_each_other(runtime: SkillRuntime) -> None:
-    async def go() -> list[tuple[str, ...]]:
-        async with (
-            runtime.session("s", branch=Branch()) as one,
-            runtime.session("s", branch=Branch()) as other,
-            runtime.session("s") as trunk,
-        ):
-            await one.call("skill_load", {"skill": "pdf"})
-            await other.call("skill_load", {"skill": "docx"})
-            return [one.loaded_skills(), other.loaded_skills(), trunk.loaded_skills()]
-
-    assert run(go()) == [("pdf",), ("docx",), ()]
+    assert result == "unloaded: pdf"
+    assert branch.changes == [RecordedChange(3, "assistant", Unloaded("pdf"))]
 
 
-def test_nothing_of_a_branch_is_in_the_store(runtime: SkillRuntime) -> None:
-    async def go() -> Any:
-        async with runtime.session("s", branch=Branch()) as session:
-            await session.call("skill_load", {"skill": "pdf"})
-        return await runtime.store.get(SessionKey("openskills", "local", "s"))
+async def test_branches_of_a_conversation_do_not_see_each_other(runtime: SkillRuntime) -> None:
+    async with (
+        runtime.session("s", branch=Branch()) as one,
+        runtime.session("s", branch=Branch()) as other,
+        runtime.session("s") as trunk,
+    ):
+        await one.call("skill_load", {"skill": "pdf"})
+        await other.call("skill_load", {"skill": "docx"})
+        result = [one.loaded_skills(), other.loaded_skills(), trunk.loaded_skills()]
 
-    assert run(go()) is None
+    assert result == [("pdf",), ("docx",), ()]
 
 
-def test_what_is_logged_is_in_the_log_of_the_conversation(runtime: SkillRuntime) -> None:
+async def test_nothing_of_a_branch_is_in_the_store(runtime: SkillRuntime) -> None:
+    async with runtime.session("s", branch=Branch()) as session:
+        await session.call("skill_load", {"skill": "pdf"})
+
+    assert (await runtime.store.get(SessionKey("openskills", "local", "s"))) is None
+
+
+async def test_what_is_logged_is_in_the_log_of_the_conversation(runtime: SkillRuntime) -> None:
     heard: list[str] = []
 
-    async def go() -> list[str]:
-        async with runtime.session("s", branch=Branch()) as session, runtime.session("s") as trunk:
-            with session.listening(lambda event: heard.append(event.kind)):
-                await session.log("note", {"text": "hi"})
-            assert await session.events() == await trunk.events()
-            return [event.kind for event in await session.events()]
+    async with runtime.session("s", branch=Branch()) as session, runtime.session("s") as trunk:
+        with session.listen(lambda event: heard.append(event.kind)):
+            await session.log("note", {"text": "hi"})
+        assert await session.events() == await trunk.events()
+        result = [event.kind for event in await session.events()]
 
-    assert run(go()) == heard == ["note"]
+    assert result == heard == ["note"]
 
 
-def test_branches_share_the_workspace_and_the_files_of_the_user(runtime: SkillRuntime) -> None:
-    async def go() -> list[str]:
-        async with runtime.session("s") as trunk:
-            trunk.add_file("a.txt", b"A")
-        async with runtime.session("s", branch=Branch(loaded("pdf"))) as one:
-            await one.call("skill_run", {"skill": "pdf", "command": "hello"})
-            await one.call("write_file", {"path": "work/b.txt", "content": "B"})
-        async with runtime.session("s", branch=Branch()) as other:
-            found = [await other.call("read_file", {"file_name": f"work/{name}"}) for name in ("inputs/a.txt", "b.txt")]
-            return [result.text for result in found]
+async def test_branches_share_the_workspace_and_the_files_of_the_user(runtime: SkillRuntime) -> None:
+    async with runtime.session("s") as trunk:
+        trunk.add_file("a.txt", b"A")
+    async with runtime.session("s", branch=Branch(loaded("pdf"))) as one:
+        await one.call("skill_run", {"skill": "pdf", "command": "hello"})
+        await one.call("write_file", {"path": "work/b.txt", "content": "B"})
+    async with runtime.session("s", branch=Branch()) as other:
+        found = [await other.call("read_file", {"file_name": f"work/{name}"}) for name in ("inputs/a.txt", "b.txt")]
+        first, second = [result.text for result in found]
 
-    first, second = run(go())
     assert "A" in first
     assert "B" in second
 
 
-def test_a_text_is_the_same_in_every_use_of_a_branch_whatever_happens_on_disk(
+async def test_a_text_is_the_same_in_every_use_of_a_branch_whatever_happens_on_disk(
     runtime: SkillRuntime, write_skill: WriteSkill
 ) -> None:
     options = SessionOptions(load_mode="session")
@@ -132,12 +124,12 @@ def test_a_text_is_the_same_in_every_use_of_a_branch_whatever_happens_on_disk(
         write_skill("pdf", body="# Something else")
         return [first, await request(Branch(branch.state))]
 
-    first, second = run(go())
+    first, second = await go()
     assert "# How to work with pdf" in first
     assert first == second
 
 
-def test_no_text_is_counted_again_in_the_next_use_of_a_branch(runtime: SkillRuntime) -> None:
+async def test_no_text_is_counted_again_in_the_next_use_of_a_branch(runtime: SkillRuntime) -> None:
     counted: list[str] = []
 
     def count(text: str) -> int:
@@ -152,9 +144,9 @@ def test_no_text_is_counted_again_in_the_next_use_of_a_branch(runtime: SkillRunt
             session.context([{"role": "user", "content": "hi"}])
             return session.ledger.requests
 
-    assert run(request()) == 1
+    assert await request() == 1
     assert counted
-    assert run(request()) == 2
+    assert await request() == 2
     assert counted == []
 
 

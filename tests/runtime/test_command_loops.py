@@ -15,7 +15,7 @@ from openskills.errors import ExecutorUnavailable
 from openskills.runtime.runtime import SkillRuntime
 from openskills.runtime.session import SkillSession
 from openskills.sync import run
-from openskills.tools.result import ToolResult
+from openskills.tools.tool import ToolResult
 from tests.executors.running import alive
 from tests.runtime.talking import runtime_in
 from tests.tools.contexts import write_skill
@@ -99,9 +99,9 @@ def test_a_loop_that_is_closed_with_everything_in_it_takes_its_commands_along_at
 def test_a_command_of_our_own_loop_lives_through_all_blocking_turns(runtime: SkillRuntime) -> None:
     identity, _ = run(start(runtime))
     assert run(tell(runtime, identity)).data["output"] == "got it\n"
-    assert runtime.loop_of(WHOSE) is not None
+    assert runtime.find_loop(WHOSE) is not None
     run(runtime.close())
-    assert runtime.loop_of(WHOSE) is None
+    assert runtime.find_loop(WHOSE) is None
 
 
 def test_in_another_loop_a_conversation_with_a_running_command_cannot_be_used_and_it_goes_on(

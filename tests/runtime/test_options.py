@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from openskills.errors import InvalidArgument
-from openskills.prompt.shown import Placement
+from openskills.prompt.blocks import Placement
 from openskills.runtime.options import SessionOptions, WhenLost
-from openskills.session.changes import LoadMode
-from openskills.session.state import most_recent
-from openskills.tools.profiles import Profile
+from openskills.session.state import LoadMode, keep_most_recent
+from openskills.tools.names import ToolProfile
 
 
 def test_text_is_taken_for_every_choice() -> None:
@@ -17,7 +16,7 @@ def test_text_is_taken_for_every_choice() -> None:
     assert options.load_mode is LoadMode.SESSION
     assert options.placement is Placement.SYSTEM
     assert options.when_lost is WhenLost.UNLOAD
-    assert options.profile is Profile.FULL
+    assert options.profile is ToolProfile.FULL
 
 
 @pytest.mark.parametrize(
@@ -28,7 +27,7 @@ def test_text_is_taken_for_every_choice() -> None:
         ({"profile": "none"}, "profile.*full, knowledge_only"),
         ({"overview_format": "toml"}, "overview_format.*xml"),
         ({"max_loaded_skills": -1}, "max_loaded_skills.*negative"),
-        ({"evict": most_recent(1), "max_loaded_skills": 3}, "evict"),
+        ({"evict": keep_most_recent(1), "max_loaded_skills": 3}, "evict"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_the_field(given: dict[str, Any], said: str) -> None:

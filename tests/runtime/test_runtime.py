@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import CommandDenied, InvalidArgument, SkillError
-from openskills.executors.choose import executor
+from openskills.executors.open import open_executor
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
 from openskills.session.events import Event, new_event
 from openskills.session.memory import MemorySessionStore
 from openskills.session.store import Session, SessionKey
-from openskills.sync import run
-from openskills.testing import PNG
-from openskills.tools.approvals import ApprovalQuestion, Decision
+from openskills.testing.checks import PNG
+from openskills.tools.approvals import ApprovalDecision, ApprovalQuestion
 from tests.runtime.talking import Transcript, runtime_in, text_of
 from tests.tools.contexts import settings_in, write_skill
 
@@ -31,46 +30,38 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_agents_share_a_conversation_and_not_what_they_loaded(place: Path) -> None:
-    async def go() -> None:
-        runtime = runtime_in(place)
-        async with runtime.session("s", agent="chief") as chief, runtime.session("s", agent="child") as child:
-            await chief.call("skill_load", {"skill": "alpha"})
-            await child.call("skill_load", {"skill": "beta"})
-            assert (chief.loaded_skills(), child.loaded_skills()) == (("alpha",), ("beta",))
-            assert "[Loaded] beta" not in text_of(chief.context([{"role": "user", "content": "x"}]))
-            assert child.state() == chief.state()
-
-    run(go())
+async def test_agents_share_a_conversation_and_not_what_they_loaded(place: Path) -> None:
+    runtime = runtime_in(place)
+    async with runtime.session("s", agent="chief") as chief, runtime.session("s", agent="child") as child:
+        await chief.call("skill_load", {"skill": "alpha"})
+        await child.call("skill_load", {"skill": "beta"})
+        assert (chief.loaded_skills(), child.loaded_skills()) == (("alpha",), ("beta",))
+        assert "[Loaded] beta" not in text_of(chief.context([{"role": "user", "content": "x"}]))
+        assert child.state() == chief.state()
 
 
-def test_a_sub_agent_can_begin_with_what_its_chief_has(place: Path) -> None:
-    async def go() -> None:
-        runtime = runtime_in(place)
-        async with runtime.session("s", agent="chief") as chief:
-            await chief.call("skill_load", {"skill": "alpha", "docs": ["guide.md"]})
-            async with runtime.session("s", agent="child", inherit_from="chief") as child:
-                request = text_of(child.context([{"role": "user", "content": "do it"}]))
-                assert "[Loaded] alpha" in request
-                assert "GUIDE OF alpha" in request
-                await child.call("skill_unload", {"skill": "alpha"})
-            assert chief.loaded_skills() == ("alpha",)
-
-    run(go())
+async def test_a_sub_agent_can_begin_with_what_its_chief_has(place: Path) -> None:
+    runtime = runtime_in(place)
+    async with runtime.session("s", agent="chief") as chief:
+        await chief.call("skill_load", {"skill": "alpha", "docs": ["guide.md"]})
+        async with runtime.session("s", agent="child", inherit_from="chief") as child:
+            request = text_of(child.context([{"role": "user", "content": "do it"}]))
+            assert "[Loaded] alpha" in request
+            assert "GUIDE OF alpha" in request
+            await child.call("skill_unload", {"skill": "alpha"})
+        assert chief.loaded_skills() == ("alpha",)
 
 
-def test_what_lies_in_a_store_is_in_the_words_of_the_documents(place: Path) -> None:
+async def test_what_lies_in_a_store_is_in_the_words_of_the_documents(place: Path) -> None:
     store = MemorySessionStore()
 
-    async def go() -> Mapping[str, str]:
-        async with runtime_in(place, store=store).session("s", agent="a/b") as session:
-            await session.call("skill_load", {"skill": "alpha", "docs": ["guide.md"]})
-            await session.call("skill_load", {"skill": "beta", "include_all_docs": True})
-        found = await store.get(KEY)
-        assert found is not None
-        return found.state
+    async with runtime_in(place, store=store).session("s", agent="a/b") as session:
+        await session.call("skill_load", {"skill": "alpha", "docs": ["guide.md"]})
+        await session.call("skill_load", {"skill": "beta", "include_all_docs": True})
+    found = await store.get(KEY)
+    assert found is not None
 
-    assert run(go()) == {
+    assert found.state == {
         "temp:skill:loaded_by_agent:a%2Fb/alpha": "1",
         "temp:skill:docs_by_agent:a%2Fb/alpha": '["guide.md"]',
         "temp:skill:loaded_by_agent:a%2Fb/beta": "1",
@@ -79,178 +70,152 @@ def test_what_lies_in_a_store_is_in_the_words_of_the_documents(place: Path) -> N
     }
 
 
-def test_a_session_opens_again_with_what_it_had(place: Path) -> None:
+async def test_a_session_opens_again_with_what_it_had(place: Path) -> None:
     store = MemorySessionStore()
     options = SessionOptions(load_mode="session")
 
-    async def go() -> None:
-        async with runtime_in(place, store=store, options=options).session("s") as session:
-            talk = Transcript(session)
-            talk.user("one")
-            await talk.load("alpha", docs=["guide.md"])
-            before = talk.request()
-        async with runtime_in(place, store=store, options=options).session("s") as session:
-            assert session.loaded_skills() == ("alpha",)
-            assert session.context(talk.messages) == before
-
-    run(go())
+    async with runtime_in(place, store=store, options=options).session("s") as session:
+        talk = Transcript(session)
+        talk.user("one")
+        await talk.load("alpha", docs=["guide.md"])
+        before = talk.request()
+    async with runtime_in(place, store=store, options=options).session("s") as session:
+        assert session.loaded_skills() == ("alpha",)
+        assert session.context(talk.messages) == before
 
 
-def test_in_turn_mode_what_a_stored_session_had_is_gone_when_the_user_speaks_and_not_before(place: Path) -> None:
+async def test_in_turn_mode_what_a_stored_session_had_is_gone_when_the_user_speaks_and_not_before(place: Path) -> None:
     store = MemorySessionStore()
 
-    async def go() -> None:
-        async with runtime_in(place, store=store).session("s") as session:
-            talk = Transcript(session)
-            talk.user("one")
-            await talk.load("alpha")
-        async with runtime_in(place, store=store).session("s") as session:
-            assert "[Loaded] alpha" in text_of(session.context(talk.messages))
-            talk.answer()
-            talk.messages.append({"role": "user", "content": "two"})
-            assert "[Loaded] alpha" not in text_of(session.context(talk.messages))
-        found = await store.get(KEY)
-        assert found is not None
-        assert not any(found.state.values())
-
-    run(go())
+    async with runtime_in(place, store=store).session("s") as session:
+        talk = Transcript(session)
+        talk.user("one")
+        await talk.load("alpha")
+    async with runtime_in(place, store=store).session("s") as session:
+        assert "[Loaded] alpha" in text_of(session.context(talk.messages))
+        talk.answer()
+        talk.messages.append({"role": "user", "content": "two"})
+        assert "[Loaded] alpha" not in text_of(session.context(talk.messages))
+    found = await store.get(KEY)
+    assert found is not None
+    assert not any(found.state.values())
 
 
-def test_keys_of_older_versions_are_moved_when_they_are_seen(place: Path) -> None:
+async def test_keys_of_older_versions_are_moved_when_they_are_seen(place: Path) -> None:
     store = MemorySessionStore()
 
-    async def go() -> Mapping[str, str]:
-        old = {"temp:skill:loaded:alpha": "1", "temp:skill:docs:alpha": '["guide.md"]', "other": "kept"}
-        await store.append(KEY, new_event("somebody", "state.update", {}, old))
-        async with runtime_in(place, store=store).session("s", agent="me") as session:
-            assert session.loaded_skills() == ("alpha",)
-        found = await store.get(KEY)
-        assert found is not None
-        return found.state
+    old = {"temp:skill:loaded:alpha": "1", "temp:skill:docs:alpha": '["guide.md"]', "other": "kept"}
+    await store.append(KEY, new_event("somebody", "state.update", {}, old))
+    async with runtime_in(place, store=store).session("s", agent="me") as session:
+        assert session.loaded_skills() == ("alpha",)
+    found = await store.get(KEY)
+    assert found is not None
 
-    state = run(go())
+    state = found.state
     assert state["temp:skill:loaded_by_agent:me/alpha"] == "1"
     assert state["other"] == "kept"
     assert not state.get("temp:skill:loaded:alpha")
 
 
-def test_a_hook_of_the_store_may_evict_and_the_model_is_told(place: Path) -> None:
+async def test_a_hook_of_the_store_may_evict_and_the_model_is_told(place: Path) -> None:
     def keep_one(event: Event, state: Mapping[str, str]) -> Event:
         loaded = [key for key in state if key.startswith("temp:skill:loaded_by_agent:")]
         coming = [key for key in event.delta if key.startswith("temp:skill:loaded_by_agent:") and event.delta[key]]
         return replace(event, delta={**event.delta, **dict.fromkeys(loaded)}) if coming else event
 
-    async def go() -> None:
-        async with runtime_in(place, store=MemorySessionStore(hook=keep_one)).session("s") as session:
-            await session.call("skill_load", {"skill": "alpha"})
-            result = await session.call("skill_load", {"skill": "beta"})
-            assert result.data["evicted"] == ["alpha"]
-            assert session.loaded_skills() == ("beta",)
-
-    run(go())
+    async with runtime_in(place, store=MemorySessionStore(hook=keep_one)).session("s") as session:
+        await session.call("skill_load", {"skill": "alpha"})
+        result = await session.call("skill_load", {"skill": "beta"})
+        assert result.data["evicted"] == ["alpha"]
+        assert session.loaded_skills() == ("beta",)
 
 
-def test_a_hook_that_evicts_does_not_take_what_is_still_to_be_written(place: Path) -> None:
+async def test_a_hook_that_evicts_does_not_take_what_is_still_to_be_written(place: Path) -> None:
     def touched(event: Event, state: Mapping[str, str]) -> Event:
         del state
         return replace(event, delta={**event.delta, "seen": "1"})
 
-    async def go() -> None:
-        async with runtime_in(place, store=MemorySessionStore(hook=touched)).session("s") as session:
-            await asyncio.gather(*(session.call("skill_load", {"skill": name}) for name in ("alpha", "beta")))
-            assert set(session.loaded_skills()) == {"alpha", "beta"}
-
-    run(go())
+    async with runtime_in(place, store=MemorySessionStore(hook=touched)).session("s") as session:
+        await asyncio.gather(*(session.call("skill_load", {"skill": name}) for name in ("alpha", "beta")))
+        assert set(session.loaded_skills()) == {"alpha", "beta"}
 
 
 @pytest.mark.parametrize("agent", ["", "a\nb", "x" * 1000])
-def test_an_agent_needs_a_name_that_can_be_stored(place: Path, agent: str) -> None:
+async def test_an_agent_needs_a_name_that_can_be_stored(place: Path, agent: str) -> None:
     async def go() -> None:
         async with runtime_in(place).session("s", agent=agent):
             raise AssertionError
 
     with pytest.raises(InvalidArgument, match="agent"):
-        run(go())
+        await go()
 
 
 @pytest.mark.parametrize("name", ["local", "sandbox"])
-def test_a_whole_turn_with_a_command_an_artifact_and_a_file_of_the_user(
+async def test_a_whole_turn_with_a_command_an_artifact_and_a_file_of_the_user(
     place: Path, name: str, require_program: object
 ) -> None:
     del require_program
 
-    async def go() -> None:
-        async with runtime_in(place, executor=name) as runtime, runtime.session("s") as session:
-            talk = Transcript(session)
-            session.add_file("../data.csv", b"a,b\n1,2\n")
-            talk.user("look at it")
-            (early,) = await talk.call(("skill_run", {"skill": "alpha", "command": "true"}))
-            assert early.error is not None
-            assert "skill_load" in early.text
-            await talk.load("alpha")
-            command = "cat inputs/data.csv && python3 scripts/go.py && cp inputs/data.csv $OUTPUT_DIR/copy.csv"
-            arguments = {"skill": "alpha", "command": command, "outputs": {"globs": ["out/*"], "save": True}}
-            (result,) = await talk.call(("skill_run", arguments))
-            assert result.data["stdout"] == "a,b\n1,2\nwent\n"
-            assert result.data["staged_inputs"][0]["original_name"] == "../data.csv"
-            assert result.data["artifact_files"][0]["ref"] == "artifact://out/copy.csv@0"
-            for ref in (
-                "workspace://out/copy.csv",
-                "artifact://out/copy.csv",
-                "inputs/data.csv",
-                "skill://alpha/guide.md",
-            ):
-                (read,) = await talk.call(("read_file", {"file_name": ref}))
-                assert read.error is None, read.text
-
-    run(go())
+    async with runtime_in(place, executor=name) as runtime, runtime.session("s") as session:
+        talk = Transcript(session)
+        session.add_file("../data.csv", b"a,b\n1,2\n")
+        talk.user("look at it")
+        (early,) = await talk.call(("skill_run", {"skill": "alpha", "command": "true"}))
+        assert early.error is not None
+        assert "skill_load" in early.text
+        await talk.load("alpha")
+        command = "cat inputs/data.csv && python3 scripts/go.py && cp inputs/data.csv $OUTPUT_DIR/copy.csv"
+        arguments = {"skill": "alpha", "command": command, "outputs": {"globs": ["out/*"], "save": True}}
+        (result,) = await talk.call(("skill_run", arguments))
+        assert result.data["stdout"] == "a,b\n1,2\nwent\n"
+        assert result.data["staged_inputs"][0]["original_name"] == "../data.csv"
+        assert result.data["artifact_files"][0]["ref"] == "artifact://out/copy.csv@0"
+        for ref in (
+            "workspace://out/copy.csv",
+            "artifact://out/copy.csv",
+            "inputs/data.csv",
+            "skill://alpha/guide.md",
+        ):
+            (read,) = await talk.call(("read_file", {"file_name": ref}))
+            assert read.error is None, read.text
 
 
-def test_a_process_lives_across_turns_and_sessions(place: Path) -> None:
-    async def go() -> None:
-        async with runtime_in(place, executor="local") as runtime:
-            async with runtime.session("s") as session:
-                session.context([{"role": "user", "content": "x"}])
-                await session.call("skill_load", {"skill": "alpha"})
-                command = {"skill": "alpha", "command": "read -r line; echo got $line > $OUTPUT_DIR/x; echo done"}
-                started = await session.call("skill_exec", command)
-                assert started.data["status"] == "running", started.text
-            async with runtime.session("s", agent="other") as other:
-                refused = await other.call("skill_poll_session", {"session_id": started.data["session_id"]})
-                assert refused.error is not None
-            async with runtime.session("s") as session:
-                session.begin_turn()
-                identity = started.data["session_id"]
-                written = {"session_id": identity, "chars": "it", "submit": True, "yield_ms": 10_000}
-                ended = await session.call("skill_write_stdin", written)
-                assert ended.data["status"] == "exited"
-                assert ended.data["result"]["output_files"][0]["ref"] == "workspace://out/x"
-
-    run(go())
-
-
-def test_a_picture_survives_from_the_command_to_the_artifact(place: Path) -> None:
-    async def go() -> None:
-        async with runtime_in(place, executor="local") as runtime, runtime.session("s") as session:
-            session.add_file("plot.png", PNG)
+async def test_a_process_lives_across_turns_and_sessions(place: Path) -> None:
+    async with runtime_in(place, executor="local") as runtime:
+        async with runtime.session("s") as session:
             session.context([{"role": "user", "content": "x"}])
             await session.call("skill_load", {"skill": "alpha"})
-            arguments = {"skill": "alpha", "command": "cp inputs/plot.png out/plot.png", "output_files": ["out/*.png"]}
-            result = await session.call("skill_run", {**arguments, "save_as_artifacts": True})
-            assert "content" not in result.data["output_files"][0]
-            async with runtime.artifacts.open(session.scope, "out/plot.png") as reading:
-                assert b"".join([chunk async for chunk in reading.chunks]) == PNG
+            command = {"skill": "alpha", "command": "read -r line; echo got $line > $OUTPUT_DIR/x; echo done"}
+            started = await session.call("skill_exec", command)
+            assert started.data["status"] == "running", started.text
+        async with runtime.session("s", agent="other") as other:
+            refused = await other.call("skill_poll_session", {"session_id": started.data["session_id"]})
+            assert refused.error is not None
+        async with runtime.session("s") as session:
+            session.begin_turn()
+            identity = started.data["session_id"]
+            written = {"session_id": identity, "chars": "it", "submit": True, "yield_ms": 10_000}
+            ended = await session.call("skill_write_stdin", written)
+            assert ended.data["status"] == "exited"
+            assert ended.data["result"]["output_files"][0]["ref"] == "workspace://out/x"
 
-    run(go())
+
+async def test_a_picture_survives_from_the_command_to_the_artifact(place: Path) -> None:
+    async with runtime_in(place, executor="local") as runtime, runtime.session("s") as session:
+        session.add_file("plot.png", PNG)
+        session.context([{"role": "user", "content": "x"}])
+        await session.call("skill_load", {"skill": "alpha"})
+        arguments = {"skill": "alpha", "command": "cp inputs/plot.png out/plot.png", "output_files": ["out/*.png"]}
+        result = await session.call("skill_run", {**arguments, "save_as_artifacts": True})
+        assert "content" not in result.data["output_files"][0]
+        async with runtime.artifacts.open(session.scope, "out/plot.png") as reading:
+            assert b"".join([chunk async for chunk in reading.chunks]) == PNG
 
 
-def test_without_an_executor_there_is_nothing_to_run_with(place: Path) -> None:
-    async def go() -> None:
-        async with runtime_in(place).session("s") as session:
-            names = [tool["name"] for tool in session.tools("mcp")]
-            assert names == ["skill_load", "skill_select_docs", "skill_list_docs", "skill_unload"]
-
-    run(go())
+async def test_without_an_executor_there_is_nothing_to_run_with(place: Path) -> None:
+    async with runtime_in(place).session("s") as session:
+        names = [tool["name"] for tool in session.tools("mcp")]
+        assert names == ["skill_load", "skill_select_docs", "skill_list_docs", "skill_unload"]
 
 
 def test_options_that_cannot_work_are_refused_when_the_runtime_is_made(place: Path) -> None:
@@ -260,67 +225,56 @@ def test_options_that_cannot_work_are_refused_when_the_runtime_is_made(place: Pa
         runtime_in(place, executor="sandbx")
 
 
-def test_an_executor_of_yours_is_yours_to_close(place: Path) -> None:
-    async def go() -> None:
-        mine = executor("local", settings_in(place))
-        try:
-            async with runtime_in(place, executor=mine) as runtime, runtime.session("s") as session:
+async def test_an_executor_of_yours_is_yours_to_close(place: Path) -> None:
+    mine = open_executor("local", settings_in(place))
+    try:
+        async with runtime_in(place, executor=mine) as runtime, runtime.session("s") as session:
+            await session.call("skill_load", {"skill": "alpha"})
+            await session.call("skill_run", {"skill": "alpha", "command": "true"})
+        async with runtime_in(place, executor=mine) as runtime, runtime.session("s") as session:
+            await session.call("skill_load", {"skill": "alpha"})
+            again = await session.call("skill_run", {"skill": "alpha", "command": "true"})
+            assert again.error is None, again.text
+    finally:
+        await mine.close()
+
+
+async def test_every_run_is_in_the_audit_log_under_its_agent(place: Path) -> None:
+    async with runtime_in(place, executor="local") as runtime:
+        for agent in ("one", "two"):
+            async with runtime.session("s", agent=agent) as session:
                 await session.call("skill_load", {"skill": "alpha"})
-                await session.call("skill_run", {"skill": "alpha", "command": "true"})
-            async with runtime_in(place, executor=mine) as runtime, runtime.session("s") as session:
-                await session.call("skill_load", {"skill": "alpha"})
-                again = await session.call("skill_run", {"skill": "alpha", "command": "true"})
-                assert again.error is None, again.text
-        finally:
-            await mine.close()
+                await session.call("skill_run", {"skill": "alpha", "command": f"echo {agent}"})
 
-    run(go())
-
-
-def test_every_run_is_in_the_audit_log_under_its_agent(place: Path) -> None:
-    async def go() -> None:
-        async with runtime_in(place, executor="local") as runtime:
-            for agent in ("one", "two"):
-                async with runtime.session("s", agent=agent) as session:
-                    await session.call("skill_load", {"skill": "alpha"})
-                    await session.call("skill_run", {"skill": "alpha", "command": f"echo {agent}"})
-
-    run(go())
     lines = [json.loads(line) for line in (place / "state/audit.jsonl").read_text().splitlines()]
     assert [line["agent"] for line in lines if line["event"] == "end"] == ["one", "two"]
 
 
-def test_variables_of_a_session_are_in_every_command_and_a_call_may_change_them(place: Path) -> None:
-    async def go() -> None:
-        options = SessionOptions(environment={"COLOUR": "red", "SHAPE": "round"})
-        async with runtime_in(place, executor="local", options=options) as runtime, runtime.session("s") as session:
-            await session.call("skill_load", {"skill": "alpha"})
-            wanted = {"skill": "alpha", "command": "echo $COLOUR $SHAPE", "env": {"COLOUR": "blue"}}
-            assert (await session.call("skill_run", wanted)).data["stdout"] == "blue round\n"
-
-    run(go())
+async def test_variables_of_a_session_are_in_every_command_and_a_call_may_change_them(place: Path) -> None:
+    options = SessionOptions(environment={"COLOUR": "red", "SHAPE": "round"})
+    async with runtime_in(place, executor="local", options=options) as runtime, runtime.session("s") as session:
+        await session.call("skill_load", {"skill": "alpha"})
+        wanted = {"skill": "alpha", "command": "echo $COLOUR $SHAPE", "env": {"COLOUR": "blue"}}
+        assert (await session.call("skill_run", wanted)).data["stdout"] == "blue round\n"
 
 
-def test_the_limit_holds_for_what_is_inherited_and_for_what_a_store_had(place: Path) -> None:
-    async def go() -> None:
-        store = MemorySessionStore()
-        runtime = runtime_in(place, store=store, options=SessionOptions(load_mode="session"))
-        one = SessionOptions(load_mode="session", max_loaded_skills=1)
-        async with runtime.session("s", agent="chief") as chief:
-            for name in ("alpha", "beta"):
-                await chief.call("skill_load", {"skill": name})
-            async with runtime.session("s", agent="child", inherit_from="chief", options=one) as child:
-                request = text_of(child.context([{"role": "user", "content": "x"}]))
-                assert len(child.loaded_skills()) == 1
-                assert "[Unloaded]" in request
-        async with runtime.session("s", agent="chief", options=one) as chief:
-            chief.context([{"role": "user", "content": "x"}])
-            assert chief.loaded_skills() == ("beta",)
-
-    run(go())
+async def test_the_limit_holds_for_what_is_inherited_and_for_what_a_store_had(place: Path) -> None:
+    store = MemorySessionStore()
+    runtime = runtime_in(place, store=store, options=SessionOptions(load_mode="session"))
+    one = SessionOptions(load_mode="session", max_loaded_skills=1)
+    async with runtime.session("s", agent="chief") as chief:
+        for name in ("alpha", "beta"):
+            await chief.call("skill_load", {"skill": name})
+        async with runtime.session("s", agent="child", inherit_from="chief", options=one) as child:
+            request = text_of(child.context([{"role": "user", "content": "x"}]))
+            assert len(child.loaded_skills()) == 1
+            assert "[Unloaded]" in request
+    async with runtime.session("s", agent="chief", options=one) as chief:
+        chief.context([{"role": "user", "content": "x"}])
+        assert chief.loaded_skills() == ("beta",)
 
 
-def test_the_rules_are_those_of_the_session_that_asks(place: Path) -> None:
+async def test_the_rules_are_those_of_the_session_that_asks(place: Path) -> None:
     async def yes(question: ApprovalQuestion) -> bool:
         asked.append(question.command)
         return True
@@ -330,47 +284,41 @@ def test_the_rules_are_those_of_the_session_that_asks(place: Path) -> None:
 
     asked: list[str] = []
 
-    async def go() -> None:
-        async with (
-            runtime_in(place, executor="local") as runtime,
-            runtime.session("s", options=SessionOptions(ask=yes)) as first,
-            runtime.session("s", options=SessionOptions(ask=no)) as second,
-            runtime.session("s", options=SessionOptions(denied_commands=["id"])) as third,
-        ):
-            await first.call("skill_load", {"skill": "alpha"})
-            wanted = {"skill": "alpha", "command": "id"}
-            assert (await first.call("skill_run", wanted)).error is None
-            assert (await first.call("skill_exec", wanted)).error is None
-            for session in (second, third):
-                for tool in ("skill_run", "skill_exec"):
-                    assert isinstance((await session.call(tool, wanted)).error, CommandDenied), tool
-            assert asked == ["id", "id"]
-
-    run(go())
+    async with (
+        runtime_in(place, executor="local") as runtime,
+        runtime.session("s", options=SessionOptions(ask=yes)) as first,
+        runtime.session("s", options=SessionOptions(ask=no)) as second,
+        runtime.session("s", options=SessionOptions(denied_commands=["id"])) as third,
+    ):
+        await first.call("skill_load", {"skill": "alpha"})
+        wanted = {"skill": "alpha", "command": "id"}
+        assert (await first.call("skill_run", wanted)).error is None
+        assert (await first.call("skill_exec", wanted)).error is None
+        for session in (second, third):
+            for tool in ("skill_run", "skill_exec"):
+                assert isinstance((await session.call(tool, wanted)).error, CommandDenied), tool
+        assert asked == ["id", "id"]
 
 
-def test_an_answer_for_the_session_and_a_file_outlive_one_block(place: Path) -> None:
+async def test_an_answer_for_the_session_and_a_file_outlive_one_block(place: Path) -> None:
     asked: list[str] = []
 
-    async def ask(question: ApprovalQuestion) -> Decision:
+    async def ask(question: ApprovalQuestion) -> ApprovalDecision:
         asked.append(question.command)
-        return Decision.ALLOW_SESSION
+        return ApprovalDecision.ALLOW_SESSION
 
-    async def go() -> None:
-        async with runtime_in(place, executor="local", options=SessionOptions(ask=ask)) as runtime:
+    async with runtime_in(place, executor="local", options=SessionOptions(ask=ask)) as runtime:
+        async with runtime.session("s") as session:
+            session.add_file("a.txt", b"kept")
+        for _ in range(2):
             async with runtime.session("s") as session:
-                session.add_file("a.txt", b"kept")
-            for _ in range(2):
-                async with runtime.session("s") as session:
-                    await session.call("skill_load", {"skill": "alpha"})
-                    result = await session.call("skill_run", {"skill": "alpha", "command": "cat inputs/a.txt"})
-                    assert result.data["stdout"] == "kept"
-            assert len(asked) == 1
-
-    run(go())
+                await session.call("skill_load", {"skill": "alpha"})
+                result = await session.call("skill_run", {"skill": "alpha", "command": "cat inputs/a.txt"})
+                assert result.data["stdout"] == "kept"
+        assert len(asked) == 1
 
 
-def test_a_store_that_fails_keeps_nothing_open(place: Path) -> None:
+async def test_a_store_that_fails_keeps_nothing_open(place: Path) -> None:
     broken = [False]
 
     def hook(event: Event, state: Mapping[str, str]) -> Event:
@@ -386,32 +334,26 @@ def test_a_store_that_fails_keeps_nothing_open(place: Path) -> None:
             broken[0] = True
             session.begin_turn()
 
-    async def go() -> None:
-        runtime = runtime_in(place, executor="local", store=MemorySessionStore(hook=hook))
-        with pytest.raises(SkillError, match="full"):
-            await failing(runtime)
-        async with runtime_in(place, executor="local") as other, other.session("s") as session:
-            await session.call("skill_load", {"skill": "alpha"})
-            assert (await session.call("skill_run", {"skill": "alpha", "command": "true"})).error is None
-        await runtime.close()
-
-    run(go())
+    runtime = runtime_in(place, executor="local", store=MemorySessionStore(hook=hook))
+    with pytest.raises(SkillError, match="full"):
+        await failing(runtime)
+    async with runtime_in(place, executor="local") as other, other.session("s") as session:
+        await session.call("skill_load", {"skill": "alpha"})
+        assert (await session.call("skill_run", {"skill": "alpha", "command": "true"})).error is None
+    await runtime.close()
 
 
-def test_a_store_that_is_slow_for_one_keeps_no_other_waiting(place: Path) -> None:
+async def test_a_store_that_is_slow_for_one_keeps_no_other_waiting(place: Path) -> None:
     class Slow(MemorySessionStore):
         async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
             if key.session == "slow":
                 await asyncio.Event().wait()
             return await super().get(key, after=after)
 
-    async def go() -> None:
-        runtime = runtime_in(place, store=Slow())
-        waiting = asyncio.ensure_future(runtime.session("slow").__aenter__())
-        await asyncio.sleep(0)
-        async with runtime.session("quick") as session:
-            assert session.loaded_skills() == ()
-        waiting.cancel()
-        await asyncio.wait([waiting])
-
-    run(go())
+    runtime = runtime_in(place, store=Slow())
+    waiting = asyncio.ensure_future(runtime.session("slow").__aenter__())
+    await asyncio.sleep(0)
+    async with runtime.session("quick") as session:
+        assert session.loaded_skills() == ()
+    waiting.cancel()
+    await asyncio.wait([waiting])

@@ -1,4 +1,9 @@
-"""What a model sees and does, through the door."""
+"""What a model sees and does, through the door.
+
+The first layer.
+
+Where a conversation stands.
+"""
 
 import asyncio
 import json
@@ -8,14 +13,15 @@ from typing import Any
 
 import pytest
 
+from openskills.catalog.catalog import Catalog
 from openskills.errors import InvalidArgument, NotLoaded
-from openskills.prompt.pieces import Budget
+from openskills.prompt.blocks import TokenBudget
 from openskills.runtime.options import ModelCall, SessionOptions
+from openskills.runtime.session import OverviewCache, find_position
 from openskills.session.state import AgentView
-from openskills.sync import run
 from tests.runtime.talking import Transcript, runtime_in, text_of
 from tests.skill_writer import skill_writer
-from tests.tools.contexts import write_skill
+from tests.tools.contexts import settings_in, write_skill
 
 
 @pytest.fixture
@@ -27,62 +33,53 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_body_stands_in_the_result_of_its_load_and_the_transcript_keeps_the_stub(place: Path) -> None:
-    async def go() -> None:
-        async with runtime_in(place).session("s") as session:
-            talk = Transcript(session)
-            first = talk.user("hello")
-            assert "BODY OF" not in text_of(first)
-            await talk.load("alpha")
-            second = talk.request()
-            assert second[-1]["content"].startswith("loaded: alpha\n\n[Loaded] alpha\n\nBODY OF alpha")
-            assert talk.messages[-1]["content"] == "loaded: alpha"
-            assert second[: len(first)] == first
-
-    run(go())
+async def test_a_body_stands_in_the_result_of_its_load_and_the_transcript_keeps_the_stub(place: Path) -> None:
+    async with runtime_in(place).session("s") as session:
+        talk = Transcript(session)
+        first = talk.user("hello")
+        assert "BODY OF" not in text_of(first)
+        await talk.load("alpha")
+        second = talk.request()
+        assert second[-1]["content"].startswith("loaded: alpha\n\n[Loaded] alpha\n\nBODY OF alpha")
+        assert talk.messages[-1]["content"] == "loaded: alpha"
+        assert second[: len(first)] == first
 
 
-def test_no_later_request_changes_an_earlier_byte(place: Path) -> None:
-    async def go() -> None:
-        async with runtime_in(place).session("s") as session:
-            talk = Transcript(session)
-            requests = [talk.user("hello")]
-            await talk.load("alpha", docs=["guide.md"])
-            requests.append(talk.request())
-            await talk.call(("skill_select_docs", {"skill": "alpha", "docs": ["more.md"], "mode": "add"}))
-            requests.append(talk.request())
-            await talk.call(("skill_load", {"skill": "beta"}), ("skill_load", {"skill": "gamma"}))
-            requests.append(talk.request())
-            for before, after in pairwise(requests):
-                assert after[: len(before)] == before
-            assert "MORE OF alpha" in requests[2][-1]["content"]
-            assert all(request.share == 1.0 for request in session.ledger.last)
-
-    run(go())
+async def test_no_later_request_changes_an_earlier_byte(place: Path) -> None:
+    async with runtime_in(place).session("s") as session:
+        talk = Transcript(session)
+        requests = [talk.user("hello")]
+        await talk.load("alpha", docs=["guide.md"])
+        requests.append(talk.request())
+        await talk.call(("skill_select_docs", {"skill": "alpha", "docs": ["more.md"], "mode": "add"}))
+        requests.append(talk.request())
+        await talk.call(("skill_load", {"skill": "beta"}), ("skill_load", {"skill": "gamma"}))
+        requests.append(talk.request())
+        for before, after in pairwise(requests):
+            assert after[: len(before)] == before
+        assert "MORE OF alpha" in requests[2][-1]["content"]
+        assert all(request.unchanged_share == 1.0 for request in session.ledger.last)
 
 
-def test_a_turn_ends_what_was_loaded_in_it(place: Path) -> None:
-    async def go() -> None:
-        async with runtime_in(place).session("s") as session:
-            talk = Transcript(session)
-            talk.user("one")
-            await talk.load("alpha")
-            talk.request()
-            talk.answer()
-            second = talk.user("two")
-            assert "BODY OF alpha" not in text_of(second)
-            assert second[3]["content"].startswith("loaded: alpha\n")
-            assert session.loaded_skills() == ()
-            await talk.load("alpha")
-            third = talk.request()
-            assert text_of(third).count("BODY OF alpha") == 1
-            assert "BODY OF alpha" in third[-1]["content"]
-            assert third[: len(second)] == second
-
-    run(go())
+async def test_a_turn_ends_what_was_loaded_in_it(place: Path) -> None:
+    async with runtime_in(place).session("s") as session:
+        talk = Transcript(session)
+        talk.user("one")
+        await talk.load("alpha")
+        talk.request()
+        talk.answer()
+        second = talk.user("two")
+        assert "BODY OF alpha" not in text_of(second)
+        assert second[3]["content"].startswith("loaded: alpha\n")
+        assert session.loaded_skills() == ()
+        await talk.load("alpha")
+        third = talk.request()
+        assert text_of(third).count("BODY OF alpha") == 1
+        assert "BODY OF alpha" in third[-1]["content"]
+        assert third[: len(second)] == second
 
 
-def test_a_session_keeps_it_and_one_look_is_one_look(place: Path) -> None:
+async def test_a_session_keeps_it_and_one_look_is_one_look(place: Path) -> None:
     async def go(mode: str) -> list[bool]:
         async with runtime_in(place, options=SessionOptions(load_mode=mode)).session("s") as session:
             talk = Transcript(session)
@@ -94,204 +91,172 @@ def test_a_session_keeps_it_and_one_look_is_one_look(place: Path) -> None:
             talk.answer()
             return [*seen, "BODY OF alpha" in text_of(talk.user("two"))]
 
-    assert run(go("turn")) == [True, True, True, False]
-    assert run(go("session")) == [True, True, True, True]
-    assert run(go("once")) == [True, True, False, False]
+    assert await go("turn") == [True, True, True, False]
+    assert await go("session") == [True, True, True, True]
+    assert await go("once") == [True, True, False, False]
 
 
-def test_after_one_look_a_skill_may_still_be_run(place: Path) -> None:
-    async def go() -> None:
-        async with (
-            runtime_in(place, executor="local", options=SessionOptions(load_mode="once")) as runtime,
-            runtime.session("s") as session,
-        ):
-            talk = Transcript(session)
-            talk.user("one")
-            await talk.load("alpha")
-            talk.request()
-            (result,) = await talk.call(("skill_run", {"skill": "alpha", "command": "echo ran"}))
-            assert result.error is None
-            assert result.data["stdout"] == "ran\n"
-            (again,) = await talk.call(("skill_run", {"skill": "alpha", "command": "echo ran"}))
-            talk.request()
-            assert again.error is None
-            talk.answer()
-            talk.user("two")
-            (refused,) = await talk.call(("skill_run", {"skill": "alpha", "command": "echo ran"}))
-            assert isinstance(refused.error, NotLoaded)
-            assert "skill_load" in refused.text
-
-    run(go())
+async def test_after_one_look_a_skill_may_still_be_run(place: Path) -> None:
+    async with (
+        runtime_in(place, executor="local", options=SessionOptions(load_mode="once")) as runtime,
+        runtime.session("s") as session,
+    ):
+        talk = Transcript(session)
+        talk.user("one")
+        await talk.load("alpha")
+        talk.request()
+        (result,) = await talk.call(("skill_run", {"skill": "alpha", "command": "echo ran"}))
+        assert result.error is None
+        assert result.data["stdout"] == "ran\n"
+        (again,) = await talk.call(("skill_run", {"skill": "alpha", "command": "echo ran"}))
+        talk.request()
+        assert again.error is None
+        talk.answer()
+        talk.user("two")
+        (refused,) = await talk.call(("skill_run", {"skill": "alpha", "command": "echo ran"}))
+        assert isinstance(refused.error, NotLoaded)
+        assert "skill_load" in refused.text
 
 
-def test_the_least_recently_touched_goes_and_the_model_is_told(place: Path) -> None:
-    async def go() -> None:
-        async with runtime_in(place, options=SessionOptions(max_loaded_skills=2)).session("s") as session:
-            talk = Transcript(session)
-            talk.user("one")
-            await talk.load("alpha")
-            await talk.load("beta")
-            await talk.call(("skill_select_docs", {"skill": "alpha", "docs": ["guide.md"]}))
-            result = await talk.load("gamma")
-            assert result.text == "loaded: gamma\nevicted: beta"
-            assert result.data["evicted"] == ["beta"]
-            assert session.loaded_skills() == ("alpha", "gamma")
-            assert "BODY OF beta" not in text_of(talk.request())
-
-    run(go())
+async def test_the_least_recently_touched_goes_and_the_model_is_told(place: Path) -> None:
+    async with runtime_in(place, options=SessionOptions(max_loaded_skills=2)).session("s") as session:
+        talk = Transcript(session)
+        talk.user("one")
+        await talk.load("alpha")
+        await talk.load("beta")
+        await talk.call(("skill_select_docs", {"skill": "alpha", "docs": ["guide.md"]}))
+        result = await talk.load("gamma")
+        assert result.text == "loaded: gamma\nevicted: beta"
+        assert result.data["evicted"] == ["beta"]
+        assert session.loaded_skills() == ("alpha", "gamma")
+        assert "BODY OF beta" not in text_of(talk.request())
 
 
-def test_a_policy_of_your_own_decides_who_goes(place: Path) -> None:
+async def test_a_policy_of_your_own_decides_who_goes(place: Path) -> None:
     def only_gamma(view: AgentView) -> list[str]:
-        return [skill for skill in view.loaded() if skill != "gamma"] if "gamma" in view.loaded() else []
+        return [skill for skill in view.list_loaded() if skill != "gamma"] if "gamma" in view.list_loaded() else []
 
-    async def go() -> None:
-        async with runtime_in(place, options=SessionOptions(evict=only_gamma)).session("s") as session:
-            talk = Transcript(session)
-            talk.user("one")
-            await talk.load("alpha")
-            await talk.load("beta")
-            assert set((await talk.load("gamma")).data["evicted"]) == {"alpha", "beta"}
-
-    run(go())
+    async with runtime_in(place, options=SessionOptions(evict=only_gamma)).session("s") as session:
+        talk = Transcript(session)
+        talk.user("one")
+        await talk.load("alpha")
+        await talk.load("beta")
+        assert set((await talk.load("gamma")).data["evicted"]) == {"alpha", "beta"}
 
 
-def test_parallel_loads_never_exceed_the_budget_and_lose_no_change(place: Path) -> None:
-    async def go() -> None:
-        async with runtime_in(place, options=SessionOptions(max_loaded_skills=2)).session("s") as session:
-            session.context([{"role": "user", "content": "x"}])
-            calls = [session.call("skill_load", {"skill": name}) for name in ("alpha", "beta", "gamma")]
-            await asyncio.gather(*calls)
-            assert session.loaded_skills() == ("beta", "gamma")
-
-    run(go())
+async def test_parallel_loads_never_exceed_the_budget_and_lose_no_change(place: Path) -> None:
+    async with runtime_in(place, options=SessionOptions(max_loaded_skills=2)).session("s") as session:
+        session.context([{"role": "user", "content": "x"}])
+        calls = [session.call("skill_load", {"skill": name}) for name in ("alpha", "beta", "gamma")]
+        await asyncio.gather(*calls)
+        assert session.loaded_skills() == ("beta", "gamma")
 
 
-def test_what_history_has_lost_comes_back_in_one_message(place: Path) -> None:
-    async def go() -> None:
-        async with runtime_in(place, options=SessionOptions(load_mode="session")).session("s") as session:
-            talk = Transcript(session)
-            talk.user("one")
-            await talk.load("alpha", docs=["guide.md"])
-            talk.request()
-            cut = session.context([{"role": "system", "content": "Summary: they said hello."}, talk.messages[0]])
-            assert [message["role"] for message in cut] == ["system", "system", "user"]
-            assert cut[1]["content"].startswith("Loaded skill context:")
-            assert text_of(cut).count("BODY OF alpha") == text_of(cut).count("GUIDE OF alpha") == 1
-
-    run(go())
+async def test_what_history_has_lost_comes_back_in_one_message(place: Path) -> None:
+    async with runtime_in(place, options=SessionOptions(load_mode="session")).session("s") as session:
+        talk = Transcript(session)
+        talk.user("one")
+        await talk.load("alpha", docs=["guide.md"])
+        talk.request()
+        cut = session.context([{"role": "system", "content": "Summary: they said hello."}, talk.messages[0]])
+        assert [message["role"] for message in cut] == ["system", "system", "user"]
+        assert cut[1]["content"].startswith("Loaded skill context:")
+        assert text_of(cut).count("BODY OF alpha") == text_of(cut).count("GUIDE OF alpha") == 1
 
 
-def test_or_counts_as_unloaded_and_the_model_is_told(place: Path) -> None:
+async def test_or_counts_as_unloaded_and_the_model_is_told(place: Path) -> None:
     options = SessionOptions(load_mode="session", when_lost="unload")
 
-    async def go() -> None:
-        async with runtime_in(place, options=options).session("s") as session:
-            talk = Transcript(session)
-            talk.user("one")
-            await talk.load("alpha")
-            talk.request()
-            cut = session.context([{"role": "user", "content": "one"}, {"role": "assistant", "content": "short"}])
-            assert session.loaded_skills() == ()
-            assert "BODY OF alpha" not in text_of(cut)
-            assert "[Unloaded] alpha" in text_of(cut)
-            assert "skill_load" in text_of(cut)
-
-    run(go())
+    async with runtime_in(place, options=options).session("s") as session:
+        talk = Transcript(session)
+        talk.user("one")
+        await talk.load("alpha")
+        talk.request()
+        cut = session.context([{"role": "user", "content": "one"}, {"role": "assistant", "content": "short"}])
+        assert session.loaded_skills() == ()
+        assert "BODY OF alpha" not in text_of(cut)
+        assert "[Unloaded] alpha" in text_of(cut)
+        assert "skill_load" in text_of(cut)
 
 
-def test_a_skill_that_left_the_catalog_counts_as_unloaded_and_the_model_is_told(place: Path) -> None:
-    async def go() -> None:
-        runtime = runtime_in(place, options=SessionOptions(load_mode="session"))
-        async with runtime.session("s") as session:
-            await session.call("skill_load", {"skill": "alpha"})
-        (place / "skills/alpha/SKILL.md").unlink()
-        runtime.catalog.refresh()
-        async with runtime.session("s") as session:
-            request = session.context([{"role": "user", "content": "x"}])
-            assert "[Unloaded] alpha" in text_of(request)
-            assert session.loaded_skills() == ()
-
-    run(go())
+async def test_a_skill_that_left_the_catalog_counts_as_unloaded_and_the_model_is_told(place: Path) -> None:
+    runtime = runtime_in(place, options=SessionOptions(load_mode="session"))
+    async with runtime.session("s") as session:
+        await session.call("skill_load", {"skill": "alpha"})
+    (place / "skills/alpha/SKILL.md").unlink()
+    runtime.catalog.refresh()
+    async with runtime.session("s") as session:
+        request = session.context([{"role": "user", "content": "x"}])
+        assert "[Unloaded] alpha" in text_of(request)
+        assert session.loaded_skills() == ()
 
 
-def test_in_the_system_message_when_asked_for(place: Path) -> None:
-    async def go() -> None:
-        async with runtime_in(place, options=SessionOptions(placement="system")).session("s") as session:
-            talk = Transcript(session)
-            talk.messages.append({"role": "system", "content": "You are kind."})
-            talk.user("one")
-            await talk.load("alpha")
-            request = talk.request()
-            assert request[0]["content"].startswith("You are kind.\n\nAvailable skills:")
-            assert "[Loaded] alpha\n\nBODY OF alpha" in request[0]["content"]
-            assert request[-1]["content"] == "loaded: alpha"
-
-    run(go())
+async def test_in_the_system_message_when_asked_for(place: Path) -> None:
+    async with runtime_in(place, options=SessionOptions(placement="system")).session("s") as session:
+        talk = Transcript(session)
+        talk.messages.append({"role": "system", "content": "You are kind."})
+        talk.user("one")
+        await talk.load("alpha")
+        request = talk.request()
+        assert request[0]["content"].startswith("You are kind.\n\nAvailable skills:")
+        assert "[Loaded] alpha\n\nBODY OF alpha" in request[0]["content"]
+        assert request[-1]["content"] == "loaded: alpha"
 
 
-def test_giving_a_request_back_changes_nothing(place: Path) -> None:
-    async def go() -> None:
-        async with runtime_in(place).session("s") as session:
-            talk = Transcript(session)
-            talk.user("one")
-            await talk.load("alpha")
-            request = talk.request()
-            assert session.context(request) == request
-
-    run(go())
+async def test_giving_a_request_back_changes_nothing(place: Path) -> None:
+    async with runtime_in(place).session("s") as session:
+        talk = Transcript(session)
+        talk.user("one")
+        await talk.load("alpha")
+        request = talk.request()
+        assert session.context(request) == request
 
 
-def test_messages_are_not_touched(place: Path) -> None:
-    async def go() -> None:
-        async with runtime_in(place).session("s") as session:
-            talk = Transcript(session)
-            talk.user("one")
-            await talk.load("alpha")
-            before = json.dumps(talk.messages)
-            talk.request()[-1]["content"] = "mine"
-            assert json.dumps(talk.messages) == before
-
-    run(go())
+async def test_messages_are_not_touched(place: Path) -> None:
+    async with runtime_in(place).session("s") as session:
+        talk = Transcript(session)
+        talk.user("one")
+        await talk.load("alpha")
+        before = json.dumps(talk.messages)
+        talk.request()[-1]["content"] = "mine"
+        assert json.dumps(talk.messages) == before
 
 
-def test_a_text_that_is_too_long_can_be_read_to_its_end(tmp_path: Path) -> None:
+async def test_a_text_that_is_too_long_can_be_read_to_its_end(tmp_path: Path) -> None:
     folder = write_skill(tmp_path, "long")
     lines = [f"line number {number} of the long text" for number in range(1, 1001)]
     (folder / "SKILL.md").write_text("---\nname: long\ndescription: A long one.\n---\n" + "\n".join(lines) + "\n")
 
-    async def go() -> set[str]:
-        options = SessionOptions(budget=Budget(body=2000, doc=4000, total=30_000))
-        async with runtime_in(tmp_path, options=options).session("s") as session:
-            talk = Transcript(session)
-            talk.user("one")
-            await talk.load("long")
-            for _ in range(10):
-                text = talk.request()[-1]["content"]
-                _, found, rest = text.rpartition("call skill_select_docs with ")
-                if not found:
-                    break
-                await talk.call(("skill_select_docs", json.JSONDecoder().raw_decode(rest)[0]))
-            return {line for line in text_of(talk.request()).splitlines() if line.startswith("line number")}
+    options = SessionOptions(budget=TokenBudget(body=2000, doc=4000, total=30_000))
+    async with runtime_in(tmp_path, options=options).session("s") as session:
+        talk = Transcript(session)
+        talk.user("one")
+        await talk.load("long")
+        for _ in range(10):
+            text = talk.request()[-1]["content"]
+            _, found, rest = text.rpartition("call skill_select_docs with ")
+            if not found:
+                break
+            await talk.call(("skill_select_docs", json.JSONDecoder().raw_decode(rest)[0]))
+        result = {line for line in text_of(talk.request()).splitlines() if line.startswith("line number")}
 
-    assert run(go()) == set(lines)
+    assert result == set(lines)
 
 
-def test_before_the_model_sees_it_somebody_else_may(place: Path) -> None:
+async def test_before_the_model_sees_it_somebody_else_may(place: Path) -> None:
     seen: list[tuple[str, ...]] = []
 
     def before_model(call: ModelCall) -> list[dict[str, Any]] | None:
         seen.append(call.loaded_skills)
         return [*call.messages, {"role": "user", "content": "reminder"}] if seen[-1] else None
 
-    async def go() -> list[dict[str, Any]]:
-        async with runtime_in(place, options=SessionOptions(before_model=before_model)).session("s") as session:
-            talk = Transcript(session)
-            talk.user("one")
-            await talk.load("alpha")
-            return talk.request()
+    async with runtime_in(place, options=SessionOptions(before_model=before_model)).session("s") as session:
+        talk = Transcript(session)
+        talk.user("one")
+        await talk.load("alpha")
+        result = talk.request()
 
-    assert run(go())[-1]["content"] == "reminder"
+    assert result[-1]["content"] == "reminder"
     assert seen == [(), ("alpha",)]
 
 
@@ -307,18 +272,15 @@ def test_before_the_model_sees_it_somebody_else_may(place: Path) -> None:
         ("\x00" * 5000, {"x": 1}, "no tool named"),
     ],
 )
-def test_nothing_a_model_writes_raises(place: Path, name: str, arguments: Any, said: str) -> None:
-    async def go() -> None:
-        async with runtime_in(place).session("s") as session:
-            result = await session.call(name, arguments)
-            assert result.error is not None
-            assert said in result.text
-            assert "Traceback" not in result.text
-
-    run(go())
+async def test_nothing_a_model_writes_raises(place: Path, name: str, arguments: Any, said: str) -> None:
+    async with runtime_in(place).session("s") as session:
+        result = await session.call(name, arguments)
+        assert result.error is not None
+        assert said in result.text
+        assert "Traceback" not in result.text
 
 
-def test_objects_of_a_client_are_taken_for_messages(place: Path) -> None:
+async def test_objects_of_a_client_are_taken_for_messages(place: Path) -> None:
     class Message:
         """As clients have them: a model that can say what it is."""
 
@@ -330,72 +292,167 @@ def test_objects_of_a_client_are_taken_for_messages(place: Path) -> None:
             }
             return {"role": "assistant", "tool_calls": [call], **({} if exclude_none else {"content": None})}
 
-    async def go() -> str:
-        async with runtime_in(place).session("s") as session:
-            session.context([{"role": "user", "content": "x"}])
-            result = await session.call("skill_load", {"skill": "alpha"})
-            tool = {"role": "tool", "tool_call_id": "c", "content": result.text}
-            return text_of(session.context([{"role": "user", "content": "x"}, Message(), tool]))
+    async with runtime_in(place).session("s") as session:
+        session.context([{"role": "user", "content": "x"}])
+        result = await session.call("skill_load", {"skill": "alpha"})
+        tool = {"role": "tool", "tool_call_id": "c", "content": result.text}
+        found = text_of(session.context([{"role": "user", "content": "x"}, Message(), tool]))
 
-    assert "BODY OF alpha" in run(go())
+    assert "BODY OF alpha" in found
 
 
-def test_many_skills_are_not_listed_in_every_schema(tmp_path: Path) -> None:
+async def test_many_skills_are_not_listed_in_every_schema(tmp_path: Path) -> None:
     write = skill_writer(tmp_path, "skills")
     for number in range(300):
         write(f"skill-{number}")
 
-    async def go() -> str:
-        async with runtime_in(tmp_path).session("s") as session:
-            return json.dumps(session.tools("anthropic"))
+    async with runtime_in(tmp_path).session("s") as session:
+        result = json.dumps(session.tools("anthropic"))
 
-    assert "skill-17" not in run(go())
-
-
-def test_what_cannot_be_a_message_is_refused_with_what_to_give(place: Path) -> None:
-    async def go() -> None:
-        async with runtime_in(place).session("s") as session:
-            with pytest.raises(InvalidArgument, match="a str is no message"):
-                session.context(["hello"])
-
-    run(go())
+    assert "skill-17" not in result
 
 
-def test_a_notice_goes_when_the_skill_is_back(place: Path) -> None:
-    async def go() -> None:
-        options = SessionOptions(load_mode="session", when_lost="unload")
-        async with runtime_in(place, options=options).session("s") as session:
-            talk = Transcript(session)
-            talk.user("one")
-            await talk.load("alpha")
-            talk.request()
-            talk.messages[-1]["content"] = "[cleared]"
-            assert "[Unloaded] alpha: its text" in text_of(talk.request())
-            await talk.load("alpha")
-            assert "[Unloaded] alpha: its text" not in text_of(talk.request())
-
-    run(go())
+async def test_what_cannot_be_a_message_is_refused_with_what_to_give(place: Path) -> None:
+    async with runtime_in(place).session("s") as session:
+        with pytest.raises(InvalidArgument, match="a str is no message"):
+            session.context(["hello"])
 
 
-def test_a_document_that_has_gone_is_named(place: Path) -> None:
-    async def go() -> None:
-        runtime = runtime_in(place, options=SessionOptions(load_mode="session"))
-        async with runtime.session("s") as session:
-            await session.call("skill_load", {"skill": "alpha", "docs": ["guide.md"]})
-        (place / "skills/alpha/guide.md").unlink()
-        async with runtime.session("s") as session:
-            assert "[Missing] guide.md of alpha" in text_of(session.context([{"role": "user", "content": "x"}]))
+async def test_a_notice_goes_when_the_skill_is_back(place: Path) -> None:
+    options = SessionOptions(load_mode="session", when_lost="unload")
+    async with runtime_in(place, options=options).session("s") as session:
+        talk = Transcript(session)
+        talk.user("one")
+        await talk.load("alpha")
+        talk.request()
+        talk.messages[-1]["content"] = "[cleared]"
+        assert "[Unloaded] alpha: its text" in text_of(talk.request())
+        await talk.load("alpha")
+        assert "[Unloaded] alpha: its text" not in text_of(talk.request())
 
-    run(go())
+
+async def test_a_document_that_has_gone_is_named(place: Path) -> None:
+    runtime = runtime_in(place, options=SessionOptions(load_mode="session"))
+    async with runtime.session("s") as session:
+        await session.call("skill_load", {"skill": "alpha", "docs": ["guide.md"]})
+    (place / "skills/alpha/guide.md").unlink()
+    async with runtime.session("s") as session:
+        assert "[Missing] guide.md of alpha" in text_of(session.context([{"role": "user", "content": "x"}]))
 
 
-def test_after_its_block_a_session_is_closed(place: Path) -> None:
-    async def go() -> None:
-        async with runtime_in(place).session("s") as session:
-            pass
-        with pytest.raises(InvalidArgument, match="closed"):
-            session.context([])
-        with pytest.raises(InvalidArgument, match="closed"):
-            await session.call("skill_load", {"skill": "alpha"})
+async def test_after_its_block_a_session_is_closed(place: Path) -> None:
+    async with runtime_in(place).session("s") as session:
+        pass
+    with pytest.raises(InvalidArgument, match="closed"):
+        session.context([])
+    with pytest.raises(InvalidArgument, match="closed"):
+        await session.call("skill_load", {"skill": "alpha"})
 
-    run(go())
+
+def catalog_in(directory: Path) -> Catalog:
+    return Catalog.from_paths(directory / "skills", settings=settings_in(directory))
+
+
+def test_it_is_the_same_value_until_the_catalog_changes(tmp_path: Path) -> None:
+    write_skill(tmp_path, "one")
+    catalog = catalog_in(tmp_path)
+    overviews = OverviewCache(catalog, SessionOptions(), executor=False)
+    before = overviews.get()
+    assert overviews.get() is before
+    write_skill(tmp_path, "two")
+    catalog.refresh()
+    assert "two" in overviews.get().overview.text
+    assert "two" not in before.overview.text
+
+
+def test_guidance_is_ours_or_yours_or_none(tmp_path: Path) -> None:
+    write_skill(tmp_path, "one")
+    catalog = catalog_in(tmp_path)
+    texts = [
+        OverviewCache(catalog, SessionOptions(guidance=text), executor=True).get().text
+        for text in (None, "Be brief.", "")
+    ]
+    assert "Tooling and workspace guidance:" in texts[0]
+    assert texts[1].endswith("\n\nBe brief.")
+    assert texts[2].startswith("Available skills:")
+    assert "guidance" not in texts[2]
+
+
+def test_without_skills_nothing_is_said(tmp_path: Path) -> None:
+    (tmp_path / "skills").mkdir()
+    assert OverviewCache(catalog_in(tmp_path), SessionOptions(), executor=True).get().text == ""
+
+
+def test_search_comes_when_the_list_has_no_room(tmp_path: Path) -> None:
+    write = skill_writer(tmp_path, "skills")
+    for number in range(40):
+        write(f"skill-{number}", description="Does one thing that takes a while to describe in words. " * 3)
+    catalog = catalog_in(tmp_path)
+    whole = OverviewCache(catalog, SessionOptions(), executor=False).get()
+    tight = OverviewCache(catalog, SessionOptions(overview_tokens=150), executor=False).get()
+    asked = OverviewCache(catalog, SessionOptions(search=True), executor=False).get()
+    assert "skill_search" not in whole.tools
+    assert "skill_search" in tight.tools
+    assert "skill_search" in asked.tools
+    assert tight.overview.tokens <= 150
+
+
+def test_hidden_skills_are_as_good_as_absent(tmp_path: Path) -> None:
+    for name in ("seen", "hidden"):
+        write_skill(tmp_path, name)
+    options = SessionOptions(visible=lambda skill: skill.name == "seen")
+    layer = OverviewCache(catalog_in(tmp_path), options, executor=False).get()
+    assert "hidden" not in layer.text
+    assert not layer.skills.has("hidden")
+
+
+def test_tools_that_cannot_work_are_refused_at_once(tmp_path: Path) -> None:
+    write_skill(tmp_path, "one")
+    with pytest.raises(InvalidArgument, match="needs an executor"):
+        OverviewCache(catalog_in(tmp_path), SessionOptions(profile="full"), executor=False)
+
+
+def said(*roles: str) -> list[dict[str, Any]]:
+    return [{"role": role.partition(":")[0], "content": role.partition(":")[2]} for role in roles]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "begins"),
+    [
+        (None, ["user:a"], True),
+        (None, ["user:a", "assistant", "tool"], False),
+        (["user:a"], ["user:a"], False),
+        (["user:a"], ["user:a", "assistant", "tool"], False),
+        (["user:a", "assistant", "tool"], ["user:a", "assistant", "tool", "assistant", "user:b"], True),
+        (["user:a", "assistant"], ["user:a", "assistant", "user:a"], True),
+        (["user:a", "assistant", "tool"], ["user:a"], True),
+        (["system:x", "user:a"], ["system:y", "user:a", "system:z"], False),
+        ([], ["user:a"], True),
+        (["user:a"], [], False),
+    ],
+)
+def test_a_turn_begins_when_the_user_has_spoken_again(before: list[str] | None, now: list[str], begins: bool) -> None:
+    earlier = None if before is None else find_position(said(*before))
+    assert find_position(said(*now)).is_new_turn_after(earlier) is begins
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "answered"),
+    [
+        (["user:a"], ["user:a"], False),
+        (["user:a"], ["user:a", "assistant", "tool"], True),
+        (["user:a", "assistant", "tool"], ["user:a", "assistant", "tool"], False),
+        (["user:a", "assistant", "tool"], ["user:a", "assistant", "tool", "assistant", "tool"], True),
+        (["user:a", "assistant"], ["user:b"], True),
+        (None, ["user:a", "assistant"], False),
+    ],
+)
+def test_the_model_has_answered_when_there_is_more_from_it(
+    before: list[str] | None, now: list[str], answered: bool
+) -> None:
+    earlier = None if before is None else find_position(said(*before))
+    assert find_position(said(*now)).has_answer_after(earlier) is answered
+
+
+def test_anything_can_be_in_a_message() -> None:
+    assert find_position([{}, {"role": None}, {"role": ["x"], "content": 3}]).users == 0

@@ -19,10 +19,10 @@ from typing import Any
 
 PRELOADED = (
     "openskills.cli.main",
-    "openskills.cli.chat_program",
-    "openskills.cli.chat_loop",
-    "openskills.cli.running",
-    "openskills.agent.openai_model",
+    "openskills.cli.chat.command",
+    "openskills.cli.chat.command",
+    "openskills.cli.run",
+    "openskills.agent.models.openai",
     "openai.resources.chat.completions",
 )
 

@@ -12,9 +12,9 @@ from itertools import count
 from pathlib import Path
 
 from openskills.errors import SessionsUnavailable
-from openskills.session.choose import session_store
 from openskills.session.events import Event, new_event
-from openskills.session.store import Appended, SessionKey, SessionStore
+from openskills.session.open import open_session_store
+from openskills.session.store import AppendResult, SessionKey, SessionStore
 from openskills.settings import Settings
 from openskills.sync import run
 
@@ -39,7 +39,7 @@ async def append(store: SessionStore, name: str, numbers: range | None) -> None:
         say(f"ack {number} {done.event.seq}")
 
 
-async def until_it_answers(store: SessionStore, event: Event) -> Appended:
+async def until_it_answers(store: SessionStore, event: Event) -> AppendResult:
     """Repeat the call as it is, as the store says: on a machine with much to do a server may answer late."""
     for _ in range(9):
         try:
@@ -57,7 +57,7 @@ def say(text: str) -> None:
 def main() -> None:
     """Wait for the beginning, and begin."""
     address, name, times = sys.argv[1:4]
-    store = session_store(address, Settings.from_env({"HOME": str(Path.cwd())}), hook=counting)
+    store = open_session_store(address, Settings.from_env({"HOME": str(Path.cwd())}), hook=counting)
     say("ready")
     sys.stdin.readline()
     run(append(store, name, range(int(times)) if int(times) else None))

@@ -6,7 +6,7 @@ from typing import Protocol, cast
 
 import pytest
 
-from openskills.session.choose import session_store
+from openskills.session.open import open_session_store
 from openskills.session.store import AppendEventHook, SessionStore
 from openskills.settings import Settings
 from openskills.sync import run
@@ -45,7 +45,7 @@ def make_store(store_url: str, tmp_path: Path) -> Generator[MakeStore]:
     settings = Settings.from_env({"HOME": str(tmp_path)})
 
     def make(hook: AppendEventHook | None = None) -> DurableStore:
-        made.append(cast("DurableStore", session_store(store_url, settings, hook=hook)))
+        made.append(cast("DurableStore", open_session_store(store_url, settings, hook=hook)))
         return made[-1]
 
     yield make

@@ -4,8 +4,17 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from openskills.session.changes import ALL, Change, Consumed, DocsChosen, Loaded, Recorded, TurnBegan, Unloaded
-from openskills.session.state import SkillState
+from openskills.session.state import (
+    ALL,
+    Change,
+    Consumed,
+    DocsChosen,
+    Loaded,
+    RecordedChange,
+    SkillState,
+    TurnBegan,
+    Unloaded,
+)
 
 T = TypeVar("T")
 
@@ -30,21 +39,21 @@ changes: st.SearchStrategy[Change] = st.one_of(loads, loads, selections, selecti
 """Whatever can happen."""
 
 
-def numbered(of: st.SearchStrategy[Change], most: int = 16) -> st.SearchStrategy[list[Recorded]]:
+def numbered(of: st.SearchStrategy[Change], most: int = 16) -> st.SearchStrategy[list[RecordedChange]]:
     """Changes of several agents, each with a number of its own, in their order."""
     return st.lists(st.tuples(agents, of), max_size=most).map(
-        lambda made: [Recorded(at, agent, change) for at, (agent, change) in enumerate(made, 1)]
+        lambda made: [RecordedChange(at, agent, change) for at, (agent, change) in enumerate(made, 1)]
     )
 
 
-def crowded(most: int = 16) -> st.SearchStrategy[list[Recorded]]:
+def crowded(most: int = 16) -> st.SearchStrategy[list[RecordedChange]]:
     """Changes that meet each other: of few agents and skills, and several with one number, as of one call."""
     skill, few = st.sampled_from(SKILLS[:2]), st.lists(st.sampled_from(DOCS[:2]), max_size=2).map(tuple)
     loading, choosing = st.builds(Loaded, skill, st.none() | few), st.builds(DocsChosen, skill, few, st.booleans())
     made: st.SearchStrategy[Change] = st.one_of(
         loading, choosing, choosing, st.builds(Unloaded, skill), st.builds(Consumed, skill), turns
     )
-    return st.lists(st.builds(Recorded, st.integers(1, 6), st.sampled_from(AGENTS[:2]), made), max_size=most)
+    return st.lists(st.builds(RecordedChange, st.integers(1, 6), st.sampled_from(AGENTS[:2]), made), max_size=most)
 
 
 def shuffled(values: list[T]) -> st.SearchStrategy[list[T]]:
@@ -57,8 +66,8 @@ def seen(state: SkillState) -> dict[tuple[str, str], tuple[object, ...]]:
     """Everything that can be seen of a state: per agent and skill, and the order of an agent's skills."""
     facts: dict[tuple[str, str], tuple[object, ...]] = {}
     for agent in AGENTS:
-        view = state.of(agent)
-        facts[agent, ""] = view.loaded()
+        view = state.view_for(agent)
+        facts[agent, ""] = view.list_loaded()
         for skill in SKILLS:
-            facts[agent, skill] = (view.is_loaded(skill), view.may_run(skill), view.docs(skill))
+            facts[agent, skill] = (view.is_loaded(skill), view.can_run(skill), view.docs(skill))
     return facts

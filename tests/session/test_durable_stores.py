@@ -16,12 +16,12 @@ from typing import NoReturn
 
 import pytest
 
-from openskills.session.choose import session_store
-from openskills.session.events import Event, applied, new_event
+from openskills.session.events import Event, apply_delta, new_event
+from openskills.session.open import open_session_store
 from openskills.session.store import Session, SessionKey, SessionStore
 from openskills.settings import Settings
 from openskills.sync import run
-from openskills.testing import check_session_store
+from openskills.testing.stores import check_session_store
 from tests.architecture.project import ROOT
 from tests.session.appender import KEY, counting, event_of
 from tests.session.conftest import DurableStore, MakeStore
@@ -60,7 +60,7 @@ def check_log(found: Session, acknowledged: Mapping[tuple[str, int], int]) -> No
     assert len(places) == found.revision, "an event was stored twice"
     state: dict[str, str] = {}
     for event in found.events:
-        state = applied(state, event.delta)
+        state = apply_delta(state, event.delta)
         assert state["count"] == str(event.seq), "a hook saw an old state"
     assert state == found.state
 
@@ -249,7 +249,7 @@ def test_thousands_of_events_are_appended_and_read_in_order(make_store: MakeStor
 
 def test_without_an_address_sessions_are_in_a_file_of_the_state_directory(tmp_path: Path) -> None:
     settings = Settings.from_env({"HOME": str(tmp_path)})
-    store: DurableStore = session_store(None, settings)  # pyright: ignore[reportAssignmentType]
+    store: DurableStore = open_session_store(None, settings)  # pyright: ignore[reportAssignmentType]
     run(store.append(KEY, new_event("a", "message")))
     run(store.close())
     assert (settings.state_dir / "sessions.db").is_file()

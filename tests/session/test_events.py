@@ -1,7 +1,11 @@
-"""Entries of a log: what they hold, as JSON and back, and what they do to a state."""
+"""Entries of a log: what they hold, as JSON and back, and what they do to a state.
+
+What a store can keep, and what is refused before it gets there.
+"""
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -9,7 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openskills.errors import InvalidArgument
-from openskills.session.events import MESSAGE, TOOL_RESPONSE, USER, Event, applied, from_json, new_event, to_json
+from openskills.session.events import (
+    MAX_DEPTH,
+    MAX_ID,
+    MESSAGE,
+    TOOL_RESPONSE,
+    USER,
+    Event,
+    apply_delta,
+    check_id,
+    copy_json,
+    copy_texts,
+    event_from_json,
+    event_to_json,
+    new_event,
+)
+from openskills.session.state import LoadMode
 
 AT = datetime(2026, 1, 31, 12, 30, 15, 123456, UTC)
 
@@ -47,8 +66,8 @@ def test_a_new_event_happens_now_and_has_its_own_id() -> None:
 
 @given(events)
 def test_an_event_comes_back_from_json_as_it_was(event: Event) -> None:
-    text = to_json(event)
-    assert from_json(text) == from_json(text.encode()) == event
+    text = event_to_json(event)
+    assert event_from_json(text) == event_from_json(text.encode()) == event
     assert text.isascii()
     assert "\n" not in text
     assert "\0" not in text
@@ -56,7 +75,7 @@ def test_an_event_comes_back_from_json_as_it_was(event: Event) -> None:
 
 def test_the_json_has_a_field_for_each_fact() -> None:
     event = Event("e1", "agent", "message", AT, {"text": "图"}, {"a": "1", "b": None}, 7)
-    assert json.loads(to_json(event)) == {
+    assert json.loads(event_to_json(event)) == {
         "id": "e1",
         "seq": 7,
         "author": "agent",
@@ -69,7 +88,7 @@ def test_the_json_has_a_field_for_each_fact() -> None:
 
 def test_fields_of_a_later_version_are_passed_over() -> None:
     event = new_event("agent", "message")
-    assert from_json(json.dumps({**json.loads(to_json(event)), "later": 1})) == event
+    assert event_from_json(json.dumps({**json.loads(event_to_json(event)), "later": 1})) == event
 
 
 @pytest.mark.parametrize(
@@ -93,17 +112,17 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
     ids=str,
 )
 def test_json_that_is_no_event_is_refused_with_the_field(change: dict[str, Any], said: str) -> None:
-    fields = json.loads(to_json(new_event("agent", "message")))
+    fields = json.loads(event_to_json(new_event("agent", "message")))
     with pytest.raises(InvalidArgument, match=said):
-        from_json(json.dumps({**fields, **change}))
+        event_from_json(json.dumps({**fields, **change}))
 
 
 @pytest.mark.parametrize("name", ["id", "seq", "author", "kind", "at", "payload", "delta"])
 def test_a_field_that_is_missing_is_named(name: str) -> None:
-    fields = json.loads(to_json(new_event("agent", "message")))
+    fields = json.loads(event_to_json(new_event("agent", "message")))
     del fields[name]
     with pytest.raises(InvalidArgument, match=f"event: has no field '{name}'"):
-        from_json(json.dumps(fields))
+        event_from_json(json.dumps(fields))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +130,7 @@ def test_a_field_that_is_missing_is_named(name: str) -> None:
 )
 def test_what_is_no_json_object_is_refused(text: str | bytes) -> None:
     with pytest.raises(InvalidArgument, match="event: is not"):
-        from_json(text)
+        event_from_json(text)
 
 
 def test_a_time_of_another_zone_becomes_utc() -> None:
@@ -136,5 +155,92 @@ def test_an_event_does_not_change_with_what_it_was_made_of() -> None:
 
 def test_a_delta_sets_removes_and_leaves_the_rest() -> None:
     state = {"a": "1", "b": "2", "c": "3"}
-    assert applied(state, {"a": "new", "b": None, "d": "", "never": None}) == {"a": "new", "c": "3", "d": ""}
+    assert apply_delta(state, {"a": "new", "b": None, "d": "", "never": None}) == {"a": "new", "c": "3", "d": ""}
     assert state == {"a": "1", "b": "2", "c": "3"}
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """A mapping with so many lists in it, one in the other."""
+    inner: list[Any] = []
+    for _ in range(levels - 1):
+        inner = [inner]
+    return {"deep": inner}
+
+
+@pytest.mark.parametrize("value", ["s1", "../x", "a b", "图", "'; --", "x" * MAX_ID])
+def test_printable_text_is_an_id(value: str) -> None:
+    assert check_id("session", value) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("", "session: is empty"),
+        ("x" * 513, "has 513 characters; 512 is the most"),
+        ("a\0", "control character"),
+        ("a\n", "control character"),
+        ("\x7f", "control character"),
+        ("\x9b", "control character"),
+        ("\ud800", "half a character"),
+        (7, "is int, not text"),
+        (None, "is NoneType, not text"),
+    ],
+)
+def test_what_is_no_id_is_refused_with_the_reason(value: Any, said: str) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        check_id("session", value)
+
+
+def test_a_copy_shares_nothing_with_the_original() -> None:
+    inner: dict[str, Any] = {"list": [1]}
+    copy = copy_json("payload", {"inner": inner})
+    inner["list"].append(2)
+    assert copy == {"inner": {"list": [1]}}
+
+
+def test_other_kinds_of_the_same_things_become_plain() -> None:
+    copy = copy_json("payload", MappingProxyType({"mode": LoadMode.ONCE, "pair": (1, True), "none": None}))
+    assert copy == {"mode": "once", "pair": [1, True], "none": None}
+    assert [type(value) for value in copy.values()] == [str, list, type(None)]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"a": [0, {"b": b"bytes"}]}, "payload.a.1.b: bytes is no JSON value"),
+        ({"a": {1: "x"}}, "payload.a: has the key 1, which is no text"),
+        ({"a": float("nan")}, "payload.a: nan is no JSON value"),
+        ({"a": float("-inf")}, "payload.a: -inf is no JSON value"),
+        ({"a": 10**5000}, "payload.a: is a number with too many digits"),
+        ({"a": {"x"}}, "payload.a: set is no JSON value"),
+        ({"a": object}, "payload.a: type is no JSON value"),
+        (["a"], "payload: is list, not a mapping"),
+        (nested(MAX_DEPTH + 1), f"is nested deeper than {MAX_DEPTH} levels"),
+        (nested(50_000), f"is nested deeper than {MAX_DEPTH} levels"),
+    ],
+    ids=lambda value: repr(value)[:16] if not isinstance(value, dict) else "",
+)
+def test_what_is_no_json_is_refused_with_its_place(value: Any, said: str) -> None:
+    with pytest.raises(InvalidArgument) as raised:
+        copy_json("payload", value)
+    assert said in str(raised.value)
+    assert len(str(raised.value)) < 300
+
+
+def test_the_deepest_that_is_taken_is_taken() -> None:
+    assert copy_json("payload", nested(MAX_DEPTH)) == nested(MAX_DEPTH)
+
+
+def test_a_map_of_texts_is_copied() -> None:
+    texts: dict[str, str | None] = {"a": "1", "b": None, "图": ""}
+    copy = copy_texts("delta", texts)
+    assert copy == texts
+    assert copy is not texts
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": 1}, {1: "a"}, {"a\0": "1"}, {"a": "\0"}, {"\ud800": "1"}, {"a": "\udfff"}, "a"]
+)
+def test_a_text_that_some_database_would_refuse_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgument, match="delta"):
+        copy_texts("delta", value)

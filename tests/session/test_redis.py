@@ -1,19 +1,35 @@
-"""Conversations in Redis: `test_durable_stores.py` has what all durable stores do; here is what only this one does."""
+"""Conversations in Redis: `test_durable_stores.py` has what all durable stores do; here is what only this one does.
+
+Connections are made when they are needed, and what goes wrong is said without a password.
+
+The keys of one user lie together; nobody else's are among them.
+"""
 
 import asyncio
 import signal
+import traceback
 from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from openskills.errors import SessionsUnavailable, SkillError
+from openskills.errors import InvalidArgument, SessionsUnavailable, SkillError
 from openskills.session.events import Event, new_event
-from openskills.session.redis import RedisSessionStore
-from openskills.session.redis_scripts import session_keys
-from openskills.session.store import SessionKey
+from openskills.session.redis import (
+    DELETE,
+    LOOKUP,
+    READ,
+    WRITE,
+    RedisClient,
+    RedisSessionStore,
+    session_id,
+    session_keys,
+    sessions_key,
+)
+from openskills.session.store import SessionKey, strip_credentials
 from openskills.sync import run
-from tests.servers.redis import RedisServer
+from tests.servers.redis import PASSWORD, RedisServer
+from tests.servers.started import free_port
 
 KEY = SessionKey("app", "erika", "s1")
 
@@ -113,3 +129,85 @@ def test_an_append_reads_nothing_of_the_log(redis_server: RedisServer, store: Re
     used = set(redis_server.ask("INFO", "commandstats"))
     assert "cmdstat_rpush" in used
     assert not used & {"cmdstat_lrange", "cmdstat_lindex", "cmdstat_hgetall"}
+
+
+async def used(url: str) -> object:
+    client = RedisClient(url, f"the session store {strip_credentials(url)}")
+    try:
+        return await client.run("return {KEYS[1], ARGV[1]}", ["key"], [5])
+    finally:
+        await client.close()
+
+
+def test_a_script_gets_its_keys_and_arguments(redis_server: RedisServer) -> None:
+    assert run(used(redis_server.url())) == [b"key", b"5"]
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "said"),
+    [
+        ("redis://erika:geheim@127.0.0.1:{free}/0", SessionsUnavailable, "cannot be reached"),
+        ("redis://:geheim@127.0.0.1:{port}/0", SkillError, "check the user name and the password"),
+        ("redis://127.0.0.1:{port}/0", SkillError, "check the user name and the password"),
+        ("{url}99", SkillError, "DB index is out of range"),
+        ("redis://:geheim@127.0.0.1:port/0", InvalidArgument, "in user names and passwords write"),
+        ("redis://:ge/heim@127.0.0.1/0", InvalidArgument, "in user names and passwords write"),
+        ("redis://:geheim@[::1", InvalidArgument, "in user names and passwords write"),
+        ("redis://:geheim@127.0.0.1:{port}/0?geheim=geheim", InvalidArgument, "cannot be understood"),
+        ("redis://:geheim@127.0.0.1:{port}/0?socket_timeout=geheim", InvalidArgument, "cannot be understood"),
+    ],
+)
+def test_what_goes_wrong_is_said_without_the_password(
+    redis_server: RedisServer, address: str, kind: type[SkillError], said: str
+) -> None:
+    url = address.format(free=free_port(), port=redis_server.port, url=redis_server.url())
+    with pytest.raises(kind, match=said) as raised:
+        run(used(url))
+    assert raised.type is kind
+    whole_story = "".join(traceback.format_exception(raised.value))
+    assert not any(secret in whole_story for secret in ("geheim", "heim@", PASSWORD, "pass%2Fword"))
+
+
+def test_a_server_with_data_of_a_newer_version_is_refused_and_left_alone(redis_server: RedisServer) -> None:
+    redis_server.ask("SET", "openskills:schema", "7")
+    try:
+        with pytest.raises(SkillError, match="was written by a newer OpenSkill: its tables have version 7"):
+            run(used(redis_server.url()))
+        assert redis_server.ask("GET", "openskills:schema") == "7"
+    finally:
+        redis_server.ask("DEL", "openskills:schema")
+
+
+def slot(key: str) -> str:
+    """What decides where a cluster keeps a key."""
+    return key.partition("{")[2].partition("}")[0]
+
+
+def test_everything_of_a_user_is_in_one_slot() -> None:
+    keys = [*session_keys(SessionKey("a", "u", "1")), *session_keys(SessionKey("a", "u", "2")), sessions_key("a", "u")]
+    assert len({slot(key) for key in keys}) == 1
+    assert slot(sessions_key("a", "v")) != slot(keys[0])
+
+
+def test_ids_are_never_part_of_a_key() -> None:
+    hostile = SessionKey("app}{x", "*", "a\\b {y}:head")
+    for key in session_keys(hostile):
+        assert set(key) <= set("openskills:{}headlogplacessessions0123456789abcdef")
+
+
+def test_conversations_have_keys_of_their_own() -> None:
+    spellings = [
+        SessionKey("a", "b", "c"),
+        SessionKey("a", "b", "c "),
+        SessionKey("a", "bc", "c"),
+        SessionKey("ab", "b", "c"),
+    ]
+    assert len({key for one in spellings for key in session_keys(one)[:3]}) == 12
+    assert len({session_id(one) for one in spellings}) == 4
+
+
+def test_scripts_use_no_key_that_they_were_not_given() -> None:
+    for script in (LOOKUP, READ, WRITE, DELETE):
+        calls = [line for line in script.splitlines() if "redis.call" in line]
+        assert calls
+        assert all("KEYS[" in line for line in calls)

@@ -23,6 +23,6 @@ def test_importing_it_loads_neither_files_nor_anything_heavy() -> None:
     loaded = set(done.stdout.split())
     assert "openskills.skillkit.entry" in loaded
     assert not loaded & {
-        *("openskills.paths", "openskills.settings", "openskills.skillkit.confined", "openskills.skillkit.walking"),
+        *("openskills.paths", "openskills.settings", "openskills.skillkit.files", "openskills.skillkit.files"),
         *("pathlib", "inspect", "dataclasses", "difflib", "decimal", "asyncio", "subprocess", "pydantic", "yaml"),
     }

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from openskills.skillmd.links import Target, find_links, linked_files, target_of
+from openskills.skillmd.links import LinkTarget, find_linked_files, find_links, resolve_link
 from tests.skillmd.strategies import relaxed
 from tests.skillmd.work import is_linear
 
@@ -67,21 +67,21 @@ def test_links_after_a_code_block_and_a_comment_are_found_again() -> None:
 @pytest.mark.parametrize(
     ("destination", "target"),
     [
-        ("a.md", Target("a.md")),
-        ("./a//b.md", Target("a/b.md")),
-        ("a/../b.md", Target("b.md")),
-        ("a%20b.md", Target("a b.md")),
-        ("%E6%8A%80.md", Target("技.md")),
-        ("a.md#part", Target("a.md")),
-        ("a.md?raw=1", Target("a.md")),
-        ("docs/", Target("docs")),
-        ("../a.md", Target("../a.md", outside=True)),
-        ("a/../../b.md", Target("a/../../b.md", outside=True)),
-        ("%2e%2e/a.md", Target("../a.md", outside=True)),
-        ("/etc/passwd", Target("/etc/passwd", outside=True)),
-        ("~/a.md", Target("~/a.md", outside=True)),
-        ("file:///a.md", Target("file:///a.md", outside=True)),
-        ("C:\\a.md", Target("C:\\a.md", outside=True)),
+        ("a.md", LinkTarget("a.md")),
+        ("./a//b.md", LinkTarget("a/b.md")),
+        ("a/../b.md", LinkTarget("b.md")),
+        ("a%20b.md", LinkTarget("a b.md")),
+        ("%E6%8A%80.md", LinkTarget("技.md")),
+        ("a.md#part", LinkTarget("a.md")),
+        ("a.md?raw=1", LinkTarget("a.md")),
+        ("docs/", LinkTarget("docs")),
+        ("../a.md", LinkTarget("../a.md", outside=True)),
+        ("a/../../b.md", LinkTarget("a/../../b.md", outside=True)),
+        ("%2e%2e/a.md", LinkTarget("../a.md", outside=True)),
+        ("/etc/passwd", LinkTarget("/etc/passwd", outside=True)),
+        ("~/a.md", LinkTarget("~/a.md", outside=True)),
+        ("file:///a.md", LinkTarget("file:///a.md", outside=True)),
+        ("C:\\a.md", LinkTarget("C:\\a.md", outside=True)),
         ("https://a.b/c", None),
         ("mailto:a@b.c", None),
         ("//a.b/c", None),
@@ -94,20 +94,20 @@ def test_links_after_a_code_block_and_a_comment_are_found_again() -> None:
         ("a/....md", None),
     ],
 )
-def test_where_a_destination_leads(destination: str, target: Target | None) -> None:
-    assert target_of(destination) == target
+def test_where_a_destination_leads(destination: str, target: LinkTarget | None) -> None:
+    assert resolve_link(destination) == target
 
 
 def test_a_link_in_a_folder_is_relative_to_it() -> None:
-    assert target_of("b.md", "references") == Target("references/b.md")
-    assert target_of("../a.md", "references") == Target("a.md")
-    assert target_of("../../a.md", "references") == Target("../../a.md", outside=True)
+    assert resolve_link("b.md", "references") == LinkTarget("references/b.md")
+    assert resolve_link("../a.md", "references") == LinkTarget("a.md")
+    assert resolve_link("../../a.md", "references") == LinkTarget("../../a.md", outside=True)
 
 
 def test_the_files_a_text_points_at_are_listed_once_in_order() -> None:
     text = "[a](b.md#x) [c](https://d) `scripts/e.py` [f](../g) [h](b.md)"
-    assert linked_files(text) == ("scripts/e.py", "b.md")
-    assert linked_files("[a](b.md) `scripts/c.py`", "references") == ("scripts/c.py", "references/b.md")
+    assert find_linked_files(text) == ("scripts/e.py", "b.md")
+    assert find_linked_files("[a](b.md) `scripts/c.py`", "references") == ("scripts/c.py", "references/b.md")
 
 
 @relaxed

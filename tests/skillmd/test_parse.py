@@ -4,14 +4,13 @@ import unicodedata
 import pytest
 from hypothesis import example, given
 
-from openskills.skillmd.manifest import SkillManifest
-from openskills.skillmd.parse import flag, manifest_of, normal_name, parse
-from openskills.skillmd.requirements import Requirements
-from openskills.skillmd.rules import ALL
-from openskills.skillmd.value import Value
+from openskills.skillmd.manifest import Requirements, SkillManifest
+from openskills.skillmd.parse import manifest_from_fields, normalize_name, parse, parse_flag
+from openskills.skillmd.rules import ALL_RULES
+from openskills.skillmd.yaml import Value
 from tests.skillmd.strategies import any_text, bodies, fronts, line_ends, relaxed
 
-RULE_IDS = {rule.id for rule in ALL}
+RULE_IDS = {rule.id for rule in ALL_RULES}
 WORD = re.compile(r"\w+")
 
 
@@ -70,7 +69,7 @@ def test_the_body_is_everything_after_the_closing_fence_but_the_blank_lines_arou
 @example("metadata:\n  author: x: y\n  tags: z\nname: a: b\n")
 def test_recovered_front_matter_keeps_every_word_its_author_wrote(front: str) -> None:
     parsed = parse(f"---\n{front}---\n")
-    if not parsed.front.recovered or any(problem.rule == "yaml-duplicate-key" for problem in parsed.problems):
+    if not parsed.front.is_recovered or any(problem.rule == "yaml-duplicate-key" for problem in parsed.problems):
         return
     kept = every_word(dict(parsed.front.fields))
     for recovered in (problem for problem in parsed.problems if problem.rule == "yaml-unquoted"):
@@ -143,31 +142,31 @@ def test_a_field_of_the_wrong_type_has_its_default_in_the_manifest_and_its_value
 
 
 def test_a_version_of_its_own_wins_over_one_in_the_metadata() -> None:
-    assert manifest_of({"version": "2", "metadata": {"version": "1"}}).version == "2"
-    assert manifest_of({"version": " ", "metadata": {"version": "1"}}).version == "1"
+    assert manifest_from_fields({"version": "2", "metadata": {"version": "1"}}).version == "2"
+    assert manifest_from_fields({"version": " ", "metadata": {"version": "1"}}).version == "1"
 
 
 def test_keywords_and_tags_are_collected_from_fields_and_metadata_each_once() -> None:
     fields: dict[str, Value] = {"keywords": "pdf, forms,,", "tags": ["merge", "pdf"], "metadata": {"tags": [" ocr "]}}
-    assert manifest_of(fields).keywords == ("pdf", "forms", "merge", "ocr")
+    assert manifest_from_fields(fields).keywords == ("pdf", "forms", "merge", "ocr")
 
 
 @pytest.mark.parametrize("word", ["true", "Yes", " ON ", "1"])
 def test_a_switch_is_on_however_it_is_written(word: str) -> None:
-    assert flag(word) is True
+    assert parse_flag(word) is True
 
 
 @pytest.mark.parametrize("word", ["false", "No", "off", "0"])
 def test_a_switch_is_off_however_it_is_written(word: str) -> None:
-    assert flag(word) is False
+    assert parse_flag(word) is False
 
 
 @pytest.mark.parametrize("word", ["", "maybe", None, ["true"]])
 def test_what_is_no_switch_is_neither_on_nor_off(word: Value) -> None:
-    assert flag(word) is None
+    assert parse_flag(word) is None
 
 
 def test_names_are_compared_composed_and_without_compatibility_forms() -> None:
-    assert normal_name("ﬁle-x") == "file-x"
-    assert normal_name(unicodedata.normalize("NFD", "café")) == "café"
-    assert normal_name("\u3000技能\u3000") == "技能"
+    assert normalize_name("ﬁle-x") == "file-x"
+    assert normalize_name(unicodedata.normalize("NFD", "café")) == "café"
+    assert normalize_name("\u3000技能\u3000") == "技能"

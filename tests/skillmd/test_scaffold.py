@@ -10,18 +10,18 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from openskills.errors import InvalidArgument
-from openskills.skillmd.links import linked_files
+from openskills.skillmd.links import find_linked_files
 from openskills.skillmd.parse import parse
 from openskills.skillmd.problem import Problem
-from openskills.skillmd.rules import judge
+from openskills.skillmd.rules import lint_skill
 from openskills.skillmd.scaffold import scaffold
 from tests.skillmd.strategies import prose, relaxed
 
 
 def judged(files: Mapping[str, str], folder: str) -> tuple[Problem, ...]:
     parsed = parse(files["SKILL.md"])
-    texts = {path: files[path] for path in linked_files(parsed.body)}
-    return judge(parsed, folder, {path: len(text) for path, text in files.items()}, texts)
+    texts = {path: files[path] for path in find_linked_files(parsed.body)}
+    return lint_skill(parsed, folder, {path: len(text) for path, text in files.items()}, texts)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_strict_validator_has_nothing_to_say_about_a_new_skill(name: str) ->
 
 def test_every_file_of_a_new_skill_is_linked_from_its_skill_file() -> None:
     files = scaffold("my-skill")
-    assert set(linked_files(parse(files["SKILL.md"]).body)) == files.keys() - {"SKILL.md"}
+    assert set(find_linked_files(parse(files["SKILL.md"]).body)) == files.keys() - {"SKILL.md"}
 
 
 @relaxed

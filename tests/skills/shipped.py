@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from openskills.session.store import SessionStore
-from openskills.tools.result import ToolResult
+from openskills.tools.tool import ToolResult
 from tests.runtime.talking import Transcript, runtime_in, text_of
 
 SKILLS = Path(__file__).resolve().parents[2] / "skills"

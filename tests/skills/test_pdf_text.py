@@ -12,9 +12,8 @@ import pytest
 from pypdf import PdfWriter
 
 from openskills.artifacts.store import Scope
-from openskills.executors.choose import executor
-from openskills.executors.workbench import Rules, open_workbench
-from openskills.sync import run
+from openskills.executors.commands import CommandRules, open_command_runner
+from openskills.executors.open import open_executor
 from tests.conftest import RequireProgram
 from tests.runtime.talking import Transcript, runtime_in
 from tests.skills.pdf_writer import pdf
@@ -155,7 +154,7 @@ def wheel_of(name: str, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_the_skill_declares_is_installed_and_the_model_reads_the_file(
+async def test_what_the_skill_declares_is_installed_and_the_model_reads_the_file(
     tmp_path: Path, require_program: RequireProgram
 ) -> None:
     require_program("bwrap")
@@ -164,12 +163,12 @@ def test_what_the_skill_declares_is_installed_and_the_model_reads_the_file(
     wheel_of("pypdf", folder / "wheels")
     tmp_path.chmod(0o755)
     scope = Scope("openskills", "local", "s")
-    rules = Rules(index_arguments=("--no-index", "--find-links", "wheels"))
+    rules = CommandRules(index_arguments=("--no-index", "--find-links", "wheels"))
 
     async def install() -> None:
-        place = executor("sandbox", settings_in(tmp_path))
+        place = open_executor("sandbox", settings_in(tmp_path))
         try:
-            bench = await open_workbench(place, settings_in(tmp_path), scope, rules=rules)
+            bench = await open_command_runner(place, settings_in(tmp_path), scope, rules=rules)
             await bench.stage("pdf-text", folder)
             done = await bench.install("pdf-text")
             assert (done.ready, done.changed) == (True, True), done.warnings
@@ -190,5 +189,5 @@ def test_what_the_skill_declares_is_installed_and_the_model_reads_the_file(
             assert result.data["exit_code"] == 0, result.text
             assert "Hello (world)" in result.data["output_files"][0]["content"]
 
-    run(install())
-    run(read())
+    await install()
+    await read()

@@ -9,7 +9,7 @@ import pytest
 from openskills.catalog.catalog import Catalog
 from openskills.prompt.overview import overview
 from openskills.settings import Settings
-from openskills.tokens import estimate
+from openskills.tokens import estimate_tokens
 from tests.skills.shipped import NAMES, SKILLS, documented, fault, run_script, with_inputs
 
 PROGRAMS = sorted(SKILLS.glob("*/scripts/*.py"))
@@ -39,7 +39,7 @@ def test_a_description_has_at_most_three_sentences_and_all_together_are_small(ca
         assert len(re.findall(r"[.。](?=\s|[A-Z]|$)", skill.description)) <= 3, skill.name
         assert len(skill.description) <= 360, skill.name
         assert "Use when the user" in skill.description
-    assert estimate(overview(catalog.skills).text) < 1100
+    assert estimate_tokens(overview(catalog.skills).text) < 1100
 
 
 @pytest.mark.parametrize(

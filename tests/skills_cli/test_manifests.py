@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from openskills.host.registry.manifest import Defaults, parse
+from openskills.host.registry.manifest import ManifestDefaults, parse_manifest
 from tests.skills_cli.calling import DATA, IDS, ROOT, SKILLS, call, manifest
 
 DOCUMENTED = {
@@ -43,7 +43,9 @@ def described(schema: Any, at: str = "") -> list[str]:
 
 @pytest.mark.parametrize("skill", IDS)
 def test_the_manifest_is_one_that_the_host_takes(skill: str) -> None:
-    parsed = parse((SKILLS / f"{skill}.yaml").read_bytes(), name=skill, is_json=False, defaults=Defaults())
+    parsed = parse_manifest(
+        (SKILLS / f"{skill}.yaml").read_bytes(), name=skill, is_json=False, defaults=ManifestDefaults()
+    )
     assert not parsed.problems
     registration = parsed.registration
     assert registration is not None

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from openskills.skillmd.decode import decode
-from openskills.skillmd.limits import MAX_DEPTH, MAX_FILE_BYTES, MAX_FRONTMATTER_CHARACTERS, MAX_KEYS
+from openskills.skillmd.frontmatter import decode
 from openskills.skillmd.parse import parse
 from openskills.skillmd.problem import Problem, Severity
-from openskills.skillmd.rules import judge
+from openskills.skillmd.rules import lint_skill
+from openskills.skillmd.yaml import MAX_DEPTH, MAX_FILE_BYTES, MAX_FRONTMATTER_CHARACTERS, MAX_KEYS
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
@@ -35,7 +35,7 @@ class Case:
             text, problem = decode(text)
             if problem:
                 return (problem,)
-        return judge(parse(text), self.folder, self.files, self.linked_texts)
+        return lint_skill(parse(text), self.folder, self.files, self.linked_texts)
 
 
 def skill(*fields: str, body: str = "Do it.") -> str:

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from openskills.skillmd.problem import Severity
-from openskills.skillmd.rules import ALL, BODY_RULES, FATAL, FOLDER_RULES, MANIFEST_RULES
+from openskills.skillmd.rules import ALL_RULES, BODY_RULES, FATAL_RULES, FOLDER_RULES, MANIFEST_RULES
 from tests.spec.cases import CASES, SOUND, Case
 from tests.spec.clauses import CLAUSES
 
 ROOT = Path(__file__).parents[2]
-RULES = {rule.id: rule for rule in ALL}
+RULES = {rule.id: rule for rule in ALL_RULES}
 
 
 def numbered(cases: tuple[Case, ...]) -> list[str]:
@@ -66,13 +66,13 @@ def test_every_test_that_the_table_names_exists(rule: str) -> None:
 
 
 def test_ids_are_unique_and_the_scopes_make_up_the_whole() -> None:
-    assert len(RULES) == len(ALL)
-    checked = [rule for rule in ALL if rule.check is not None]
+    assert len(RULES) == len(ALL_RULES)
+    checked = [rule for rule in ALL_RULES if rule.check is not None]
     assert checked == [*MANIFEST_RULES, *BODY_RULES, *FOLDER_RULES]
 
 
 def test_every_rule_says_what_it_rests_on() -> None:
-    assert [rule.id for rule in ALL if len(rule.clause) < 20] == []
+    assert [rule.id for rule in ALL_RULES if len(rule.clause) < 20] == []
 
 
 def test_exactly_what_cannot_be_read_or_used_is_fatal() -> None:
@@ -82,5 +82,5 @@ def test_exactly_what_cannot_be_read_or_used_is_fatal() -> None:
         *("frontmatter-missing", "frontmatter-unclosed", "frontmatter-size", "frontmatter-mapping"),
         *("yaml-syntax", "yaml-alias", "yaml-tag", "yaml-depth", "yaml-keys"),
         *("description-required", "description-type", "name-unsafe"),
-    } == FATAL
-    assert all(RULES[rule].severity is Severity.ERROR for rule in FATAL)
+    } == FATAL_RULES
+    assert all(RULES[rule].severity is Severity.ERROR for rule in FATAL_RULES)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from openskills.skillmd.decode import decode
+from openskills.skillmd.frontmatter import decode
 from openskills.skillmd.parse import parse
-from openskills.skillmd.problem import errors_in
-from openskills.skillmd.rules import MANIFEST_RULES, Subject, check, lenient
-from openskills.skillmd.value import Value
+from openskills.skillmd.problem import select_errors
+from openskills.skillmd.rules import MANIFEST_RULES, apply_rules, relax_problems
+from openskills.skillmd.rules.rule import Subject
+from openskills.skillmd.yaml import Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,9 +373,9 @@ def test_a_loader_gets_what_the_author_meant_and_says_what_was_odd(shape: Shape)
     assert parsed.front.fields == shape.fields
     assert parsed.body == shape.body
     assert parsed.manifest is not None
-    found = (*parsed.problems, *check(Subject(parsed, parsed.manifest, "pdf"), MANIFEST_RULES))
+    found = (*parsed.problems, *apply_rules(Subject(parsed, parsed.manifest, "pdf"), MANIFEST_RULES))
     assert {problem.rule for problem in found} == shape.reported
-    assert errors_in(lenient(found)) == ()
+    assert select_errors(relax_problems(found)) == ()
 
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
@@ -384,7 +385,7 @@ def test_a_loader_leaves_out_what_is_beyond_use_and_says_why(case: tuple[str | b
     if problem is None:
         parsed = parse(text)
         manifest = parsed.manifest
-        found = parsed.problems if manifest is None else check(Subject(parsed, manifest, "pdf"), MANIFEST_RULES)
+        found = parsed.problems if manifest is None else apply_rules(Subject(parsed, manifest, "pdf"), MANIFEST_RULES)
     else:
         found = (problem,)
-    assert [error.rule for error in errors_in(lenient(found))] == [rule]
+    assert [error.rule for error in select_errors(relax_problems(found))] == [rule]

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from openskills.catalog.discover import discover
+from openskills.catalog.discovery import discover
 from openskills.catalog.root import Root
-from openskills.catalog.skillfile import read_skill_text
+from openskills.catalog.skill import read_skill_text
 from openskills.skillmd.problem import Problem
-from openskills.skillmd.rules import ALL
+from openskills.skillmd.rules import ALL_RULES
 from tests.spec.cases import SOUND
 
-RULES = {rule.id: rule for rule in ALL}
+RULES = {rule.id: rule for rule in ALL_RULES}
 
 
 def read(folder: Path) -> Problem:

@@ -8,24 +8,24 @@ from pathlib import Path
 import pytest
 
 from openskills.artifacts.store import Content
-from openskills.executors.directory import DirectoryExecutor
 from openskills.executors.local import LocalBackend
-from openskills.executors.protocol import Executor, FileReading, Process, Workspace
+from openskills.executors.protocol import Executor, Process, Workspace, WorkspaceFileReader
 from openskills.executors.spec import (
     Command,
-    Ended,
+    CommandResult,
     FileInfo,
     Isolation,
-    Listing,
-    Output,
-    Snapshot,
-    Stream,
-    Usage,
+    OutputStream,
+    ProcessOutput,
+    SkillSnapshot,
+    WorkspaceListing,
+    WorkspaceUsage,
 )
+from openskills.executors.workspace import DirectoryExecutor
 from openskills.sync import run
-from openskills.testing import FakeExecutor
+from openskills.testing.checks import Promise
 from openskills.testing.executor import check_promises
-from openskills.testing.trial import Promise
+from openskills.testing.fake_executor import FakeExecutor
 
 
 class AroundProcess:
@@ -46,7 +46,9 @@ class AroundProcess:
     async def close_input(self) -> None:
         await self.inner.close_input()
 
-    async def read(self, offset: int, *, wait: float = 0.0, limit: int = 65536, stream: Stream = Stream.BOTH) -> Output:
+    async def read(
+        self, offset: int, *, wait: float = 0.0, limit: int = 65536, stream: OutputStream = OutputStream.BOTH
+    ) -> ProcessOutput:
         return await self.inner.read(offset, wait=wait, limit=limit, stream=stream)
 
     async def resize(self, rows: int, columns: int) -> None:
@@ -55,10 +57,10 @@ class AroundProcess:
     async def kill(self) -> None:
         await self.inner.kill()
 
-    async def wait(self) -> Ended:
+    async def wait(self) -> CommandResult:
         return self.ended(await self.inner.wait())
 
-    def ended(self, ended: Ended) -> Ended:
+    def ended(self, ended: CommandResult) -> CommandResult:
         """The result, as it is told."""
         return ended
 
@@ -85,7 +87,7 @@ class AroundWorkspace:
     def isolation(self) -> Isolation:
         return self.executor.isolation or self.inner.isolation
 
-    async def stage(self, snapshot: Snapshot) -> None:
+    async def stage(self, snapshot: SkillSnapshot) -> None:
         await self.inner.stage(snapshot)
 
     async def write(self, path: str, data: Content, *, executable: bool = False) -> FileInfo:
@@ -100,13 +102,13 @@ class AroundWorkspace:
     async def remove(self, path: str) -> bool:
         return await self.inner.remove(path)
 
-    def open(self, path: str) -> AbstractAsyncContextManager[FileReading]:
+    def open(self, path: str) -> AbstractAsyncContextManager[WorkspaceFileReader]:
         return self.inner.open(path)
 
     async def mark(self) -> int:
         return await self.inner.mark()
 
-    async def list(self, globs: Sequence[str], *, since: int | None = None, limit: int = 10_000) -> Listing:
+    async def list(self, globs: Sequence[str], *, since: int | None = None, limit: int = 10_000) -> WorkspaceListing:
         return await self.inner.list(globs, since=since, limit=limit)
 
     async def start(self, command: Command) -> Process:
@@ -116,7 +118,7 @@ class AroundWorkspace:
         """The command that is really started."""
         return command
 
-    async def usage(self) -> Usage:
+    async def usage(self) -> WorkspaceUsage:
         return await self.inner.usage()
 
     async def close(self) -> None:
@@ -139,7 +141,7 @@ class AroundExecutor:
     async def check(self) -> Isolation:
         return self.isolation or await self.inner.check()
 
-    async def snapshot(self, name: str, directory: Path) -> Snapshot:
+    async def snapshot(self, name: str, directory: Path) -> SkillSnapshot:
         return await self.inner.snapshot(name, directory)
 
     async def open(self, key: str) -> Workspace:

@@ -7,10 +7,9 @@ import pytest
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.protocol import Executor, Workspace
 from openskills.executors.spec import Isolation
-from openskills.sync import run
-from openskills.testing import GROUPS, WITHOUT_COMMANDS, FakeExecutor, check_executor
-from openskills.testing.executor import check_promises
-from openskills.testing.trial import Trial
+from openskills.testing.checks import ExecutorTrial
+from openskills.testing.executor import GROUPS, WITHOUT_COMMANDS, check_executor, check_promises
+from openskills.testing.fake_executor import FakeExecutor
 from tests.testing.around import AroundExecutor, in_memory
 
 
@@ -42,53 +41,53 @@ class Absent(AroundExecutor):
         raise ExecutorUnavailable("bubblewrap is missing; install it")
 
 
-async def _never(_: Trial) -> None:
+async def _never(_: ExecutorTrial) -> None:
     """Something comes."""
     await asyncio.Event().wait()
 
 
-async def _late(_: Trial) -> None:
+async def _late(_: ExecutorTrial) -> None:
     """Something is quick."""
     raise TimeoutError("of its own")
 
 
-def test_a_good_executor_passes() -> None:
-    run(check_executor(FakeExecutor, groups=WITHOUT_COMMANDS))
+async def test_a_good_executor_passes() -> None:
+    await check_executor(FakeExecutor, groups=WITHOUT_COMMANDS)
 
 
-def test_every_executor_is_closed_and_no_workspace_is_left() -> None:
+async def test_every_executor_is_closed_and_no_workspace_is_left() -> None:
     made: list[Counted] = []
 
     def make() -> Executor:
         made.append(Counted(in_memory()))
         return made[-1]
 
-    run(check_executor(make, groups=WITHOUT_COMMANDS))
+    await check_executor(make, groups=WITHOUT_COMMANDS)
     assert len(made) >= len(WITHOUT_COMMANDS)
     assert all(executor.closed and not executor.keys for executor in made)
 
 
-def test_an_executor_that_says_that_it_does_not_work_here_is_believed() -> None:
+async def test_an_executor_that_says_that_it_does_not_work_here_is_believed() -> None:
     with pytest.raises(ExecutorUnavailable, match="bubblewrap is missing"):
-        run(check_executor(lambda: Absent(in_memory()), groups=["files"]))
+        await check_executor(lambda: Absent(in_memory()), groups=["files"])
 
 
-def test_a_group_that_does_not_exist_is_refused_with_those_that_do() -> None:
+async def test_a_group_that_does_not_exist_is_refused_with_those_that_do() -> None:
     with pytest.raises(
         InvalidArgument, match=r"groups: there is none named 'file'; they are files, paths, .*isolation"
     ):
-        run(check_executor(FakeExecutor, groups=["file"]))
+        await check_executor(FakeExecutor, groups=["file"])
 
 
 def test_groups_without_commands_are_groups() -> None:
     assert set(WITHOUT_COMMANDS) < set(GROUPS)
 
 
-def test_what_never_answers_is_broken_after_a_while() -> None:
+async def test_what_never_answers_is_broken_after_a_while() -> None:
     with pytest.raises(AssertionError, match=r"broken promise: Something comes\. it was not kept within 0\.1 seconds"):
-        run(check_promises(FakeExecutor, [_never], patience=0.1))
+        await check_promises(FakeExecutor, [_never], patience=0.1)
 
 
-def test_a_timeout_of_the_executor_itself_is_not_ours() -> None:
+async def test_a_timeout_of_the_executor_itself_is_not_ours() -> None:
     with pytest.raises(TimeoutError, match="of its own"):
-        run(check_promises(FakeExecutor, [_late], patience=60.0))
+        await check_promises(FakeExecutor, [_late], patience=60.0)

@@ -1,6 +1,17 @@
-"""The server of tests, as the official clients see it."""
+"""The server of tests, as the official clients see it.
+
+The server's words in Anthropic's protocol, read by the official client in the test of the server.
+
+Enough HTTP: requests one after another, answers whole and in chunks, silence that a client may end.
+
+The server's words in OpenAI's protocol, read by the official client in the test of the server.
+
+The small parts that replies are made of.
+"""
 
 import asyncio
+import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anthropic
@@ -8,10 +19,28 @@ import httpx2
 import openai
 import pytest
 
-from openskills.agent.model import Answer, ToolCall, Usage
-from openskills.testing import Asked, ModelServer, RawReply, Refusal, Reply, Reset
+from openskills.agent.models.model import ModelResponse, ToolCall, Usage
+from openskills.testing.model_server import (
+    ClientDisconnected,
+    ErrorReply,
+    ModelReply,
+    ModelServer,
+    ModelServerConnection,
+    ModelServerRequest,
+    RawReply,
+    RawRequest,
+    ResetReply,
+    anthropic_body,
+    anthropic_error,
+    anthropic_events,
+    event,
+    openai_body,
+    openai_error,
+    openai_events,
+    split_text,
+)
 
-ANSWER = Answer("Hello", (ToolCall("call_1", "run", '{"x": 1}'),), Usage(9, 4, 3))
+ANSWER = ModelResponse("Hello", (ToolCall("call_1", "run", '{"x": 1}'),), Usage(9, 4, 3))
 MESSAGES: Any = [{"role": "user", "content": "Hi"}]
 
 
@@ -52,7 +81,7 @@ def test_the_client_of_anthropic_understands_a_whole_and_a_streamed_answer() -> 
 
 
 def test_refusals_are_the_errors_of_each_client() -> None:
-    refusal = Refusal(429, "slow down", headers={"retry-after": "3"})
+    refusal = ErrorReply(429, "slow down", headers={"retry-after": "3"})
     with ModelServer([refusal, refusal]) as server, openai_client(server) as one, anthropic_client(server) as other:
         with pytest.raises(openai.RateLimitError, match="slow down") as first:
             one.chat.completions.create(model="m", messages=MESSAGES)
@@ -67,11 +96,11 @@ def test_what_was_asked_is_remembered() -> None:
     (asked,) = server.requests
     assert (asked.protocol, asked.path, asked.body["messages"]) == ("openai", "/v1/chat/completions", MESSAGES)
     assert asked.headers["authorization"] == "Bearer k"
-    assert not asked.left.is_set()
+    assert not asked.disconnected.is_set()
 
 
 def test_a_script_that_is_a_function_answers_each_request() -> None:
-    def script(asked: Asked) -> str:
+    def script(asked: ModelServerRequest) -> str:
         return f"You are {asked.body['model']}."
 
     with ModelServer(script) as server, openai_client(server) as client:
@@ -80,7 +109,7 @@ def test_a_script_that_is_a_function_answers_each_request() -> None:
 
 
 def test_what_a_script_raises_fails_the_test() -> None:
-    def script(asked: Asked) -> str:
+    def script(asked: ModelServerRequest) -> str:
         assert asked.body["model"] == "expected"
         return "Yes."
 
@@ -103,8 +132,8 @@ def test_a_body_that_is_no_object_is_an_empty_one() -> None:
 @pytest.mark.parametrize(
     ("reply", "error"),
     [
-        (Reset(), httpx2.ReadError),
-        (Reply(ANSWER, cut_after=3), httpx2.RemoteProtocolError),
+        (ResetReply(), httpx2.ReadError),
+        (ModelReply(ANSWER, cut_after=3), httpx2.RemoteProtocolError),
         (RawReply((b"data: 1\n\n",), cut=True), httpx2.RemoteProtocolError),
     ],
 )
@@ -121,27 +150,24 @@ def test_bytes_are_sent_as_they_are() -> None:
 
 
 def test_a_client_that_leaves_is_noticed() -> None:
-    with ModelServer([Reply(ANSWER, first_after=60)]) as server:
+    with ModelServer([ModelReply(ANSWER, first_after=60)]) as server:
         with pytest.raises(httpx2.ReadTimeout):
             httpx2.post(f"{server.openai_url}/chat/completions", json={}, timeout=httpx2.Timeout(10, read=0.1))
-        assert server.requests[0].left.wait(10)
+        assert server.requests[0].disconnected.wait(10)
 
 
-def test_leaving_the_block_ends_what_is_still_being_said() -> None:
+async def test_leaving_the_block_ends_what_is_still_being_said() -> None:
     async def ask(server: ModelServer) -> None:
         with pytest.raises((httpx2.RemoteProtocolError, httpx2.ReadError)):
             async with httpx2.AsyncClient() as client:
                 await client.post(f"{server.openai_url}/chat/completions", json={})
 
-    async def leave() -> None:
-        with ModelServer([Reply(ANSWER, first_after=60)]) as server:
-            task = asyncio.create_task(ask(server))
-            async with asyncio.timeout(10):
-                while not server.requests:
-                    await asyncio.sleep(0.001)
-        await task
-
-    asyncio.run(leave())
+    with ModelServer([ModelReply(ANSWER, first_after=60)]) as server:
+        task = asyncio.create_task(ask(server))
+        async with asyncio.timeout(10):
+            while not server.requests:
+                await asyncio.sleep(0.001)
+    await task
 
 
 def test_its_variables_lead_both_clients_to_it() -> None:
@@ -153,3 +179,194 @@ def test_its_variables_lead_both_clients_to_it() -> None:
 def httpx2_post(server: ModelServer, *, expect: type[Exception]) -> None:
     with pytest.raises(expect):
         httpx2.post(f"{server.openai_url}/chat/completions", json={"model": "m", "stream": True})
+
+
+MODEL_SERVER_ANTHROPIC_ANSWER = ModelResponse("Hello", (ToolCall("a", "run", '{"x": 1}'),), Usage(9, 4, 3))
+
+
+def events(answer: ModelResponse) -> list[Any]:
+    found: list[Any] = []
+    for sent in anthropic_events(answer, {"model": "m"}, 4):
+        name, data = sent.decode().strip().split("\n")
+        found.append(json.loads(data.removeprefix("data: ")))
+        assert name == f"event: {found[-1]['type']}"
+    return found
+
+
+def test_blocks_are_begun_written_and_ended() -> None:
+    found = events(MODEL_SERVER_ANTHROPIC_ANSWER)
+    assert [event["type"] for event in found] == [
+        *("message_start", "ping"),
+        *("content_block_start", "content_block_delta", "content_block_delta", "content_block_stop"),
+        *("content_block_start", "content_block_delta", "content_block_delta", "content_block_stop"),
+        *("message_delta", "message_stop"),
+    ]
+    assert found[0]["message"]["usage"]["cache_read_input_tokens"] == 3
+    assert found[0]["message"]["usage"]["input_tokens"] == 6
+    assert found[-2]["delta"]["stop_reason"] == "tool_use"
+
+
+def test_an_answer_without_a_word_has_no_blocks() -> None:
+    assert [event["type"] for event in events(ModelResponse())] == [
+        "message_start",
+        "ping",
+        "message_delta",
+        "message_stop",
+    ]
+
+
+def test_a_whole_answer_has_it_all() -> None:
+    body = anthropic_body(MODEL_SERVER_ANTHROPIC_ANSWER, {"model": "m"})
+    assert [block["type"] for block in body["content"]] == ["text", "tool_use"]
+    assert (body["content"][1]["input"], body["usage"]["output_tokens"]) == ({"x": 1}, 4)
+
+
+def test_an_error_has_a_kind_that_fits_its_status() -> None:
+    assert anthropic_error(ErrorReply(529, "busy"))["error"] == {"type": "overloaded_error", "message": "busy"}
+    assert anthropic_error(ErrorReply(502))["error"]["type"] == "api_error"
+
+
+POST = b"POST /v1/messages HTTP/1.1\r\nHost: here\r\nX-Team:  skills \r\nContent-Length: 2\r\n\r\n{}"
+
+
+async def serving(
+    serve: Callable[[ModelServerConnection], Awaitable[None]],
+    client: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> None:
+    ended = asyncio.Event()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = ModelServerConnection(reader, writer)
+        try:
+            await serve(connection)
+        finally:
+            await connection.close()
+            ended.set()
+
+    async with await asyncio.start_server(connected, "127.0.0.1", 0) as server, asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        await client(reader, writer)
+        writer.close()
+        await ended.wait()
+
+
+async def test_requests_come_one_after_another_until_the_client_is_done() -> None:
+    found: list[RawRequest | None] = []
+
+    async def serve(connection: ModelServerConnection) -> None:
+        found.extend(
+            [await connection.read_request(), await connection.read_request(), await connection.read_request()]
+        )
+
+    async def client(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(POST + POST)
+        writer.write_eof()
+
+    await serving(serve, client)
+    request = RawRequest("/v1/messages", {"host": "here", "x-team": "skills", "content-length": "2"}, b"{}")
+    assert found == [request, request, None]
+
+
+async def test_half_a_request_is_none() -> None:
+    async def serve(connection: ModelServerConnection) -> None:
+        assert await connection.read_request() is None
+
+    async def client(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(POST[:-1])
+        writer.write_eof()
+
+    await serving(serve, client)
+
+
+async def test_answers_are_whole_or_in_chunks() -> None:
+    async def serve(connection: ModelServerConnection) -> None:
+        await connection.send_json(429, {"a": "ü"}, {"retry-after": "3"})
+        await connection.start_chunks(200, "text/event-stream")
+        await connection.send_chunk(b"data: 1\n\n")
+        await connection.send_chunk(b"")
+
+    async def client(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        assert await reader.read() == (
+            b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\ncontent-length: 11\r\n"
+            b'retry-after: 3\r\n\r\n{"a": "\xc3\xbc"}'
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+            b"9\r\ndata: 1\n\n\r\n0\r\n\r\n"
+        )
+
+    await serving(serve, client)
+
+
+async def test_silence_ends_when_the_client_leaves() -> None:
+    left: list[bool] = []
+
+    async def serve(connection: ModelServerConnection) -> None:
+        with pytest.raises(ClientDisconnected):
+            await connection.pause(60)
+        with pytest.raises(ClientDisconnected):
+            await connection.send_chunk(b"nobody is there")
+        left.append(True)
+
+    async def client(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    await serving(serve, client)
+    assert left
+
+
+async def test_a_reset_is_an_error_to_the_client() -> None:
+    async def serve(connection: ModelServerConnection) -> None:
+        await connection.read_request()
+        connection.reset()
+
+    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(POST)
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+
+    await serving(serve, client)
+
+
+MODEL_SERVER_OPENAI_ANSWER = ModelResponse("Hello", (ToolCall("a", "run", '{"x": 1}'),), Usage(9, 4, 3))
+
+
+def chunks(asked: dict[str, Any]) -> list[Any]:
+    data = [line.removeprefix(b"data: ").strip() for line in openai_events(MODEL_SERVER_OPENAI_ANSWER, asked, 4)]
+    assert data[-1] == b"[DONE]"
+    return [json.loads(one) for one in data[:-1]]
+
+
+def test_text_and_arguments_come_in_pieces_and_the_reason_last() -> None:
+    found = [chunk["choices"][0] for chunk in chunks({"model": "m"})]
+    assert "".join(choice["delta"].get("content", "") for choice in found) == "Hello"
+    written = [choice["delta"]["tool_calls"][0] for choice in found if "tool_calls" in choice["delta"]]
+    assert written[0]["id"] == "a"
+    assert "".join(call["function"]["arguments"] for call in written) == '{"x": 1}'
+    assert [choice["finish_reason"] for choice in found] == [None] * (len(found) - 1) + ["tool_calls"]
+
+
+def test_usage_is_told_to_those_who_ask() -> None:
+    assert all("usage" not in chunk for chunk in chunks({}))
+    *others, last = chunks({"stream_options": {"include_usage": True}})
+    assert all(chunk["usage"] is None for chunk in others)
+    assert (last["choices"], last["usage"]["prompt_tokens"]) == ([], 9)
+
+
+def test_a_whole_answer_has_it_all_in_model_server_openai() -> None:
+    body = openai_body(MODEL_SERVER_OPENAI_ANSWER, {"model": "m"})
+    assert body["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "run"
+    assert (body["model"], body["usage"]["prompt_tokens_details"]) == ("m", {"cached_tokens": 3})
+
+
+def test_an_error_has_a_kind_that_fits_its_status_in_model_server_openai() -> None:
+    assert openai_error(ErrorReply(429, "slow down"))["error"]["code"] == "rate_limit_exceeded"
+    assert openai_error(ErrorReply(429, kind="insufficient_quota"))["error"]["type"] == "insufficient_quota"
+
+
+def test_an_event_has_a_name_when_it_is_given_one() -> None:
+    assert event({"a": "ü"}) == 'data: {"a": "ü"}\n\n'.encode()
+    assert event("[DONE]", "end") == b"event: end\ndata: [DONE]\n\n"
+
+
+def test_pieces_make_up_the_text() -> None:
+    assert split_text("abcdefg", 3) == ["abc", "def", "g"]
+    assert split_text("", 3) == []

@@ -3,18 +3,18 @@
 import asyncio
 from typing import Any
 
-from openskills.executors.rules.approval import ApprovalRequest
-from openskills.tools.approvals import ApprovalQuestion, Approvals, Decision
+from openskills.executors.approval import ApprovalRequest
+from openskills.tools.approvals import ApprovalDecision, ApprovalQuestion, Approvals
 
 
 class Person:
     """Gives the same answer to every question, and knows what was asked."""
 
-    def __init__(self, answer: Any = Decision.ALLOW_ONCE) -> None:
+    def __init__(self, answer: Any = ApprovalDecision.ALLOW_ONCE) -> None:
         self.answer = answer
         self.asked: list[ApprovalQuestion] = []
 
-    async def __call__(self, question: ApprovalQuestion) -> Decision | bool | str:
+    async def __call__(self, question: ApprovalQuestion) -> ApprovalDecision | bool | str:
         self.asked.append(question)
         return self.answer
 

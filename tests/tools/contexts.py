@@ -8,21 +8,17 @@ from typing import Any
 
 from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.catalog.catalog import Catalog
-from openskills.catalog.snapshot import Snapshot
+from openskills.catalog.snapshot import CatalogSnapshot
 from openskills.errors import ExecutorUnavailable
-from openskills.executors.choose import executor as executor_named
-from openskills.executors.conversations import Conversations
-from openskills.executors.processes.interactive import Owner, Processes
+from openskills.executors.commands import CommandRules, CommandRunner, open_command_runner
+from openskills.executors.interactive import InteractiveCommands, ProcessOwner, ProcessTable
+from openskills.executors.open import open_executor as executor_named
 from openskills.executors.protocol import Executor
-from openskills.executors.workbench import Rules, Workbench, open_workbench
-from openskills.session.changes import Loaded, Recorded
-from openskills.session.state import AgentView, SkillState, apply
+from openskills.session.state import AgentView, Loaded, RecordedChange, SkillState, apply_changes
 from openskills.settings import Settings
-from openskills.tools.decode import decode
-from openskills.tools.result import ToolResult
-from openskills.tools.shelf import Shelf
-from openskills.tools.tool import AnyTool, ToolContext, ToolOptions
-from openskills.tools.uploads import Upload, Uploads
+from openskills.tools.loaded_texts import LoadedTexts
+from openskills.tools.tool import AnyTool, ToolContext, ToolOptions, ToolResult, decode
+from openskills.tools.uploads import Uploads, UserUpload
 from tests.skill_writer import skill_writer
 
 SCOPE = Scope("app", "user", "session")
@@ -47,7 +43,7 @@ def write_skill(directory: Path, name: str = "demo", files: Mapping[str, str | b
     return folder
 
 
-def skills_in(directory: Path) -> Snapshot:
+def skills_in(directory: Path) -> CatalogSnapshot:
     """The skills of `directory/skills`."""
     (directory / "skills").mkdir(exist_ok=True)
     return Catalog.from_paths(directory / "skills", settings=settings_in(directory)).snapshot
@@ -55,8 +51,8 @@ def skills_in(directory: Path) -> Snapshot:
 
 def loaded_view(*names: str, agent: str = AGENT) -> AgentView:
     """What an agent sees that has loaded these, one after the other."""
-    changes = (Recorded(number, agent, Loaded(name)) for number, name in enumerate(names, 1))
-    return apply(SkillState(), changes).of(agent)
+    changes = (RecordedChange(number, agent, Loaded(name)) for number, name in enumerate(names, 1))
+    return apply_changes(SkillState(), changes).view_for(agent)
 
 
 async def call(context: ToolContext, tool: AnyTool, **arguments: Any) -> ToolResult:
@@ -68,14 +64,14 @@ async def call(context: ToolContext, tool: AnyTool, **arguments: Any) -> ToolRes
 async def tool_context(
     directory: Path,
     *,
-    skills: Snapshot | None = None,
+    skills: CatalogSnapshot | None = None,
     executor: str | Executor | None = "local",
     artifacts: ArtifactStore | None = None,
     options: ToolOptions | None = None,
-    rules: Rules | None = None,
+    rules: CommandRules | None = None,
     loaded: Sequence[str] = (),
     view: Callable[[], AgentView] | None = None,
-    uploads: Sequence[Upload] = (),
+    uploads: Sequence[UserUpload] = (),
     tools: Sequence[str] = (),
     agent: str = AGENT,
     scope: Scope = SCOPE,
@@ -98,10 +94,10 @@ async def tool_context(
             scope=scope,
             skills=skills if skills is not None else skills_in(directory),
             view=view or (lambda: seen),
-            shelf=Shelf(lambda skill, path, line, _: f"read skill://{skill}/{path} from line {line}"),
+            loaded_texts=LoadedTexts(lambda skill, path, line, _: f"read skill://{skill}/{path} from line {line}"),
             uploads=waiting,
-            bench=place.bench,
-            talks=place.talks,
+            open_runner=place.bench,
+            open_commands=place.talks,
             artifacts=artifacts,
             options=options or ToolOptions(),
             tools=tools,
@@ -117,7 +113,7 @@ class _Place:
         executor: str | Executor | None,
         stack: AsyncExitStack,
         artifacts: ArtifactStore | None,
-        rules: Rules | None,
+        rules: CommandRules | None,
         agent: str,
         scope: Scope,
     ) -> None:
@@ -126,34 +122,34 @@ class _Place:
         self._stack = stack
         self._artifacts = artifacts
         self._rules = rules
-        self._owner = Owner(scope.app, scope.user, scope.session, agent)
+        self._owner = ProcessOwner(scope.app, scope.user, scope.session, agent)
         self._scope = scope
         self._opening = asyncio.Lock()
-        self._bench: Workbench | None = None
-        self._talks: Conversations | None = None
+        self._bench: CommandRunner | None = None
+        self._talks: InteractiveCommands | None = None
 
-    async def bench(self) -> Workbench:
+    async def bench(self) -> CommandRunner:
         async with self._opening:
             if self._bench is None:
                 self._bench = await self._opened()
             return self._bench
 
-    async def talks(self) -> Conversations:
+    async def talks(self) -> InteractiveCommands:
         bench = await self.bench()
         if self._talks is None:
-            processes = Processes()
+            processes = ProcessTable()
             self._stack.push_async_callback(processes.close)
-            self._talks = Conversations(bench, processes, self._owner)
+            self._talks = InteractiveCommands(bench, processes, self._owner)
         return self._talks
 
-    async def _opened(self) -> Workbench:
+    async def _opened(self) -> CommandRunner:
         chosen = self._executor
         if chosen is None:
             raise ExecutorUnavailable("this session has no executor")
         if isinstance(chosen, str):
             chosen = executor_named(chosen, self._settings)
             self._stack.push_async_callback(chosen.close)
-        bench = await open_workbench(
+        bench = await open_command_runner(
             chosen,
             self._settings,
             self._scope,

@@ -9,13 +9,10 @@ from typing import Any
 
 from openskills.artifacts.memory import MemoryArtifactStore
 from openskills.errors import SkillError
-from openskills.executors.conversations import Conversations
-from openskills.executors.processes.interactive import Owner, Processes, ProcessLimits
-from openskills.tools.decode import decode
+from openskills.executors.interactive import InteractiveCommands, ProcessLimits, ProcessOwner, ProcessTable
 from openskills.tools.interactive import SKILL_EXEC, SKILL_KILL_SESSION, SKILL_POLL_SESSION, SKILL_WRITE_STDIN
-from openskills.tools.result import ToolResult
-from openskills.tools.tool import AnyTool, ToolContext, ToolOptions
-from openskills.tools.uploads import Upload
+from openskills.tools.tool import AnyTool, ToolContext, ToolOptions, ToolResult, decode
+from openskills.tools.uploads import UserUpload
 from tests.tools.contexts import AGENT, SCOPE, tool_context, write_skill
 
 TOOLS: Mapping[str, AnyTool] = {
@@ -40,7 +37,7 @@ class Talker:
         try:
             return await TOOLS[name].run(self.context, decode(TOOLS[name], arguments))
         except SkillError as error:
-            return ToolResult.failed(error)
+            return ToolResult.from_error(error)
 
     async def start(self, command: str, **arguments: object) -> Mapping[str, Any]:
         """Start a command of the skill `demo`."""
@@ -89,11 +86,11 @@ async def talker(
     executor: str = "sandbox",
     limits: ProcessLimits | None = None,
     options: ToolOptions | None = None,
-    uploads: tuple[Upload, ...] = (),
+    uploads: tuple[UserUpload, ...] = (),
 ) -> AsyncGenerator[Talker]:
     """An agent that has loaded the skill `demo`, in a sandbox."""
     write_skill(directory, "demo", files)
-    processes = Processes(limits)
+    processes = ProcessTable(limits)
     async with tool_context(
         directory,
         executor=executor,
@@ -108,14 +105,16 @@ async def talker(
             await processes.close()
 
 
-def agent_of(context: ToolContext, processes: Processes, agent: str) -> ToolContext:
+def agent_of(context: ToolContext, processes: ProcessTable, agent: str) -> ToolContext:
     """The same conversation for an agent whose commands are in `processes`."""
-    found: list[Conversations] = []
+    found: list[InteractiveCommands] = []
 
-    async def talks() -> Conversations:
-        bench = await context.bench()
+    async def talks() -> InteractiveCommands:
+        bench = await context.open_runner()
         if not found:
-            found.append(Conversations(bench, processes, Owner(SCOPE.app, SCOPE.user, SCOPE.session, agent)))
+            found.append(
+                InteractiveCommands(bench, processes, ProcessOwner(SCOPE.app, SCOPE.user, SCOPE.session, agent))
+            )
         return found[0]
 
     return replace(context, agent=agent, talks=talks)

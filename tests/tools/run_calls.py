@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from openskills.artifacts.store import ArtifactStore
-from openskills.executors.workbench import Rules
+from openskills.executors.commands import CommandRules
 from openskills.sync import run
-from openskills.tools.decode import decode
 from openskills.tools.run import SKILL_RUN
 from openskills.tools.run_arguments import RunArguments
-from openskills.tools.tool import ToolContext, ToolOptions
-from openskills.tools.uploads import Upload
+from openskills.tools.tool import ToolContext, ToolOptions, decode
+from openskills.tools.uploads import UserUpload
 from tests.tools.contexts import tool_context, write_skill
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
@@ -50,8 +49,8 @@ async def opened(
     *,
     artifacts: ArtifactStore | None = None,
     options: ToolOptions | None = None,
-    rules: Rules | None = None,
-    uploads: tuple[Upload, ...] = (),
+    rules: CommandRules | None = None,
+    uploads: tuple[UserUpload, ...] = (),
 ) -> AsyncGenerator[ToolContext]:
     """A session that has loaded the skill `demo`; `other` is there, too."""
     write_skill(directory, "demo", {"scripts/hello.sh": HELLO, "scripts/sub/here.sh": HELLO})

@@ -1,9 +1,26 @@
+""""""
+
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from openskills.errors import InvalidArgument
-from openskills.tools.lines import Blocks, Page, Pager, whole_characters
+from openskills.tools.lines import (
+    MAX_LINE_CHARS,
+    UTF_16,
+    LineMatch,
+    LineSplitter,
+    Page,
+    Pager,
+    SearchWindow,
+    decode_page,
+    detect_text_type,
+    excerpt,
+    find_utf8_boundary,
+    is_binary,
+)
 
 DATA = st.text(alphabet="ab\n\r€😀", max_size=60).map(str.encode)
 SIZES = st.integers(1, 7)
@@ -19,7 +36,7 @@ def page(
     pager = Pager(start, byte, lines, limit)
     for piece in pieces(data, size):
         pager.feed(piece)
-    return pager.page()
+    return pager.build_page()
 
 
 @given(DATA, SIZES, st.integers(4, 20))
@@ -94,9 +111,9 @@ def test_an_empty_file_has_a_page_without_lines() -> None:
 def test_a_page_that_is_full_before_the_end_of_the_file_is_not_the_last_one() -> None:
     pager = Pager(limit=3)
     pager.feed(b"abc\n")
-    assert pager.full
-    assert pager.page(complete=False).next_line == 2
-    assert pager.page().next_line is None
+    assert pager.is_full
+    assert pager.build_page(complete=False).next_line == 2
+    assert pager.build_page().next_line is None
 
 
 @pytest.mark.parametrize("data", [b"abc\ndef", b"abc"])
@@ -107,16 +124,16 @@ def test_a_byte_behind_the_end_of_its_line_is_refused_with_the_length(data: byte
 
 @given(DATA, SIZES)
 def test_blocks_are_whole_lines_and_together_the_file(data: bytes, size: int) -> None:
-    blocks = Blocks()
-    found = [*(blocks.feed(piece) for piece in pieces(data, size)), blocks.end()]
+    blocks = LineSplitter()
+    found = [*(blocks.feed(piece) for piece in pieces(data, size)), blocks.flush()]
     assert all(block.endswith(b"\n") for block in found if block)
     assert b"".join(found) == (data if not data or data.endswith(b"\n") else data + b"\n")
     assert blocks.shortened == 0
 
 
 def test_of_a_long_line_the_beginning_is_kept_and_it_is_counted() -> None:
-    blocks = Blocks(longest=4)
-    found = [*(blocks.feed(piece) for piece in pieces(b"ab\nabcdefghij\nabcd\n12345", 3)), blocks.end()]
+    blocks = LineSplitter(longest=4)
+    found = [*(blocks.feed(piece) for piece in pieces(b"ab\nabcdefghij\nabcd\n12345", 3)), blocks.flush()]
     assert b"".join(found) == b"ab\nabcd\nabcd\n1234\n"
     assert blocks.shortened == 2
 
@@ -126,4 +143,111 @@ def test_of_a_long_line_the_beginning_is_kept_and_it_is_counted() -> None:
     [(b"abc", 3), ("aé".encode(), 3), ("aé".encode()[:-1], 1), ("😀".encode()[:3], 0), (b"\xff\xff\xff", 3), (b"", 0)],
 )
 def test_a_character_that_is_cut_is_not_counted(data: bytes, whole: int) -> None:
-    assert whole_characters(data) == whole
+    assert find_utf8_boundary(data) == whole
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"plain\n",
+        "naïve 😀".encode(),
+        "Grüße aus Köln, die Straße".encode("latin-1"),
+        b"\x1b[31mred\x1b[0m\n",
+        b"BM",
+    ],
+)
+def test_text_is_text_in_whatever_encoding(head: bytes) -> None:
+    assert not is_binary(head)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [PNG, b"text with\0NUL", b"%PDF-1.7\n", b"\x1f\x8b\x08", "a,b\n".encode("utf-16"), bytes(range(128, 256)) * 9],
+)
+def test_what_is_no_text_is_known_by_its_first_bytes(head: bytes) -> None:
+    assert is_binary(head)
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "kind"),
+    [
+        ("a.csv", b"a,b\n", "text/csv"),
+        ("a.csv", "Köln".encode("latin-1"), "text/plain"),
+        ("a.txt", PNG, "image/png"),
+        ("a.csv", "a,b\n".encode("utf-16"), UTF_16),
+        ("a", b"\0\1\2", "application/octet-stream"),
+    ],
+)
+def test_a_kind_tells_text_from_the_rest(name: str, head: bytes, kind: str) -> None:
+    assert detect_text_type(name, head) == kind
+
+
+def text(data: bytes, *, is_beginning: bool = True) -> tuple[str, tuple[str, ...]]:
+    found = decode_page(Page(data, 1, 1), is_beginning=is_beginning)
+    return found.text, found.notes
+
+
+def test_plain_text_is_shown_as_it_is() -> None:
+    assert text("naïve\n\tx\u2028\n".encode()) == ("naïve\n\tx\u2028\n", ())
+
+
+def test_a_byte_order_mark_is_taken_away_and_said() -> None:
+    assert text(b"\xef\xbb\xbfa") == ("a", ("a byte order mark at the beginning is not shown",))
+    assert text(b"\xef\xbb\xbfa", is_beginning=False) == ("\ufeffa", ())
+
+
+def test_windows_line_ends_become_ordinary_ones_and_are_said() -> None:
+    assert text(b"a\r\nb\rc\r\n") == ("a\nb\rc\n", ("lines end with CRLF",))
+
+
+@pytest.mark.parametrize("data", [b"a\xffb", b"a\0b"])
+def test_what_is_no_text_in_a_text_is_replaced_and_said(data: bytes) -> None:
+    assert text(data) == ("a\ufffdb", ("bytes that are not UTF-8 are shown as \ufffd",))
+
+
+LINES = st.lists(st.sampled_from(["x", "a", "b"]), max_size=12)
+
+
+def hits(lines: Sequence[str], context: int, size: int) -> list[LineMatch]:
+    window = SearchWindow(context)
+    found: list[LineMatch] = []
+    for start in range(0, len(lines), size):
+        block = "".join(f"{line}\n" for line in lines[start : start + size])
+        found += looked(window, window.add(block))
+    return found + looked(window, window.add("", last=True))
+
+
+def looked(window: SearchWindow, text: str) -> list[LineMatch]:
+    return window.take([(place, 0) for place, line in enumerate(text.split("\n")) if line == "x"])
+
+
+@given(LINES, st.integers(0, 4), st.integers(1, 5))
+def test_every_match_has_the_lines_around_it_however_the_file_comes(lines: list[str], context: int, size: int) -> None:
+    assert hits(lines, context, size) == [
+        LineMatch(
+            place + 1,
+            "x",
+            tuple(lines[max(0, place - context) : place]),
+            tuple(lines[place + 1 : place + 1 + context]),
+        )
+        for place, line in enumerate(lines)
+        if line == "x"
+    ]
+
+
+def test_a_long_line_is_cut_around_its_match() -> None:
+    line = "a" * 5000 + "needle" + "b" * 5000
+    shown = excerpt(line, line.index("needle"))
+    assert "needle" in shown
+    assert len(shown) == MAX_LINE_CHARS + 2
+    assert shown[0] == shown[-1] == "…"
+
+
+def test_a_cut_line_is_marked_only_where_it_was_cut() -> None:
+    assert excerpt("a" * 1000) == "a" * MAX_LINE_CHARS + "…"
+    assert excerpt("a" * 1000, 999) == "…" + "a" * MAX_LINE_CHARS
+    assert excerpt("a" * MAX_LINE_CHARS) == "a" * MAX_LINE_CHARS

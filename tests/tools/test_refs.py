@@ -1,7 +1,26 @@
+""""""
+
+import asyncio
+from pathlib import Path
+
 import pytest
 
 from openskills.errors import ForbiddenPath, InvalidArgument
-from openskills.tools.refs import ArtifactFile, FileRef, Kind, SkillFile, WorkspaceFile, parse_file, split
+from openskills.tools.files import READ_FILE
+from openskills.tools.refs import (
+    MAX_NAMES,
+    ArtifactFile,
+    FileKind,
+    FileRef,
+    SkillFile,
+    WorkspaceFile,
+    build_artifact_error,
+    format_names,
+    parse_file_ref,
+    split_file_ref,
+)
+from openskills.tools.tool import ToolContext
+from tests.tools.contexts import call, tool_context, write_skill
 
 
 @pytest.mark.parametrize(
@@ -29,7 +48,7 @@ from openskills.tools.refs import ArtifactFile, FileRef, Kind, SkillFile, Worksp
     ],
 )
 def test_what_a_model_writes_is_a_file_of_something(text: str, meant: FileRef) -> None:
-    assert parse_file(text, root="/workspace") == meant
+    assert parse_file_ref(text, root="/workspace") == meant
 
 
 @pytest.mark.parametrize(
@@ -37,8 +56,8 @@ def test_what_a_model_writes_is_a_file_of_something(text: str, meant: FileRef) -
     ["out/a", "work/a b", "artifact://a@0", "artifact://user:a", "skill://pdf/SKILL.md"],
 )
 def test_a_ref_means_the_same_file_again(text: str) -> None:
-    file = parse_file(text)
-    assert parse_file(file.ref) == parse_file(file.shown) == file
+    file = parse_file_ref(text)
+    assert parse_file_ref(file.ref) == parse_file_ref(file.display_name) == file
 
 
 @pytest.mark.parametrize(
@@ -60,7 +79,7 @@ def test_a_ref_means_the_same_file_again(text: str) -> None:
 )
 def test_what_leaves_is_forbidden_and_the_message_says_what_to_write(text: str, said: str) -> None:
     with pytest.raises(ForbiddenPath) as caught:
-        parse_file(text, root="/workspace")
+        parse_file_ref(text, root="/workspace")
     assert said in caught.value.message
 
 
@@ -84,19 +103,19 @@ def test_what_leaves_is_forbidden_and_the_message_says_what_to_write(text: str, 
 )
 def test_what_is_no_file_is_refused_with_the_field(text: str, said: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        parse_file(text, field="place")
+        parse_file_ref(text, field="place")
     assert caught.value.field == "place"
     assert said in caught.value.message
 
 
 def test_an_absolute_path_is_outside_when_nobody_knows_the_root() -> None:
     with pytest.raises(ForbiddenPath):
-        parse_file("/workspace/out/a")
+        parse_file_ref("/workspace/out/a")
 
 
 def test_a_message_does_not_repeat_endless_text() -> None:
     with pytest.raises(ForbiddenPath) as caught:
-        parse_file("/" + "x" * 100_000)
+        parse_file_ref("/" + "x" * 100_000)
     assert len(caught.value.message) < 1000
 
 
@@ -105,21 +124,97 @@ def test_a_message_does_not_repeat_endless_text() -> None:
 )
 def test_what_is_too_long_for_a_path_is_said_without_repeating_it(text: str) -> None:
     with pytest.raises(InvalidArgument, match="characters, which is too long") as caught:
-        parse_file(text)
+        parse_file_ref(text)
     assert len(caught.value.message) < 500
 
 
 @pytest.mark.parametrize(
     ("text", "kind", "rest"),
     [
-        ("out/**/*.csv", Kind.WORKSPACE, "out/**/*.csv"),
-        ("$OUTPUT_DIR/*.csv", Kind.WORKSPACE, "out/*.csv"),
-        ("$WORKSPACE_DIR", Kind.WORKSPACE, ""),
-        ("/workspace", Kind.WORKSPACE, ""),
-        ("/workspace/out/*", Kind.WORKSPACE, "out/*"),
-        ("skill://pdf/*", Kind.SKILL, "pdf/*"),
-        ("artifact://", Kind.ARTIFACT, ""),
+        ("out/**/*.csv", FileKind.WORKSPACE, "out/**/*.csv"),
+        ("$OUTPUT_DIR/*.csv", FileKind.WORKSPACE, "out/*.csv"),
+        ("$WORKSPACE_DIR", FileKind.WORKSPACE, ""),
+        ("/workspace", FileKind.WORKSPACE, ""),
+        ("/workspace/out/*", FileKind.WORKSPACE, "out/*"),
+        ("skill://pdf/*", FileKind.SKILL, "pdf/*"),
+        ("artifact://", FileKind.ARTIFACT, ""),
     ],
 )
-def test_a_pattern_is_split_like_a_path(text: str, kind: Kind, rest: str) -> None:
-    assert split(text, root="/workspace", field="glob") == (kind, rest)
+def test_a_pattern_is_split_like_a_path(text: str, kind: FileKind, rest: str) -> None:
+    assert split_file_ref(text, root="/workspace", field="glob") == (kind, rest)
+
+
+async def refusal(context: ToolContext, name: str) -> str:
+    with pytest.raises(InvalidArgument) as caught:
+        await call(context, READ_FILE, file_name=name)
+    assert caught.value.field == "file_name"
+    return caught.value.message
+
+
+def messages(directory: Path, files: list[str], *names: str, loaded: tuple[str, ...] = ()) -> list[str]:
+    async def scenario() -> list[str]:
+        async with tool_context(directory, loaded=loaded) as context:
+            workspace = (await context.open_runner()).workspace
+            for path in files:
+                await workspace.write(path, b"x")
+            return [await refusal(context, name) for name in names]
+
+    return asyncio.run(scenario())
+
+
+def test_a_typo_is_answered_with_the_name(tmp_path: Path) -> None:
+    said = messages(tmp_path, ["out/report.md", "out/other"], "out/raport.md")
+    assert said == ["file_name: 'out/raport.md' does not exist; did you mean 'out/report.md'?"]
+
+
+def test_a_file_in_another_directory_is_found_by_its_name(tmp_path: Path) -> None:
+    said = messages(tmp_path, ["out/deep/report.md"], "report.md", "work/report.md")
+    assert all("did you mean 'out/deep/report.md'?" in one for one in said)
+
+
+def test_a_name_like_no_other_is_answered_with_some_that_there_are(tmp_path: Path) -> None:
+    files = [f"out/{number}.csv" for number in range(9)] + ["out/dir/a"]
+    (said,) = messages(tmp_path, files, "out/zzzzzzz")
+    assert said.endswith("out/ has 0.csv, 1.csv, 2.csv, 3.csv, 4.csv, 5.csv and 4 more")
+
+
+def test_a_directory_that_does_not_exist_is_answered_with_what_is_above(tmp_path: Path) -> None:
+    (said,) = messages(tmp_path, ["out/tables/a.csv"], "out/plots/deep/q.png")
+    assert said.endswith("out/ has tables/")
+
+
+def test_an_empty_place_is_said_to_be_empty(tmp_path: Path) -> None:
+    out, nowhere = messages(tmp_path, [], "out/a", "nowhere/a")
+    assert out.endswith("out/ is empty")
+    assert "skills/, work/, runs/, out/" in nowhere
+
+
+def test_a_directory_is_told_from_a_missing_file(tmp_path: Path) -> None:
+    (said,) = messages(tmp_path, ["out/a[b]/c"], "out/a[b]")
+    assert said.endswith("is a directory; list_files with 'out/a[b]/**' shows its files")
+
+
+def test_a_path_as_the_loaded_skill_writes_it_is_answered_with_the_ref(tmp_path: Path) -> None:
+    write_skill(tmp_path, files={"references/guide.md": "x"})
+    write_skill(tmp_path, "other", files={"references/guide.md": "x"})
+    (said,) = messages(tmp_path, [], "references/guide.md", loaded=("demo",))
+    assert said.endswith("did you mean 'skill://demo/references/guide.md'?")
+
+
+def test_a_skill_that_lacks_a_file_says_which_it_has(tmp_path: Path) -> None:
+    write_skill(tmp_path, files={"references/guide.md": "x", "scripts/run.py": "x"})
+    said = messages(tmp_path, [], "skill://demo/guide.md", "skill://demo/scripts/rum.py", "skill://demo/zzz")
+    assert "did you mean 'skill://demo/references/guide.md'?" in said[0]
+    assert "did you mean 'skill://demo/scripts/run.py'?" in said[1]
+    assert said[2].endswith("it has SKILL.md, references/guide.md, scripts/run.py")
+
+
+def test_few_names_are_named_and_the_others_counted() -> None:
+    assert format_names(["a", "b"]) == "a, b"
+    assert format_names([str(number) for number in range(MAX_NAMES + 1_000)]).endswith("5 and 1,000 more")
+    assert format_names(["a\nb"]) == "a\\nb"
+
+
+def test_an_artifact_that_lacks_a_version_keeps_its_message() -> None:
+    error = InvalidArgument("artifact", "'a' has no version 3; it has 0")
+    assert build_artifact_error("a", ["a"], error, "file_name").message == "file_name: 'a' has no version 3; it has 0"

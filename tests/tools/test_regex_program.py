@@ -1,3 +1,4 @@
+import os
 import socket
 import subprocess
 import sys
@@ -5,17 +6,17 @@ from collections.abc import Generator
 
 import pytest
 
-from openskills.child import Helper, begin
-from openskills.tools.matching import PROGRAM
+from openskills.subprocesses import HelperProcess, start_helper
 from openskills.tools.regex_program import MEMORY
+from openskills.tools.search_files import PROGRAM
 
 
 @pytest.fixture
-def program() -> Generator[Helper]:
-    helper = begin([sys.executable, "-I", "-S", str(PROGRAM), "0", "3"], {})
+def program() -> Generator[HelperProcess]:
+    helper = start_helper([sys.executable, "-I", "-S", str(PROGRAM), "0", "3"], {})
     helper.connection.settimeout(30)
     yield helper
-    helper.end()
+    helper.close()
 
 
 def ask(connection: socket.socket, text: str) -> str:
@@ -33,23 +34,24 @@ def exactly(connection: socket.socket, size: int) -> bytes:
     return found
 
 
-def test_every_frame_is_answered_with_the_lines_that_match(program: Helper) -> None:
+def test_every_frame_is_answered_with_the_lines_that_match(program: HelperProcess) -> None:
     assert ask(program.connection, r"b+") == "+"
     assert ask(program.connection, "abb\nx\nb") == "+0,1 2,0"
     assert ask(program.connection, "") == "+"
     assert ask(program.connection, "b\n" * 9) == "+0,0 1,0 2,0"
 
 
-def test_a_broken_pattern_is_answered_and_another_may_follow(program: Helper) -> None:
+def test_a_broken_pattern_is_answered_and_another_may_follow(program: HelperProcess) -> None:
     assert ask(program.connection, "a(").startswith("-missing )")
     assert ask(program.connection, "a") == "+"
 
 
 def test_it_ends_when_the_connection_does() -> None:
-    helper = begin([sys.executable, "-I", "-S", str(PROGRAM), "0", "3"], {})
+    helper = start_helper([sys.executable, "-I", "-S", str(PROGRAM), "0", "3"], {})
     helper.connection.shutdown(socket.SHUT_RDWR)
-    helper.end(patience=30)
-    assert helper.ended()
+    helper.close(patience=30)
+    with pytest.raises(ProcessLookupError):
+        os.kill(helper.pid, 0)
 
 
 def test_it_has_limits_of_its_own() -> None:

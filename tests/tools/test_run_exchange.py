@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from openskills.artifacts.memory import MemoryArtifactStore
-from openskills.artifacts.store import read
+from openskills.artifacts.store import read_artifact
 from openskills.errors import ForbiddenPath, InvalidArgument
-from openskills.executors.workbench import Rules
+from openskills.executors.commands import CommandRules
 from openskills.tools.tool import ToolContext, ToolOptions
-from openskills.tools.uploads import upload_of
+from openskills.tools.uploads import upload_from_bytes
 from tests.conftest import RequireProgram
 from tests.tools.contexts import SCOPE
 from tests.tools.run_calls import PNG, call, in_session, names, said
@@ -79,12 +79,12 @@ def test_a_png_becomes_an_artifact_unchanged_and_can_come_back_by_its_ref(tmp_pa
         )
         assert data["artifact_files"] == [{"name": "out/chart.png", "version": 0, "ref": "artifact://out/chart.png@0"}]
         assert data["output_files"][0]["mime_type"] == "image/png"
-        assert await read(artifacts, SCOPE, "out/chart.png") == PNG
+        assert await read_artifact(artifacts, SCOPE, "out/chart.png") == PNG
         inputs = [{"from": data["artifact_files"][0]["ref"], "to": "inputs/again.png"}]
         again = await call(context, "cmp inputs/again.png inputs/p.png && echo same", inputs=inputs)
         assert again["stdout"] == "same\n"
 
-    in_session(tmp_path, scenario, artifacts=artifacts, uploads=(upload_of("p.png", PNG),))
+    in_session(tmp_path, scenario, artifacts=artifacts, uploads=(upload_from_bytes("p.png", PNG),))
 
 
 def test_the_older_way_saves_under_its_prefix(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_the_older_way_saves_under_its_prefix(tmp_path: Path) -> None:
             artifact_prefix="pref/",
         )
         assert data["artifact_files"][0]["ref"] == "artifact://pref/out/report.txt@0"
-        assert await read(artifacts, SCOPE, "pref/out/report.txt") == b"report\n"
+        assert await read_artifact(artifacts, SCOPE, "pref/out/report.txt") == b"report\n"
 
     in_session(tmp_path, scenario, artifacts=artifacts)
 
@@ -111,7 +111,7 @@ def test_forced_saving_keeps_whole_files_that_nobody_asked_for(tmp_path: Path) -
     async def scenario(context: ToolContext) -> None:
         data = await call(context, "head -c 300000 /dev/zero > out/zeros")
         assert [one["name"] for one in data["artifact_files"]] == ["out/zeros"]
-        assert len(await read(artifacts, SCOPE, "out/zeros")) == 300_000
+        assert len(await read_artifact(artifacts, SCOPE, "out/zeros")) == 300_000
         assert "artifact_files" not in await call(context, "true")
 
     in_session(tmp_path, scenario, artifacts=artifacts, options=ToolOptions(force_save=True))
@@ -185,7 +185,7 @@ def test_a_file_of_the_host_needs_to_be_allowed(tmp_path: Path) -> None:
         with pytest.raises(ForbiddenPath):
             await call(context, "true", inputs=[f"host://{tmp_path}/notes.txt"])
 
-    in_session(tmp_path, allowed, rules=Rules(host_roots=[tmp_path]))
+    in_session(tmp_path, allowed, rules=CommandRules(host_roots=[tmp_path]))
     in_session(tmp_path, refused)
 
 
@@ -211,7 +211,9 @@ def test_content_is_cut_to_what_the_operator_allows_and_kept_whole(tmp_path: Pat
 
 def test_files_of_the_conversation_are_there_and_told_once(tmp_path: Path) -> None:
     async def scenario(context: ToolContext) -> None:
-        context.uploads.note([{"role": "user", "content": [{"type": "file", "file": {"filename": "x", "data": "!"}}]}])
+        context.uploads.add_from_messages(
+            [{"role": "user", "content": [{"type": "file", "file": {"filename": "x", "data": "!"}}]}]
+        )
         with pytest.raises(InvalidArgument):
             await call(context, "true", cwd="nosuch")
         data = await call(context, "cat 'inputs/my data.csv'; cat work/inputs/b")
@@ -231,7 +233,9 @@ def test_files_of_the_conversation_are_there_and_told_once(tmp_path: Path) -> No
         assert "warnings" not in again
         assert (await call(context, "ls inputs; cat inputs/*"))["stdout"] == "my data.csv\nmine\n"
 
-    in_session(tmp_path, scenario, uploads=(upload_of("my data.csv", b"1,2\n"), upload_of("../b", b"b")))
+    in_session(
+        tmp_path, scenario, uploads=(upload_from_bytes("my data.csv", b"1,2\n"), upload_from_bytes("../b", b"b"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -250,7 +254,7 @@ def test_whatever_lies_where_a_file_of_the_user_belongs_the_command_runs(
 ) -> None:
     async def scenario(context: ToolContext) -> None:
         await call(context, f"mkdir -p work/inputs; {trap}", cwd="$WORKSPACE_DIR")
-        context.uploads.add(upload_of("u", b"user"))
+        context.uploads.add(upload_from_bytes("u", b"user"))
         data = await call(context, "[ -f work/inputs/u ] && cat work/inputs/u", cwd="$WORKSPACE_DIR")
         assert data["stdout"] == ("" if reason else "user")
         assert ("u of the conversation is not there: " in said(data), reason in said(data)) == (bool(reason), True)
@@ -278,11 +282,11 @@ def test_in_a_sandbox_a_skill_works_from_the_users_file_to_the_artifact(
             "artifact://out/answer.md@0",
             "artifact://out/chart.png@0",
         ]
-        assert await read(artifacts, SCOPE, "out/chart.png") == PNG
+        assert await read_artifact(artifacts, SCOPE, "out/chart.png") == PNG
         inputs = [{"from": data["output_files"][0]["ref"], "to": "work/a.md"}, "skill://other/data/x.txt"]
         later = await call(context, "cat ../work/a.md ../work/inputs/x.txt; pwd", inputs=inputs, cwd="/workspace/out")
         assert later["stdout"] == "twoof other/workspace/out\n"
         assert "staged_inputs" not in later
 
-    uploads = (upload_of("p.png", PNG), upload_of("notes.txt", b"one"))
+    uploads = (upload_from_bytes("p.png", PNG), upload_from_bytes("notes.txt", b"one"))
     in_session(tmp_path, scenario, executor="sandbox", artifacts=artifacts, uploads=uploads)

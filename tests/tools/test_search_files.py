@@ -1,5 +1,8 @@
+""""""
+
 import asyncio
 import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +10,11 @@ import pytest
 
 from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.memory import MemoryArtifactStore
-from openskills.errors import InvalidArgument
+from openskills.errors import DeadlineExceeded, InvalidArgument
 from openskills.executors.requests import RunRequest
-from openskills.tools.lines import LONGEST
-from openskills.tools.result import ToolResult
-from openskills.tools.search_files import MOST_TEXT, SEARCH_FILES
+from openskills.tools.lines import MAX_LINE_BYTES
+from openskills.tools.search_files import MAX_MATCHES, MAX_PATTERN, MAX_TEXT_CHARS, SEARCH_FILES, open_matcher
+from openskills.tools.tool import ToolResult
 from tests.conftest import RequireProgram
 from tests.tools.contexts import SCOPE, call, tool_context, write_skill
 
@@ -19,7 +22,7 @@ from tests.tools.contexts import SCOPE, call, tool_context, write_skill
 def searched(directory: Path, files: dict[str, bytes], pattern: str, **arguments: Any) -> ToolResult:
     async def scenario() -> ToolResult:
         async with tool_context(directory) as context:
-            workspace = (await context.bench()).workspace
+            workspace = (await context.open_runner()).workspace
             for path, data in files.items():
                 await workspace.write(path, data)
             return await call(context, SEARCH_FILES, pattern=pattern, **arguments)
@@ -64,7 +67,7 @@ def test_matches_are_limited_and_that_is_said(tmp_path: Path) -> None:
 
 def test_the_text_of_a_result_is_limited(tmp_path: Path) -> None:
     result = searched(tmp_path, {"out/a": (b"x" * 500 + b"\n") * 1000}, "x", max_matches=500)
-    assert len(result.text) < MOST_TEXT + 1000
+    assert len(result.text) < MAX_TEXT_CHARS + 1000
     assert "matches are shown here" in result.text
 
 
@@ -75,7 +78,7 @@ def test_a_long_line_is_cut_around_its_match(tmp_path: Path) -> None:
 
 
 def test_the_end_of_an_endless_line_is_not_searched_and_that_is_said(tmp_path: Path) -> None:
-    result = searched(tmp_path, {"out/a": b"x" * (LONGEST + 10) + b"needle\nneedle"}, "needle")
+    result = searched(tmp_path, {"out/a": b"x" * (MAX_LINE_BYTES + 10) + b"needle\nneedle"}, "needle")
     assert [match["line"] for match in result.data["matches"]] == [2]
     assert "lines longer than 1,048,576 bytes" in result.text
 
@@ -115,47 +118,39 @@ def test_where_nothing_can_be_searched_it_is_said(tmp_path: Path) -> None:
     assert searched(tmp_path, {"out/a": b"x"}, "y").text == "[0 matches in 1 file]"
 
 
-def test_files_of_skills_and_artifacts_are_searched_without_an_executor(tmp_path: Path) -> None:
+async def test_files_of_skills_and_artifacts_are_searched_without_an_executor(tmp_path: Path) -> None:
     write_skill(tmp_path, files={"references/guide.md": "a needle\n"})
     store = MemoryArtifactStore()
 
-    async def scenario() -> None:
-        await store.put(SCOPE, "a.txt", b"one\nneedle\n")
-        async with tool_context(tmp_path, executor=None, artifacts=store) as context:
-            result = await call(context, SEARCH_FILES, pattern="needle", glob="skill://demo")
-            assert result.data["matches"] == [
-                {"path": "skill://demo/references/guide.md", "line": 1, "text": "a needle"}
-            ]
-            result = await call(context, SEARCH_FILES, pattern="needle", path="artifact://a.txt")
-            assert result.data["matches"] == [{"path": "artifact://a.txt@0", "line": 2, "text": "needle"}]
-
-    asyncio.run(scenario())
+    await store.put(SCOPE, "a.txt", b"one\nneedle\n")
+    async with tool_context(tmp_path, executor=None, artifacts=store) as context:
+        result = await call(context, SEARCH_FILES, pattern="needle", glob="skill://demo")
+        assert result.data["matches"] == [{"path": "skill://demo/references/guide.md", "line": 1, "text": "a needle"}]
+        result = await call(context, SEARCH_FILES, pattern="needle", path="artifact://a.txt")
+        assert result.data["matches"] == [{"path": "artifact://a.txt@0", "line": 2, "text": "needle"}]
 
 
-def test_links_are_not_searched(tmp_path: Path) -> None:
+async def test_links_are_not_searched(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("needle")
 
-    async def scenario() -> ToolResult:
-        async with tool_context(tmp_path) as context:
-            bench = await context.bench()
-            await bench.run(RunRequest(f"ln -s {tmp_path}/secret $OUTPUT_DIR/a; ln -s {tmp_path} $OUTPUT_DIR/b"))
-            return await call(context, SEARCH_FILES, pattern="needle", glob="out")
+    async with tool_context(tmp_path) as context:
+        bench = await context.open_runner()
+        await bench.run(RunRequest(f"ln -s {tmp_path}/secret $OUTPUT_DIR/a; ln -s {tmp_path} $OUTPUT_DIR/b"))
+        result = await call(context, SEARCH_FILES, pattern="needle", glob="out")
 
-    assert asyncio.run(scenario()).data["matches"] == []
+    assert result.data["matches"] == []
 
 
-def test_a_file_that_cannot_be_read_does_not_cost_the_others(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_read_does_not_cost_the_others(tmp_path: Path) -> None:
     store = FileArtifactStore(tmp_path / "artifacts")
 
-    async def scenario() -> ToolResult:
-        lost = await store.put(SCOPE, "lost", b"x lost")
-        await store.put(SCOPE, "there", b"x there")
-        (blob,) = [path for path in (tmp_path / "artifacts").rglob(f"*{lost.sha256[4:]}*") if path.is_file()]
-        blob.unlink()
-        async with tool_context(tmp_path, executor=None, artifacts=store) as context:
-            return await call(context, SEARCH_FILES, pattern="x", glob="artifact://")
+    lost = await store.put(SCOPE, "lost", b"x lost")
+    await store.put(SCOPE, "there", b"x there")
+    (blob,) = [path for path in (tmp_path / "artifacts").rglob(f"*{lost.sha256[4:]}*") if path.is_file()]
+    blob.unlink()
+    async with tool_context(tmp_path, executor=None, artifacts=store) as context:
+        result = await call(context, SEARCH_FILES, pattern="x", glob="artifact://")
 
-    result = asyncio.run(scenario())
     assert [match["text"] for match in result.data["matches"]] == ["x there"]
     assert "could not be read: 1" in result.text
 
@@ -171,12 +166,124 @@ def test_a_negative_number_is_refused(field: str, tmp_path: Path) -> None:
         searched(tmp_path, {}, "x", **{field: -1})
 
 
-def test_files_of_a_sandbox_are_searched(tmp_path: Path, require_program: RequireProgram) -> None:
+async def test_files_of_a_sandbox_are_searched(tmp_path: Path, require_program: RequireProgram) -> None:
     require_program("bwrap")
 
-    async def scenario() -> ToolResult:
-        async with tool_context(tmp_path, executor="sandbox") as context:
-            await (await context.bench()).run(RunRequest("echo a needle > $OUTPUT_DIR/a"))
-            return await call(context, SEARCH_FILES, pattern=r"\bneedle$", regex=True, glob="/workspace/out")
+    async with tool_context(tmp_path, executor="sandbox") as context:
+        await (await context.open_runner()).run(RunRequest("echo a needle > $OUTPUT_DIR/a"))
+        result = await call(context, SEARCH_FILES, pattern=r"\bneedle$", regex=True, glob="/workspace/out")
 
-    assert asyncio.run(scenario()).data["matches"] == [{"path": "out/a", "line": 1, "text": "a needle"}]
+    assert result.data["matches"] == [{"path": "out/a", "line": 1, "text": "a needle"}]
+
+
+TEXT = "alpha beta\nBETA\n\ngamma é\nbe.a\n"
+
+
+def hits(pattern: str, text: str = TEXT, *, regex: bool = False, ignore_case: bool = False) -> list[int]:
+    async def scenario() -> list[int]:
+        async with open_matcher(pattern, regex=regex, ignore_case=ignore_case) as matcher:
+            return [line for line, _ in await matcher.find_matches(text)]
+
+    return asyncio.run(scenario())
+
+
+def test_plain_text_means_itself() -> None:
+    assert hits("be.a") == [4]
+    assert hits("beta") == [0]
+    assert hits("é") == [3]
+    assert hits("zzz") == []
+
+
+def test_case_can_be_ignored() -> None:
+    assert hits("Beta", ignore_case=True) == [0, 1]
+    assert hits("b.TA", regex=True, ignore_case=True) == [0, 1]
+
+
+def test_a_regular_expression_is_searched_in_every_line_by_itself() -> None:
+    assert hits("be.a", regex=True) == [0, 4]
+    assert hits("^$", regex=True) == [2]
+    assert hits(r"^(?=.*a)\w+$", regex=True) == []
+    assert hits(r"\w é$", regex=True) == [3]
+    assert hits("a", "", regex=True) == []
+
+
+async def test_the_column_of_a_match_is_told() -> None:
+    for regex in (False, True):
+        async with open_matcher("beta", regex=regex) as matcher:
+            assert list(await matcher.find_matches("alpha beta\n")) == [(0, 6)]
+            assert list(await matcher.find_matches("beta\nx\né beta beta\n")) == [(0, 0), (2, 2)]
+
+
+def test_a_text_full_of_matches_is_looked_at_until_there_are_enough() -> None:
+    for regex in (False, True):
+        assert hits("a", "ab\nb\n" * (MAX_MATCHES + 10), regex=regex) == list(range(0, 2 * MAX_MATCHES, 2))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [("", "is empty"), ("a\nb", "line by line"), ("x" * (MAX_PATTERN + 1), "is the most"), ("\ud800", "surrogate")],
+)
+@pytest.mark.parametrize("regex", [False, True])
+def test_what_is_no_pattern_is_refused(pattern: str, said: str, regex: bool) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        hits(pattern, regex=regex)
+
+
+def test_a_broken_regular_expression_is_refused_with_the_place() -> None:
+    with pytest.raises(InvalidArgument, match=r"pattern: .*unterminated subpattern at position 1"):
+        hits("a(", regex=True)
+
+
+@pytest.mark.parametrize("pattern", ["(" * 400 + ")" * 400, "a{99999999999999999999}", "(?P<a>x)(?P<a>x)"])
+def test_an_absurd_regular_expression_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidArgument):
+        hits(pattern + "(", regex=True)
+
+
+@pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|aa)+$", r"(.*)*b\1", r"^(([a-z])+.)+[A-Z]([a-z])+$"])
+async def test_a_catastrophic_regular_expression_is_ended(pattern: str) -> None:
+    async with open_matcher(pattern, regex=True, seconds=0.5) as matcher:
+        with pytest.raises(DeadlineExceeded, match=r"took more than 0\.5 seconds; write a simpler one"):
+            await matcher.find_matches("a" * 5000 + "!\n")
+
+    assert not running_programs()
+
+
+async def test_the_loop_goes_on_while_a_regular_expression_takes_its_time() -> None:
+    turns = 0
+    async with open_matcher(r"(a+)+$", regex=True, seconds=1.0) as matcher:
+        searching = asyncio.ensure_future(matcher.find_matches("a" * 5000 + "!\n"))
+        while not searching.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        assert isinstance(searching.exception(), DeadlineExceeded)
+
+    assert turns > 1
+
+
+async def test_a_search_that_is_cancelled_leaves_no_process() -> None:
+    async with open_matcher(r"(a+)+$", regex=True) as matcher:
+        searching = asyncio.ensure_future(matcher.find_matches("a" * 5000 + "!\n"))
+        await asyncio.sleep(0)
+        searching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await searching
+
+    assert not running_programs()
+
+
+def running_programs() -> list[str]:
+    """Children of this process that run the program."""
+    found: list[str] = []
+    for task in Path("/proc/self/task").iterdir():
+        # Threads and children of other tests may end meanwhile.
+        with suppress(OSError):
+            found += [pid for pid in (task / "children").read_text().split() if _is_the_program(pid)]
+    return found
+
+
+def _is_the_program(pid: str) -> bool:
+    try:
+        return b"regex_program" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

@@ -10,9 +10,16 @@ from openskills.artifacts.memory import MemoryArtifactStore
 from openskills.errors import SkillError
 from openskills.executors.protocol import Workspace
 from openskills.sync import run
-from openskills.testing.fake import FakeExecutor
-from openskills.tools.upload_staging import Arrivals, UploadStaging
-from openskills.tools.uploads import Download, Upload, UploadLimits, Uploads, upload_of
+from openskills.testing.fake_executor import FakeExecutor
+from openskills.tools.uploads import (
+    DownloadCallback,
+    UploadLimits,
+    UploadReport,
+    Uploads,
+    UploadStager,
+    UserUpload,
+    upload_from_bytes,
+)
 from tests.tools.contexts import SCOPE
 from tests.tools.run_calls import PNG
 
@@ -20,7 +27,9 @@ from tests.tools.run_calls import PNG
 class Desk:
     """Files of a conversation, a workspace in memory for them, and artifacts."""
 
-    def __init__(self, *files: Upload, download: Download | None = None, limits: UploadLimits | None = None) -> None:
+    def __init__(
+        self, *files: UserUpload, download: DownloadCallback | None = None, limits: UploadLimits | None = None
+    ) -> None:
         self.uploads = Uploads(download=download, limits=limits)
         self.executor = FakeExecutor()
         self.artifacts: MemoryArtifactStore | None = MemoryArtifactStore()
@@ -31,13 +40,13 @@ class Desk:
         """The workspace as it is now."""
         return await self.executor.open("session")
 
-    async def staging(self) -> UploadStaging:
+    async def staging(self) -> UploadStager:
         """What stages into it."""
-        return UploadStaging(self.uploads, await self.workspace(), scope=SCOPE, artifacts=self.artifacts)
+        return UploadStager(self.uploads, await self.workspace(), scope=SCOPE, artifacts=self.artifacts)
 
-    async def arrive(self) -> Arrivals:
+    async def arrive(self) -> UploadReport:
         """Stage what is new."""
-        return await (await self.staging()).arrive()
+        return await (await self.staging()).stage()
 
     async def paths(self) -> dict[str, bytes]:
         """Everything in the place for inputs."""
@@ -51,9 +60,9 @@ class Desk:
             return b"".join([chunk async for chunk in reading.chunks])
 
 
-def by_id(file_id: str, name: str = "") -> Upload:
+def by_id(file_id: str, name: str = "") -> UserUpload:
     """A file that has to be fetched."""
-    return Upload(f"file_id/{file_id}/name/{name}", name, None, file_id)
+    return UserUpload(f"file_id/{file_id}/name/{name}", name, None, file_id)
 
 
 def ran(scenario: Coroutine[Any, Any, None]) -> None:
@@ -63,11 +72,11 @@ def ran(scenario: Coroutine[Any, Any, None]) -> None:
 def test_files_arrive_as_they_are_under_names_that_are_safe_and_different() -> None:
     async def scenario() -> None:
         desk = Desk(
-            upload_of("../../etc/passwd", b"1"),
-            upload_of("chart.png", PNG),
-            upload_of("CHART.png", b"2"),
-            upload_of("", b"3"),
-            upload_of("c:\\docs\\a b.txt", b"4"),
+            upload_from_bytes("../../etc/passwd", b"1"),
+            upload_from_bytes("chart.png", PNG),
+            upload_from_bytes("CHART.png", b"2"),
+            upload_from_bytes("", b"3"),
+            upload_from_bytes("c:\\docs\\a b.txt", b"4"),
         )
         arrivals = await desk.arrive()
         assert await desk.paths() == {
@@ -87,12 +96,12 @@ def test_files_arrive_as_they_are_under_names_that_are_safe_and_different() -> N
 
 def test_a_file_comes_once_and_what_a_command_did_to_it_stays() -> None:
     async def scenario() -> None:
-        desk = Desk(upload_of("a", b"1"), upload_of("b", b"2"))
+        desk = Desk(upload_from_bytes("a", b"1"), upload_from_bytes("b", b"2"))
         await desk.arrive()
         workspace = await desk.workspace()
         await workspace.write("work/inputs/a", b"changed")
         await workspace.remove("work/inputs/b")
-        desk.uploads.add(upload_of("c", b"3"))
+        desk.uploads.add(upload_from_bytes("c", b"3"))
         await desk.arrive()
         assert await desk.paths() == {"a": b"changed", "c": b"3"}
 
@@ -101,14 +110,14 @@ def test_a_file_comes_once_and_what_a_command_did_to_it_stays() -> None:
 
 def test_arrivals_are_told_until_a_model_has_heard_of_them() -> None:
     async def scenario() -> None:
-        desk = Desk(upload_of("a", b"1"))
+        desk = Desk(upload_from_bytes("a", b"1"))
         staging = await desk.staging()
-        await staging.arrive()
-        again = await staging.arrive()
+        await staging.stage()
+        again = await staging.stage()
         assert [file.path for file in again.files.values()] == ["work/inputs/a"]
-        staging.told(again)
-        desk.uploads.add(upload_of("b", b"2"))
-        assert [file.path for file in (await staging.arrive()).files.values()] == ["work/inputs/b"]
+        staging.mark_reported(again)
+        desk.uploads.add(upload_from_bytes("b", b"2"))
+        assert [file.path for file in (await staging.stage()).files.values()] == ["work/inputs/b"]
 
     ran(scenario())
 
@@ -116,19 +125,21 @@ def test_arrivals_are_told_until_a_model_has_heard_of_them() -> None:
 def test_a_problem_is_told_until_a_model_has_heard_of_it_and_stays_a_reason_for_who_looks() -> None:
     async def scenario() -> None:
         desk = Desk(by_id("file-1", "a.csv"), limits=UploadLimits(files=2))
-        desk.uploads.note([{"role": "user", "content": [{"type": "file", "file": {"filename": "x", "data": "!"}}]}])
+        desk.uploads.add_from_messages(
+            [{"role": "user", "content": [{"type": "file", "file": {"filename": "x", "data": "!"}}]}]
+        )
         staging = await desk.staging()
-        await staging.arrive()
-        arrivals = await staging.arrive()
+        await staging.stage()
+        arrivals = await staging.stage()
         assert [warning.partition(" ")[0] for warning in arrivals.warnings] == ["x", "a.csv"]
         assert arrivals.missing == arrivals.warnings
-        staging.told(arrivals)
-        again = await staging.arrive()
+        staging.mark_reported(arrivals)
+        again = await staging.stage()
         assert (again.warnings, again.missing) == ((), arrivals.missing)
         await desk.executor.remove("session")
         assert (await desk.arrive()).warnings == ()
         for name in ("b", "c", "d"):
-            desk.uploads.add(upload_of(name, b"1"))
+            desk.uploads.add(upload_from_bytes(name, b"1"))
         (news,) = (await desk.arrive()).warnings
         assert news == "c, d of the conversation are not there: 2 files are the most"
 
@@ -147,7 +158,7 @@ def test_downloads_that_fail_are_few_sentences_however_many_they_are() -> None:
 
 def test_in_a_workspace_from_before_the_users_file_is_taken_as_it_is_and_nothing_is_overwritten() -> None:
     async def scenario() -> None:
-        desk = Desk(upload_of("same.txt", b"1"), upload_of("mine.txt", b"2"))
+        desk = Desk(upload_from_bytes("same.txt", b"1"), upload_from_bytes("mine.txt", b"2"))
         workspace = await desk.workspace()
         before = await workspace.write("work/inputs/same.txt", b"1")
         await workspace.write("work/inputs/mine.txt", b"of a command")
@@ -164,7 +175,7 @@ def test_in_a_workspace_from_before_the_users_file_is_taken_as_it_is_and_nothing
 
 def test_a_workspace_that_was_made_anew_gets_the_files_again() -> None:
     async def scenario() -> None:
-        desk = Desk(upload_of("a", b"1"))
+        desk = Desk(upload_from_bytes("a", b"1"))
         await desk.arrive()
         await desk.executor.remove("session")
         assert await desk.paths() == {}
@@ -225,7 +236,7 @@ def test_what_only_has_an_id_is_downloaded() -> None:
 )
 def test_what_cannot_be_had_is_a_warning_that_names_it_and_costs_nothing_else(file_id: str, reason: str) -> None:
     async def scenario() -> None:
-        desk = Desk(by_id(file_id, "missing.csv"), upload_of("here.csv", b"1"))
+        desk = Desk(by_id(file_id, "missing.csv"), upload_from_bytes("here.csv", b"1"))
         (warning,) = (await desk.arrive()).warnings
         assert warning.startswith("missing.csv of the conversation is not there: ")
         assert reason in warning
@@ -292,7 +303,7 @@ def test_a_cancelled_run_ends_its_download() -> None:
         return b""
 
     async def scenario() -> None:
-        desk = Desk(by_id("file-1"), upload_of("b", b"2"), download=download)
+        desk = Desk(by_id("file-1"), upload_from_bytes("b", b"2"), download=download)
         task = asyncio.ensure_future(desk.arrive())
         await begun.wait()
         task.cancel()
@@ -306,11 +317,11 @@ def test_a_cancelled_run_ends_its_download() -> None:
 def test_files_beyond_the_limits_are_warnings_with_the_limit() -> None:
     async def scenario() -> None:
         desk = Desk(
-            upload_of("large", b"x" * 11),
-            upload_of("one", b"x" * 10),
-            upload_of("two", b"y" * 10),
-            upload_of("three", b"z"),
-            upload_of("four", b"4"),
+            upload_from_bytes("large", b"x" * 11),
+            upload_from_bytes("one", b"x" * 10),
+            upload_from_bytes("two", b"y" * 10),
+            upload_from_bytes("three", b"z"),
+            upload_from_bytes("four", b"4"),
             limits=UploadLimits(files=2, file_bytes=10, total_bytes=15),
         )
         warnings = (await desk.arrive()).warnings
@@ -335,7 +346,7 @@ def test_files_beyond_the_limits_are_warnings_with_the_limit() -> None:
 )
 def test_a_type_that_says_something_is_believed_and_any_other_is_found_out(said: str, told: str) -> None:
     async def scenario() -> None:
-        desk = Desk(upload_of("a", PNG, said))
+        desk = Desk(upload_from_bytes("a", PNG, said))
         assert [file.mime_type for file in (await desk.arrive()).files.values()] == [told]
 
     ran(scenario())
@@ -343,7 +354,7 @@ def test_a_type_that_says_something_is_believed_and_any_other_is_found_out(said:
 
 def test_a_name_of_any_length_is_told_short() -> None:
     async def scenario() -> None:
-        desk = Desk(upload_of("n" * 100_000, b"1"))
+        desk = Desk(upload_from_bytes("n" * 100_000, b"1"))
         (file,) = (await desk.arrive()).files.values()
         assert len(file.original_name) == 255
         assert len(file.path) == len("work/inputs/") + 255
@@ -383,7 +394,9 @@ def test_runs_at_the_same_time_stage_a_file_once() -> None:
 def test_a_problem_of_the_messages_is_a_warning_too() -> None:
     async def scenario() -> None:
         desk = Desk()
-        desk.uploads.note([{"role": "user", "content": [{"type": "file", "file": {"filename": "x", "data": "!"}}]}])
+        desk.uploads.add_from_messages(
+            [{"role": "user", "content": [{"type": "file", "file": {"filename": "x", "data": "!"}}]}]
+        )
         assert (await desk.arrive()).warnings == ("x of the conversation is not there: the content is no base64",)
 
     ran(scenario())

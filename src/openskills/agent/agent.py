@@ -1,25 +1,295 @@
-"""An agent: a model, skills, and how they work together. A value; `Runner` runs it."""
+"""Agent, callbacks, own tools.
 
+Functions of yours that see, and may change, what an agent does.
+
+Tools of your own beside those of the skills.
+
+The events of an agent's runs, and the messages of a conversation as its log has them. Pure.
+
+    message          what somebody said: `message`, and `to`, the agent it was said to, unless an agent said it
+    tool.call        a tool is called: `call_id`, `tool`, `arguments`
+    tool.response    what came of it: `call_id`, `tool`, `content`, `failed`; the delta is what it changed
+    artifact         a run has kept a file: `ref`, `name`, `version`
+    summary          what was said up to event `upto`, in fewer words: `text`
+    error, end       how a run ended: `reason` and `message`; `text`, `usage`, `steps`
+
+A stream of a run has these and, between them, `assistant.delta` with some more `text`, which is not stored.
+
+Long histories in fewer words: by a model, or by a rule.
+
+An agent: a model, skills, and how they work together. A value; `Runner` runs it.
+"""
+
+import logging
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
 
-from openskills.agent.callbacks import Callbacks
-from openskills.agent.choose import model_named
-from openskills.agent.extra_tool import ExtraTool
-from openskills.agent.model import Model
-from openskills.agent.summary import Summary
-from openskills.errors import InvalidArgument
+from openskills.agent.models.model import Model, ModelRequest, ModelResponse, ToolCall
+from openskills.agent.models.open import open_model
+from openskills.errors import InvalidArgument, SkillError
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
-from openskills.session.plain import checked_id
-from openskills.tools.profiles import NAMES
+from openskills.runtime.session import SkillSession
+from openskills.session.events import MESSAGE, TOOL_RESPONSE, Event, check_id
+from openskills.tokens import estimate_tokens
+from openskills.tools.names import NAMES
+from openskills.tools.tool import ToolResult
+
+BeforeModel: TypeAlias = Callable[[str, ModelRequest], Awaitable[ModelRequest | ModelResponse | None]]
+AfterModel: TypeAlias = Callable[[str, ModelResponse], Awaitable[ModelResponse | None]]
+BeforeTool: TypeAlias = Callable[[str, ToolCall], Awaitable[ToolResult | None]]
+AfterTool: TypeAlias = Callable[[str, ToolCall, ToolResult], Awaitable[ToolResult | None]]
+BeforeRun: TypeAlias = Callable[[str, str], Awaitable[str | None]]
+AfterRun: TypeAlias = Callable[[str, str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """Each is called with the agent's name first, and may return None to leave everything as it is.
+
+    `before_model` may give another request, or the answer itself, and then no model is asked. `after_model` may give
+    another answer. `before_tool` may give the result, and then no tool is called; `after_tool` another result.
+    `before_run` may give another message of the user; `after_run` is told the answer. What they raise ends the run.
+    """
+
+    before_model: BeforeModel | None = None
+    after_model: AfterModel | None = None
+    before_tool: BeforeTool | None = None
+    after_tool: AfterTool | None = None
+    before_run: BeforeRun | None = None
+    after_run: AfterRun | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraTool:
+    """A tool that an agent offers to its model. `parameters` is the JSON schema of an object.
+
+    `run` is called with the arguments of the model. It gives a `ToolResult`, or text; what it raises as a `SkillError`
+    becomes a result for the model.
+    """
+
+    name: str
+    description: str
+    run: Callable[[Mapping[str, Any]], Awaitable[ToolResult | str]]
+    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+
+    def describe(self) -> dict[str, Any]:
+        """As models want to be told about it, in OpenAI's format."""
+        function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return {"type": "function", "function": function}
+
+
+DELTA = "assistant.delta"
+TOOL_CALL = "tool.call"
+ARTIFACT = "artifact"
+SUMMARY = "summary"
+ERROR = "error"
+END = "end"
+
+SUMMARY_HEADER = "Summary of the conversation so far:"
+INTERRUPTED = "error: interrupted; the process ended before this call was finished, and what it did is not known"
+
+Message = dict[str, Any]
+
+
+def build_transcript(events: Iterable[Event], agent: str) -> list[Message]:
+    """The messages between an agent and those who talk to it, as they were stored.
+
+    The results of one answer's calls stand in the order of the calls. Everything up to the last summary is one message.
+    """
+    entries: list[tuple[int, Message]] = []
+    summary = ""
+    for event in events:
+        if event.kind == SUMMARY and event.author == agent:
+            summary = str(event.payload.get("text", ""))
+            entries = [entry for entry in entries if entry[0] > int(event.payload.get("upto", 0))]
+        else:
+            message = _event_to_message(event, agent)
+            if message is not None:
+                entries.append((event.seq, message))
+    found = order_results([message for _, message in entries])
+    return [{"role": "system", "content": f"{SUMMARY_HEADER}\n{summary}"}, *found] if summary else found
+
+
+def find_last_turn(events: Sequence[Event], agent: str, turns: int = 1) -> int:
+    """The number of the event before the last `turns` messages that somebody said to an agent; 0 for none before."""
+    if turns == 0:
+        return events[-1].seq if events else 0
+    said = [event.seq for event in events if event.kind == MESSAGE and event.payload.get("to") == agent]
+    return said[-turns] - 1 if len(said) > turns else 0
+
+
+def find_unanswered_calls(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Id and tool of every call that has no result."""
+    results = Counter(str(message.get("tool_call_id")) for message in messages if message.get("role") == "tool")
+    found: list[tuple[str, str]] = []
+    for message in messages:
+        for identity, name in _list_calls(message):
+            # An old log may have an id twice: each of its results is for one call, as in `order_results`.
+            results[identity] -= 1
+            if results[identity] < 0:
+                found.append((identity, name))
+    return found
+
+
+def order_results(messages: Sequence[Message]) -> list[Message]:
+    """The same messages with the results of each answer right behind it, in the order of its calls."""
+    results: dict[str, list[Message]] = {}
+    for message in messages:
+        if message.get("role") == "tool":
+            results.setdefault(str(message.get("tool_call_id")), []).append(message)
+    ordered: list[Message] = []
+    for message in messages:
+        if message.get("role") != "tool":
+            ordered.append(message)
+            for identity, _ in _list_calls(message):
+                if results.get(identity):
+                    ordered.append(results[identity].pop(0))
+    return ordered
+
+
+def _event_to_message(event: Event, agent: str) -> Message | None:
+    payload = event.payload
+    if event.kind == TOOL_RESPONSE and event.author == agent and payload.get("call_id"):
+        return {"role": "tool", "tool_call_id": payload["call_id"], "content": payload.get("content", "")}
+    if event.kind == MESSAGE and (payload.get("to") == agent or (event.author == agent and "to" not in payload)):
+        message = payload.get("message")
+        return dict(cast("Mapping[str, Any]", message)) if isinstance(message, Mapping) else None
+    return None
+
+
+def _list_calls(message: Mapping[str, Any]) -> list[tuple[str, str]]:
+    calls = message.get("tool_calls") or ()
+    return [(str(call["id"]), str(call["function"]["name"])) for call in cast("Sequence[Any]", calls)]
+
+
+Summarise: TypeAlias = Callable[[Sequence[Message]], Awaitable[str]]
+"""From messages to a text that says what matters in them."""
+
+_SUMMARY_PROMPT = (
+    "Summarise this conversation for the assistant that goes on with it: what the user wants, what was decided and "
+    "found out, names and refs of files, what is still to be done. Facts only, at most 300 words."
+)
+_MAX_LINE_CHARS = 400
+_MAX_MODEL_LINE_CHARS = 4_000
+_MAX_SUMMARY_CHARS = 12_000
+"""Characters of a summary by the rule, however often it is summarised again."""
+_LEFT_OUT = re.compile(r"\[(\d+) lines left out\]")
+_LOG = logging.getLogger("openskills")
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """When a history has more than `tokens` (estimated), all but its last `keep_turns` turns become a summary.
+
+    The texts of loaded skills are never summarised: they are not in the history, and stay in sight as the session's
+    options say.
+    """
+
+    summarise: Summarise
+    tokens: int = 16_000
+    keep_turns: int = 1
+
+    async def compact(self, agent: str, session: SkillSession) -> bool:
+        """Write a summary into the log when it is time; says whether it was."""
+        events = await session.events()
+        said = build_transcript(events, agent)
+        if sum(estimate_tokens(str(message)) for message in said) <= self.tokens:
+            return False
+        upto = find_last_turn(events, agent, self.keep_turns)
+        before = [event for event in events if event.seq <= upto]
+        old = build_transcript(before, agent)
+        if not old:
+            return False
+        await session.log(SUMMARY, {"upto": upto, "text": await self._write_summary(old)})
+        return True
+
+    async def _write_summary(self, old: Sequence[Message]) -> str:
+        """What was said, in fewer words; without the model that should find them, by the rule."""
+        try:
+            text = await self.summarise(old)
+        except SkillError as error:
+            _LOG.warning("a summary could not be written: %s", error.message)
+            text = ""
+        return text.strip() or await summarise_by_rule(old)
+
+
+def summarise_by_model(model: Model) -> Summarise:
+    """A summary that a model writes."""
+
+    async def summarise(messages: Sequence[Message]) -> str:
+        # As one text: calls of tools that this request does not have would be refused by some providers.
+        said = "\n".join(
+            line for message in messages for line in _format_lines(message, _MAX_MODEL_LINE_CHARS, results=True)
+        )
+        asked = [{"role": "user", "content": f"{said}\n\n{_SUMMARY_PROMPT}"}]
+        async with aclosing(model.stream(ModelRequest(asked, max_output_tokens=1_000))) as stream:
+            async for event in stream:
+                if isinstance(event, ModelResponse):
+                    return event.text
+        return ""
+
+    return summarise
+
+
+async def summarise_by_rule(messages: Sequence[Message]) -> str:
+    """A summary without a model: what the user and the assistant said, shortened, and which tools were called.
+
+    What an earlier summary says is kept as it is. When it all gets too long, the beginning stays, which says what the
+    conversation is about, and the end, which says where it stands; how much is missing between them is told.
+    """
+    return "\n".join(
+        _fit_lines(
+            _MAX_SUMMARY_CHARS, [line for message in messages for line in _format_lines(message, _MAX_LINE_CHARS)]
+        )
+    )
+
+
+def _format_lines(message: Message, most: int, *, results: bool = False) -> list[str]:
+    role, content = message.get("role"), message.get("content")
+    if role == "system" and isinstance(content, str) and content.startswith(SUMMARY_HEADER):
+        return content.removeprefix(SUMMARY_HEADER).strip("\n").split("\n")
+    text = " ".join(str(content).split()) if isinstance(content, str) else ""
+    calls: Sequence[Any] = message.get("tool_calls") or ()
+    said = [f"{role}: {_truncate(text, most)}"] if text and (results or role != "tool") else []
+    return said + [
+        f"called {call['function']['name']} {_truncate(call['function']['arguments'], most)}" for call in calls
+    ]
+
+
+def _truncate(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _fit_lines(most: int, lines: Sequence[str]) -> list[str]:
+    """The lines, without some of their middle when they are longer than that."""
+    if sum(len(line) + 1 for line in lines) <= most:
+        return list(lines)
+    head = _count_fitting(lines, most // 4)
+    tail = _count_fitting(lines[head:][::-1], most - most // 4)
+    last = len(lines) - tail
+    out = sum(int(found[1]) if (found := _LEFT_OUT.fullmatch(line)) else 1 for line in lines[head:last])
+    return [*lines[:head], f"[{out} lines left out]", *lines[last:]]
+
+
+def _count_fitting(lines: Sequence[str], room: int) -> int:
+    """How many of the first lines fit."""
+    for number, line in enumerate(lines):
+        room -= len(line) + 1
+        if room < 0:
+            return number
+    return len(lines)
+
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class RunLimits:
+class AgentLimits:
     """How much one run may do. A step is an answer of the model with the calls in it.
 
     `model_calls` are those of the whole run: sub-agents and forks, which have steps of their own, count here.
@@ -54,7 +324,7 @@ class Agent:
     options: SessionOptions | None = None
     tools: Sequence[ExtraTool] = ()
     sub_agents: Sequence["Agent"] = ()
-    limits: RunLimits = field(default_factory=RunLimits)
+    limits: AgentLimits = field(default_factory=AgentLimits)
     callbacks: Callbacks = field(default_factory=Callbacks)
     summary: Summary | None = None
     history_turns: int | None = None
@@ -63,9 +333,9 @@ class Agent:
     _made_its_model: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        checked_id("name", self.name)
+        check_id("name", self.name)
         if isinstance(self.model, str):
-            object.__setattr__(self, "model", _model(self.model, self.runtime))
+            object.__setattr__(self, "model", _open_model(self.model, self.runtime))
             object.__setattr__(self, "_made_its_model", True)
         if self.history_turns is not None and self.history_turns < 1:
             raise InvalidArgument("history_turns", "is less than 1; the turn that runs is always seen")
@@ -84,6 +354,6 @@ class Agent:
             await self.model.close()
 
 
-def _model(name: str, runtime: SkillRuntime) -> Model:
+def _open_model(name: str, runtime: SkillRuntime) -> Model:
     options = {"catalog": runtime.catalog} if name == "rule" else {}
-    return model_named(name, runtime.settings, **options)
+    return open_model(name, runtime.settings, **options)

@@ -1,21 +1,507 @@
-"""Artifacts in a bucket of an S3-compatible server: for many machines. Needs the extra `s3`."""
+"""In a bucket.
 
+What a bucket has, under which keys. Pure.
+
+format                      which layout this is
+content/RANDOM              the bytes of one version
+names/OWNER/NAME/NUMBER-r   the record of a version: what it is, and where its bytes are
+names/OWNER/NAME/NUMBER-d   a mark: this version and every older one were deleted
+
+A key is written once and never again, so whoever writes the record of a version first has the version. OWNER and NAME
+are digests. NUMBER counts down, because a bucket lists its keys in their order: the latest version comes first, and
+before every record that was deleted comes a mark.
+
+A bucket of an S3-compatible server: its objects, and what can go wrong. Needs the extra `s3`.
+
+Which versions a name has, in a bucket. A version exists from the moment that its record does.
+
+Which objects of a bucket nobody needs any more.
+
+Content on its way into a bucket: counted, digested, in bounded memory, and gone when it does not arrive.
+
+Artifacts in a bucket of an S3-compatible server: for many machines. Needs the extra `s3`.
+"""
+
+import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import groupby, takewhile
+from typing import Any
 from uuid import uuid4
 
-from openskills.artifacts.content import pieces
-from openskills.artifacts.files import MAX_BYTES, Swept
-from openskills.artifacts.ref import checked_name, checked_version
-from openskills.artifacts.s3_bucket import Bucket
-from openskills.artifacts.s3_keys import CONTENT, FORMAT, FORMAT_KEY, Record
-from openskills.artifacts.s3_names import Names
-from openskills.artifacts.s3_sweep import sweep
-from openskills.artifacts.s3_upload import Upload
-from openskills.artifacts.store import BINARY, Artifact, Content, Reading, Scope, checked_mime_type
-from openskills.errors import SkillError
+from openskills.artifacts.files import MAX_BYTES, SweepResult
+from openskills.artifacts.store import (
+    BINARY,
+    PIECE_BYTES,
+    Artifact,
+    ArtifactReader,
+    Content,
+    Scope,
+    build_unknown_error,
+    check_mime_type,
+    check_version,
+    normalize_name,
+    split_content,
+)
+from openskills.concurrency import run_in_thread as to_the_end
+from openskills.errors import ArtifactsUnavailable, InvalidArgument, MissingExtra, SkillError
+
+FORMAT_KEY = "format"
+FORMAT = b"openskills artifacts 1 in a bucket\n"
+CONTENT = "content/"
+NAMES = "names/"
+
+Owner = tuple[str, ...]
+
+_LAST = 10**15 - 1
+_RECORD, _MARK = "-r", "-d"
+
+
+@dataclass(frozen=True, slots=True)
+class S3Object:
+    """An object in a listing; `at` is when it was written."""
+
+    key: str
+    at: datetime
+    size: int = 0
+
+    @property
+    def version(self) -> int:
+        """The version that a key of a name is about."""
+        return _LAST - int(self.key.rpartition("/")[2].removesuffix(_RECORD).removesuffix(_MARK))
+
+    @property
+    def is_mark(self) -> bool:
+        """Whether it says that versions were deleted."""
+        return self.key.endswith(_MARK)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRecord:
+    """One version, and the key of its bytes."""
+
+    artifact: Artifact
+    content: str
+
+
+def owner_prefix(owner: Owner) -> str:
+    """What all keys of an owner begin with."""
+    return f"{NAMES}{_digest(owner)}/"
+
+
+def name_prefix(owner: Owner, name: str) -> str:
+    """What all keys of a name begin with."""
+    return f"{owner_prefix(owner)}{_digest((*owner, name))}/"
+
+
+def record_key(prefix: str, version: int) -> str:
+    """The key of a version's record."""
+    return f"{prefix}{_LAST - version:015}{_RECORD}"
+
+
+def mark_key(prefix: str, version: int) -> str:
+    """The key that says that this version and all before it were deleted."""
+    return f"{prefix}{_LAST - version:015}{_MARK}"
+
+
+def select_undeleted(found: Iterable[S3Object]) -> list[S3Object]:
+    """The records of one name that were not deleted, the latest first."""
+    return list(takewhile(lambda one: not one.is_mark, found))
+
+
+def group_by_name(found: Iterable[S3Object]) -> Iterator[list[S3Object]]:
+    """The keys of many names, those of one name together."""
+    for _, group in groupby(found, key=lambda one: one.key.rpartition("/")[0]):
+        yield list(group)
+
+
+def format_record(record: VersionRecord, owner: Owner) -> bytes:
+    """A record as JSON. The owner is there for people who look into the bucket."""
+    artifact = record.artifact
+    fields = {
+        "version": artifact.version,
+        "name": artifact.name,
+        "owner": owner,
+        "size": artifact.size,
+        "mime_type": artifact.mime_type,
+        "sha256": artifact.sha256,
+        "created_at": artifact.created_at.isoformat(),
+        "content": record.content,
+    }
+    return json.dumps(fields).encode()
+
+
+def parse_record(text: bytes, key: str) -> VersionRecord:
+    """The record that `format_record` wrote; raises `SkillError` for anything else."""
+    try:
+        fields = json.loads(text)
+        artifact = Artifact(
+            name=fields["name"],
+            version=int(fields["version"]),
+            size=int(fields["size"]),
+            mime_type=fields["mime_type"],
+            sha256=fields["sha256"],
+            created_at=datetime.fromisoformat(fields["created_at"]),
+        )
+        return VersionRecord(artifact, str(fields["content"]))
+    except (ValueError, TypeError, KeyError) as error:
+        raise SkillError(f"the record {key} of the artifact store is damaged; restore it") from error
+
+
+def _digest(parts: Owner) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+PART = 8 * 1024 * 1024
+"""What is larger than this goes in parts of this size."""
+
+_MAX_CONCURRENT_PARTS = 2
+_MAX_CONCURRENT_READS = 16
+_PAGE_SIZE = 1000
+# A large object may take long, as long as something of it arrives.
+_TIMEOUTS = {"connect_timeout": "10s", "read_timeout": "60s", "timeout": "3600s"}
+_RETRIES = 3
+
+
+class S3Bucket:
+    """One bucket, below a prefix. `place` names it in errors. It may be used from any loop.
+
+    `config` is what obstore calls so: `region`, `endpoint`, `access_key_id`, `secret_access_key` and others; what is
+    not in it is found as AWS's own tools find it.
+    """
+
+    def __init__(self, bucket: str, prefix: str, config: Mapping[str, str], place: str) -> None:
+        self.place = place
+        self._bucket = bucket
+        self._prefix = prefix
+        self._config = dict(config)
+        self._opened: Any = None
+
+    async def create(self, key: str, data: bytes) -> bool:
+        """Write an object that is not there yet, in one step; false when it is there."""
+        obstore = _import_obstore()
+
+        def put() -> bool:
+            try:
+                obstore.put(self._get_store(), key, data, mode="create")
+            except obstore.exceptions.AlreadyExistsError:
+                return False
+            return True
+
+        return await self.run_in_thread(put)
+
+    async def put(self, key: str, data: bytes) -> None:
+        """Write an object in one request."""
+        await self.run_in_thread(lambda: _import_obstore().put(self._get_store(), key, data, use_multipart=False))
+
+    async def open_writer(self, key: str) -> "MultipartWriter":
+        """Write an object in parts."""
+        return MultipartWriter(self, key, await self.run_in_thread(lambda: self._open_writer(key)))
+
+    async def read(self, key: str) -> bytes | None:
+        """A small object; None when it is not there."""
+        try:
+            return await self.run_in_thread(lambda: bytes(_import_obstore().get(self._get_store(), key).bytes()))
+        except FileNotFoundError:
+            return None
+
+    async def read_all(self, keys: Sequence[str]) -> Sequence[bytes | None]:
+        """Many small objects, some at a time."""
+        some = asyncio.Semaphore(_MAX_CONCURRENT_READS)
+
+        async def one(key: str) -> bytes | None:
+            async with some:
+                return await self.read(key)
+
+        return await asyncio.gather(*(one(key) for key in keys))
+
+    async def stream(self, key: str) -> AsyncGenerator[bytes]:
+        """The bytes of an object, in pieces of at most 1 MiB; raises `FileNotFoundError` when it is not there."""
+        chunks = await self.run_in_thread(
+            lambda: iter(_import_obstore().get(self._get_store(), key).stream(min_chunk_size=PIECE_BYTES))
+        )
+        while (chunk := await self.run_in_thread(lambda: next(chunks, None))) is not None:
+            whole = bytes(chunk)
+            for start in range(0, len(whole), PIECE_BYTES):
+                yield whole[start : start + PIECE_BYTES]
+
+    async def list_objects(self, prefix: str) -> AsyncGenerator[S3Object]:
+        """The objects whose keys begin so, in the order of their keys, a page at a time."""
+        pages = await self.run_in_thread(
+            lambda: iter(_import_obstore().list(self._get_store(), prefix=prefix, chunk_size=_PAGE_SIZE))
+        )
+        while (page := await self.run_in_thread(lambda: next(pages, None))) is not None:
+            for entry in page:
+                yield S3Object(entry["path"], entry["last_modified"], entry["size"])
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        """Remove objects; those that are not there are no fault."""
+        for start in range(0, len(keys), _PAGE_SIZE):
+            some = [*keys[start : start + _PAGE_SIZE]]
+            await self.run_in_thread(lambda some=some: _import_obstore().delete(self._get_store(), some))
+
+    async def run_in_thread(self, work: Callable[[], Any]) -> Any:
+        """The one place where requests go to a thread, and where what obstore raises is translated.
+
+        Not with obstore's own awaitables: a process that ends soon after one of them is sometimes aborted, because
+        a thread of Rust comes back to an interpreter that is no more.
+        """
+        with self._translate_errors():
+            return await to_the_end(work)
+
+    def _open_writer(self, key: str) -> Any:
+        return _import_obstore().open_writer(
+            self._get_store(), key, buffer_size=PART, max_concurrency=_MAX_CONCURRENT_PARTS
+        )
+
+    def _get_store(self) -> Any:
+        if self._opened is None:
+            obstore = _import_obstore()
+            try:
+                self._opened = obstore.store.S3Store(
+                    self._bucket,
+                    prefix=self._prefix or None,
+                    config=self._config,
+                    client_options={"allow_http": True, **_TIMEOUTS},
+                    retry_config={"max_retries": _RETRIES},
+                )
+            except (obstore.exceptions.BaseError, ValueError):
+                # Not with what obstore says: it repeats what it was given.
+                raise InvalidArgument("url", f"{self.place}: the options in its address are not understood") from None
+        return self._opened
+
+    @contextmanager
+    def _translate_errors(self) -> Generator[None]:
+        """A block that raises `SkillError` for what the server says, or when it cannot be reached."""
+        errors = _import_obstore().exceptions
+        try:
+            yield
+        except FileNotFoundError as error:
+            if "NoSuchBucket" not in str(error):
+                raise
+            raise SkillError(f"{self.place}: there is no such bucket; make it first", store=self.place) from None
+        except (errors.PermissionDeniedError, errors.UnauthenticatedError) as error:
+            message = f"{self.place} refuses: {_describe_error(error)}; check the credentials, and what they allow"
+            raise SkillError(message, store=self.place) from None
+        except errors.NotSupportedError as error:
+            raise SkillError(
+                f"{self.place} cannot do what is needed: {_describe_error(error)}", store=self.place
+            ) from None
+        except errors.BaseError as error:
+            message = f"{self.place} cannot be reached, or failed: {_describe_error(error)}; try again"
+            raise ArtifactsUnavailable(message, store=self.place) from None
+
+
+class MultipartWriter:
+    """An object that is being written in parts; it is there when it was closed."""
+
+    def __init__(self, bucket: S3Bucket, key: str, file: Any) -> None:
+        self._bucket = bucket
+        self._key = key
+        self._file = file
+        self._closed = False
+
+    async def write(self, piece: bytes) -> None:
+        """Add a piece; waits when the server is slower than who writes."""
+        await self._bucket.run_in_thread(lambda: self._file.write(piece))
+
+    async def close(self) -> None:
+        """Make the object of what was written."""
+        await self._bucket.run_in_thread(self._close)
+
+    async def abort(self) -> None:
+        """Leave nothing behind."""
+        # Parts of which nothing becomes would stay, unseen and paid for. So they become an object, and that goes.
+        await self._bucket.run_in_thread(self._close)
+        await self._bucket.delete([self._key])
+
+    def _close(self) -> None:
+        if not self._closed:
+            self._file.close()
+            self._closed = True
+
+
+def _describe_error(error: BaseException) -> str:
+    """What a server or the network said, without the pages that obstore adds for its own authors."""
+    return " ".join(str(error).partition("\n\nDebug source:")[0].split())[:400]
+
+
+def _import_obstore() -> Any:
+    try:
+        import obstore
+    except ImportError:
+        raise MissingExtra("s3", "an artifact store in a bucket") from None
+    return obstore
+
+
+TRIES = 1000
+
+
+class VersionIndex:
+    """The records and marks of all names. Everything that is written is written once: nobody waits for a lock."""
+
+    def __init__(self, bucket: S3Bucket) -> None:
+        self._bucket = bucket
+
+    async def versions(self, owner: Owner, name: str) -> Sequence[VersionRecord]:
+        """Every version of one name, oldest first."""
+        return await self._read_records(select_undeleted(await self._list_objects(name_prefix(owner, name)))[::-1])
+
+    async def list_latest(self, owner: Owner) -> Sequence[VersionRecord]:
+        """The latest version of every name of an owner."""
+        names = group_by_name(await self._list_objects(owner_prefix(owner)))
+        return await self._read_records([keys[0] for keys in names if not keys[0].is_mark])
+
+    async def select_version(self, owner: Owner, name: str, version: int | None) -> VersionRecord:
+        """One version, or the latest; raises `InvalidArgument` when there is none."""
+        found = select_undeleted(await self._list_objects(name_prefix(owner, name)))
+        records = await self._read_records([one for one in found if version in (None, one.version)][:1])
+        if not records:
+            raise build_unknown_error(
+                name, version, [record.artifact for record in await self._read_records(found[::-1])]
+            )
+        return records[0]
+
+    async def add(self, owner: Owner, name: str, numbered: Callable[[int], VersionRecord]) -> VersionRecord:
+        """Remember one more version; `numbered` makes its record from the number that it gets."""
+        prefix = name_prefix(owner, name)
+        for _ in range(TRIES):
+            latest = await self._find_latest(prefix)
+            record = numbered(latest.version + 1 if latest else 0)
+            # Since it was chosen, others may have used the number, deleted it and swept: then it is free again, and
+            # what is written there counts as deleted.
+            if await self._try_create(prefix, record, owner) and not await self._is_deleted(prefix, record):
+                return record
+        raise ArtifactsUnavailable(f"{self._bucket.place}: too many put {name!r} at once; try again")
+
+    async def remove(self, owner: Owner, name: str) -> bool:
+        """Mark all versions as deleted; false when there were none."""
+        prefix = name_prefix(owner, name)
+        while (latest := await self._find_latest(prefix)) and not latest.is_mark:
+            if await self._bucket.create(mark_key(prefix, latest.version), b""):
+                return True
+        return False
+
+    async def _try_create(self, prefix: str, record: VersionRecord, owner: Owner) -> bool:
+        key = record_key(prefix, record.artifact.version)
+        if await self._bucket.create(key, format_record(record, owner)):
+            return True
+        # Perhaps by ourselves: an answer was lost, and the request was made again.
+        text = await self._bucket.read(key)
+        return text is not None and parse_record(text, key).content == record.content
+
+    async def _find_latest(self, prefix: str) -> S3Object | None:
+        async with aclosing(self._bucket.list_objects(prefix)) as found:
+            return await anext(found, None)
+
+    async def _is_deleted(self, prefix: str, record: VersionRecord) -> bool:
+        # Later versions come first, and a mark comes before everything that it covers.
+        async with aclosing(self._bucket.list_objects(prefix)) as found:
+            async for one in found:
+                if one.is_mark or one.version <= record.artifact.version:
+                    return one.is_mark and one.version >= record.artifact.version
+        return False
+
+    async def _list_objects(self, prefix: str) -> Sequence[S3Object]:
+        async with aclosing(self._bucket.list_objects(prefix)) as found:
+            return [one async for one in found]
+
+    async def _read_records(self, found: Sequence[S3Object]) -> Sequence[VersionRecord]:
+        texts = await self._bucket.read_all([one.key for one in found])
+        # What is not there any more was deleted and swept meanwhile.
+        return [parse_record(text, one.key) for one, text in zip(found, texts, strict=True) if text is not None]
+
+
+async def sweep_bucket(bucket: S3Bucket, *, before: datetime) -> SweepResult:
+    """Remove what was deleted before that time, and older content that no record refers to."""
+    kept: list[S3Object] = []
+    gone: list[S3Object] = []
+    for keys in group_by_name(await _list_objects(bucket, NAMES)):
+        here, there = partition_keys(keys, before=before)
+        kept += here
+        gone += there
+    wanted = await _read_content_keys(bucket, kept)
+    # Looked at last: content that a put has brought since then is younger than what is removed.
+    contents = await _list_objects(bucket, CONTENT)
+    unwanted = [one for one in contents if one.key not in wanted and one.at < before]
+    await bucket.delete([one.key for one in unwanted])
+    # The records after their content: who is killed in between leaves nothing that the next sweep cannot find.
+    await bucket.delete([one.key for one in gone])
+    return SweepResult(len(unwanted), sum(one.size for one in unwanted))
+
+
+def partition_keys(keys: list[S3Object], *, before: datetime) -> tuple[list[S3Object], list[S3Object]]:
+    """The records of one name whose content has to stay, and the keys that can go. The latest mark always stays.
+
+    What was deleted lately stays: somebody may be reading it.
+    """
+    here = select_undeleted(keys)
+    if len(here) == len(keys):
+        return here, []
+    mark, rest = keys[len(here)], keys[len(here) + 1 :]
+    if mark.at < before:
+        return here, rest
+    return here + [one for one in rest if not one.is_mark], []
+
+
+async def _read_content_keys(bucket: S3Bucket, records: list[S3Object]) -> set[str]:
+    texts = await bucket.read_all([one.key for one in records])
+    return {parse_record(text, one.key).content for one, text in zip(records, texts, strict=True) if text is not None}
+
+
+async def _list_objects(bucket: S3Bucket, prefix: str) -> list[S3Object]:
+    async with aclosing(bucket.list_objects(prefix)) as found:
+        return [one async for one in found]
+
+
+class ContentUpload:
+    """Content that becomes one object. `size` and `sha256` are those of what has arrived."""
+
+    def __init__(self, bucket: S3Bucket, key: str) -> None:
+        self.key = key
+        self.size = 0
+        self._bucket = bucket
+        self._digest = hashlib.sha256()
+
+    @property
+    def sha256(self) -> str:
+        """The digest of what has arrived."""
+        return self._digest.hexdigest()
+
+    async def write(self, content: AsyncIterator[bytes]) -> None:
+        """Write the content; raises what it raises, and then there is no object, nor any part of one."""
+        held: list[bytes] = []
+        async for piece in content:
+            self._count_piece(piece)
+            held.append(piece)
+            if self.size > PART:
+                await self._write_in_parts(held, content)
+                return
+        await self._bucket.put(self.key, b"".join(held))
+
+    async def _write_in_parts(self, held: list[bytes], content: AsyncIterator[bytes]) -> None:
+        writer = await self._bucket.open_writer(self.key)
+        try:
+            while held:
+                await writer.write(held.pop(0))
+            async for piece in content:
+                self._count_piece(piece)
+                await writer.write(piece)
+            await writer.close()
+        except BaseException:
+            # A server that fails may have no ear for this either.
+            with suppress(SkillError):
+                await writer.abort()
+            raise
+
+    def _count_piece(self, piece: bytes) -> None:
+        self._digest.update(piece)
+        self.size += len(piece)
+
 
 ONE_DAY = timedelta(days=1)
 
@@ -31,63 +517,63 @@ class S3ArtifactStore:
     def __init__(
         self, bucket: str, prefix: str = "", *, config: Mapping[str, str] | None = None, max_bytes: int = MAX_BYTES
     ) -> None:
-        self._bucket = Bucket(bucket, prefix, config or {}, f"the artifact store s3://{bucket}/{prefix}")
-        self._names = Names(self._bucket)
+        self._bucket = S3Bucket(bucket, prefix, config or {}, f"the artifact store s3://{bucket}/{prefix}")
+        self._names = VersionIndex(self._bucket)
         self._max_bytes = max_bytes
         self._readable = False
         self._writable = False
 
     async def put(self, scope: Scope, name: str, data: Content, *, mime_type: str = BINARY) -> Artifact:
         """See `ArtifactStore.put`. Memory use does not depend on the size of what comes in pieces."""
-        name, mime_type = checked_name(name), checked_mime_type(mime_type)
+        name, mime_type = normalize_name(name), check_mime_type(mime_type)
         await self._prepare_to_write()
-        upload = Upload(self._bucket, f"{CONTENT}{uuid4().hex}")
-        async with aclosing(pieces(data, limit=self._max_bytes)) as arriving:
-            await upload.take(arriving)
+        upload = ContentUpload(self._bucket, f"{CONTENT}{uuid4().hex}")
+        async with aclosing(split_content(data, limit=self._max_bytes)) as arriving:
+            await upload.write(arriving)
 
-        def numbered(version: int) -> Record:
+        def numbered(version: int) -> VersionRecord:
             artifact = Artifact(name, version, upload.size, mime_type, upload.sha256, datetime.now(UTC))
-            return Record(artifact, upload.key)
+            return VersionRecord(artifact, upload.key)
 
         return (await self._names.add(scope.owner(name), name, numbered)).artifact
 
     @asynccontextmanager
-    async def open(self, scope: Scope, name: str, version: int | None = None) -> AsyncGenerator[Reading]:
+    async def open(self, scope: Scope, name: str, version: int | None = None) -> AsyncGenerator[ArtifactReader]:
         """See `ArtifactStore.open`. Bytes that are not those that were put raise `SkillError` at their end."""
-        name, version = checked_name(name), checked_version(version)
+        name, version = normalize_name(name), check_version(version)
         await self._prepare_to_read()
-        record = await self._names.chosen(scope.owner(name), name, version)
-        async with aclosing(self._checked(record)) as chunks:
-            yield Reading(record.artifact, chunks)
+        record = await self._names.select_version(scope.owner(name), name, version)
+        async with aclosing(self._verify_chunks(record)) as chunks:
+            yield ArtifactReader(record.artifact, chunks)
 
     async def list(self, scope: Scope) -> Sequence[Artifact]:
         """See `ArtifactStore.list`."""
         await self._prepare_to_read()
         owners = (scope.session_owner, scope.user_owner)
-        latest = [record.artifact for owner in owners for record in await self._names.latest_of_all(owner)]
+        latest = [record.artifact for owner in owners for record in await self._names.list_latest(owner)]
         return tuple(sorted(latest, key=lambda artifact: artifact.name))
 
     async def versions(self, scope: Scope, name: str) -> Sequence[Artifact]:
         """See `ArtifactStore.versions`."""
-        name = checked_name(name)
+        name = normalize_name(name)
         await self._prepare_to_read()
         return tuple(record.artifact for record in await self._names.versions(scope.owner(name), name))
 
     async def delete(self, scope: Scope, name: str) -> bool:
         """See `ArtifactStore.delete`. The bytes stay in the bucket until the next `sweep`."""
-        name = checked_name(name)
+        name = normalize_name(name)
         await self._prepare_to_write()
-        return await self._names.forget(scope.owner(name), name)
+        return await self._names.remove(scope.owner(name), name)
 
-    async def sweep(self, *, older_than: timedelta = ONE_DAY) -> Swept:
+    async def sweep(self, *, older_than: timedelta = ONE_DAY) -> SweepResult:
         """Remove content that no version refers to: what was deleted that long ago, and what killed processes left.
 
         Safe beside any number of readers and writers, as long as no put and no reading takes longer than that.
         """
         await self._prepare_to_write()
-        return await sweep(self._bucket, before=datetime.now(UTC) - older_than)
+        return await sweep_bucket(self._bucket, before=datetime.now(UTC) - older_than)
 
-    async def _checked(self, record: Record) -> AsyncGenerator[bytes]:
+    async def _verify_chunks(self, record: VersionRecord) -> AsyncGenerator[bytes]:
         size, digest = 0, hashlib.sha256()
         try:
             async with aclosing(self._bucket.stream(record.content)) as chunks:
@@ -96,18 +582,18 @@ class S3ArtifactStore:
                     digest.update(chunk)
                     yield chunk
         except FileNotFoundError:
-            raise self._damaged(record) from None
+            raise self._corruption_error(record) from None
         if (size, digest.hexdigest()) != (record.artifact.size, record.artifact.sha256):
-            raise self._damaged(record)
+            raise self._corruption_error(record)
 
-    def _damaged(self, record: Record) -> SkillError:
+    def _corruption_error(self, record: VersionRecord) -> SkillError:
         ref = record.artifact.ref
         what = f"{ref} is damaged: {record.content} in {self._bucket.place} is missing or has changed; restore it"
         return SkillError(what, ref=ref)
 
     async def _prepare_to_read(self) -> None:
         if not self._readable:
-            self._expect_format(await self._bucket.read(FORMAT_KEY))
+            self._check_format(await self._bucket.read(FORMAT_KEY))
             self._readable = True
 
     async def _prepare_to_write(self) -> None:
@@ -116,7 +602,7 @@ class S3ArtifactStore:
         # Whoever writes it first sees whether the server lets it be written a second time.
         for _ in range(2):
             if not await self._bucket.create(FORMAT_KEY, FORMAT):
-                self._expect_format(await self._bucket.read(FORMAT_KEY))
+                self._check_format(await self._bucket.read(FORMAT_KEY))
                 self._readable = self._writable = True
                 return
         raise SkillError(
@@ -124,7 +610,7 @@ class S3ArtifactStore:
             " use a server, or a version of it, with conditional writes"
         )
 
-    def _expect_format(self, found: bytes | None) -> None:
+    def _check_format(self, found: bytes | None) -> None:
         if found not in (None, FORMAT):
             raise SkillError(
                 f"{self._bucket.place} was written by another version of OpenSkill: its object {FORMAT_KEY!r} does not"

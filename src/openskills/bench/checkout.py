@@ -48,26 +48,26 @@ def find_checkout(here: Path) -> Checkout | None:
     for top in (here, *here.parents, *package.parents[1:2]):
         directory = top / "benchmarks"
         if (directory / "suite.py").is_file() and (top / "src" / "openskills").is_dir():
-            return Checkout(directory, tuple(_found(directory)))
+            return Checkout(directory, tuple(_find_benchmarks(directory)))
     return None
 
 
-def command_of(benchmark: Benchmark, options: list[str]) -> list[str]:
+def build_command(benchmark: Benchmark, options: list[str]) -> list[str]:
     """The command line that runs it in this interpreter's environment."""
     return [sys.executable, str(benchmark.script), *options]
 
 
-def _found(directory: Path) -> list[Benchmark]:
+def _find_benchmarks(directory: Path) -> list[Benchmark]:
     """Those that have a section of the page and a script."""
-    scripts = [(name, directory / f"{name}.py") for name in _sections(directory / "report.py")]
+    scripts = [(name, directory / f"{name}.py") for name in _read_sections(directory / "report.py")]
     return [
-        Benchmark(name.replace("_", "-"), script, _about(script.read_text("utf-8")))
+        Benchmark(name.replace("_", "-"), script, _parse_summary(script.read_text("utf-8")))
         for name, script in scripts
         if script.is_file()
     ]
 
 
-def _sections(report: Path) -> list[str]:
+def _read_sections(report: Path) -> list[str]:
     """The sections that the page has, as its writer lists them; read and not run."""
     for node in ast.parse(report.read_text("utf-8")).body:
         if isinstance(node, ast.Assign) and any(
@@ -77,6 +77,6 @@ def _sections(report: Path) -> list[str]:
     return []
 
 
-def _about(text: str) -> str:
+def _parse_summary(text: str) -> str:
     said = ast.get_docstring(ast.parse(text)) or ""
     return said.partition("\n")[0].partition(": `make bench`")[0]

@@ -1,5 +1,11 @@
-"""The catalog: where skills come from, which of them count, and how to stay up to date."""
+"""Catalog.
 
+The garbage collector of Python, told when there is nothing for it to find.
+
+The catalog: where skills come from, which of them count, and how to stay up to date.
+"""
+
+import gc
 import os
 import threading
 from collections import Counter
@@ -7,24 +13,40 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from openskills.catalog.changes import Changes, difference
-from openskills.catalog.collector import collector_paused
-from openskills.catalog.discover import discover
-from openskills.catalog.fetch.sources import parse_source
-from openskills.catalog.index import load_index, save_index
-from openskills.catalog.progress import Progress, silent
-from openskills.catalog.root import Root, Source
-from openskills.catalog.scan import Found, Scan
+from openskills.catalog.discovery import RootScan, SkillFileEntry, discover, load_index, save_index
+from openskills.catalog.locations import standard_sources
+from openskills.catalog.root import Progress, Root, Source, no_progress
 from openskills.catalog.search import Hit
 from openskills.catalog.skill import Skill
-from openskills.catalog.snapshot import Snapshot, assemble
-from openskills.catalog.standard import standard_sources
-from openskills.catalog.visibility import Machine, hidden_reason
-from openskills.catalog.watch import Watcher
+from openskills.catalog.snapshot import (
+    CatalogChanges,
+    CatalogSnapshot,
+    Machine,
+    build_snapshot,
+    compare_snapshots,
+    hidden_reason,
+)
+from openskills.catalog.sources.parse import parse_source
+from openskills.catalog.watch import CatalogWatcher
 from openskills.errors import SkillError
 from openskills.settings import Settings
-from openskills.skillmd.parse import manifest_of
+from openskills.skillmd.parse import manifest_from_fields
 from openskills.skillmd.problem import Problem, Severity
+
+
+@contextmanager
+def pause_collector() -> Generator[None]:
+    """For work that makes many values and no garbage: the collector would look at all of them over and over.
+
+    Several threads may be in here at once; the collector goes on when the first one leaves.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class Catalog:
@@ -35,17 +57,17 @@ class Catalog:
     """
 
     def __init__(
-        self, sources: Sequence[Source], settings: Settings | None = None, progress: Progress = silent
+        self, sources: Sequence[Source], settings: Settings | None = None, progress: Progress = no_progress
     ) -> None:
         self._sources = tuple(sources)
         self._settings = settings or Settings.from_env()
         self._progress = progress
-        self._scans: dict[Root, Scan] = {}
-        self._built: dict[str, tuple[Found, Skill]] = {}
+        self._scans: dict[Root, RootScan] = {}
+        self._built: dict[str, tuple[SkillFileEntry, Skill]] = {}
         self._source_problems: list[Problem] = []
         self._refreshing = threading.Lock()
         self._showing = threading.Lock()
-        self._found = Snapshot()
+        self._found = CatalogSnapshot()
         self._invited: Counter[str] = Counter()
         self.roots: tuple[Root, ...] = ()
         self.snapshot = self._found
@@ -56,7 +78,7 @@ class Catalog:
         cls,
         *sources: str | os.PathLike[str],
         settings: Settings | None = None,
-        progress: Progress = silent,
+        progress: Progress = no_progress,
     ) -> "Catalog":
         """The skills in directories, archives, URLs, repositories and packages; later ones win.
 
@@ -73,7 +95,7 @@ class Catalog:
         *,
         trusted: bool = False,
         settings: Settings | None = None,
-        progress: Progress = silent,
+        progress: Progress = no_progress,
     ) -> "Catalog":
         """What an agent that works in `start` should find: the standard places of home and project, and `SKILLS_ROOT`.
 
@@ -100,25 +122,25 @@ class Catalog:
         """The visible skills that fit `query`, best first."""
         return self.snapshot.search(query, limit)
 
-    def view(self, visible: Callable[[Skill], bool]) -> Snapshot:
+    def view(self, visible: Callable[[Skill], bool]) -> CatalogSnapshot:
         """The skills for one run: those for which `visible` is false are as good as absent."""
         return self.snapshot.view(visible)
 
     @contextmanager
-    def inviting(self, names: Iterable[str]) -> Generator[None]:
+    def reveal(self, names: Iterable[str]) -> Generator[None]:
         """As long as the block lasts, models see these skills although their authors reserve them for people.
 
         Blocks may overlap, and a refresh in one changes nothing about it. Skills that are hidden for another reason, or
         unknown, stay as they are.
         """
         guests = tuple(names)
-        self._show(invited=guests)
+        self._publish(invited=guests)
         try:
             yield
         finally:
-            self._show(left=guests)
+            self._publish(left=guests)
 
-    def refresh(self) -> Changes:
+    def refresh(self) -> CatalogChanges:
         """Fetch every source again and look at what changed on disk since the last time; nothing else is read."""
         with self._refreshing:
             problems: list[Problem] = []
@@ -127,39 +149,41 @@ class Catalog:
                 roots.extend(self._fetch(source, problems))
             # A place that is named twice counts where it is named last.
             self.roots = tuple(dict.fromkeys(reversed(roots)))[::-1]
-            with collector_paused():
-                return self._look(problems)
+            with pause_collector():
+                return self._rescan(problems)
 
-    def _look(self, problems: list[Problem]) -> Changes:
+    def _rescan(self, problems: list[Problem]) -> CatalogChanges:
         """Search the roots and put a new snapshot in the place of the old one if anything is different."""
         scans = {root: self._scan(root, problems) for root in self.roots}
-        same = scans.keys() == self._scans.keys() and not any(scan.changed for scan in scans.values())
+        same = scans.keys() == self._scans.keys() and not any(scan.has_changes for scan in scans.values())
         self._scans = scans
-        machine = Machine.here(self._settings)
-        if same and problems == self._source_problems and self._same_hidden(machine):
-            return Changes()
+        machine = Machine.current(self._settings)
+        if same and problems == self._source_problems and self._has_same_requirements(machine):
+            return CatalogChanges()
         before, self._source_problems = self._found, problems
-        found = tuple(self._skills())
-        faults = (*problems, *self._faults())
-        self._show(assemble(found, lambda skill: hidden_reason(skill.manifest, machine), faults))
-        return difference(before, self._found)
+        found = tuple(self._build_skills())
+        faults = (*problems, *self._collect_problems())
+        self._publish(build_snapshot(found, lambda skill: hidden_reason(skill.manifest, machine), faults))
+        return compare_snapshots(before, self._found)
 
-    def _show(self, found: Snapshot | None = None, *, invited: Sequence[str] = (), left: Sequence[str] = ()) -> None:
+    def _publish(
+        self, found: CatalogSnapshot | None = None, *, invited: Sequence[str] = (), left: Sequence[str] = ()
+    ) -> None:
         """Put a snapshot in the place of the old one: of what was found, with the guests that there are now."""
         with self._showing:
             self._invited.update(invited)
             self._invited.subtract(left)
             self._found = found or self._found
-            self.snapshot = self._found.inviting(+self._invited)
+            self.snapshot = self._found.reveal(+self._invited)
             if not any(self._invited.values()):
                 self._invited.clear()
 
-    def watch(self, on_change: Callable[[Changes], None] | None = None) -> Watcher:
+    def watch(self, on_change: Callable[[CatalogChanges], None] | None = None) -> CatalogWatcher:
         """Follow the disk in a thread until the returned watcher is closed; a context manager.
 
         `on_change` is called in that thread after every refresh that changed something.
         """
-        return Watcher(self, on_change)
+        return CatalogWatcher(self, on_change)
 
     def _fetch(self, source: Source, problems: list[Problem]) -> Sequence[Root]:
         try:
@@ -174,18 +198,18 @@ class Catalog:
         problems.extend(fetched.problems)
         return fetched.roots
 
-    def _scan(self, root: Root, problems: list[Problem]) -> Scan:
+    def _scan(self, root: Root, problems: list[Problem]) -> RootScan:
         cache = self._settings.cache_dir if self._settings.index else None
         known = self._scans.get(root) or (load_index(cache, root) if cache else None)
         scan = discover(root, known, self._progress)
-        if cache and scan.changed:
+        if cache and scan.has_changes:
             try:
                 save_index(cache, root, scan)
             except SkillError as error:
                 problems.append(Problem("index-unwritable", error.message, Severity.NOTE, path=str(cache)))
         return scan
 
-    def _same_hidden(self, machine: Machine) -> bool:
+    def _has_same_requirements(self, machine: Machine) -> bool:
         """Whether programs and variables that skills require are there or missing as they were."""
         hidden = self._found.hidden
         demanding = (skill for skill in self._found.skills if skill.manifest.requirements)
@@ -193,31 +217,31 @@ class Catalog:
             hidden_reason(each.skill.manifest, machine) == each.reason for each in hidden.values()
         )
 
-    def _faults(self) -> Iterator[Problem]:
+    def _collect_problems(self) -> Iterator[Problem]:
         for scan in self._scans.values():
             yield from scan.problems
             for entry in scan.visited.values():
                 yield from entry.problems
 
-    def _skills(self) -> Iterator[Skill]:
-        built: dict[str, tuple[Found, Skill]] = {}
+    def _build_skills(self) -> Iterator[Skill]:
+        built: dict[str, tuple[SkillFileEntry, Skill]] = {}
         for root, scan in self._scans.items():
             for directory, entry in scan.visited.items():
-                if isinstance(entry, Found) and entry.fields is not None:
-                    skill = self._skill(root, directory, entry)
+                if isinstance(entry, SkillFileEntry) and entry.fields is not None:
+                    skill = self._build_skill(root, directory, entry)
                     built[directory] = (entry, skill)
                     yield skill
         self._built = built
 
-    def _skill(self, root: Root, directory: str, entry: Found) -> Skill:
+    def _build_skill(self, root: Root, directory: str, entry: SkillFileEntry) -> Skill:
         before = self._built.get(directory)
-        if before is not None and _same(before[0], entry) and before[1].source == root.label:
+        if before is not None and _is_same(before[0], entry) and before[1].source == root.label:
             return before[1]
-        manifest = entry.manifest or manifest_of(entry.fields or {})
+        manifest = entry.manifest or manifest_from_fields(entry.fields or {})
         return Skill(manifest, directory, root.label, entry.problems)
 
 
-def _same(before: Found, now: Found) -> bool:
+def _is_same(before: SkillFileEntry, now: SkillFileEntry) -> bool:
     """Whether a SKILL.md is the one that was read before, body included."""
     if before is now:
         return True

@@ -1,4 +1,9 @@
-"""Ranked search over many skills: names, keywords and descriptions, in English and Chinese, without a network."""
+"""Ranked search.
+
+A query as the things that it asks for: words and Chinese pairs of characters, with what they mean. Pure.
+
+Ranked search over many skills: names, keywords and descriptions, in English and Chinese, without a network.
+"""
 
 import heapq
 from collections import Counter, defaultdict
@@ -7,23 +12,66 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log, sqrt
 from operator import add
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from openskills.catalog.glossary import Glossary, everyday
-from openskills.catalog.query import Ask, asks_of
 from openskills.catalog.skill import Skill
-from openskills.catalog.words import (
+from openskills.catalog.vocabulary import (
+    STOP_WORDS,
+    Glossary,
     Vocabulary,
+    default_glossary,
+    edit_tolerance,
     fold,
-    name_words,
-    pairs,
-    pieces,
+    remove_denials,
+    split_humps,
+    split_name,
+    split_pairs,
+    split_text,
     squeeze,
     stem,
-    tolerance,
-    without_denials,
 )
 from openskills.errors import InvalidArgument
+
+_MAX_QUERY_CHARACTERS = 1_000
+
+
+class QueryTerm(NamedTuple):
+    """One word: itself, or the pairs of characters of a Chinese one. `meaning` is its group of the glossary, if any."""
+
+    words: tuple[str, ...]
+    meaning: str | None = None
+
+    @property
+    def is_common(self) -> bool:
+        """Whether it is a word such as "the"."""
+        return self.words[0] in STOP_WORDS and len(self.words) == 1
+
+
+def parse_query(query: str, known: Callable[[str], bool], glossary: Glossary) -> list[QueryTerm]:
+    """What a query asks for, each once, in its order; of a query of more than 1,000 characters the beginning.
+
+    `known` says whether a stem is one of the index: `openApi` is cut at its humps unless it is known as a whole.
+    """
+    query = query[:_MAX_QUERY_CHARACTERS]
+    words, runs = split_text(fold(query))
+    if len(parts := split_text(fold(split_humps(query)))[0]) > len(words):
+        words = [part for word in words for part in ([word] if known(stem(word)) else parts)]
+    found = [QueryTerm((word,), glossary.find_meaning(stem(word))) for word in words]
+    for run in runs:
+        found += _parse_run(run, glossary)
+    return list(dict.fromkeys(found))
+
+
+def _parse_run(run: str, glossary: Glossary) -> list[QueryTerm]:
+    every = split_pairs(run)[:-1] or [run]
+    found: list[QueryTerm] = []
+    at = 0
+    for start, end, meaning in glossary.find_meanings(run):
+        found += [QueryTerm((pair,)) for pair in every[at:start]]
+        found.append(QueryTerm(tuple(every[start : end - 1]), meaning))
+        at = end - 1
+    return [*found, *(QueryTerm((pair,)) for pair in every[at:])]
+
 
 _Postings: TypeAlias = list[tuple[int, float]]
 """In which skills a term stands, and how much it says there."""
@@ -80,12 +128,12 @@ class SearchIndex:
     """
 
     def __init__(self, skills: Sequence[Skill], glossary: Glossary | None = None) -> None:
-        self._glossary = everyday() if glossary is None else glossary
+        self._glossary = default_glossary() if glossary is None else glossary
         self._skills = sorted(skills, key=lambda skill: (skill.name, skill.directory))
         self._postings = defaultdict[str, _Postings](list)
         self._by_name_word = defaultdict[str, _Postings](list)
         self._by_squeezed = defaultdict[str, list[int]](list)
-        self._index()
+        self._build_index()
         self._name_words = Vocabulary(self._by_name_word)
         self._squeezed = Vocabulary(self._by_squeezed)
         self._pairs: dict[str, list[str]] = {}
@@ -102,8 +150,10 @@ class SearchIndex:
         """
         if limit < 1:
             raise InvalidArgument("limit", f"{limit} is too small; ask for at least 1 result")
-        asks = asks_of(query, self._postings.__contains__, self._glossary)
-        scores = self._sum([ask for ask in asks if not self._says_little(ask)]) or self._sum(asks, _LITTLE_FACTOR)
+        asks = parse_query(query, self._postings.__contains__, self._glossary)
+        scores = self._score_terms([ask for ask in asks if not self._is_common(ask)]) or self._score_terms(
+            asks, _LITTLE_FACTOR
+        )
         same = self._put_same_name_first(query, scores)
         best = heapq.nsmallest(limit, [(-score, number) for number, score in scores.items()])
         # As much as one word can say is an even bet: above it, in the set of benchmarks/selection, most best hits are
@@ -114,19 +164,21 @@ class SearchIndex:
             for score, number in best
         )
 
-    def near(self, name: str, limit: int = 3) -> tuple[str, ...]:
+    def find_similar_names(self, name: str, limit: int = 3) -> tuple[str, ...]:
         """The names somebody may have meant by `name`, best first: one that is nearly the same, then shared words."""
         name = name[:_NAME_CHARACTERS]
         squeezed = squeeze(name)
-        close = [squeezed] if squeezed in self._by_squeezed else [word for _, word in self._squeezed.nearest(squeezed)]
+        close = (
+            [squeezed] if squeezed in self._by_squeezed else [word for _, word in self._squeezed.find_nearest(squeezed)]
+        )
         numbers = [number for word in close for number in self._by_squeezed[word]]
-        numbers += self._sharing_words(name_words(name)[:_NAME_WORDS])
+        numbers += self._rank_by_shared_words(split_name(name)[:_NAME_WORDS])
         return tuple(dict.fromkeys(self._skills[number].name for number in numbers))[: max(limit, 0)]
 
     # Building
 
-    def _index(self) -> None:
-        texts = [self._terms(without_denials(_text_of(skill))) for skill in self._skills]
+    def _build_index(self) -> None:
+        texts = [self._extract_terms(remove_denials(_skill_text(skill))) for skill in self._skills]
         average = sum(map(len, texts)) / len(texts) if texts else 0.0
         for number, (skill, terms) in enumerate(zip(self._skills, texts, strict=True)):
             flat = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * len(terms) / (average or 1.0))
@@ -135,7 +187,7 @@ class SearchIndex:
             if len(impacts) < len(terms):
                 repeated = ((term, count) for term, count in Counter(terms).items() if count > 1)
                 impacts.update((term, count * (_SATURATION + 1) / (count + flat)) for term, count in repeated)
-            for term in dict.fromkeys(self._terms(" ".join(skill.manifest.keywords))):
+            for term in dict.fromkeys(self._extract_terms(" ".join(skill.manifest.keywords))):
                 impacts[term] = impacts.get(term, 0.0) + _KEYWORD_BOOST
             self._index_name(number, skill.name, impacts)
             for term, impact in impacts.items():
@@ -143,24 +195,24 @@ class SearchIndex:
                 self._postings[term].append(once if impact == once[1] else (number, impact))
 
     def _index_name(self, number: int, name: str, impacts: dict[str, float]) -> None:
-        words = name_words(name[:_TEXT_CHARACTERS])
+        words = split_name(name[:_TEXT_CHARACTERS])
         # The share of a word in a long name is smaller.
         boost = _NAME_BOOST / sqrt(len(words) or 1)
         for word in words:
             self._by_name_word[word].append((number, boost))
         stems = dict.fromkeys(map(stem, words))
-        for term in (*stems, *_marked(map(self._glossary.meaning, stems))):
+        for term in (*stems, *_mark_meanings(map(self._glossary.find_meaning, stems))):
             impacts[term] = impacts.get(term, 0.0) + boost
         self._by_squeezed[squeeze(name[:_TEXT_CHARACTERS])].append(number)
 
-    def _terms(self, text: str) -> list[str]:
-        words, runs = pieces(fold(text[:_TEXT_CHARACTERS]))
+    def _extract_terms(self, text: str) -> list[str]:
+        words, runs = split_text(fold(text[:_TEXT_CHARACTERS]))
         terms = [stem(word) for word in words]
-        meanings = [self._glossary.meaning(term) for term in terms]
+        meanings = [self._glossary.find_meaning(term) for term in terms]
         for run in runs:
-            terms += pairs(run)
-            meanings += [meaning for _, _, meaning in self._glossary.meanings_in(run)]
-        return terms + _marked(meanings)
+            terms += split_pairs(run)
+            meanings += [meaning for _, _, meaning in self._glossary.find_meanings(run)]
+        return terms + _mark_meanings(meanings)
 
     @cached_property
     def _text_words(self) -> Vocabulary:
@@ -169,15 +221,15 @@ class SearchIndex:
 
     # Searching
 
-    def _sum(self, asks: Sequence[Ask], factor: float = 1.0) -> dict[int, float]:
+    def _score_terms(self, asks: Sequence[QueryTerm], factor: float = 1.0) -> dict[int, float]:
         scores: dict[int, float] = {}
         matched: Counter[int] = Counter()
         left, corrections = _QUERY_WORDS, _QUERY_CORRECTIONS
         for ask in asks:
-            found = self._exactly(ask)
-            if not found and corrections and tolerance(ask.words[0]):
+            found = self._score_term(ask)
+            if not found and corrections and edit_tolerance(ask.words[0]):
                 corrections -= 1
-                found = self._best([self._nearly(ask.words[0])])
+                found = self._sum_best([self._match_similar(ask.words[0])])
             for number, score in found.items():
                 scores[number] = scores.get(number, 0.0) + score
             for _ in ask.words if found else ():
@@ -185,20 +237,20 @@ class SearchIndex:
             left -= bool(found)
             if not left:
                 break
-        return _with_share(scores, matched, sum(len(ask.words) for ask in asks), factor)
+        return _scale_by_share(scores, matched, sum(len(ask.words) for ask in asks), factor)
 
-    def _exactly(self, ask: Ask) -> dict[int, float]:
+    def _score_term(self, ask: QueryTerm) -> dict[int, float]:
         """What an ask adds to the score of each skill that has it, or something that means the same."""
-        found = self._best([self._matches(word) for word in ask.words])
+        found = self._sum_best([self._match_word(word) for word in ask.words])
         postings = self._postings.get(_MEANS + ask.meaning, []) if ask.meaning else []
-        if postings and len(postings) <= self._many(8):
+        if postings and len(postings) <= self._min_common_count(8):
             weight = len(ask.words) * _MEANING_FACTOR * self._rarity(postings)
             for number, impact in postings:
                 if (score := weight * impact) > found.get(number, 0.0):
                     found[number] = score
         return found
 
-    def _best(self, words: Iterable[_Matches]) -> dict[int, float]:
+    def _sum_best(self, words: Iterable[_Matches]) -> dict[int, float]:
         """The sum over words of the best that each stands for."""
         found: dict[int, float] = {}
         for matches in words:
@@ -206,51 +258,55 @@ class SearchIndex:
             for postings, factor in matches:
                 weight = factor * self._rarity(postings)
                 scores = {number: weight * impact for number, impact in postings}
-                best = _joined(max, best, scores) if best else scores
-            found = _joined(add, found, best) if found else best
+                best = _merge_scores(max, best, scores) if best else scores
+            found = _merge_scores(add, found, best) if found else best
         return found
 
     def _rarity(self, postings: _Postings) -> float:
         return log(1 + (len(self._skills) - len(postings) + 0.5) / (len(postings) + 0.5))
 
-    def _many(self, share: int) -> int:
+    def _min_common_count(self, share: int) -> int:
         # A word of most skills of a large catalog hardly changes the order and costs the most time.
         return max(200, len(self._skills) // share)
 
-    def _says_little(self, ask: Ask) -> bool:
-        most = self._many(2)
-        return ask.says_little or all(len(self._postings.get(stem(word), ())) > most for word in ask.words)
+    def _is_common(self, ask: QueryTerm) -> bool:
+        most = self._min_common_count(2)
+        return ask.is_common or all(len(self._postings.get(stem(word), ())) > most for word in ask.words)
 
-    def _matches(self, word: str) -> _Matches:
+    def _match_word(self, word: str) -> _Matches:
         """What a word of a query stands for in names and texts."""
         if len(word) == 1 and not word.isascii():
             return [(self._postings[pair], 1.0) for pair in self._pairs.get(word, ())]
         term = stem(word)
         found = [(self._postings[term], 1.0)] if term in self._postings else []
         if len(word) > 2:
-            found += [(self._by_name_word[other], _PREFIX_FACTOR) for other in self._beginning_with(word, term)]
+            found += [(self._by_name_word[other], _PREFIX_FACTOR) for other in self._find_by_prefix(word, term)]
         return found
 
-    def _nearly(self, word: str) -> _Matches:
+    def _match_similar(self, word: str) -> _Matches:
         """What a word that is unknown was probably meant to be."""
-        return self._misspelled(word) or self._longer_form(stem(word)) or self._misspelled_text(word)
+        return self._match_name_typo(word) or self._match_longer_form(stem(word)) or self._match_text_typo(word)
 
-    def _beginning_with(self, word: str, term: str) -> list[str]:
-        found = self._name_words.starting(word, _PREFIX_WORDS)
+    def _find_by_prefix(self, word: str, term: str) -> list[str]:
+        found = self._name_words.find_by_prefix(word, _PREFIX_WORDS)
         if term != word and len(term) > 3:
-            found += self._name_words.starting(term, _PREFIX_WORDS)
+            found += self._name_words.find_by_prefix(term, _PREFIX_WORDS)
         # No set: the order of a sum of floats must be the same in every process.
         return [other for other in dict.fromkeys(found) if stem(other) != term]
 
-    def _misspelled(self, word: str) -> _Matches:
-        return [(self._postings[stem(other)], _TYPO_FACTOR**cost) for cost, other in self._name_words.nearest(word)]
+    def _match_name_typo(self, word: str) -> _Matches:
+        return [
+            (self._postings[stem(other)], _TYPO_FACTOR**cost) for cost, other in self._name_words.find_nearest(word)
+        ]
 
-    def _misspelled_text(self, word: str) -> _Matches:
+    def _match_text_typo(self, word: str) -> _Matches:
         # Short words have neighbours that mean something else; those of names are few, those of texts are many.
-        near = (self._text_words.nearest(stem(word)) or self._text_words.nearest(word)) if len(word) > 4 else []
+        near = (
+            (self._text_words.find_nearest(stem(word)) or self._text_words.find_nearest(word)) if len(word) > 4 else []
+        )
         return [(self._postings[other], _TEXT_TYPO_FACTOR) for _, other in near]
 
-    def _longer_form(self, term: str) -> _Matches:
+    def _match_longer_form(self, term: str) -> _Matches:
         """`converter` finds `convert`: the longest known term that is `term` without up to three last letters."""
         shorter = (term[:-cut] for cut in range(1, min(3, len(term) - 4) + 1))
         return [(self._postings[known], _STEM_FACTOR) for known in shorter if known in self._postings][:1]
@@ -263,12 +319,14 @@ class SearchIndex:
             scores[number] = (rank + 1) * best + rank
         return same
 
-    def _sharing_words(self, words: Sequence[str]) -> list[int]:
+    def _rank_by_shared_words(self, words: Sequence[str]) -> list[int]:
         """Skills with at least half of these words in their name, with most of them first, then the shortest name."""
         shared: Counter[int] = Counter()
         letters: Counter[int] = Counter()
         for word in words:
-            known = [word] if word in self._by_name_word else [other for _, other in self._name_words.nearest(word)]
+            known = (
+                [word] if word in self._by_name_word else [other for _, other in self._name_words.find_nearest(word)]
+            )
             for number in {number for other in known for number, _ in self._by_name_word[other]}:
                 shared[number] += 1
                 letters[number] += len(word)
@@ -278,22 +336,24 @@ class SearchIndex:
         )
 
 
-def _text_of(skill: Skill) -> str:
+def _skill_text(skill: Skill) -> str:
     return f"{skill.description} {skill.manifest.when_to_use or ''}"[:_TEXT_CHARACTERS]
 
 
-def _marked(meanings: Iterable[str | None]) -> list[str]:
+def _mark_meanings(meanings: Iterable[str | None]) -> list[str]:
     """Meanings as terms, each once: who says it in two words does not mean it twice."""
     return [_MEANS + meaning for meaning in dict.fromkeys(meanings) if meaning]
 
 
-def _joined(join: Callable[[float, float], float], one: dict[int, float], other: dict[int, float]) -> dict[int, float]:
+def _merge_scores(
+    join: Callable[[float, float], float], one: dict[int, float], other: dict[int, float]
+) -> dict[int, float]:
     for number, score in other.items():
         one[number] = join(one[number], score) if number in one else score
     return one
 
 
-def _with_share(scores: dict[int, float], matched: Counter[int], words: int, factor: float) -> dict[int, float]:
+def _scale_by_share(scores: dict[int, float], matched: Counter[int], words: int, factor: float) -> dict[int, float]:
     # Half of a score depends on how many of the words are there, so that one strong word does not beat them all.
     counts = range(max(matched.values(), default=-1) + 1)
     shares = [factor * min(1.0, 0.5 + 0.5 * count / words) for count in counts]

@@ -1,17 +1,216 @@
-"""A skill that was found, and the files that come with it."""
+"""Skill, Resource, reading SKILL.md.
 
+Opening one SKILL.md: whatever lies there, it neither blocks nor leads out of the folder nor fills the memory.
+
+The files of a skill beside its SKILL.md, listed without reading any.
+
+A skill that was found, and the files that come with it.
+"""
+
+import errno
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
 
-from openskills.catalog.resources import Resource, find_resources
-from openskills.catalog.skillfile import SKILL_FILE, read_skill_text
-from openskills.errors import InvalidArgument, InvalidSkill, LimitExceeded
+from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded
 from openskills.paths import open_inside
+from openskills.skillmd.frontmatter import decode, size_problem
 from openskills.skillmd.manifest import SkillManifest
 from openskills.skillmd.parse import parse
 from openskills.skillmd.problem import Problem
+from openskills.skillmd.yaml import MAX_FILE_BYTES
+
+SKILL_FILE = "SKILL.md"
+
+Stamp = tuple[int, int, int, int]
+"""Modified, changed (nanoseconds), size, inode: as long as these are the same, so is the content."""
+
+# O_NONBLOCK: opening a FIFO without a writer must not wait.
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class NoSkillFile(Exception):
+    """There is no SKILL.md in the folder."""
+
+
+def read_skill_text(directory: str) -> tuple[str, Problem | None]:
+    """The text of the folder's SKILL.md, or an empty text and the reason why there is none."""
+    try:
+        _, data, problem = read_skill_file(directory)
+    except NoSkillFile:
+        return "", Problem("file-missing", f"there is no {SKILL_FILE} in {directory}")
+    return ("", problem) if problem is not None else decode(data)
+
+
+def read_skill_file(directory: str) -> tuple[Stamp | None, bytes, Problem | None]:
+    """The stamp and bytes of the folder's SKILL.md, or the problem with it. Raises `NoSkillFile` when it has none."""
+    path = f"{directory}/{SKILL_FILE}"
+    try:
+        descriptor = os.open(path, _FLAGS | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            raise NoSkillFile from None
+        if error.errno != errno.ELOOP:
+            return None, b"", _unreadable_problem(error)
+        return _read_link(directory)
+    return _read(descriptor)
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """The stamp of a file or directory."""
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+
+
+def _read_link(directory: str) -> tuple[Stamp | None, bytes, Problem | None]:
+    try:
+        return _read(open_inside(directory, SKILL_FILE))
+    except ForbiddenPath:
+        message = f"{SKILL_FILE} is a link that leads out of its folder; put the file itself there"
+        return None, b"", Problem("link-leaves-skill", message)
+    except OSError as error:
+        return None, b"", _unreadable_problem(error)
+
+
+def _read(descriptor: int) -> tuple[Stamp | None, bytes, Problem | None]:
+    try:
+        status = os.fstat(descriptor)
+        stamp = stamp_of(status)
+        if not stat.S_ISREG(status.st_mode):
+            return (
+                stamp,
+                b"",
+                Problem("file-type", f"{SKILL_FILE} is {_describe_file_type(status.st_mode)}, not a file"),
+            )
+        if status.st_size > MAX_FILE_BYTES:
+            return stamp, b"", size_problem(status.st_size)
+        # A file that grows in this moment has a new stamp the next time somebody looks.
+        data = os.read(descriptor, status.st_size) if status.st_size else b""
+    except OSError as error:
+        return None, b"", _unreadable_problem(error)
+    finally:
+        os.close(descriptor)
+    return stamp, data, None
+
+
+def _unreadable_problem(error: OSError) -> Problem:
+    return Problem("file-unreadable", f"{SKILL_FILE} cannot be read: {error.strerror or error}")
+
+
+def _describe_file_type(mode: int) -> str:
+    kinds = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+MAX_RESOURCES = 10_000
+MAX_DEPTH = 16
+SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox"})
+"""Directories that hold no text of an author."""
+
+_CODE = frozenset(
+    {
+        ".py",
+        ".sh",
+        ".bash",
+        ".js",
+        ".mjs",
+        ".cjs",
+        ".ts",
+        ".rb",
+        ".pl",
+        ".php",
+        ".go",
+        ".rs",
+        ".java",
+        ".r",
+        ".lua",
+        ".ps1",
+    }
+)
+
+
+class ResourceKind(StrEnum):
+    """What a file of a skill is for."""
+
+    SCRIPT = "script"
+    REFERENCE = "reference"
+    ASSET = "asset"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One file of a skill: its path relative to the skill's folder, what it is for, and its size in bytes."""
+
+    path: str
+    kind: ResourceKind
+    size: int
+
+    @property
+    def is_doc(self) -> bool:
+        """Whether a model may select it to read: any `.md` or `.txt`."""
+        return self.path.lower().endswith((".md", ".txt"))
+
+
+def find_resources(directory: str) -> tuple[Resource, ...]:
+    """Every regular file under `directory` but its SKILL.md, sorted by path, at most `MAX_RESOURCES` of them.
+
+    A link counts when it leads to a file inside the folder. Linked directories are not entered.
+    """
+    base = os.path.realpath(directory)
+    found: list[Resource] = []
+    for path, size in _iter_files(base):
+        if path != SKILL_FILE:
+            found.append(Resource(path, classify_resource(path), size))
+        if len(found) >= MAX_RESOURCES:
+            break
+    return tuple(sorted(found, key=lambda resource: resource.path))
+
+
+def classify_resource(path: str) -> ResourceKind:
+    """By the convention of the specification's folders first, by the file's ending otherwise."""
+    parts = PurePosixPath(path)
+    top = parts.parts[0] if len(parts.parts) > 1 else ""
+    suffix = parts.suffix.lower()
+    if top == "assets":
+        return ResourceKind.ASSET
+    if top == "scripts" or suffix in _CODE:
+        return ResourceKind.SCRIPT
+    if top in ("references", "reference", "docs") or suffix in (".md", ".txt"):
+        return ResourceKind.REFERENCE
+    return ResourceKind.OTHER
+
+
+def _iter_files(base: str) -> Iterator[tuple[str, int]]:
+    waiting = [("", 0)]
+    while waiting:
+        relative, depth = waiting.pop()
+        try:
+            entries = sorted(os.scandir(f"{base}/{relative}"), key=lambda entry: entry.name)
+        except OSError:
+            # A directory that cannot be listed has no files that anybody could use.
+            continue
+        for entry in entries:
+            path = f"{relative}{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in SKIPPED and depth < MAX_DEPTH:
+                    waiting.append((f"{path}/", depth + 1))
+            elif size := _file_size(base, entry):
+                yield path, size[0]
+
+
+def _file_size(base: str, entry: os.DirEntry[str]) -> tuple[int] | None:
+    """The size of a regular file inside the skill, in a tuple because nothing is a size too."""
+    try:
+        if entry.is_symlink() and not os.path.realpath(entry.path).startswith(base + os.sep):
+            return None
+        status = entry.stat()
+    except OSError:
+        return None
+    return (status.st_size,) if stat.S_ISREG(status.st_mode) else None
+
 
 MAX_RESOURCE_BYTES = 16 * 1024 * 1024
 """What `Skill.read` hands out at most unless it is told otherwise."""
@@ -61,7 +260,7 @@ class Skill:
 
         Raises `InvalidSkill` when the folder is no skill any more.
         """
-        self._still_there()
+        self._check_exists()
         return find_resources(self.directory)
 
     def docs(self) -> tuple[Resource, ...]:
@@ -76,7 +275,7 @@ class Skill:
         """
         if limit < 0:
             raise InvalidArgument("limit", f"{limit} is negative")
-        self._still_there()
+        self._check_exists()
         try:
             descriptor = open_inside(self.directory, path)
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -91,7 +290,7 @@ class Skill:
             raise LimitExceeded(f"{path} of {self.name} has more than {limit:,} bytes", path=path, limit=limit)
         return data
 
-    def _still_there(self) -> None:
+    def _check_exists(self) -> None:
         # Whoever put a link to another directory in the place of the folder has no SKILL.md there.
         if not os.path.lexists(self.location):
             problem = Problem("file-missing", f"{self.directory} is no skill any more: it has no {SKILL_FILE}")

@@ -1,20 +1,28 @@
-"""What people have said about the places of projects, remembered by what was in them at that time."""
+"""Trust by content.
 
+What people have said about the places of projects, remembered by what was in them at that time.
+
+One digest for everything in a folder, so that an agreement to it ends when anything in it changes.
+"""
+
+import hashlib
 import json
 import os
-from collections.abc import Collection, Generator, Mapping
+import stat
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from openskills.errors import InvalidArgument
-from openskills.files import locked, replace_file_durably
+from openskills.errors import InvalidArgument, LimitExceeded
+from openskills.filesystem import lock_file, replace_file_durably
 
 
-class Answer(StrEnum):
+class TrustAnswer(StrEnum):
     """What a person said when asked whether skills may be used."""
 
     YES = "yes"
@@ -22,15 +30,15 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class TrustDecision:
     """The answer about one place with one content. `project` is the real path of the project it was seen in."""
 
     project: str
     digest: str
-    answer: Answer
+    answer: TrustAnswer
     at: str
 
-    def about(self, digest: str) -> Answer | None:
+    def answer_for(self, digest: str) -> TrustAnswer | None:
         """The answer, when it was about a place with this digest; otherwise nobody has decided."""
         return self.answer if self.digest == digest else None
 
@@ -44,11 +52,11 @@ class TrustStore:
     def __init__(self, config_dir: Path) -> None:
         self._file = config_dir / "trust.json"
 
-    def decisions(self) -> dict[str, Decision]:
+    def read_decisions(self) -> dict[str, TrustDecision]:
         """Every place that somebody has decided about. Raises `InvalidArgument` when the file is damaged."""
         try:
             content: Any = json.loads(self._file.read_text("utf-8"))
-            return {str(place): _decision(entry) for place, entry in content["places"].items()}
+            return {str(place): _parse_decision(entry) for place, entry in content["places"].items()}
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -56,33 +64,121 @@ class TrustStore:
         except (ValueError, LookupError, TypeError, AttributeError):
             raise InvalidArgument("trust.json", f"{self._file} is damaged; mend or remove it") from None
 
-    def remember(self, project: Path, digests: Mapping[str, str], answer: Answer) -> None:
+    def remember(self, project: Path, digests: Mapping[str, str], answer: TrustAnswer) -> None:
         """One answer for some places of a project, given by their real paths and digests, instead of earlier ones."""
         if not digests:
             return
         at = datetime.now(UTC).isoformat(timespec="seconds")
         found = os.path.realpath(project)
-        with self._changing() as decisions:
-            decisions.update({place: Decision(found, digest, answer, at) for place, digest in digests.items()})
+        with self._edit_decisions() as decisions:
+            decisions.update({place: TrustDecision(found, digest, answer, at) for place, digest in digests.items()})
 
     def forget(self, places: Collection[str]) -> None:
         """Take back what was said about these places."""
         if not places:
             return
-        with self._changing() as decisions:
+        with self._edit_decisions() as decisions:
             for place in places:
                 decisions.pop(place, None)
 
     @contextmanager
-    def _changing(self) -> Generator[dict[str, Decision]]:
+    def _edit_decisions(self) -> Generator[dict[str, TrustDecision]]:
         """The decisions, for the block to change while nobody else does; what it leaves is kept."""
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locked(self._file.with_name("trust.lock")):
-            decisions = self.decisions()
+        with lock_file(self._file.with_name("trust.lock")):
+            decisions = self.read_decisions()
             yield decisions
             content = {"places": {place: asdict(decision) for place, decision in decisions.items()}}
             replace_file_durably(self._file, json.dumps(content, indent=2, sort_keys=True).encode())
 
 
-def _decision(entry: Any) -> Decision:
-    return Decision(str(entry["project"]), str(entry["digest"]), Answer(entry["answer"]), str(entry["at"]))
+def _parse_decision(entry: Any) -> TrustDecision:
+    return TrustDecision(str(entry["project"]), str(entry["digest"]), TrustAnswer(entry["answer"]), str(entry["at"]))
+
+
+MAX_ENTRIES = 20_000
+MAX_BYTES = 512 * 1024 * 1024
+_CHUNK = 1024 * 1024
+# O_NONBLOCK: what was a file a moment ago may be a FIFO now, and must not make us wait.
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def compute_digest(folder: Path, confine: Path) -> str:
+    """A digest over every file in `folder`: names, content, executable bits, and what links say and lead to.
+
+    The content behind a link counts as long as it lies in `confine`: no other link is ever followed to a skill. The
+    same folder has the same digest whichever way leads to it. Raises `LimitExceeded` when there is more than anybody
+    would call a set of skills, `OSError` when something cannot be read.
+    """
+    return _FolderDigest(folder, confine).run()
+
+
+class _FolderDigest:
+    def __init__(self, folder: Path, confine: Path) -> None:
+        self._shown = folder
+        self._top = os.path.realpath(folder)
+        self._confine = Path(os.path.realpath(confine))
+        self._entries = MAX_ENTRIES
+        self._bytes = MAX_BYTES
+
+    def run(self) -> str:
+        whole = hashlib.sha256()
+        for path in self._walk():
+            name = os.fsencode(os.path.relpath(path, self._top))
+            # Neither can hold a NUL, so no two lists of files give the same bytes.
+            whole.update(b"%s\0%s\0" % (name, self._digest_entry(path)))
+        return whole.hexdigest()
+
+    def _walk(self) -> Iterator[str]:
+        """Every file and every link, each directory once, in an order that only depends on the names."""
+        seen: set[str] = set()
+        waiting = [self._top]
+        while waiting:
+            directory = waiting.pop()
+            real = os.path.realpath(directory)
+            if real in seen or not self._is_confined(real):
+                continue
+            seen.add(real)
+            for entry in self._list_entries(directory):
+                is_directory = entry.is_dir(follow_symlinks=False)
+                if is_directory or (entry.is_symlink() and os.path.isdir(entry.path)):
+                    waiting.append(entry.path)
+                if not is_directory:
+                    yield entry.path
+
+    def _list_entries(self, directory: str) -> list[os.DirEntry[str]]:
+        with os.scandir(directory) as entries:
+            found = list(islice(entries, self._entries + 1))
+        self._entries -= len(found)
+        self._check_limits()
+        return sorted(found, key=lambda entry: entry.name)
+
+    def _digest_entry(self, path: str) -> bytes:
+        if not os.path.islink(path):
+            return self._digest_file(path)
+        real = os.path.realpath(path)
+        counts = self._is_confined(real) and os.path.isfile(real)
+        return b"link %s %s" % (self._digest_file(real) if counts else b"-", os.fsencode(os.readlink(path)))
+
+    def _digest_file(self, path: str) -> bytes:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            return b"special"
+        with open(os.open(path, _FLAGS), "rb") as file:
+            status = os.fstat(file.fileno())
+            self._bytes -= status.st_size
+            self._check_limits()
+            content = hashlib.sha256()
+            # Up to its size: a file that grows while it is read has another digest the next time.
+            left = status.st_size
+            while chunk := file.read(min(left, _CHUNK)):
+                content.update(chunk)
+                left -= len(chunk)
+        return b"file %d %s" % (bool(status.st_mode & 0o111), content.hexdigest().encode())
+
+    def _is_confined(self, real: str) -> bool:
+        return Path(real).is_relative_to(self._confine)
+
+    def _check_limits(self) -> None:
+        if self._entries < 0 or self._bytes < 0:
+            limits = f"{MAX_ENTRIES:,} files and folders or {MAX_BYTES:,} bytes"
+            raise LimitExceeded(f"{self._shown} has more than {limits}; move what is not a skill out of it")

@@ -8,40 +8,40 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from openskills.catalog.changes import Changes
 from openskills.catalog.root import Root
+from openskills.catalog.snapshot import CatalogChanges
 
 # Events of one editor save or one checkout come within this time and make one refresh.
-_GATHER_MS = 150
+_DEBOUNCE_MS = 150
 _LOOK_FOR_NEW_ROOTS_MS = 500
 
 
-_Place = tuple[Path, str, int, int]
+_RootState = tuple[Path, str, int, int]
 
 
-class Watched(Protocol):
+class WatchableCatalog(Protocol):
     """What a watcher keeps up to date."""
 
     @property
     def roots(self) -> tuple[Root, ...]: ...
 
-    def refresh(self) -> Changes: ...
+    def refresh(self) -> CatalogChanges: ...
 
 
-class Watcher:
+class CatalogWatcher:
     """Refreshes a catalog when its directories change, until it is closed. Use it in a `with` statement.
 
     Roots that appear later are followed too. `error` holds what went wrong last: in `on_change`, after which it goes
     on, or in following the disk, which ends it.
     """
 
-    def __init__(self, catalog: Watched, on_change: Callable[[Changes], None] | None = None) -> None:
+    def __init__(self, catalog: WatchableCatalog, on_change: Callable[[CatalogChanges], None] | None = None) -> None:
         self._catalog = catalog
         self._on_change = on_change
         self._stop = threading.Event()
         self._started = threading.Event()
         self.error: Exception | None = None
-        self._thread = threading.Thread(target=self._follow, name="openskills-watch", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="openskills-watch", daemon=True)
         self._thread.start()
         self._started.wait()
 
@@ -59,16 +59,16 @@ class Watcher:
     ) -> None:
         self.close()
 
-    def _follow(self) -> None:
+    def _run(self) -> None:
         try:
             while not self._stop.is_set():
-                self._follow_places(self._places())
+                self._watch_roots(self._read_root_states())
         except OSError as error:
             self.error = error
         finally:
             self._started.set()
 
-    def _follow_places(self, places: frozenset[_Place]) -> None:
+    def _watch_roots(self, places: frozenset[_RootState]) -> None:
         """Watch until the directories that exist are others than `places`."""
         from watchfiles import watch
 
@@ -82,7 +82,7 @@ class Watcher:
             *(path for path, *_ in places),
             stop_event=self._stop,
             step=50,
-            debounce=_GATHER_MS,
+            debounce=_DEBOUNCE_MS,
             rust_timeout=_LOOK_FOR_NEW_ROOTS_MS,
             yield_on_timeout=True,
             raise_interrupt=False,
@@ -92,7 +92,7 @@ class Watcher:
                 self._refresh()
             unseen = False
             self._started.set()
-            if self._places() != places:
+            if self._read_root_states() != places:
                 self._refresh()
                 return
 
@@ -105,9 +105,9 @@ class Watcher:
                 # It is not our function, and its fault must not end the watching. Nobody can catch it in this thread.
                 self.error = error
 
-    def _places(self) -> frozenset[_Place]:
+    def _read_root_states(self) -> frozenset[_RootState]:
         """The roots that exist, each with what it is now: a folder that was replaced has to be watched anew."""
-        places: set[_Place] = set()
+        places: set[_RootState] = set()
         for root in self._catalog.roots:
             with suppress(OSError):
                 if root.watch and root.path.is_dir():

@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.listing import Json
-from openskills.cli.output import plain, say_json, warn
-from openskills.cli.quick import QuickCommand, QuickGroup
+from openskills.cli.output import Column, QuickCommand, QuickGroup, escape_line, say_json, show_table, warn
 from openskills.cli.sessions import COMMAND_LINE, App, Name, User
-from openskills.cli.skills import settings_of
-from openskills.cli.table import Column, show_table
+from openskills.cli.skills import Json, get_settings
 from openskills.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from openskills.artifacts.store import Artifact, Scope
+
 
 Store = Annotated[
     str | None,
@@ -49,18 +47,18 @@ def list_artifacts(
 
     In a pipe each artifact is one line: reference, bytes, MIME type, time (UTC) and SHA-256, with tabs between.
     """
-    from openskills.cli.chat_artifacts import listed
-    from openskills.cli.chat_store import artifacts_at
+    from openskills.cli.chat.commands import find_artifacts as listed
+    from openskills.cli.chat.conversation import open_artifacts as artifacts_at
     from openskills.sync import run
 
-    scope = _scope(app_name, user, session)
-    found = run(listed(artifacts_at(store, settings_of(context)), scope, versions=versions))
+    scope = _build_scope(app_name, user, session)
+    found = run(listed(artifacts_at(store, get_settings(context)), scope, versions=versions))
     if as_json:
         say_json({"artifacts": [artifact_json(artifact) for artifact in found]})
         return
-    _show(found)
+    _show_artifacts(found)
     if not found:
-        warn(f"the session {plain(session)} has no artifacts")
+        warn(f"the session {escape_line(session)} has no artifacts")
 
 
 @app.command("get", cls=QuickCommand)
@@ -88,19 +86,19 @@ def get(
 
     Exit codes: 0 done, 1 it could not be written, 2 wrong usage or no such artifact.
     """
-    from openskills.cli.chat_artifacts import fetched
-    from openskills.cli.chat_store import artifacts_at
+    from openskills.cli.chat.commands import fetch_artifact as fetched
+    from openskills.cli.chat.conversation import open_artifacts as artifacts_at
     from openskills.sync import run
 
     if as_json and to in (None, "-"):
         raise InvalidArgument("--json", "tells about the artifact; say with --to in which file to put it")
-    scope = _scope(app_name, user, session)
-    kept = artifacts_at(store, settings_of(context))
+    scope = _build_scope(app_name, user, session)
+    kept = artifacts_at(store, get_settings(context))
     found, path = run(fetched(kept, scope, artifact, None if to == "-" else to, bare=to is None))
     if as_json:
         say_json({**artifact_json(found), "path": path})
     elif path:
-        warn(f"{plain(found.ref)}: {found.size:,} bytes in {plain(path)}")
+        warn(f"{escape_line(found.ref)}: {found.size:,} bytes in {escape_line(path)}")
 
 
 def artifact_json(artifact: "Artifact") -> dict[str, object]:
@@ -116,21 +114,24 @@ def artifact_json(artifact: "Artifact") -> dict[str, object]:
     }
 
 
-def _scope(app_name: str, user: str | None, session: str) -> "Scope":
+def _build_scope(app_name: str, user: str | None, session: str) -> "Scope":
     from openskills.artifacts.store import Scope
-    from openskills.cli.chat_store import me
+    from openskills.cli.chat.conversation import current_user as me
 
     return Scope(app_name, user or me(), session)
 
 
-def _show(found: "Sequence[Artifact]") -> None:
+def _show_artifacts(found: "Sequence[Artifact]") -> None:
     if not sys.stdout.isatty():
-        rows = [(plain(one.ref), str(one.size), one.mime_type, one.created_at.isoformat(), one.sha256) for one in found]
+        rows = [
+            (escape_line(one.ref), str(one.size), one.mime_type, one.created_at.isoformat(), one.sha256)
+            for one in found
+        ]
         show_table((), rows)
         return
     columns = (Column("artifact", "bold cyan", wide=True), Column("bytes"), Column("type"), Column("kept"))
     rows = [
-        (plain(one.ref), f"{one.size:,}", one.mime_type, one.created_at.astimezone().strftime("%Y-%m-%d %H:%M"))
+        (escape_line(one.ref), f"{one.size:,}", one.mime_type, one.created_at.astimezone().strftime("%Y-%m-%d %H:%M"))
         for one in found
     ]
     show_table(columns, rows)

@@ -1,28 +1,45 @@
-"""`openskills bench`: what skills cost a model, and the benchmarks of a checkout."""
+"""Bench.
+
+`openskills bench`: what skills cost a model, and the benchmarks of a checkout.
+
+A token report as JSON for programs and as tables for people, in a pipe too: they are the answer.
+"""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openskills.cli.listing import Json, Trust, leave_if_unreachable, report_places
-from openskills.cli.output import plain, say_json, warn
-from openskills.cli.progress import Waiting
-from openskills.cli.quick import QuickCommand, QuickGroup
-from openskills.cli.skills import open_catalog, settings_of
-from openskills.cli.table import Column, show_table
+from openskills.bench.token_report import TOOLS, Cost, DisclosureMode, TokenReport
+from openskills.cli.output import (
+    CliProgress,
+    Column,
+    QuickCommand,
+    QuickGroup,
+    escape_line,
+    pluralize,
+    say,
+    say_json,
+    say_text,
+    show_table,
+    warn,
+)
+from openskills.cli.skills import Json, Trust, exit_if_unreachable, get_settings, open_catalog, report_sources
 from openskills.errors import InvalidArgument
+from openskills.prompt.blocks import PromptLayer
 
 if TYPE_CHECKING:
     from openskills.bench.checkout import Checkout
-    from openskills.bench.counting import Counting
-    from openskills.bench.tasks import Task
+    from openskills.bench.tasks import BenchTask
+    from openskills.bench.token_report import ReportCounter
+
 
 _SCRIPT = "script"
-_MOST_BYTES = 16 * 1024 * 1024
+_MAX_BYTES = 16 * 1024 * 1024
 REPORT = "token-report"
-_THEIRS = ("--quick", "--tiny", "--only", "--write", "--accept")
+_SCRIPT_OPTIONS = ("--quick", "--tiny", "--only", "--write", "--accept")
 """Options that the scripts of a checkout have, and the report has not."""
 _ABOUT = "What your skills cost a model, with progressive disclosure and with everything in the prompt"
 
@@ -44,7 +61,7 @@ class ReportCommand(QuickCommand):
         """Read the arguments, as every command does. Raises `InvalidArgument` for an option of the script."""
         for word in args:
             option = word.partition("=")[0]
-            if option in _THEIRS:
+            if option in _SCRIPT_OPTIONS:
                 raise InvalidArgument(
                     option,
                     f"{REPORT} measures skills of yours and has no such option; the benchmark of a checkout of the "
@@ -77,14 +94,14 @@ def bench(context: typer.Context, as_json: Json = False) -> None:
     if context.invoked_subcommand is not None:
         return
     found = {REPORT: _ABOUT}
-    checkout = _checkout()
+    checkout = _find_checkout()
     for benchmark in checkout.benchmarks if checkout else ():
         found.setdefault(benchmark.name, benchmark.about)
     if as_json:
         say_json({"benchmarks": [{"name": name, "about": about} for name, about in found.items()]})
         return
     columns = (Column("name", "bold cyan"), Column("measures", wide=True))
-    show_table(columns, [(plain(name), plain(about)) for name, about in found.items()])
+    show_table(columns, [(escape_line(name), escape_line(about)) for name, about in found.items()])
     if checkout is None:
         warn("the others are in a checkout of the project; run this there")
 
@@ -124,29 +141,28 @@ def token_report(
       openskills bench token-report --skills skills/ --tasks tasks.json --requests
       openskills bench token-report --json
     """
-    from openskills.bench.library import read_library
-    from openskills.bench.tasks import usual_tasks
+    from openskills.bench.tasks import default_tasks as usual_tasks
+    from openskills.bench.tasks import read_library
     from openskills.bench.token_report import token_report as made
-    from openskills.cli.bench_view import report_json, show_report
     from openskills.sync import run
 
-    settings = settings_of(context)
-    counting = _counting(encoding, estimated)
+    settings = get_settings(context)
+    counting = _select_counter(encoding, estimated)
     catalog = open_catalog(skills or (), settings, trusted=trust, asking=not as_json)
-    report_places(catalog.snapshot)
-    leave_if_unreachable(catalog.snapshot)
+    report_sources(catalog.snapshot)
+    exit_if_unreachable(catalog.snapshot)
     if not catalog.skills:
         raise InvalidArgument("--skills", "there is no skill that a model may see; `openskills list` says why")
-    with Waiting("reading skills") as progress:
+    with CliProgress("reading skills") as progress:
         library = read_library(catalog.skills)
-        script = _tasks(tasks) if tasks else usual_tasks(library.skills)
+        script = _read_tasks(tasks) if tasks else usual_tasks(library.skills)
         report = run(made(catalog, library, script, counting, settings, progress))
     if as_json:
         say_json(report_json(report))
     else:
         show_report(report, requests=requests)
     for name in report.unread:
-        warn(f"{plain(name)} could not be read and is not counted")
+        warn(f"{escape_line(name)} could not be read and is not counted")
 
 
 @app.command(
@@ -161,10 +177,10 @@ def script(
     options: Annotated[list[str] | None, typer.Argument(metavar="OPTION")] = None,
 ) -> None:
     """Run a script of a checkout."""
-    from openskills.bench.checkout import command_of
-    from openskills.child import become
+    from openskills.bench.checkout import build_command as command_of
+    from openskills.subprocesses import exec_program as become
 
-    checkout = _checkout()
+    checkout = _find_checkout()
     if checkout is None:
         raise InvalidArgument(
             "name",
@@ -177,26 +193,149 @@ def script(
     become(command)
 
 
-def _checkout() -> "Checkout | None":
+def _find_checkout() -> "Checkout | None":
     from openskills.bench.checkout import find_checkout
 
     return find_checkout(Path.cwd())
 
 
-def _counting(encoding: str, estimated: bool) -> "Counting":
-    from openskills.bench.counting import best_counting, estimating
+def _select_counter(encoding: str, estimated: bool) -> "ReportCounter":
+    from openskills.bench.token_report import best_counter as best_counting
+    from openskills.bench.token_report import estimate_counter as estimating
 
     return estimating() if estimated else best_counting(encoding)
 
 
-def _tasks(path: str) -> "tuple[Task, ...]":
-    from openskills.bench.task_file import parse_tasks
+def _read_tasks(path: str) -> "tuple[BenchTask, ...]":
+    from openskills.bench.tasks import parse_tasks
 
     try:
         with open(path, "rb") as file:
-            text = file.read(_MOST_BYTES + 1)
+            text = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise InvalidArgument("--tasks", f"{path} cannot be read: {error.strerror or error}") from None
-    if len(text) > _MOST_BYTES:
-        raise InvalidArgument("--tasks", f"{path} has more than {_MOST_BYTES:,} bytes")
+    if len(text) > _MAX_BYTES:
+        raise InvalidArgument("--tasks", f"{path} has more than {_MAX_BYTES:,} bytes")
     return parse_tasks(text)
+
+
+WORDS = {
+    DisclosureMode.PROGRESSIVE: "progressive disclosure",
+    DisclosureMode.BODIES: "all bodies in the prompt",
+    DisclosureMode.EVERYTHING: "all bodies and documents in it",
+}
+LAYERS = (
+    PromptLayer.OVERVIEW.value,
+    PromptLayer.GUIDANCE.value,
+    TOOLS,
+    PromptLayer.BODY.value,
+    PromptLayer.DOCS.value,
+    PromptLayer.OTHER.value,
+)
+
+
+def report_json(report: TokenReport) -> dict[str, object]:
+    """Everything, down to single requests."""
+    return {
+        "counted": {"by": report.counted, "exact": report.exact},
+        "library": {
+            "skills": report.skills,
+            "unread": list(report.unread),
+            "overview": report.overview,
+            "bodies": report.bodies,
+            "docs": report.docs,
+        },
+        "ways": {
+            way: {**_cost_json(report.cost(way)), "saved": round(report.savings(way), 4)} for way in DisclosureMode
+        },
+        "tasks": [
+            {
+                "name": task.name,
+                "ways": {
+                    way: {**_cost_json(task.cost(way)), "each": [_cost_json(cost) for cost in task.ways[way]]}
+                    for way in DisclosureMode
+                },
+            }
+            for task in report.tasks
+        ],
+    }
+
+
+def show_report(report: TokenReport, *, requests: bool = False) -> None:
+    """The tables: all tasks together, by layer, by task, and with `requests` by request."""
+    for line in _format_head(report):
+        say(line)
+    for title, rows in [
+        _format_ways(report),
+        _format_layers(report),
+        _format_tasks(report),
+        *([_format_requests(report)] if requests else []),
+    ]:
+        say("")
+        say((title, "bold"))
+        say_text(align_columns(rows))
+
+
+def align_columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows in columns: the first to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
+    )
+
+
+def _format_head(report: TokenReport) -> list[str]:
+    how = f"tokens of {report.counted}" if report.exact else "estimated tokens (the extra tokens counts exactly)"
+    sizes = f"list {report.overview:,}, bodies {report.bodies:,}, documents {report.docs:,}"
+    return [f"{pluralize(report.skills, 'skill')}, in {how}: {sizes}"]
+
+
+def _format_ways(report: TokenReport) -> tuple[str, list[list[str]]]:
+    rows = [["", "requests", "tokens", "of them new", "per request", "saved by disclosure"]]
+    for way in DisclosureMode:
+        cost = report.cost(way)
+        saved = "" if way is DisclosureMode.PROGRESSIVE else f"{report.savings(way):.1%}"
+        numbers = [str(cost.requests), f"{cost.total:,}", f"{cost.new:,}", f"{cost.per_request:,.0f}", saved]
+        rows.append([WORDS[way], *numbers])
+    return f"{pluralize(len(report.tasks), 'task')} together", rows
+
+
+def _format_layers(report: TokenReport) -> tuple[str, list[list[str]]]:
+    rows = [["", *LAYERS]]
+    rows += [[WORDS[way], *_layer_cells(report.cost(way))] for way in DisclosureMode]
+    return "By layer", rows
+
+
+def _format_tasks(report: TokenReport) -> tuple[str, list[list[str]]]:
+    rows = [["", "requests", *(f"{way}" for way in DisclosureMode), "saved of bodies", "saved of both"]]
+    for task in report.tasks:
+        costs = [task.cost(way) for way in DisclosureMode]
+        saved = [f"{1 - costs[0].total / cost.total:.1%}" if cost.total else "" for cost in costs[1:]]
+        numbers = "/".join(str(cost.requests) for cost in costs)
+        rows.append([escape_line(task.name), numbers, *(f"{cost.total:,}" for cost in costs), *saved])
+    return "By task", rows
+
+
+def _format_requests(report: TokenReport) -> tuple[str, list[list[str]]]:
+    rows = [["", "way", "request", "tokens", "new", *LAYERS]]
+    for task in report.tasks:
+        for way in DisclosureMode:
+            for number, cost in enumerate(task.ways[way], 1):
+                cells = [way, str(number), f"{cost.total:,}", f"{cost.new:,}", *_layer_cells(cost)]
+                rows.append([escape_line(task.name), *cells])
+    return "By request", rows
+
+
+def _layer_cells(cost: Cost) -> list[str]:
+    # What stands in the extra message is text of skills as well; in a script history never loses anything.
+    return [f"{cost.by_layer.get(layer, 0):,}" for layer in LAYERS]
+
+
+def _cost_json(cost: Cost) -> dict[str, object]:
+    return {
+        "requests": cost.requests,
+        "tokens": cost.total,
+        "new": cost.new,
+        "per_request": round(cost.per_request, 1),
+        "layers": dict(cost.by_layer),
+    }

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from openskills.cli.listing import Json
-from openskills.cli.output import plain, say_json, warn
-from openskills.cli.problems import problem_json_with_path, report
-from openskills.cli.skills import settings_of
-from openskills.cli.table import Column, show_table
+from openskills.cli.output import Column, escape_line, say_json, show_table, warn
+from openskills.cli.problems import problem_json_with_path, report_problems
+from openskills.cli.skills import Json, get_settings
 from openskills.errors import MissingExtra
-from openskills.settings import VARIABLES, Settings, decided_by
+from openskills.settings import VARIABLES, Settings, find_variable
 
 if TYPE_CHECKING:
-    from openskills.host.registry.entries import Entry
+    from openskills.host.registry.registry import RegistryEntry
+
 
 _WRITTEN_AS = {"environment": "env", "kind": "type"}
 _SECRET = frozenset({"host_api_key"})
@@ -27,7 +26,7 @@ _OURS = re.compile(r"OPENSKILLS?_[A-Z_]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SettingRow:
     """One setting: its name, its value, and what decided it: a variable, a file, or `default`."""
 
     name: str
@@ -60,33 +59,33 @@ def config(
 
     Exit codes: 0 done, 1 the skill's manifest is broken or there is no such skill, 2 a variable has a bad value.
     """
-    settings = settings_of(context)
+    settings = get_settings(context)
     if skill is not None:
-        _one_skill(skill, settings, manifests or [], as_json)
+        _show_skill(skill, settings, manifests or [], as_json)
         return
-    rows = list(in_force(settings))
+    rows = list(list_settings(settings))
     if as_json:
-        unread = [{"variable": name, "near": near} for name, near in unread_variables(settings.environment)]
-        say_json({"settings": [_json(row) for row in rows], "unread": unread})
+        unread = [{"variable": name, "near": near} for name, near in find_unread_variables(settings.environment)]
+        say_json({"settings": [_row_json(row) for row in rows], "unread": unread})
         return
-    _show(rows)
-    for name, near in unread_variables(settings.environment):
+    _show_rows(rows)
+    for name, near in find_unread_variables(settings.environment):
         warn(
             ("warning", "yellow"),
-            f": {plain(name)} is set, and nothing reads it",
+            f": {escape_line(name)} is set, and nothing reads it",
             f"; did you mean {near}?" if near else "",
         )
 
 
-def in_force(settings: Settings) -> Iterator[Row]:
+def list_settings(settings: Settings) -> Iterator[SettingRow]:
     """Every setting of the process."""
     for name, variables in VARIABLES.items():
         value = getattr(settings, name)
         shown = _NOT_SHOWN if name in _SECRET and value else value
-        yield Row(name, _without_password(shown), decided_by(name, settings.environment) or "default", variables)
+        yield SettingRow(name, _mask_password(shown), find_variable(name, settings.environment) or "default", variables)
 
 
-def unread_variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
+def find_unread_variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
     """Variables that look like ours and are not, each with the name that was perhaps meant."""
     from difflib import get_close_matches
 
@@ -96,31 +95,31 @@ def unread_variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str 
             yield name, next(iter(get_close_matches(name, known, n=1)), None)
 
 
-def _without_password(value: object) -> object:
+def _mask_password(value: object) -> object:
     return _PASSWORD.sub("://…@", value) if isinstance(value, str) else value
 
 
-def _one_skill(skill: str, settings: Settings, manifests: list[Path], as_json: bool) -> None:
+def _show_skill(skill: str, settings: Settings, manifests: list[Path], as_json: bool) -> None:
     try:
         from openskills.host.registry.registry import Registry
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("openskills"):
             raise
         raise MissingExtra("host", "reading manifests") from None
-    entry = Registry.load(settings, manifests=manifests).entry(skill)
-    rows = list(_of_skill(entry, settings))
+    entry = Registry.load(settings, manifests=manifests).get_entry(skill)
+    rows = list(_skill_rows(entry, settings))
     if as_json:
         problems = [problem_json_with_path(problem) for problem in entry.problems]
         said = {"id": entry.id, "status": entry.status, "origin": str(entry.origin) if entry.origin else None}
-        say_json({**said, "settings": [_json(row) for row in rows], "problems": problems})
+        say_json({**said, "settings": [_row_json(row) for row in rows], "problems": problems})
     else:
-        _show(rows)
-        report(entry.problems)
+        _show_rows(rows)
+        report_problems(entry.problems)
     if entry.registration is None:
         raise typer.Exit(1)
 
 
-def _of_skill(entry: "Entry", settings: Settings) -> Iterator[Row]:
+def _skill_rows(entry: "RegistryEntry", settings: Settings) -> Iterator[SettingRow]:
     from dataclasses import asdict
 
     if entry.registration is None:
@@ -133,24 +132,24 @@ def _of_skill(entry: "Entry", settings: Settings) -> Iterator[Row]:
         elif name in {"id", "entry", "origin"}:
             why = str(entry.origin)
         else:
-            why = (decided_by(name, settings.environment) if name in VARIABLES else None) or "default"
-        yield Row(name, _masked(value) if name == "environment" else value, why)
+            why = (find_variable(name, settings.environment) if name in VARIABLES else None) or "default"
+        yield SettingRow(name, _mask_secrets(value) if name == "environment" else value, why)
 
 
-def _masked(environment: Mapping[str, str]) -> dict[str, str]:
+def _mask_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     """Values of variables whose names look like secrets are nobody's business."""
-    from openskills.host.registry.manifest import LIKE_A_SECRET
+    from openskills.host.registry.manifest import SECRET_NAME_PATTERN as LIKE_A_SECRET
 
     return {name: _NOT_SHOWN if LIKE_A_SECRET.search(name) else value for name, value in environment.items()}
 
 
-def _show(rows: list[Row]) -> None:
+def _show_rows(rows: list[SettingRow]) -> None:
     columns = (Column("setting", "bold cyan"), Column("value", wide=True), Column("decided by"))
-    show_table(columns, [(row.name, plain(_text(row.value)), plain(row.why)) for row in rows])
+    show_table(columns, [(row.name, escape_line(_to_text(row.value)), escape_line(row.why)) for row in rows])
 
 
-def _text(value: object) -> str:
-    found = _simple(value)
+def _to_text(value: object) -> str:
+    found = _to_json_value(value)
     if found in (None, [], {}):
         return "none"
     if isinstance(found, list):
@@ -158,15 +157,15 @@ def _text(value: object) -> str:
     return str(found)
 
 
-def _json(row: Row) -> dict[str, object]:
-    found: dict[str, object] = {"name": row.name, "value": _simple(row.value), "decided_by": row.why}
+def _row_json(row: SettingRow) -> dict[str, object]:
+    found: dict[str, object] = {"name": row.name, "value": _to_json_value(row.value), "decided_by": row.why}
     return {**found, "variables": list(row.variables)} if row.variables else found
 
 
-def _simple(value: object) -> object:
+def _to_json_value(value: object) -> object:
     """A value as JSON has it."""
     if isinstance(value, Mapping):
-        return {str(key): _simple(item) for key, item in cast("Mapping[object, object]", value).items()}
+        return {str(key): _to_json_value(item) for key, item in cast("Mapping[object, object]", value).items()}
     if isinstance(value, tuple | list):
-        return [_simple(item) for item in cast("Sequence[object]", value)]
+        return [_to_json_value(item) for item in cast("Sequence[object]", value)]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

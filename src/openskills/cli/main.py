@@ -10,30 +10,25 @@ import typer
 from openskills.cli import (
     artifacts,
     bench,
-    chat,
     config,
     doctor,
-    info,
     invoke,
-    keys,
-    listing,
-    new,
-    properties,
     route,
     run,
-    runs,
-    search,
     serve,
     sessions,
-    to_prompt,
+    skillmd,
+    skills,
     trust,
     validate,
     workspaces,
 )
-from openskills.cli.output import say, warn
-from openskills.cli.quick import QuickCommand, QuickGroup
+from openskills.cli import serve as keys
+from openskills.cli import serve as runs
+from openskills.cli.chat import command
+from openskills.cli.output import QuickCommand, QuickGroup, say, warn
 from openskills.errors import InvalidArgument, SkillError
-from openskills.paths import printable
+from openskills.paths import to_printable
 from openskills.settings import Settings
 from openskills.version import __version__
 
@@ -49,7 +44,7 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         say(f"openskills {__version__}")
         raise typer.Exit
@@ -58,7 +53,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def openskills(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Find, check and show Agent Skills: folders with a SKILL.md.
@@ -78,34 +73,34 @@ def openskills(
 
 
 for _name, _function in {
-    "list": listing.list_skills,
-    "info": info.info,
-    "search": search.search,
+    "list": skills.list_skills,
+    "info": skills.info,
+    "search": skills.search,
     "validate": validate.validate,
-    "new": new.new,
+    "new": skillmd.new,
     "trust": trust.trust,
     "doctor": doctor.doctor,
     "config": config.config,
     "run": run.run,
     "invoke": invoke.invoke,
     "route": route.route,
-    "chat": chat.chat,
+    "chat": command.chat,
     "serve": serve.serve,
-    "read-properties": properties.read_properties,
-    "to-prompt": to_prompt.to_prompt,
+    "read-properties": skillmd.read_properties,
+    "to-prompt": skillmd.to_prompt,
 }.items():
     app.command(_name, cls=QuickCommand)(_function)
 app.add_typer(workspaces.app, name="workspaces")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(artifacts.app, name="artifacts")
-app.add_typer(keys.app, name="keys")
-app.add_typer(runs.app, name="runs")
+app.add_typer(keys.keys_app, name="keys")
+app.add_typer(runs.runs_app, name="runs")
 app.add_typer(bench.app, name="bench")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line with these arguments (those of the process by default) and return its exit code."""
-    _make_printable()
+    _escape_unprintable()
     debug = False
     try:
         settings = Settings.from_env()
@@ -114,16 +109,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        return _nobody_reads()
+        return _handle_broken_pipe()
     except InvalidArgument as error:
-        return _failed(error.message, USAGE, debug)
+        return _report_failure(error.message, USAGE, debug)
     except SkillError as error:
-        return _failed(error.message, FAILED, debug)
+        return _report_failure(error.message, FAILED, debug)
     except OSError as error:
-        return _failed(f"{error.filename or 'the system'}: {error.strerror or error}", FAILED, debug)
+        return _report_failure(f"{error.filename or 'the system'}: {error.strerror or error}", FAILED, debug)
     except Exception as error:  # noqa: BLE001 - the door: nobody who types a command wants to see a traceback
         summary = f"internal error: {type(error).__name__}: {error}; run with OPENSKILL_DEBUG=1 for the traceback"
-        return _failed(summary, INTERNAL, debug)
+        return _report_failure(summary, INTERNAL, debug)
 
 
 def _run(arguments: list[str], settings: Settings) -> int:
@@ -132,45 +127,45 @@ def _run(arguments: list[str], settings: Settings) -> int:
         code = typer.main.get_command(app)(arguments, prog_name="openskills", standalone_mode=False, obj=settings)
         sys.stdout.flush()
     except typer.TyperException as error:
-        return _misused(error)
+        return _report_usage_error(error)
     except typer.Abort:
-        return _failed("stopped: nobody answered", FAILED, debug=False)
+        return _report_failure("stopped: nobody answered", FAILED, debug=False)
     except SystemExit as exit_:
         # Typer and rich leave this way when the reader of a pipe has gone.
-        return _nobody_reads() if exit_.code == FAILED else int(exit_.code or 0)
+        return _handle_broken_pipe() if exit_.code == FAILED else int(exit_.code or 0)
     return code if isinstance(code, int) else 0
 
 
-def _misused(error: typer.TyperException) -> int:
+def _report_usage_error(error: typer.TyperException) -> int:
     # The words that pydantic puts before every message of a checker.
     message = error.format_message().replace("Value error, ", "")
     # The help that is shown when there are no arguments arrives as an error without a message.
     if message:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "openskills"
-        warn(("error", "bold red"), f": {printable(message)}")
+        warn(("error", "bold red"), f": {to_printable(message)}")
         warn(f"Try '{command} --help'.")
     return error.exit_code
 
 
-def _failed(message: str, code: int, debug: bool) -> int:
+def _report_failure(message: str, code: int, debug: bool) -> int:
     if debug:
         import traceback
 
         traceback.print_exc()
     prefix = () if code == INTERNAL else (("error", "bold red"), ": ")
-    warn(*prefix, printable(message))
+    warn(*prefix, to_printable(message))
     return code
 
 
-def _nobody_reads() -> int:
+def _handle_broken_pipe() -> int:
     # What is still in the buffer must go somewhere when the interpreter ends.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     return FAILED
 
 
-def _make_printable() -> None:
+def _escape_unprintable() -> None:
     """A character that the terminal's encoding lacks is shown as an escape; it never ends the command."""
     # Python has no stream where the shell closed one, as in `openskills list >&-`.
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open until the process ends

@@ -4,29 +4,29 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from openskills.cli.output import Part, counted, plain, warn
-from openskills.paths import printable
+from openskills.cli.output import Part, escape_line, pluralize, warn
+from openskills.paths import to_printable
 from openskills.skillmd.problem import Problem, Severity
 
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
-_MOST_LINES = 50
+_MAX_LINES = 50
 
 
-def shown_path(path: str) -> str:
+def display_path(path: str) -> str:
     """A path as people write it: relative when it lies below the current directory; nothing in it is invisible."""
     if os.path.isabs(path):
         inside = os.path.relpath(path)
         path = path if inside == os.pardir or inside.startswith(os.pardir + os.sep) else inside
-    return printable(path)
+    return to_printable(path)
 
 
-def problem_line(problem: Problem) -> list[Part]:
+def format_problem(problem: Problem) -> list[Part]:
     """`path:line:column: severity: message [rule]`, with what can be mended at the end."""
-    place = shown_path(problem.path) if problem.path else ""
+    place = display_path(problem.path) if problem.path else ""
     if problem.line is not None:
         place += f":{problem.line}:{problem.column or 1}"
     parts: list[Part] = [(place, "bold"), ": "] if place else []
-    parts += [(problem.severity.value, STYLES[problem.severity]), f": {plain(problem.message)} "]
+    parts += [(problem.severity.value, STYLES[problem.severity]), f": {escape_line(problem.message)} "]
     return [*parts, (f"[{problem.rule}]", "dim")]
 
 
@@ -50,17 +50,17 @@ def problem_json_with_path(problem: Problem) -> dict[str, object]:
 def count_by_severity(problems: Iterable[Problem]) -> str:
     """`1 error, 2 warnings`; empty when there are none."""
     counts = Counter(problem.severity for problem in problems)
-    return ", ".join(counted(counts[severity], severity.value) for severity in Severity if counts[severity])
+    return ", ".join(pluralize(counts[severity], severity.value) for severity in Severity if counts[severity])
 
 
-def report(problems: Sequence[Problem]) -> None:
+def report_problems(problems: Sequence[Problem]) -> None:
     """Problems beside the answer: a line each on stderr, the worst first, and how many there are."""
     if not problems:
         return
     order = list(Severity)
     ranked = sorted(problems, key=lambda problem: order.index(problem.severity))
-    for problem in ranked[:_MOST_LINES]:
-        warn(*problem_line(problem))
-    left = len(ranked) - _MOST_LINES
+    for problem in ranked[:_MAX_LINES]:
+        warn(*format_problem(problem))
+    left = len(ranked) - _MAX_LINES
     more = f"; {left:,} more not shown, --json has all" if left > 0 else ""
-    warn((f"{counted(len(problems), 'problem')} ({count_by_severity(problems)}){more}", "bold"))
+    warn((f"{pluralize(len(problems), 'problem')} ({count_by_severity(problems)}){more}", "bold"))

@@ -9,17 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openskills.cli.invoke import Local, Timeout, TraceId, Url
-from openskills.cli.invoking import Place, Wanted, manner_of, opened, perform
-from openskills.cli.listing import Json
-from openskills.cli.output import plain, say, say_json, say_text, warn
-from openskills.cli.skills import open_catalog, settings_of
+from openskills.cli.invoke import (
+    InvokeArguments,
+    InvokeTarget,
+    Local,
+    Timeout,
+    TraceId,
+    Url,
+    open_invoker,
+    run_invocation,
+    select_output_mode,
+)
+from openskills.cli.output import escape_line, say, say_json, say_text, warn
+from openskills.cli.skills import Json, get_settings, open_catalog
 from openskills.errors import HostUnavailable, InvalidArgument
 
 if TYPE_CHECKING:
-    from openskills.host.calling.listing import HostedSkill
-    from openskills.host.calling.route_input import Extracted
-    from openskills.host.calling.router import Decision
+    from openskills.host.client.client import HostedSkill
+    from openskills.host.client.router import PartialInput, RouteDecision
     from openskills.settings import Settings
 
 
@@ -48,55 +55,58 @@ def route(
 
     Exit codes: 0; 1 when what was to be invoked failed; 2 for wrong usage, or when the text does not say enough.
     """
-    from openskills.host.calling.route_input import extracted
-    from openskills.trace import bind
+    from openskills.host.client.router import extract_input as extracted
+    from openskills.telemetry.context import bind
 
-    settings = settings_of(context)
-    place = Place(url, timeout, local)
-    with bind(trace_id) as bound, _logged(settings.debug):
-        hosted = _hosted(place, settings, needed=then_invoke)
-        decision = _decided(text, hosted, settings, bound.trace_id)
+    settings = get_settings(context)
+    place = InvokeTarget(url, timeout, local)
+    with bind(trace_id) as bound, _log_to_stderr(settings.debug):
+        hosted = _list_hosted(place, settings, needed=then_invoke)
+        decision = _choose_skill(text, hosted, settings, bound.trace_id)
         found = extracted(decision.selected_skill_id, text)
         skill = next((one for one in hosted or () if one.id == decision.selected_skill_id), None)
         if as_json and not then_invoke:
-            say_json(_json(decision, found, hosted, bound.trace_id))
+            say_json(_decision_json(decision, found, hosted, bound.trace_id))
             return
         _explain(decision, hosted, beside=then_invoke)
         if then_invoke:
-            wanted = _input(decision, found, skill)
-            warn(("input", "bold"), f": {plain(json.dumps(wanted, ensure_ascii=False))}")
-            manner = manner_of(None, as_json=as_json)
-            asked = Wanted(decision.selected_skill_id, wanted, bound.trace_id, manner=manner)
-            raise typer.Exit(perform(asked, place, settings))
+            wanted = _build_input(decision, found, skill)
+            warn(("input", "bold"), f": {escape_line(json.dumps(wanted, ensure_ascii=False))}")
+            manner = select_output_mode(None, as_json=as_json)
+            asked = InvokeArguments(decision.selected_skill_id, wanted, bound.trace_id, output_mode=manner)
+            raise typer.Exit(run_invocation(asked, place, settings))
 
 
-def _hosted(place: Place, settings: "Settings", *, needed: bool) -> "tuple[HostedSkill, ...] | None":
+def _list_hosted(place: InvokeTarget, settings: "Settings", *, needed: bool) -> "tuple[HostedSkill, ...] | None":
     """The skills of the host that can be invoked; None when it cannot be asked, which is said unless it is `needed`."""
     from openskills.sync import run
 
     async def ask() -> "tuple[HostedSkill, ...]":
-        async with opened(place, settings) as host:
+        async with open_invoker(place, settings) as host:
             return await host.skills()
 
     try:
-        return tuple(skill for skill in run(ask()) if skill.ready)
+        return tuple(skill for skill in run(ask()) if skill.is_ready)
     except HostUnavailable as error:
         if needed:
             raise
-        warn(("warning", "yellow"), f": {plain(error.message)}; the rules and SKILL.md folders decide alone")
+        warn(("warning", "yellow"), f": {escape_line(error.message)}; the rules and SKILL.md folders decide alone")
         return None
 
 
-def _decided(text: str, hosted: "tuple[HostedSkill, ...] | None", settings: "Settings", trace_id: str) -> "Decision":
-    from openskills.host.calling.router import Offered, Router
+def _choose_skill(
+    text: str, hosted: "tuple[HostedSkill, ...] | None", settings: "Settings", trace_id: str
+) -> "RouteDecision":
+    from openskills.host.client.router import RoutableSkill as Offered
+    from openskills.host.client.router import Router
 
     offered = None if hosted is None else [Offered(skill.id, skill.description) for skill in hosted]
     catalog = open_catalog((), settings, asking=False).snapshot.skills
     return Router(offered, catalog).choose(text, trace_id=trace_id)
 
 
-def _explain(decision: "Decision", hosted: "tuple[HostedSkill, ...] | None", *, beside: bool) -> None:
-    chosen, why = plain(decision.selected_skill_id), _why(decision)
+def _explain(decision: "RouteDecision", hosted: "tuple[HostedSkill, ...] | None", *, beside: bool) -> None:
+    chosen, why = escape_line(decision.selected_skill_id), _describe_reason(decision)
     if beside:
         warn(("routed to", "bold"), f" {chosen}: {why}")
     elif sys.stdout.isatty():
@@ -104,24 +114,24 @@ def _explain(decision: "Decision", hosted: "tuple[HostedSkill, ...] | None", *, 
     else:
         say_text(f"{chosen}\t{decision.routing_reason}")
     for note in decision.notes:
-        warn(("note", "yellow"), f": {plain(note)}")
+        warn(("note", "yellow"), f": {escape_line(note)}")
     if decision.near:
-        warn(f"  others that fit: {', '.join(map(plain, decision.near))}")
-    if not decision.understood:
-        _confess(hosted)
+        warn(f"  others that fit: {', '.join(map(escape_line, decision.near))}")
+    if not decision.is_understood:
+        _report_no_match(hosted)
 
 
-def _confess(hosted: "tuple[HostedSkill, ...] | None") -> None:
-    from openskills.host.calling.router import COMMANDS
+def _report_no_match(hosted: "tuple[HostedSkill, ...] | None") -> None:
+    from openskills.host.client.router import COMMANDS
 
     warn(("not understood", "yellow"), ": no rule and no skill fits, so this goes to the default. Say for instance:")
     for command in COMMANDS:
         warn(f"  {command}")
     if hosted:
-        warn(f"  or name one of: {', '.join(plain(skill.id) for skill in hosted)}")
+        warn(f"  or name one of: {', '.join(escape_line(skill.id) for skill in hosted)}")
 
 
-def _why(decision: "Decision") -> str:
+def _describe_reason(decision: "RouteDecision") -> str:
     return {
         "rule": f"the text says {decision.detail!r}",
         "search": "it fits the words best, of the skills of the host",
@@ -130,7 +140,9 @@ def _why(decision: "Decision") -> str:
     }[decision.stage]
 
 
-def _input(decision: "Decision", found: "Extracted | None", skill: "HostedSkill | None") -> Mapping[str, Any]:
+def _build_input(
+    decision: "RouteDecision", found: "PartialInput | None", skill: "HostedSkill | None"
+) -> Mapping[str, Any]:
     """What to invoke with. Raises `InvalidArgument` that asks for what the text does not say."""
     chosen = decision.selected_skill_id
     by_hand = f"write it out: openskills invoke {chosen} --input '{{...}}'"
@@ -139,22 +151,24 @@ def _input(decision: "Decision", found: "Extracted | None", skill: "HostedSkill 
     if decision.hosted is False:
         raise InvalidArgument("TEXT", f"the host has no skill {chosen!r}, so that nothing can be invoked")
     if found is None:
-        needs = f", which needs {', '.join(skill.required)}" if skill is not None and skill.required else ""
+        needs = (
+            f", which needs {', '.join(skill.required_fields)}" if skill is not None and skill.required_fields else ""
+        )
         raise InvalidArgument("TEXT", f"nobody knows how to read an input for {chosen} from words{needs}; {by_hand}")
     if found.missing:
-        asks = "; ".join(f"{name}: {plain(question)}" for name, question in found.missing.items())
+        asks = "; ".join(f"{name}: {escape_line(question)}" for name, question in found.missing.items())
         raise InvalidArgument("TEXT", f"{chosen} needs more than the text says. {asks}")
     return found.input
 
 
-def _json(
-    decision: "Decision", found: "Extracted | None", hosted: "tuple[HostedSkill, ...] | None", trace_id: str
+def _decision_json(
+    decision: "RouteDecision", found: "PartialInput | None", hosted: "tuple[HostedSkill, ...] | None", trace_id: str
 ) -> dict[str, Any]:
     return {
         "selected_skill_id": decision.selected_skill_id,
         "routing_reason": decision.routing_reason,
         "trace_id": trace_id,
-        "understood": decision.understood,
+        "understood": decision.is_understood,
         "hosted": decision.hosted,
         "near": list(decision.near),
         "notes": list(decision.notes),
@@ -165,14 +179,14 @@ def _json(
 
 
 @contextmanager
-def _logged(debug: bool) -> Generator[None]:
+def _log_to_stderr(debug: bool) -> Generator[None]:
     """With OPENSKILL_DEBUG=1 the line of the log is on stderr, as JSON."""
     if not debug:
         yield
         return
-    from openskills.trace import JsonFormatter
+    from openskills.telemetry.context import JsonFormatter
 
-    logger, handler = logging.getLogger("openskills.host.calling.router"), logging.StreamHandler(sys.stderr)
+    logger, handler = logging.getLogger("openskills.host.client.router"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

@@ -1,25 +1,39 @@
-"""`openskills run`: a command of a skill, in an isolated workspace."""
+"""Run.
 
+`openskills run`: a command of a skill, in an isolated workspace.
+
+One run from the shell: the executor, the session's workspace, the command with live output, and what it made.
+"""
+
+import asyncio
 import os
 import secrets
+import signal
 import sys
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from openskills.cli.consent import everything_in
-from openskills.cli.listing import Json, Trust
-from openskills.cli.output import plain, say_json, warn
-from openskills.cli.skills import open_catalog, settings_of
+from openskills.artifacts.files import FileArtifactStore
+from openskills.artifacts.store import Scope
+from openskills.catalog.skill import Skill
+from openskills.cli.output import CliProgress, escape_line, log_warnings, say_json, warn
+from openskills.cli.skills import Json, Trust, get_settings, list_all_skills, open_catalog
 from openskills.errors import InvalidArgument, InvalidSkill, SkillError
-
-if TYPE_CHECKING:
-    from openskills.catalog.skill import Skill
-    from openskills.cli.running import Wishes
-    from openskills.executors.requests import RunRequest, RunResult
-    from openskills.settings import Settings
+from openskills.executors.commands import CommandRules, CommandRunner, open_command_runner
+from openskills.executors.open import open_executor
+from openskills.executors.policy import CommandPolicy
+from openskills.executors.protocol import Executor, Process, Workspace
+from openskills.executors.requests import RunRequest, RunResult
+from openskills.executors.spec import Isolation, OutputStream
+from openskills.executors.staging.inputs import InputSpec
+from openskills.executors.staging.packages import find_script
+from openskills.paths import inside, to_printable
+from openskills.settings import Settings
+from openskills.sync import run as run_sync
 
 Many = list[str] | None
 
@@ -32,7 +46,7 @@ def run(
     ] = None,
     skills: Annotated[Many, typer.Option("--skills", metavar="DIR", help="Where to look for the skill.")] = None,
     executor: Annotated[
-        str | None, typer.Option("--executor", metavar="NAME", help="auto, sandbox, container, landlock or local.")
+        str | None, typer.Option("--open_executor", metavar="NAME", help="auto, sandbox, container, landlock or local.")
     ] = None,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="S", help="End the command after so many seconds.")
@@ -80,13 +94,12 @@ def run(
 
     Exit codes: that of the command; 1 when it could not be run, 2 for wrong usage.
     """
-    from openskills.cli.running import Wishes, run_once
 
-    settings = settings_of(context)
+    settings = get_settings(context)
     if not command:
         raise InvalidArgument("COMMAND", "is missing; write it after --, as in: openskills run pdf-tools -- ls scripts")
-    found = _skill(skill, skills or [], settings, trusted=trust)
-    wishes = Wishes(
+    found = _find_skill(skill, skills or [], settings, trusted=trust)
+    wishes = RunInputs(
         executor=executor or settings.executor,
         session=session or f"run-{secrets.token_hex(8)}",
         keep=session is not None,
@@ -97,7 +110,7 @@ def run(
         secrets={name: settings.environment.get(name, "") for name in secret or ()},
         local_inputs=tuple(inputs or ()),
     )
-    request = _request(found, command, timeout, cwd, outputs, env or [], wishes)
+    request = _build_request(found, command, timeout, cwd, outputs, env or [], wishes)
     if stdin:
         request = replace(request, stdin=sys.stdin.buffer.read())
     try:
@@ -107,7 +120,7 @@ def run(
             say_json({"error": {"code": error.code, "reason": error.reason, "message": error.message}})
         raise
     if as_json:
-        from openskills.executors.stored import shown
+        from openskills.executors.records.journal import result_to_json as shown
 
         say_json(shown(result))
     else:
@@ -115,19 +128,19 @@ def run(
     raise typer.Exit(result.exit_code if 0 <= result.exit_code < 256 else 1)
 
 
-def _skill(name: str, paths: list[str], settings: "Settings", *, trusted: bool) -> "Skill":
+def _find_skill(name: str, paths: list[str], settings: "Settings", *, trusted: bool) -> "Skill":
     if os.sep in name or name in (os.curdir, os.pardir):
-        from openskills.catalog.validate import skill_folder
+        from openskills.catalog.validate import resolve_skill_folder as skill_folder
 
-        found = everything_in(open_catalog([str(skill_folder(name))], settings).snapshot)
+        found = list_all_skills(open_catalog([str(skill_folder(name))], settings).snapshot)
         if not found:
             raise InvalidSkill(f"{name} cannot be used; openskills validate {name} says why")
         return found[0]
     return open_catalog(paths, settings, trusted=trusted).snapshot.find(name)
 
 
-def _request(
-    skill: "Skill", command: list[str], timeout: float, cwd: str, globs: Many, env: list[str], wishes: "Wishes"
+def _build_request(
+    skill: "Skill", command: list[str], timeout: float, cwd: str, globs: Many, env: list[str], wishes: "RunInputs"
 ) -> "RunRequest":
     from openskills.executors.requests import RunRequest
     from openskills.executors.spec import Limits
@@ -139,7 +152,7 @@ def _request(
         command[0] if len(command) == 1 else tuple(command),
         skill=skill.name,
         cwd=cwd,
-        env=dict(_pair(item, "--env") for item in env),
+        env=dict(_split_pair(item, "--env") for item in env),
         secrets=tuple(wishes.secrets),
         outputs=OutputSpec(tuple(globs), save=True) if globs else None,
         limits=Limits(timeout=timeout),
@@ -148,7 +161,7 @@ def _request(
     )
 
 
-def _pair(item: str, option: str) -> tuple[str, str]:
+def _split_pair(item: str, option: str) -> tuple[str, str]:
     name, equals, value = item.partition("=")
     if not equals or not name:
         raise InvalidArgument(option, f"{item!r} is no assignment; write NAME=VALUE")
@@ -157,12 +170,161 @@ def _pair(item: str, option: str) -> tuple[str, str]:
 
 def _summarise(result: "RunResult") -> None:
     for warning in result.warnings:
-        warn(("warning", "yellow"), f": {plain(warning)}")
+        warn(("warning", "yellow"), f": {escape_line(warning)}")
     for file in result.output_files:
-        warn(f"  {plain(file.path)}  {file.size:,} bytes  {file.mime_type}")
+        warn(f"  {escape_line(file.path)}  {file.size:,} bytes  {file.mime_type}")
     for artifact in result.artifact_files:
-        warn(f"  {plain(artifact.ref)}")
+        warn(f"  {escape_line(artifact.ref)}")
     ended = result.ended
-    how = plain(ended.detail) if ended.detail else f"exit code {ended.exit_code} after {ended.duration_ms:,} ms"
+    how = escape_line(ended.detail) if ended.detail else f"exit code {ended.exit_code} after {ended.duration_ms:,} ms"
     state = ("done", "green") if ended.exit_code == 0 else ("failed", "bold red")
     warn(state, f": {how}; isolation: {result.isolation}")
+
+
+_SCHEMES = ("artifact://", "host://", "workspace://", "skill://")
+
+
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """What was asked for beside the command itself."""
+
+    executor: str
+    session: str
+    keep: bool
+    live: bool
+    save_to: Path | None = None
+    network: tuple[str, ...] = ()
+    install: tuple[str, ...] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    local_inputs: tuple[str, ...] = ()
+
+
+def run_once(skill: Skill, request: RunRequest, wishes: RunInputs, settings: Settings) -> RunResult:
+    """Run the command of a skill, show its output as it comes, and give its result."""
+    specs, roots = _parse_inputs(wishes.local_inputs)
+    rules = CommandRules(
+        policy=CommandPolicy.of(settings.allowed_commands, settings.denied_commands),
+        host_roots=(*settings.host_roots, *roots),
+        values=wishes.secrets,
+        network=wishes.network,
+    )
+    # Asked to end, it ends as with Ctrl-C: the command first, then its workspace.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with log_warnings():
+        return run_sync(_run(skill, replace(request, inputs=specs), wishes, settings, rules))
+
+
+async def _run(
+    skill: Skill, request: RunRequest, wishes: RunInputs, settings: Settings, rules: CommandRules
+) -> RunResult:
+    place = open_executor(wishes.executor, settings)
+    scope = Scope("cli", f"user-{os.getuid()}", wishes.session)
+    artifacts = FileArtifactStore(settings.state_dir / "artifacts")
+    bench: CommandRunner | None = None
+    try:
+        bench = await open_command_runner(place, settings, scope, artifacts=artifacts, rules=rules)
+        if bench.workspace.isolation is Isolation.NONE:
+            warn(("warning", "yellow"), ": this command is not isolated: it can do whatever you can")
+        await bench.stage(skill.name, skill.path)
+        if wishes.install:
+            await _install(bench, skill, request, wishes.install)
+        result = await (_run_live(bench, request) if wishes.live else bench.run(request))
+        if wishes.save_to is not None:
+            await _copy_outputs(bench.workspace, result, wishes.save_to)
+    finally:
+        await asyncio.shield(_clean_up(place, bench, keep=wishes.keep))
+    return result
+
+
+async def _clean_up(place: Executor, bench: CommandRunner | None, *, keep: bool) -> None:
+    if bench is not None:
+        await bench.close()
+        if not keep:
+            await place.remove(bench.key)
+    await place.close()
+
+
+async def _install(bench: CommandRunner, skill: Skill, request: RunRequest, hosts: tuple[str, ...]) -> None:
+    script = find_script(request.command.split() if isinstance(request.command, str) else request.command)
+    with CliProgress("installing packages"):
+        done = await bench.install(skill.name, script=script, network=hosts)
+    for warning in done.warnings:
+        warn(("warning", "yellow"), f": {escape_line(warning)}")
+
+
+async def _run_live(bench: CommandRunner, request: RunRequest) -> RunResult:
+    started = await bench.start(request)
+    process = started.process
+    try:
+        await asyncio.gather(
+            _copy_stream(process, OutputStream.STDOUT, sys.stdout.fileno()),
+            _copy_stream(process, OutputStream.STDERR, sys.stderr.fileno()),
+        )
+        return await bench.finish(started)
+    except asyncio.CancelledError:
+        await asyncio.shield(process.kill())
+        raise
+
+
+async def _copy_stream(process: Process, stream: OutputStream, descriptor: int) -> None:
+    offset = 0
+    safe = os.isatty(descriptor)
+    while True:
+        output = await process.read(offset, wait=60.0, stream=stream)
+        offset = output.next_offset
+        if output.missed:
+            warn(f"[... {output.missed:,} bytes came faster than they could be shown ...]")
+        if output.data:
+            data = _escape_bytes(output.data) if safe else output.data
+            await asyncio.to_thread(_write, descriptor, data)
+        if output.ended:
+            return
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _escape_bytes(data: bytes) -> bytes:
+    """Text for a terminal: what would move the cursor, set a title or ask the terminal something is made visible."""
+    lines = data.decode("utf-8", "replace").splitlines(keepends=True)
+    return "".join(_escape_line(line) for line in lines).encode()
+
+
+def _escape_line(line: str) -> str:
+    body = line.rstrip("\r\n")
+    end = line[len(body) :]
+    return "\t".join(to_printable(part) for part in body.split("\t")) + end
+
+
+def _parse_inputs(items: tuple[str, ...]) -> tuple[tuple[InputSpec, ...], list[Path]]:
+    """What `--input` says. A path of this machine is what the person at the shell has, so it may be read."""
+    specs: list[InputSpec] = []
+    roots: list[Path] = []
+    for item in items:
+        # A file's own name may have the sign in it.
+        source, _, to = (item, "", "") if os.path.lexists(item) else item.partition("=")
+        if not source.startswith(_SCHEMES):
+            path = Path(source).expanduser().absolute()
+            if not path.exists():
+                raise InvalidArgument("--input", f"{source!r} does not exist")
+            # The name that the person knows, the place where the file really is.
+            to = to or f"inputs/{path.name}"
+            path = path.resolve()
+            roots.append(path.parent)
+            source = f"host://{path}"
+        specs.append(InputSpec.parse({"from": source, "to": to or None}))
+    return tuple(specs), roots
+
+
+async def _copy_outputs(workspace: Workspace, result: RunResult, directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for file in result.output_files:
+        target = inside(directory, file.path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        async with workspace.open(file.path) as reading:
+            with open(target, "wb") as copy:
+                async for chunk in reading.chunks:
+                    copy.write(chunk)

@@ -6,17 +6,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.listing import Json
-from openskills.cli.output import counted, plain, say, say_json, say_text, warn
-from openskills.cli.quick import QuickCommand, QuickGroup
-from openskills.cli.skills import settings_of
-from openskills.cli.table import Column, show_table
+from openskills.cli.output import (
+    Column,
+    QuickCommand,
+    QuickGroup,
+    escape_line,
+    pluralize,
+    say,
+    say_json,
+    say_text,
+    show_table,
+    warn,
+)
+from openskills.cli.skills import Json, get_settings
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from openskills.session.store import Session, SessionInfo, SessionKey
     from openskills.settings import Settings
+
 
 app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="See and remove the conversations that are kept.")
 
@@ -55,14 +64,15 @@ def list_sessions(
     In a pipe each conversation is one line: name, number of events, times of the first and the last event (UTC), and
     what the user said first, with tabs between.
     """
-    from openskills.cli.chat_store import listed, me
+    from openskills.cli.chat.conversation import current_user as me
+    from openskills.cli.chat.conversation import list_conversations as listed
     from openskills.sync import run
 
-    found, more = run(listed(store, settings_of(context), app_name, user or me(), limit))
+    found, more = run(listed(store, get_settings(context), app_name, user or me(), limit))
     if as_json:
-        say_json({"sessions": [{**_info(info), "title": title} for info, title in found], "more": more})
+        say_json({"sessions": [{**_info_json(info), "title": title} for info, title in found], "more": more})
         return
-    _show(found)
+    _show_sessions(found)
     if more:
         warn(f"and {more:,} more; --limit shows them")
     if not found:
@@ -87,16 +97,16 @@ def show(
       openskills sessions show chat-20260131-120000-3f2a
       openskills sessions show chat-20260131-120000-3f2a --events
     """
-    found = _session(session, store, user, app_name, settings_of(context))
+    found = _read_session(session, store, user, app_name, get_settings(context))
     if events:
-        from openskills.session.events import to_json
+        from openskills.session.events import event_to_json as to_json
 
         for event in found.events:
             say_text(to_json(event))
     elif as_json:
-        say_json(_whole(found))
+        say_json(_session_json(found))
     else:
-        from openskills.cli.chat_story import story
+        from openskills.cli.chat.conversation import format_conversation as story
 
         for line in story(found.events):
             say(*line)
@@ -127,75 +137,81 @@ def delete(
 
     Exit codes: 0 done, 1 nobody agreed or there is no such conversation, 2 wrong usage.
     """
-    from openskills.cli.chat_store import artifacts_at, deleted, me
+    from openskills.cli.chat.conversation import current_user as me
+    from openskills.cli.chat.conversation import delete_conversations as deleted
+    from openskills.cli.chat.conversation import open_artifacts as artifacts_at
     from openskills.session.store import SessionKey
     from openskills.sync import run
 
     keys = [SessionKey(app_name, user or me(), name) for name in dict.fromkeys(sessions)]
-    if not yes and not _agreed(keys, as_json):
+    if not yes and not _confirm(keys, as_json):
         raise typer.Exit(1)
-    settings = settings_of(context)
+    settings = get_settings(context)
     kept = artifacts_at(artifact_store, settings) if artifacts else None
     done = run(deleted(store, settings, keys, artifacts=kept))
     if as_json:
         say_json({"deleted": [key.session for key in keys], "artifacts": done})
         return
-    more = f", and {counted(done, 'artifact')}" if artifacts else ""
-    say(f"deleted {', '.join(plain(key.session) for key in keys)}{more}")
+    more = f", and {pluralize(done, 'artifact')}" if artifacts else ""
+    say(f"deleted {', '.join(escape_line(key.session) for key in keys)}{more}")
 
 
-def _session(name: str, store: str | None, user: str | None, app_name: str, settings: "Settings") -> "Session":
-    from openskills.cli.chat_store import me, read
+def _read_session(name: str, store: str | None, user: str | None, app_name: str, settings: "Settings") -> "Session":
+    from openskills.cli.chat.conversation import current_user as me
+    from openskills.cli.chat.conversation import read_conversation as read
     from openskills.session.store import SessionKey
     from openskills.sync import run
 
     return run(read(store, settings, SessionKey(app_name, user or me(), name)))
 
 
-def _agreed(keys: "Sequence[SessionKey]", as_json: bool) -> bool:
+def _confirm(keys: "Sequence[SessionKey]", as_json: bool) -> bool:
     if as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         warn("nobody was asked, so nothing was deleted; agree with --yes")
         return False
-    names = ", ".join(plain(key.session) for key in keys)
-    sys.stderr.write(f"Delete {counted(len(keys), 'conversation')} for good ({names})? [y/N] ")
+    names = ", ".join(escape_line(key.session) for key in keys)
+    sys.stderr.write(f"Delete {pluralize(len(keys), 'conversation')} for good ({names})? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def _show(found: "Sequence[tuple[SessionInfo, str]]") -> None:
+def _show_sessions(found: "Sequence[tuple[SessionInfo, str]]") -> None:
     if not sys.stdout.isatty():
         rows = [
-            (plain(info.key.session), str(info.revision), info.begun.isoformat(), info.updated.isoformat(), title)
+            (escape_line(info.key.session), str(info.revision), info.begun.isoformat(), info.updated.isoformat(), title)
             for info, title in found
         ]
         show_table((), rows)
         return
     columns = (Column("session", "bold cyan"), Column("events"), Column("last used"), Column("began with", wide=True))
-    rows = [(plain(info.key.session), f"{info.revision:,}", _time(info.updated), title) for info, title in found]
+    rows = [
+        (escape_line(info.key.session), f"{info.revision:,}", _format_time(info.updated), title)
+        for info, title in found
+    ]
     show_table(columns, rows)
 
 
-def _time(at: "datetime") -> str:
+def _format_time(at: "datetime") -> str:
     return at.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-def _info(info: "SessionInfo") -> dict[str, object]:
+def _info_json(info: "SessionInfo") -> dict[str, object]:
     return {
-        **_key(info.key),
+        **_key_json(info.key),
         "events": info.revision,
         "begun": info.begun.isoformat(),
         "updated": info.updated.isoformat(),
     }
 
 
-def _key(key: "SessionKey") -> dict[str, object]:
+def _key_json(key: "SessionKey") -> dict[str, object]:
     return {"session": key.session, "user": key.user, "app": key.app}
 
 
-def _whole(session: "Session") -> dict[str, object]:
+def _session_json(session: "Session") -> dict[str, object]:
     import json
 
-    from openskills.session.events import to_json
+    from openskills.session.events import event_to_json as to_json
 
     events = [json.loads(to_json(event)) for event in session.events]
-    return {**_key(session.key), "revision": session.revision, "state": dict(session.state), "events": events}
+    return {**_key_json(session.key), "revision": session.revision, "state": dict(session.state), "events": events}

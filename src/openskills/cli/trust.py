@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.consent import ask, brought_by, show_names, shown_folder, skills_of
-from openskills.cli.listing import Json
-from openskills.cli.output import counted, plain, say, say_json, warn
-from openskills.cli.problems import problem_json_with_path, report
-from openskills.cli.skills import settings_of
+from openskills.cli.output import escape_line, pluralize, say, say_json, warn
+from openskills.cli.problems import problem_json_with_path, report_problems
+from openskills.cli.skills import (
+    Json,
+    ask_yes_no,
+    display_folder,
+    get_settings,
+    load_project_skills,
+    select_covered_skills,
+    show_names,
+)
 from openskills.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from openskills.catalog.snapshot import Snapshot
-    from openskills.catalog.standard import Place, ProjectSource
+    from openskills.catalog.locations import ProjectSource, SkillLocation
+    from openskills.catalog.snapshot import CatalogSnapshot
     from openskills.settings import Settings
 
 
@@ -43,21 +49,21 @@ def trust(
 
     Exit codes: 0 done, 1 nobody agreed or could agree, 2 wrong usage or no such path.
     """
-    settings = settings_of(context)
+    settings = get_settings(context)
     if yes and remove:
         raise InvalidArgument("--remove", "cannot be combined with --yes; choose one")
     if list_all:
         _list(settings, as_json)
         return
-    project = _project(path, settings)
+    project = _open_project(path, settings)
     if remove:
         _remove(project, as_json)
     else:
         _decide(project, settings, yes, as_json)
 
 
-def _project(path: str, settings: "Settings") -> "ProjectSource":
-    from openskills.catalog.standard import project_source
+def _open_project(path: str, settings: "Settings") -> "ProjectSource":
+    from openskills.catalog.locations import project_source
 
     if not os.path.isdir(path):
         raise InvalidArgument("path", f"{path} is not a directory")
@@ -65,10 +71,11 @@ def _project(path: str, settings: "Settings") -> "ProjectSource":
 
 
 def _list(settings: "Settings", as_json: bool) -> None:
-    from openskills.catalog.trust import Answer, TrustStore
+    from openskills.catalog.trust import TrustAnswer as Answer
+    from openskills.catalog.trust import TrustStore
 
     agreed: dict[str, list[dict[str, str]]] = {}
-    for place, decision in sorted(TrustStore(settings.config_dir).decisions().items()):
+    for place, decision in sorted(TrustStore(settings.config_dir).read_decisions().items()):
         if decision.answer is Answer.YES:
             known = agreed.setdefault(decision.project, [])
             known.append({"path": place, "digest": decision.digest, "at": decision.at})
@@ -76,9 +83,9 @@ def _list(settings: "Settings", as_json: bool) -> None:
         say_json({"projects": [{"path": project, "places": agreed[project]} for project in sorted(agreed)]})
         return
     for project in sorted(agreed):
-        say((plain(project), "bold"))
+        say((escape_line(project), "bold"))
         for place in agreed[project]:
-            say((f"  {plain(place['at'])}  ", "dim"), plain(place["path"]))
+            say((f"  {escape_line(place['at'])}  ", "dim"), escape_line(place["path"]))
     if not agreed:
         warn("no project has been agreed to")
 
@@ -88,91 +95,91 @@ def _remove(project: "ProjectSource", as_json: bool) -> None:
     if as_json:
         say_json({"project": str(project.project), "places": sorted(removed), "removed": bool(removed)})
     elif any(decision.answer == "yes" for decision in removed.values()):
-        say("The skills of ", (shown_folder(project), "bold"), " are no longer used.")
+        say("The skills of ", (display_folder(project), "bold"), " are no longer used.")
     elif removed:
-        say("What was said about the skills of ", (shown_folder(project), "bold"), " is forgotten.")
+        say("What was said about the skills of ", (display_folder(project), "bold"), " is forgotten.")
     else:
-        say("Nobody had agreed to the skills of ", (shown_folder(project), "bold"), ".")
+        say("Nobody had agreed to the skills of ", (display_folder(project), "bold"), ".")
 
 
 def _decide(project: "ProjectSource", settings: "Settings", yes: bool, as_json: bool) -> None:
     # The digests first: what changes after this moment was not agreed to.
-    before = project.places()
-    found = skills_of(project, settings)
+    before = project.find_locations()
+    found = load_project_skills(project, settings)
     if not as_json:
         _show(project, before, found)
-    agreed = yes or (None if as_json else _asked(before))
+    agreed = yes or (None if as_json else _ask_person(before))
     places = before if agreed is None else _remember(project, before, agreed)
-    trusted = all(place.trusted for place in places)
+    trusted = all(place.is_trusted for place in places)
     if as_json:
         say_json(_json(project, places, found))
     elif trusted and places:
-        new = any(not place.trusted for place in before)
+        new = any(not place.is_trusted for place in before)
         say(("trusted" if new else "already trusted", "bold green"), ": agents may use these skills")
     elif not trusted:
-        _tell_untrusted(places)
+        _report_untrusted(places)
     if not trusted and (yes or not as_json):
         raise typer.Exit(1)
 
 
-def _asked(places: "Sequence[Place]") -> bool | None:
+def _ask_person(places: "Sequence[SkillLocation]") -> bool | None:
     """The answer of a person who can be asked, where there is something to ask about."""
-    if sys.stdin.isatty() and sys.stderr.isatty() and any(_askable(place) for place in places):
-        return ask()
+    if sys.stdin.isatty() and sys.stderr.isatty() and any(_can_ask_about(place) for place in places):
+        return ask_yes_no()
     return None
 
 
-def _askable(place: "Place") -> bool:
-    return place.digest is not None and not place.trusted
+def _can_ask_about(place: "SkillLocation") -> bool:
+    return place.digest is not None and not place.is_trusted
 
 
-def _remember(project: "ProjectSource", places: "Sequence[Place]", agreed: bool) -> "list[Place]":
+def _remember(project: "ProjectSource", places: "Sequence[SkillLocation]", agreed: bool) -> "list[SkillLocation]":
     """The places after an answer to all that one can agree to and that nobody agreed to before."""
     from dataclasses import replace
 
-    from openskills.catalog.trust import Answer
+    from openskills.catalog.trust import TrustAnswer as Answer
 
     answer = Answer.YES if agreed else Answer.NO
-    project.remember((place for place in places if _askable(place)), answer)
-    return [replace(place, answer=answer) if _askable(place) else place for place in places]
+    project.remember((place for place in places if _can_ask_about(place)), answer)
+    return [replace(place, answer=answer) if _can_ask_about(place) else place for place in places]
 
 
-def _tell_untrusted(places: "Sequence[Place]") -> None:
+def _report_untrusted(places: "Sequence[SkillLocation]") -> None:
     for place in places:
         if place.fault is not None:
-            warn(("not trusted", "bold yellow"), f": {plain(place.fault)}")
-    undecided = ", ".join(place.label for place in places if _askable(place))
+            warn(("not trusted", "bold yellow"), f": {escape_line(place.fault)}")
+    undecided = ", ".join(place.label for place in places if _can_ask_about(place))
     if undecided:
-        hint = f": agents do not use {plain(undecided)}; agree with `openskills trust --yes`"
+        hint = f": agents do not use {escape_line(undecided)}; agree with `openskills trust --yes`"
         warn(("not trusted", "bold yellow"), hint)
 
 
-def _show(project: "ProjectSource", places: "Sequence[Place]", found: "Snapshot") -> None:
+def _show(project: "ProjectSource", places: "Sequence[SkillLocation]", found: "CatalogSnapshot") -> None:
     if places:
-        skills = brought_by(places, found)
-        say("project  ", (shown_folder(project), "bold"))
+        skills = select_covered_skills(places, found)
+        say("project  ", (display_folder(project), "bold"))
         for place in places:
-            say(f"place    {plain(str(place.path))}")
+            say(f"place    {escape_line(str(place.path))}")
             say(f"digest   {f'sha256:{place.digest}' if place.digest else 'none'}")
-        say(f"skills   {counted(len(skills), 'skill')}")
+        say(f"skills   {pluralize(len(skills), 'skill')}")
         show_names(skills, say)
     else:
-        name = (shown_folder(project), "bold")
+        name = (display_folder(project), "bold")
         say("The project ", name, " has no skills in the standard places; nothing to decide.")
-    report(found.problems)
+    report_problems(found.problems)
 
 
-def _json(project: "ProjectSource", places: "Sequence[Place]", found: "Snapshot") -> dict[str, object]:
+def _json(project: "ProjectSource", places: "Sequence[SkillLocation]", found: "CatalogSnapshot") -> dict[str, object]:
     return {
         "project": str(project.project),
         "places": [
-            {"path": str(place.path), "digest": place.digest, "trusted": place.trusted, "fault": place.fault}
+            {"path": str(place.path), "digest": place.digest, "trusted": place.is_trusted, "fault": place.fault}
             for place in places
         ],
-        "trusted": bool(places) and all(place.trusted for place in places),
+        "trusted": bool(places) and all(place.is_trusted for place in places),
         "skills": [
             {"name": skill.name, "description": skill.description, "location": skill.location}
-            for skill in brought_by(places, found)
+            for skill in select_covered_skills(places, found)
         ],
         "problems": [problem_json_with_path(problem) for problem in found.problems],
     }

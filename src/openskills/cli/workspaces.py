@@ -6,19 +6,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.listing import Json
-from openskills.cli.output import counted, plain, say, say_json, warn
-from openskills.cli.progress import Waiting
-from openskills.cli.quick import QuickCommand, QuickGroup
-from openskills.cli.skills import settings_of
-from openskills.cli.table import Column, show_table
+from openskills.cli.output import (
+    CliProgress,
+    Column,
+    QuickCommand,
+    QuickGroup,
+    escape_line,
+    pluralize,
+    say,
+    say_json,
+    show_table,
+    warn,
+)
+from openskills.cli.skills import Json, get_settings
 from openskills.errors import InvalidArgument
-from openskills.settings import seconds
+from openskills.settings import parse_seconds
 
 if TYPE_CHECKING:
-    from openskills.executors.records.leases import WorkspaceStore
-    from openskills.executors.records.records import Cleaned, WorkspaceInfo
+    from openskills.executors.records.leases import CleanupResult, WorkspaceInfo, WorkspaceStore
     from openskills.settings import Settings
+
 
 app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="See and remove the workspaces that skills run in.")
 
@@ -36,11 +43,11 @@ def list_workspaces(context: typer.Context, as_json: Json = False) -> None:
     In a pipe each workspace is one line: id, key, executor, bytes, files, seconds since it was used, and the process
     that uses it, with tabs between.
     """
-    found = _looked_at(_store(settings_of(context)))
+    found = _list_with_progress(_open_store(get_settings(context)))
     if as_json:
-        say_json({"workspaces": [_json(info) for info in found]})
+        say_json({"workspaces": [_workspace_json(info) for info in found]})
         return
-    _show(found)
+    _show_workspaces(found)
     if not found:
         warn("there are no workspaces")
 
@@ -69,61 +76,61 @@ def clean(
     """
     if everything and older_than is not None:
         raise InvalidArgument("--all", "cannot be combined with --older-than; choose one")
-    limit = None if older_than is None else seconds(older_than, "--older-than")
-    store = _store(settings_of(context))
+    limit = None if older_than is None else parse_seconds(older_than, "--older-than")
+    store = _open_store(get_settings(context))
     age = 0.0 if everything else limit
     if dry_run:
-        _tell(_planned(_looked_at(store), age), as_json, "would be removed")
+        _report_cleanup(_plan_cleanup(_list_with_progress(store), age), as_json, "would be removed")
         return
-    if not yes and not _agreed([info for info in _looked_at(store) if _is_doomed(info, age)], as_json):
+    if not yes and not _confirm([info for info in _list_with_progress(store) if _is_removable(info, age)], as_json):
         raise typer.Exit(1)
-    with Waiting("removing workspaces") as progress:
+    with CliProgress("removing workspaces") as progress:
         cleaned = store.sweep(progress) if age is None else store.clean(older_than=age, progress=progress)
-    _tell(cleaned, as_json, "removed")
+    _report_cleanup(cleaned, as_json, "removed")
     if cleaned.failures:
         raise typer.Exit(1)
 
 
-def _store(settings: "Settings") -> "WorkspaceStore":
+def _open_store(settings: "Settings") -> "WorkspaceStore":
     from openskills.executors.records.leases import WorkspaceStore
 
     return WorkspaceStore(settings.state_dir / "workspaces")
 
 
-def _looked_at(store: "WorkspaceStore") -> "Sequence[WorkspaceInfo]":
-    with Waiting("looking at workspaces") as progress:
+def _list_with_progress(store: "WorkspaceStore") -> "Sequence[WorkspaceInfo]":
+    with CliProgress("looking at workspaces") as progress:
         return store.list(progress)
 
 
-def _is_doomed(info: "WorkspaceInfo", age: float | None) -> bool:
-    return not info.in_use and (info.expired if age is None else info.idle >= age)
+def _is_removable(info: "WorkspaceInfo", age: float | None) -> bool:
+    return not info.in_use and (info.is_expired if age is None else info.idle >= age)
 
 
-def _planned(found: "Sequence[WorkspaceInfo]", age: float | None) -> "Cleaned":
-    from openskills.executors.records.records import Cleaned
+def _plan_cleanup(found: "Sequence[WorkspaceInfo]", age: float | None) -> "CleanupResult":
+    from openskills.executors.records.leases import CleanupResult as Cleaned
 
     return Cleaned(
-        removed=tuple(info for info in found if _is_doomed(info, age)),
+        removed=tuple(info for info in found if _is_removable(info, age)),
         in_use=tuple(info for info in found if info.in_use),
     )
 
 
-def _agreed(doomed: "Sequence[WorkspaceInfo]", as_json: bool) -> bool:
+def _confirm(doomed: "Sequence[WorkspaceInfo]", as_json: bool) -> bool:
     """Whether a person at the terminal wants these to go; where there is nothing to remove, nobody is asked."""
     if not doomed:
         return True
-    size = _size(sum(info.size for info in doomed))
+    size = _format_size(sum(info.size for info in doomed))
     if as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        warn(f"{counted(len(doomed), 'workspace')} with {size} would be removed; nobody was asked, so nothing was;")
+        warn(f"{pluralize(len(doomed), 'workspace')} with {size} would be removed; nobody was asked, so nothing was;")
         warn("agree with --yes, or look with --dry-run")
         return False
-    _show(doomed)
-    sys.stderr.write(f"Remove {counted(len(doomed), 'workspace')} with {size}? [y/N] ")
+    _show_workspaces(doomed)
+    sys.stderr.write(f"Remove {pluralize(len(doomed), 'workspace')} with {size}? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def _tell(cleaned: "Cleaned", as_json: bool, done: str) -> None:
+def _report_cleanup(cleaned: "CleanupResult", as_json: bool, done: str) -> None:
     if as_json:
         say_json(
             {
@@ -134,38 +141,49 @@ def _tell(cleaned: "Cleaned", as_json: bool, done: str) -> None:
         )
         return
     for info in cleaned.removed:
-        say(f"{done}\t{info.id}\t{plain(info.key)}" if not sys.stdout.isatty() else f"{done} {plain(_name(info))}")
+        say(
+            f"{done}\t{info.id}\t{escape_line(info.key)}"
+            if not sys.stdout.isatty()
+            else f"{done} {escape_line(_display_name(info))}"
+        )
     for info in cleaned.in_use:
         by = f" by process {info.holder}" if info.holder is not None else ""
-        warn(("in use", "yellow"), f"{by}, stays: {plain(_name(info))}")
+        warn(("in use", "yellow"), f"{by}, stays: {escape_line(_display_name(info))}")
     for failure in cleaned.failures:
-        warn(("not removed", "bold red"), f": {plain(failure)}")
+        warn(("not removed", "bold red"), f": {escape_line(failure)}")
     if not cleaned.removed and not cleaned.failures:
         warn("there is nothing to remove")
 
 
-def _show(found: "Sequence[WorkspaceInfo]") -> None:
+def _show_workspaces(found: "Sequence[WorkspaceInfo]") -> None:
     if not sys.stdout.isatty():
-        show_table((), [_cells(info) for info in found])
+        show_table((), [_plain_cells(info) for info in found])
         return
     columns = ("workspace", "executor", "size", "files", "used", "in use by")
     titles = [Column(title, wide=title == "workspace") for title in columns]
-    show_table(titles, [_shown(info) for info in found])
+    show_table(titles, [_display_cells(info) for info in found])
 
 
-def _cells(info: "WorkspaceInfo") -> tuple[str, ...]:
+def _plain_cells(info: "WorkspaceInfo") -> tuple[str, ...]:
     holder = str(info.holder or "unknown") if info.in_use else ""
     idle = f"{info.idle:.0f}"
-    return (info.id, plain(info.key), plain(info.executor), str(info.size), str(info.files), idle, holder)
+    return (info.id, escape_line(info.key), escape_line(info.executor), str(info.size), str(info.files), idle, holder)
 
 
-def _shown(info: "WorkspaceInfo") -> tuple[str, ...]:
-    used = "now" if info.in_use else f"{_time(info.idle)} ago"
+def _display_cells(info: "WorkspaceInfo") -> tuple[str, ...]:
+    used = "now" if info.in_use else f"{_format_duration(info.idle)} ago"
     holder = str(info.holder or "unknown") if info.in_use else ""
-    return (plain(_name(info)), plain(info.executor), _size(info.size), f"{info.files:,}", used, holder)
+    return (
+        escape_line(_display_name(info)),
+        escape_line(info.executor),
+        _format_size(info.size),
+        f"{info.files:,}",
+        used,
+        holder,
+    )
 
 
-def _name(info: "WorkspaceInfo") -> str:
+def _display_name(info: "WorkspaceInfo") -> str:
     return info.key or f"{info.id} (never used)"
 
 
@@ -173,7 +191,7 @@ def _identity(info: "WorkspaceInfo") -> dict[str, object]:
     return {"id": info.id, "key": info.key, "executor": info.executor}
 
 
-def _json(info: "WorkspaceInfo") -> dict[str, object]:
+def _workspace_json(info: "WorkspaceInfo") -> dict[str, object]:
     return {
         **_identity(info),
         "size_bytes": info.size,
@@ -181,20 +199,20 @@ def _json(info: "WorkspaceInfo") -> dict[str, object]:
         "age_seconds": round(info.age, 3),
         "idle_seconds": round(info.idle, 3),
         "ttl_seconds": info.ttl,
-        "expired": info.expired,
+        "expired": info.is_expired,
         "in_use": info.in_use,
         "pid": info.holder,
     }
 
 
-def _time(length: float) -> str:
+def _format_duration(length: float) -> str:
     for unit, name in _UNITS:
         if length >= unit:
             return f"{length / unit:.0f}{name}"
     return f"{length:.0f}s"
 
 
-def _size(number: float) -> str:
+def _format_size(number: float) -> str:
     for unit in ("B", "KiB", "MiB"):
         if number < 1024:
             return f"{number:.0f} {unit}"

@@ -8,13 +8,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from openskills.executors.backend import Interpreter, Place
-from openskills.executors.layout import SKILLS
-from openskills.executors.processes.keeping import Kept, Launch
-from openskills.executors.processes.pool import KeeperPool
-from openskills.executors.processes.rlimits import rlimits
-from openskills.executors.processes.starting import started
-from openskills.executors.spec import Command, Isolation
+from openskills.executors.direct_start import start_directly
+from openskills.executors.protocol import Interpreter, WorkspaceDirectory
+from openskills.executors.spec import SKILLS, Command, Isolation
+from openskills.executors.supervisor import LaunchRequest, SupervisedProcess, SupervisorPool, to_rlimits
 
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _LINKS = "bin"
@@ -31,14 +28,14 @@ class LocalBackend:
     own_users = False
 
     def __init__(self, *, python: Path | None = None) -> None:
-        self._pool = KeeperPool()
+        self._pool = SupervisorPool()
         self._python = Interpreter.chosen(python) or Interpreter.ours()
 
     async def check(self) -> Isolation:
         """It works wherever a process can be started."""
         return Isolation.NONE
 
-    async def attach(self, place: Place) -> "LocalLauncher":
+    async def attach(self, place: WorkspaceDirectory) -> "LocalLauncher":
         """What starts the commands of this workspace."""
         (place.tree.parent / "home").mkdir(mode=0o700, exist_ok=True)
         self._python.link_in(place.tree.parent / _LINKS)
@@ -54,26 +51,26 @@ class LocalLauncher:
 
     visible_pids = True
 
-    def __init__(self, place: Place, pool: KeeperPool, python: Interpreter) -> None:
+    def __init__(self, place: WorkspaceDirectory, pool: SupervisorPool, python: Interpreter) -> None:
         self._pool = pool
         self.root = os.path.realpath(place.tree)
         # Beside the workspace: caches and settings of programs are no work of a skill.
         self.home = str(place.tree.parent / "home")
         self.path = (*python.search_path(str(place.tree.parent / _LINKS)), *SYSTEM_PATH)
 
-    async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> Kept:
+    async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
         """Start a command with this environment and these descriptors."""
-        launch = Launch(
+        launch = LaunchRequest(
             command.argv,
             env,
-            self._place_of(command),
+            self._resolve_cwd(command),
             dict(enumerate(stdio)),
             terminal=0 if command.terminal else None,
         )
-        limits = rlimits(command.limits)
-        return await started(lambda one: self._pool.start(one, limits), launch)
+        limits = to_rlimits(command.limits)
+        return await start_directly(lambda one: self._pool.start(one, limits), launch)
 
-    def _place_of(self, command: Command) -> str:
+    def _resolve_cwd(self, command: Command) -> str:
         """Where it starts, by the name that a shell there would give it."""
         place = f"{self.root}/{command.cwd}"
         # A skill's own directory is ours and no link, and so is a run's; links are in those that commands write to.

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from openskills.artifacts.store import Artifact
-from openskills.executors.spec import Captured, Ended, Ending, Isolation, Limits, Terminal
-from openskills.executors.staging.input_staging import StagedInput
-from openskills.executors.staging.inputs import InputSpec
+from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Isolation, Limits, TerminalSize
+from openskills.executors.staging.inputs import InputSpec, StagedInput
 from openskills.executors.staging.outputs import OutputFile, OutputSpec
 
 
@@ -14,7 +13,7 @@ from openskills.executors.staging.outputs import OutputFile, OutputSpec
 class RunRequest:
     """One command of a skill. Text is given to bash, a sequence of words is executed as it is.
 
-    `cwd` follows the rules of `layout.working_directory`. `secrets` are names; their values are the workbench's.
+    `cwd` follows the rules of `layout.resolve_cwd`. `secrets` are names; their values are the workbench's.
     `outputs` of None collects nothing. `warm` names modules that a Python command may find loaded
     already. A `request_id` makes the run happen at most once, and its result durable.
     """
@@ -33,7 +32,7 @@ class RunRequest:
     input_open: bool = False
     readable: bool = False
     warm: tuple[str, ...] | None = None
-    terminal: Terminal | None = None
+    terminal: TerminalSize | None = None
     request_id: str | None = None
 
 
@@ -45,7 +44,7 @@ class RunResult:
     same id, and nothing was run.
     """
 
-    ended: Ended
+    ended: CommandResult
     isolation: Isolation
     run_id: str
     digest: str = ""
@@ -63,7 +62,7 @@ class RunResult:
     @property
     def timed_out(self) -> bool:
         """Whether its time ran out."""
-        return self.ended.ending is Ending.TIMED_OUT
+        return self.ended.ending is EndReason.TIMED_OUT
 
     @property
     def stdout(self) -> str:
@@ -76,12 +75,16 @@ class RunResult:
         return self.ended.stderr.text()
 
 
-def wanted_warm(metadata: Mapping[str, object]) -> tuple[str, ...] | None:
+def read_warm_modules(metadata: Mapping[str, object]) -> tuple[str, ...] | None:
     """The modules that a skill's author wants to have loaded ahead: `openskills-warm` in `metadata`, or None."""
     wanted = metadata.get("openskills-warm")
     return tuple(wanted.replace(",", " ").split()) if isinstance(wanted, str) else None
 
 
-def interrupted(isolation: Isolation, run_id: str, detail: str) -> RunResult:
+def build_interrupted_result(isolation: Isolation, run_id: str, detail: str) -> RunResult:
     """The answer for a run of which only the beginning is known."""
-    return RunResult(Ended(-1, Ending.INTERRUPTED, 0, Captured(), Captured(), detail=detail), isolation, run_id)
+    return RunResult(
+        CommandResult(-1, EndReason.INTERRUPTED, 0, CapturedOutput(), CapturedOutput(), detail=detail),
+        isolation,
+        run_id,
+    )

@@ -6,12 +6,13 @@ Importing this package loads nothing else.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from openskills.host.calling.client import Client
-    from openskills.host.calling.reading import SkillFailed, unwrap
+    from openskills.host.client.client import Client
+    from openskills.host.client.transport import SkillFailed, unwrap
+
 
 __all__ = ["Client", "SkillFailed", "unwrap"]
 
-_HOME = {"Client": "calling.client", "SkillFailed": "calling.reading", "unwrap": "calling.reading"}
+_HOME = {"Client": "client.client", "SkillFailed": "client.transport", "unwrap": "client.transport"}
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:

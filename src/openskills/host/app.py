@@ -16,74 +16,85 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from openskills.host.draining import end_with, ends_gently
-from openskills.host.options import HostOptions
-from openskills.host.own_directory import remove_those_of_the_dead
-from openskills.host.parts import Parts, RunnerTable, open_parts
-from openskills.host.registry.reloading import prepare_all, reloads_on_hangup, watch
-from openskills.host.routes.documents import docs_page, openapi_document
-from openskills.host.routes.endpoints import Guarded, Open
-from openskills.host.routes.health import healthz, metrics, readyz
-from openskills.host.routes.invocations import Invocations
-from openskills.host.routes.replays import Replays
-from openskills.host.routes.run_starts import RunStarts
-from openskills.host.routes.runs import events, run
-from openskills.host.routes.skills import export_tools, list_skills, show_skill
-from openskills.host.routes.streams import Streams
-from openskills.host.routes.verbs import SkillVerbs, allowing, names_a_verb, options
-from openskills.host.wire import faults
-from openskills.host.wire.answers import Answer, refusal
-from openskills.host.wire.exchange import Exchange, Receive, Scope, Send
+from openskills.host import http
+from openskills.host.http import HttpExchange, HttpResponse, Receive, Scope, Send, build_refusal
+from openskills.host.idempotency import IdempotencyGuard
+from openskills.host.invoke import (
+    EventStreamHandler,
+    InvokeHandler,
+    RunStarter,
+    SkillActions,
+    add_allow_header,
+    is_action_path,
+    options_response,
+)
+from openskills.host.lifecycle import drain_on_signals, exit_with_supervisor, remove_orphaned_dirs
+from openskills.host.parts import HostOptions, HostParts, RunnerTable, open_parts
+from openskills.host.registry.reload import prepare_all, reload_on_hangup, watch
+from openskills.host.routes import (
+    AuthenticatedRoute,
+    PublicRoute,
+    export_tools,
+    handle_run,
+    healthz,
+    list_skills,
+    readyz,
+    show_docs,
+    show_metrics,
+    show_openapi,
+    show_skill,
+    stream_run_events,
+)
 from openskills.settings import Settings
 from openskills.version import __version__
 
 _log = logging.getLogger("openskills.host")
 
-MakeRunners = Callable[[Settings], RunnerTable]
+RunnerFactory = Callable[[Settings], RunnerTable]
 
 
 class SkillHostApp(FastAPI):
     """The application. Its host is there from the start of the server to its end."""
 
-    verbs: SkillVerbs | None = None
+    actions: SkillActions | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] == "http" and names_a_verb(scope["path"].removeprefix(scope.get("root_path") or "")):
-            await self._verb(Exchange(scope, receive, send))
+        if scope["type"] == "http" and is_action_path(scope["path"].removeprefix(scope.get("root_path") or "")):
+            await self._handle_action(HttpExchange(scope, receive, send))
         else:
             await super().__call__(scope, receive, send)
 
-    async def _verb(self, exchange: Exchange) -> None:
+    async def _handle_action(self, exchange: HttpExchange) -> None:
         try:
-            if self.verbs is None:
-                await exchange.answer(refusal(faults.starting(), exchange.trace))
+            if self.actions is None:
+                await exchange.send_response(build_refusal(http.host_starting(), exchange.trace))
             else:
-                await self.verbs.handle(exchange)
+                await self.actions.handle(exchange)
         except Exception:  # the door: whatever went wrong, the caller gets a result
             _log.exception("the request with the trace id %s failed", exchange.trace.id)
             if exchange.answered:
                 raise
-            await exchange.answer(refusal(faults.internal(exchange.trace.id), exchange.trace))
+            await exchange.send_response(build_refusal(http.internal_error(exchange.trace.id), exchange.trace))
 
 
 def create_app(
     settings: Settings | None = None,
     options: HostOptions = HostOptions(),  # noqa: B008 - a value that never changes
     *,
-    runners: MakeRunners | None = None,
+    runners: RunnerFactory | None = None,
 ) -> SkillHostApp:
     """The application of a host. Without settings they are read from the environment when the server starts.
 
-    `runners` makes the table of runners; by default that of `openskills.host.running.runners`.
+    `runners` makes the table of runners; by default that of `openskills.host.runners.table`.
     """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         chosen = settings or Settings.from_env()
-        parts = await open_parts(chosen, options, (runners or _runners)(chosen))
+        parts = await open_parts(chosen, options, (runners or _open_runners)(chosen))
         try:
-            async with _serving(app, parts):
+            async with _run_host(app, parts):
                 yield
         finally:
             await parts.close()
@@ -96,102 +107,106 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        exception_handlers={HTTPException: _refused, Exception: _failed},
+        exception_handlers={HTTPException: _handle_http_exception, Exception: _handle_error},
     )
-    app.router.routes.extend(_routes())
+    app.router.routes.extend(_build_routes())
     return app
 
 
-def _routes() -> list[Route]:
+def _build_routes() -> list[Route]:
     return [
-        Route("/healthz", Open(healthz), methods=["GET"]),
-        Route("/readyz", Open(readyz), methods=["GET"]),
-        Route("/metrics", Guarded(metrics), methods=["GET"]),
-        Route("/skills", Guarded(list_skills), methods=["GET"]),
-        Route("/skills/{skill_id}", Guarded(show_skill), methods=["GET"]),
-        Route("/runs/{run_id}", Guarded(run)),
-        Route("/runs/{run_id}/events", Guarded(events), methods=["GET"]),
-        Route("/openapi.json", Guarded(openapi_document), methods=["GET"]),
-        Route("/docs", Open(docs_page), methods=["GET"]),
-        Route("/tools", Guarded(export_tools), methods=["GET"]),
+        Route("/healthz", PublicRoute(healthz), methods=["GET"]),
+        Route("/readyz", PublicRoute(readyz), methods=["GET"]),
+        Route("/metrics", AuthenticatedRoute(show_metrics), methods=["GET"]),
+        Route("/skills", AuthenticatedRoute(list_skills), methods=["GET"]),
+        Route("/skills/{skill_id}", AuthenticatedRoute(show_skill), methods=["GET"]),
+        Route("/runs/{run_id}", AuthenticatedRoute(handle_run)),
+        Route("/runs/{run_id}/events", AuthenticatedRoute(stream_run_events), methods=["GET"]),
+        Route("/openapi.json", AuthenticatedRoute(show_openapi), methods=["GET"]),
+        Route("/docs", PublicRoute(show_docs), methods=["GET"]),
+        Route("/tools", AuthenticatedRoute(export_tools), methods=["GET"]),
     ]
 
 
 @asynccontextmanager
-async def _serving(app: FastAPI, parts: Parts) -> AsyncGenerator[None]:
+async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
     """The host takes requests from here to the end of the block."""
     assert isinstance(app, SkillHostApp)  # noqa: S101 - made above
-    invocations = Invocations(
+    invocations = InvokeHandler(
         parts.host,
-        parts.gate,
-        Replays(parts.idempotency),
-        RunStarts(parts.host, parts.runs),
+        parts.authenticator,
+        IdempotencyGuard(parts.idempotency),
+        RunStarter(parts.host, parts.runs),
         most=parts.settings.host_max_body,
         seconds=parts.options.body_seconds,
     )
     app.state.parts = parts
-    app.verbs = SkillVerbs(invocations, Streams(parts.host, invocations, ping=parts.options.ping_seconds))
-    chores = [asyncio.create_task(prepare_all(parts)), asyncio.create_task(_tidied())]
+    app.actions = SkillActions(
+        invocations, EventStreamHandler(parts.host, invocations, ping=parts.options.ping_seconds)
+    )
+    chores = [asyncio.create_task(prepare_all(parts)), asyncio.create_task(_remove_leftovers())]
     if parts.options.supervisor is not None:
-        chores.append(asyncio.create_task(end_with(parts.options.supervisor)))
+        chores.append(asyncio.create_task(exit_with_supervisor(parts.options.supervisor)))
     if parts.options.watch:
         chores.append(asyncio.create_task(watch(parts)))
     try:
-        with ends_gently(parts.host, parts.options.grace, parts.ending.set), reloads_on_hangup(parts):
+        with drain_on_signals(parts.host, parts.options.grace, parts.shutdown.set), reload_on_hangup(parts):
             yield
     finally:
         # A server that handles signals by itself has waited for what was running.
         parts.host.draining = True
         parts.host.interrupt()
-        parts.ending.set()
+        parts.shutdown.set()
         for chore in chores:
             chore.cancel()
         await asyncio.wait(chores)
 
 
-async def _tidied() -> None:
+async def _remove_leftovers() -> None:
     """What hosts have left that were killed is gone. A host that cannot do that serves all the same."""
     with suppress(OSError):
-        await asyncio.to_thread(remove_those_of_the_dead)
+        await asyncio.to_thread(remove_orphaned_dirs)
 
 
-def _runners(settings: Settings) -> RunnerTable:
-    from openskills.host.running.runners import Runners
+def _open_runners(settings: Settings) -> RunnerTable:
+    from openskills.host.runners.table import Runners
 
     return Runners(settings)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _handle_http_exception(request: Request, error: Exception) -> Response:
     """What the framework refuses: no such address, no such method."""
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else
-    exchange = Exchange(request.scope, request.receive, _nowhere)
+    exchange = HttpExchange(request.scope, request.receive, _discard)
     if error.status_code == 405:
         methods = (*sorted(map(str.strip, (error.headers or {}).get("Allow", "").split(","))), "OPTIONS")
         if request.method == "OPTIONS":
-            return _response(options(exchange, methods))
-        failure = faults.wrong_method(request.method, methods)
-        return _response(allowing(refusal(failure, exchange.trace, latency_ms=exchange.latency_ms), methods))
+            return _to_starlette_response(options_response(exchange, methods))
+        failure = http.wrong_method(request.method, methods)
+        return _to_starlette_response(
+            add_allow_header(build_refusal(failure, exchange.trace, latency_ms=exchange.latency_ms), methods)
+        )
     if error.status_code == 404:
-        failure = faults.unknown_address(exchange.path)
+        failure = http.unknown_address(exchange.path)
     else:
-        failure = faults.other(error.status_code, str(error.detail))
-    return _response(refusal(failure, exchange.trace, latency_ms=exchange.latency_ms))
+        failure = http.framework_error(error.status_code, str(error.detail))
+    return _to_starlette_response(build_refusal(failure, exchange.trace, latency_ms=exchange.latency_ms))
 
 
-async def _failed(request: Request, error: Exception) -> Response:
+async def _handle_error(request: Request, error: Exception) -> Response:
     """A fault of ours. The server writes it into its log after this."""
     del error
-    exchange = Exchange(request.scope, request.receive, _nowhere)
-    return _response(refusal(faults.internal(exchange.trace.id), exchange.trace))
+    exchange = HttpExchange(request.scope, request.receive, _discard)
+    return _to_starlette_response(build_refusal(http.internal_error(exchange.trace.id), exchange.trace))
 
 
-def _response(answer: Answer) -> Response:
+def _to_starlette_response(answer: HttpResponse) -> Response:
     response = Response(answer.body, answer.status)
     response.raw_headers = list(answer.headers)
     return response
 
 
-async def _nowhere(_: Any) -> None:
+async def _discard(_: Any) -> None:
     """Where answers go that the framework sends itself."""
 
 

@@ -1,44 +1,316 @@
-"""The host without HTTP: the way of one invocation from the input to the one result."""
+"""One invocation.
+
+One invocation: what is asked for, and what is told of it when it is over. Pure.
+
+What a skill says, without the secrets that it was given: names instead of values, wherever there is text. Pure.
+
+Inputs and outputs of skills against the schemas of their manifests. Compiled once per registration. Pure.
+
+The span of an invocation: below that of the caller, above everything that the host does for it.
+
+When nobody watches this costs next to nothing; OpenTelemetry is used only where the application has loaded it.
+
+The host without HTTP: the way of one invocation from the input to the one result.
+"""
 
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, NamedTuple, Protocol, cast
 
-from openskills.errors import ExecutorUnavailable, Forbidden, RunCancelled, RunInterrupted, SkillError
-from openskills.host.books.admission import Admission
-from openskills.host.books.keys import Principal
-from openskills.host.invocation import Asked, Invocation, Watcher
-from openskills.host.masking import masked_listener, masked_outcome
-from openskills.host.registration import Registration
-from openskills.host.result import Failure, InvokeResult, Outcome, failed, normalised
-from openskills.host.runner import Call, Emitted, Listener, Runner
-from openskills.host.schemas import Checks
-from openskills.host.spans import invocation, traceparent_here
-from openskills.host.wire import faults
-from openskills.host.wire.answers import wire_form
+import jsonschema_rs
+
+from openskills.errors import (
+    BadSkillOutput,
+    ExecutorUnavailable,
+    Forbidden,
+    InvalidArgument,
+    InvalidSkill,
+    RunCancelled,
+    RunInterrupted,
+    SkillError,
+)
+from openskills.host import http
+from openskills.host.admission import Admission
+from openskills.host.auth import Principal
+from openskills.host.http import encode_result
+from openskills.host.model import (
+    Call,
+    Failure,
+    InvokeResult,
+    Listener,
+    Outcome,
+    Registration,
+    SkillOutputEvent,
+    SkillRunner,
+    failure_outcome,
+    normalize_outcome,
+)
+from openskills.telemetry.context import TRACE_CONTEXT, TraceContext, reset_variable
+from openskills.telemetry.otel import find_tracer
+from openskills.telemetry.spans import Span, span
+from openskills.telemetry.values import build_masker
 from openskills.version import __version__
+
+
+class InvokeRequest(NamedTuple):
+    """What somebody asks for. `began` is when, by `time.perf_counter`; `body` is the request as it came.
+
+    `parent` is the caller's `traceparent`, `traceparent` the one that goes on to the skill.
+    """
+
+    skill_id: str
+    input: Mapping[str, Any]
+    trace_id: str
+    principal: Principal
+    began: float
+    body: bytes = b""
+    listener: Listener | None = None
+    traceparent: str | None = None
+    parent: str | None = None
+    run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """An invocation that is over. `registration` is None when there is no skill of that id.
+
+    `at` is when it began, in seconds since 1970. `request` is what came over the wire, `body` what goes.
+    """
+
+    at: float
+    result: InvokeResult
+    body: bytes
+    principal: str
+    registration: Registration | None = None
+    request: bytes = field(default=b"", repr=False)
+    run_id: str | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+class InvocationObserver(Protocol):
+    """Who keeps books of invocations: log, metrics, history. It never waits and never fails."""
+
+    def on_start(self, registration: Registration) -> None:
+        """A skill is about to be called; `ended` follows."""
+        ...
+
+    def on_end(self, invocation: Invocation) -> None:
+        """An invocation is over; `began` was told of those that have a registration."""
+        ...
+
+
+_Mask = Callable[[str], str]
+
+
+def mask_outcome(outcome: Outcome, secrets: Mapping[str, str]) -> Outcome:
+    """The outcome as everybody may see it. Without secrets nothing is looked at."""
+    mask = build_masker(secrets) if secrets else None
+    if mask is None:
+        return outcome
+    try:
+        return replace(
+            outcome,
+            data=None if outcome.data is None else _mask_value(outcome.data, mask),
+            failure=None if outcome.failure is None else _mask_failure(outcome.failure, mask),
+            version=None if outcome.version is None else mask(outcome.version),
+            notes=_mask_value(outcome.notes, mask),
+        )
+    except RecursionError:
+        # What nobody has looked through is not shown.
+        return failure_outcome(BadSkillOutput("the skill answered with data that are nested too deeply"))
+
+
+def mask_listener(listener: Listener, secrets: Mapping[str, str]) -> Listener:
+    """A listener that is told the same, but for the secrets."""
+    mask = build_masker(secrets) if secrets else None
+    if mask is None:
+        return listener
+    return lambda emitted: listener(SkillOutputEvent(emitted.kind, _mask_value(emitted.data, mask)))
+
+
+def _mask_failure(failure: Failure, mask: _Mask) -> Failure:
+    return Failure(failure.code, mask(failure.message), _mask_value(failure.details, mask), failure.retry_after)
+
+
+def _mask_value(value: Any, mask: _Mask) -> Any:
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[Any, Any]", value).items()
+        return {
+            _mask_value(name, mask) if isinstance(name, str) else name: _mask_value(one, mask) for name, one in pairs
+        }
+    if isinstance(value, list | tuple):
+        return [_mask_value(one, mask) for one in cast("list[Any]", value)]
+    return value
+
+
+MAX_VIOLATIONS = 10
+"""Faults of one value that are told."""
+MAX_MESSAGE_LENGTH = 300
+"""Characters of what is told about one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaViolation:
+    """What is wrong with one place of a value; `field` is where, as in `input.numbers[2]`."""
+
+    field: str
+    message: str
+    rule: str
+
+    def to_dict(self) -> dict[str, str]:
+        """As the wire has it."""
+        return {"field": self.field, "message": self.message, "rule": self.rule}
+
+
+class SchemaValidator:
+    """The compiled schemas of one registration."""
+
+    __slots__ = ("_input", "_output")
+
+    def __init__(self, registration: Registration) -> None:
+        """Raises `InvalidSkill` for a schema that is none."""
+        self._input = _compile_schema(registration.input_schema, registration.id, "input_schema")
+        self._output = _compile_schema(registration.output_schema, registration.id, "output_schema")
+
+    def validate_input(self, value: Mapping[str, Any]) -> Failure | None:
+        """What is wrong with an input; nothing if it may be given to the skill."""
+        if self._input is None or self._input.is_valid(value):
+            return None
+        faults = tuple(_find_violations(self._input, value, "input"))
+        return _build_failure(InvalidArgument.code, InvalidArgument.reason, faults[0].message, faults)
+
+    def validate_output(self, data: Mapping[str, Any]) -> Failure | None:
+        """What is wrong with the data of a skill; nothing if it keeps its own contract."""
+        if self._output is None or self._output.is_valid(data):
+            return None
+        faults = tuple(_find_violations(self._output, data, "data"))
+        said = f"the skill answered with data that its output_schema does not allow: {faults[0].message}"
+        return _build_failure(BadSkillOutput.code, BadSkillOutput.reason, said, faults)
+
+
+def _compile_schema(schema: Mapping[str, Any] | None, skill: str, name: str) -> Any:
+    if schema is None:
+        return None
+    try:
+        # Offline: a `$ref` to somewhere else is refused and never fetched.
+        return jsonschema_rs.validator_for(dict(schema), offline=True)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        raise InvalidSkill(f"{skill}: {name} is no JSON schema: {_shorten(str(error))}") from None
+
+
+def _find_violations(validator: Any, value: Mapping[str, Any], root: str) -> Iterator[SchemaViolation]:
+    for error in islice(validator.iter_errors(value), MAX_VIOLATIONS):
+        field = _format_path(root, error.instance_path)
+        rule = str(error.schema_path[-1]) if error.schema_path else "schema"
+        yield SchemaViolation(field, f"{field}: {_shorten(error.message)}", rule)
+
+
+def _format_path(root: str, path: Sequence[str | int]) -> str:
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return _shorten(root + "".join(steps))
+
+
+def _build_failure(code: int, reason: str, message: str, faults: Sequence[SchemaViolation]) -> Failure:
+    details = {
+        "reason": reason,
+        "retryable": False,
+        "field": faults[0].field,
+        "errors": [fault.to_dict() for fault in faults],
+    }
+    return Failure(code, message, details)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}…"
+
+
+@contextmanager
+def trace_invocation(registration: Registration, asked: InvokeRequest, secrets: Mapping[str, str]) -> Generator[Span]:
+    """Everything that happens in the block belongs to this invocation. Its secrets are in none of what is told."""
+    token = TRACE_CONTEXT.set(_build_bound(registration, asked, secrets))
+    try:
+        if asked.parent is None or find_tracer() is None:
+            with _open_span(registration) as watched:
+                yield watched
+        else:
+            with _use_parent_span(asked.parent), _open_span(registration) as watched:
+                yield watched
+    finally:
+        reset_variable(TRACE_CONTEXT, token)
+
+
+def current_traceparent(watched: Span, fallback: str | None) -> str | None:
+    """The `traceparent` for whom we call: that of the span around this place, where there is one that is recorded."""
+    # One that nobody watches is of this very class.
+    if type(watched) is Span or find_tracer() is None:
+        return fallback
+    from opentelemetry import trace
+
+    here = trace.get_current_span().get_span_context()
+    if not here.is_valid:
+        return fallback
+    return f"00-{here.trace_id:032x}-{here.span_id:016x}-{here.trace_flags:02x}"
+
+
+def _build_bound(registration: Registration, asked: InvokeRequest, secrets: Mapping[str, str]) -> TraceContext:
+    outer = TRACE_CONTEXT.get()
+    if outer is None:
+        # What `but` does, without a look at values that are known to be good.
+        return TraceContext({"skill": registration.id}, False, secrets, {"id": asked.trace_id})
+    return outer.extend(asked.trace_id, None, secrets, {"skill": registration.id})
+
+
+def _open_span(registration: Registration) -> Span:
+    return span(
+        f"execute_tool {registration.id}",
+        {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": registration.id,
+            "gen_ai.skill.name": registration.id,
+            "openskills.runner": registration.kind,
+        },
+    )
+
+
+@contextmanager
+def _use_parent_span(traceparent: str) -> Generator[None]:
+    """Spans that begin in the block are below the caller's."""
+    from opentelemetry import context
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    token = context.attach(TraceContextTextMapPropagator().extract({"traceparent": traceparent}))
+    try:
+        yield
+    finally:
+        context.detach(token)
+
 
 _log = logging.getLogger("openskills.host")
 
 
-class Skills(Protocol):
+class RegistrationLookup(Protocol):
     """What can be invoked: all that the way of an invocation wants of a registry."""
 
     def get(self, skill_id: str) -> Registration:
         """The skill of this id; raises `SkillError`."""
         ...
 
-    def known(self, skill_id: str) -> Registration | None:
+    def find(self, skill_id: str) -> Registration | None:
         """The same, or None."""
         ...
 
 
-class RunnerTable(Protocol):
+class RunnerLookup(Protocol):
     """Who calls a skill: all that the way of an invocation wants of the runners."""
 
-    def for_(self, registration: Registration) -> Runner:
+    def get_runner(self, registration: Registration) -> SkillRunner:
         """The runner of a skill's kind; raises `SkillError` when there is none."""
         ...
 
@@ -48,19 +320,19 @@ class Host:
 
     def __init__(
         self,
-        skills: Skills,
-        runners: RunnerTable,
+        skills: RegistrationLookup,
+        runners: RunnerLookup,
         admission: Admission,
         *,
         secrets: Mapping[str, str],
-        watchers: tuple[Watcher, ...] = (),
+        watchers: tuple[InvocationObserver, ...] = (),
     ) -> None:
         self._skills = skills
         self._runners = runners
         self._admission = admission
         self._secrets = secrets
         self._watchers = watchers
-        self._checks: dict[str, tuple[Registration, Checks]] = {}
+        self._checks: dict[str, tuple[Registration, SchemaValidator]] = {}
         self._running: set[asyncio.Task[Any]] = set()
         self._interrupted: set[asyncio.Task[Any]] = set()
         self._idle = asyncio.Event()
@@ -68,11 +340,11 @@ class Host:
         self.draining = False
 
     @property
-    def running(self) -> int:
+    def in_flight(self) -> int:
         """Invocations that are under way; those that wait for a place count, too."""
         return len(self._running)
 
-    async def idle(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait until nothing is under way."""
         await self._idle.wait()
 
@@ -87,18 +359,18 @@ class Host:
             self._interrupted.add(task)
             task.cancel()
 
-    def find(self, skill_id: str, principal: Principal) -> Registration:
+    def get_registration(self, skill_id: str, principal: Principal) -> Registration:
         """The skill that somebody may call; raises `SkillError`."""
         registration = self._skills.get(skill_id)
-        if not principal.may(registration.id):
+        if not principal.can_invoke(registration.id):
             raise Forbidden(f"the key {principal.name!r} has no scope for {registration.id!r}", scope=registration.id)
         return registration
 
-    def fault(self, asked: Asked) -> Failure | None:
+    def find_failure(self, asked: InvokeRequest) -> Failure | None:
         """What keeps an invocation from beginning, as far as that is known without beginning. Raises `SkillError`."""
         if self.draining:
-            return faults.draining()
-        return self._checks_of(self.find(asked.skill_id, asked.principal)).of_input(asked.input)
+            return http.host_draining()
+        return self._get_validator(self.get_registration(asked.skill_id, asked.principal)).validate_input(asked.input)
 
     async def invoke(
         self,
@@ -111,77 +383,82 @@ class Host:
         traceparent: str | None = None,
     ) -> InvokeResult:
         """Call a skill once. Whatever happens is in the result; only a cancellation is passed on."""
-        asked = Asked(
+        asked = InvokeRequest(
             skill_id, input, trace_id, principal, time.perf_counter(), listener=listener, traceparent=traceparent
         )
         return (await self.perform(asked)).result
 
-    async def perform(self, asked: Asked) -> Invocation:
+    async def perform(self, asked: InvokeRequest) -> Invocation:
         """The same for a request, with the books: what it ended in, as value and as bytes."""
         registration: Registration | None = None
-        outcome = failed(RunCancelled("the call was cancelled before the skill was done"))
+        outcome = failure_outcome(RunCancelled("the call was cancelled before the skill was done"))
         task = self._enter()
         try:
             if self.draining:
-                outcome = failed(faults.draining())
+                outcome = failure_outcome(http.host_draining())
             else:
-                found = self.find(asked.skill_id, asked.principal)
+                found = self.get_registration(asked.skill_id, asked.principal)
                 for watcher in self._watchers:
-                    watcher.began(found)
+                    watcher.on_start(found)
                 registration = found
                 outcome = await self._call(found, asked)
         except SkillError as error:
-            outcome = failed(error)
+            outcome = failure_outcome(error)
         except asyncio.CancelledError:
             if not self.draining or task.uncancel():
                 raise
-            outcome = failed(RunInterrupted("the host ended before the skill was done", retry_after=1.0))
+            outcome = failure_outcome(RunInterrupted("the host ended before the skill was done", retry_after=1.0))
         except Exception:  # noqa: BLE001 - the door: a fault of ours takes nobody's answer away
             _log.exception("the invocation with the trace id %s failed", asked.trace_id)
-            outcome = failed(faults.internal(asked.trace_id))
+            outcome = failure_outcome(http.internal_error(asked.trace_id))
         finally:
             # A cancellation is passed on, and stands in the books all the same.
-            ended = self._ended(asked, registration, outcome)
+            ended = self._finish(asked, registration, outcome)
             self._leave(task)
         return ended
 
-    def refused(self, failure: Failure, asked: Asked) -> Invocation:
+    def record_refusal(self, failure: Failure, asked: InvokeRequest) -> Invocation:
         """An invocation that does not even begin: no key, no JSON. It stands in the books like all others."""
-        return self._ended(asked, None, failed(failure))
+        return self._finish(asked, None, failure_outcome(failure))
+
+    def rate_limit_headers(self, principal: Principal) -> list[tuple[bytes, bytes]]:
+        """Header fields that say how much of a key's rate limit is left; none for a key without a limit."""
+        state = self._admission.rate_state(principal)
+        return [] if state is None else [(name.lower().encode(), value.encode()) for name, value in state.headers()]
 
     def forget(self, skill_id: str) -> None:
         """A skill has changed, or is gone."""
         self._checks.pop(skill_id, None)
 
-    async def _call(self, registration: Registration, asked: Asked) -> Outcome:
-        checks = self._checks_of(registration)
-        fault = checks.of_input(asked.input)
+    async def _call(self, registration: Registration, asked: InvokeRequest) -> Outcome:
+        checks = self._get_validator(registration)
+        fault = checks.validate_input(asked.input)
         if fault is not None:
-            return failed(fault)
-        secrets = self._secrets_of(registration)
+            return failure_outcome(fault)
+        secrets = self._get_secrets(registration)
         deadline = asyncio.get_running_loop().time() + registration.timeout_ms / 1000
-        runner = self._runners.for_(registration)
-        async with self._admission.admitted(asked.principal, registration, deadline):
+        runner = self._runners.get_runner(registration)
+        async with self._admission.admit(asked.principal, registration, deadline):
             if asked.listener is not None:
-                asked.listener(Emitted("start", {"skill_id": registration.id, "trace_id": asked.trace_id}))
-            listener = asked.listener and masked_listener(asked.listener, secrets)
-            with invocation(registration, asked, secrets) as span:
-                parent = traceparent_here(span, asked.traceparent)
+                asked.listener(SkillOutputEvent("start", {"skill_id": registration.id, "trace_id": asked.trace_id}))
+            listener = asked.listener and mask_listener(asked.listener, secrets)
+            with trace_invocation(registration, asked, secrets) as span:
+                parent = current_traceparent(span, asked.traceparent)
                 call = Call(asked.input, asked.trace_id, deadline, secrets, listener, parent)
                 outcome = await runner.invoke(registration, call)
                 if outcome.failure is not None:
                     span.set({"error.type": str(outcome.failure.details.get("reason") or outcome.failure.code)})
-        if outcome.failure is None and (fault := checks.of_output(outcome.data or {})) is not None:
-            return failed(fault, version=outcome.version, notes=outcome.notes)
+        if outcome.failure is None and (fault := checks.validate_output(outcome.data or {})) is not None:
+            return failure_outcome(fault, version=outcome.version, notes=outcome.notes)
         return outcome
 
-    def _checks_of(self, registration: Registration) -> Checks:
+    def _get_validator(self, registration: Registration) -> SchemaValidator:
         known = self._checks.get(registration.id)
         if known is None or known[0] is not registration:
-            known = self._checks[registration.id] = (registration, Checks(registration))
+            known = self._checks[registration.id] = (registration, SchemaValidator(registration))
         return known[1]
 
-    def _secrets_of(self, registration: Registration) -> Mapping[str, str]:
+    def _get_secrets(self, registration: Registration) -> Mapping[str, str]:
         if not registration.secrets:
             return {}
         missing = [name for name in registration.secrets if name not in self._secrets]
@@ -204,31 +481,31 @@ class Host:
         if not self._running:
             self._idle.set()
 
-    def _announced(self, skill_id: str) -> Registration | None:
+    def _notify_start(self, skill_id: str) -> Registration | None:
         """The skill of an invocation that never began; for the books it begins and ends at once."""
-        found = self._skills.known(skill_id)
+        found = self._skills.find(skill_id)
         if found is not None:
             for watcher in self._watchers:
-                watcher.began(found)
+                watcher.on_start(found)
         return found
 
-    def _ended(self, asked: Asked, registration: Registration | None, outcome: Outcome) -> Invocation:
+    def _finish(self, asked: InvokeRequest, registration: Registration | None, outcome: Outcome) -> Invocation:
         seconds = time.perf_counter() - asked.began
-        about = registration or self._announced(asked.skill_id)
+        about = registration or self._notify_start(asked.skill_id)
         known = about.secrets if about is not None else ()
         secrets = {name: self._secrets[name] for name in known if name in self._secrets}
         # Who is refused learns nothing of the skill: only the books say which one it was.
-        result = normalised(
-            masked_outcome(outcome, secrets),
+        result = normalize_outcome(
+            mask_outcome(outcome, secrets),
             skill_id=asked.skill_id if registration is None else registration.id,
             trace_id=asked.trace_id,
             latency_ms=seconds * 1000,
             version=__version__ if registration is None else registration.version,
         )
-        result, body = wire_form(result)
+        result, body = encode_result(result)
         ended = Invocation(
             time.time() - seconds, result, body, asked.principal.name, about, asked.body, asked.run_id, secrets
         )
         for watcher in self._watchers:
-            watcher.ended(ended)
+            watcher.on_end(ended)
         return ended

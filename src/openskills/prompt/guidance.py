@@ -2,22 +2,27 @@
 
 from collections.abc import Collection, Iterator
 
-from openskills.prompt.escape import one_line
+from openskills.prompt.blocks import to_one_line
 
 HEADER = "Tooling and workspace guidance:"
 
 
-def guidance(tools: Collection[str], *, policy_note: str = "") -> str:
+def build_guidance(tools: Collection[str], *, policy_note: str = "") -> str:
     """The header and its bullets for these tools; the same text for the same tools, in whatever order they come.
 
     `policy_note` says in a sentence which commands may be run; it is a bullet of its own where commands can be run.
     """
     names = frozenset(tools)
-    bullets = [*_reading(names), *_documents(names), *_running(names, one_line(policy_note)), *_files(names)]
+    bullets = [
+        *_describe_loading(names),
+        *_describe_documents(names),
+        *_describe_commands(names, to_one_line(policy_note)),
+        *_describe_files(names),
+    ]
     return "\n".join([HEADER, *(f"- {bullet}" for bullet in bullets)])
 
 
-def _reading(tools: frozenset[str]) -> Iterator[str]:
+def _describe_loading(tools: frozenset[str]) -> Iterator[str]:
     if "skill_load" not in tools:
         yield "The list of skills is a catalogue: they cannot be loaded here. Use other tools, or say what is missing."
         return
@@ -29,7 +34,7 @@ def _reading(tools: frozenset[str]) -> Iterator[str]:
         yield "Not every skill is listed in full; skill_search finds the others."
 
 
-def _documents(tools: frozenset[str]) -> Iterator[str]:
+def _describe_documents(tools: frozenset[str]) -> Iterator[str]:
     if {"skill_list_docs", "skill_select_docs"} <= tools:
         yield "Call skill_list_docs before skill_select_docs; select only what you need, all at once."
     elif "skill_select_docs" in tools:
@@ -38,7 +43,7 @@ def _documents(tools: frozenset[str]) -> Iterator[str]:
         yield "skill_list_docs names a skill's documents."
 
 
-def _running(tools: frozenset[str], policy_note: str) -> Iterator[str]:
+def _describe_commands(tools: frozenset[str], policy_note: str) -> Iterator[str]:
     if "skill_run" not in tools:
         if "skill_load" in tools:
             yield "Loading runs nothing: act with other tools, or take the skill as reference."
@@ -54,6 +59,6 @@ def _running(tools: frozenset[str], policy_note: str) -> Iterator[str]:
         yield policy_note
 
 
-def _files(tools: frozenset[str]) -> Iterator[str]:
+def _describe_files(tools: frozenset[str]) -> Iterator[str]:
     if "read_file" in tools:
         yield "read_file takes refs and ranges of lines, skill://name/path too. Stop when you have what you need."

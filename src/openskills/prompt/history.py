@@ -1,19 +1,242 @@
-"""Where the texts of skills stand in a conversation, found by replaying its calls. Pure; nothing raises.
+"""Where loaded texts are in a conversation.
+
+Messages in OpenAI's chat format, read without trusting them: nothing here raises, nothing changes a message.
+
+A field is looked up in a mapping, or on an object such as those that OpenAI's client returns.
+
+What the stored result of a skill tool says. Pure; nothing raises.
+
+The stored text is short: `loaded: pdf` and lines `evicted: docx`, or the JSON of a selection, or `unloaded: pdf`. What
+does not look like that (an error, or what somebody put in the place of a result to save room) says nothing.
+
+Where the texts of skills stand in a conversation, found by replaying its calls. Pure; nothing raises.
 
 History says where, never whether: a text is shown because the state of the session says so.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from itertools import takewhile
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias, cast
 
-from openskills.prompt.messages import TOOL_ROLES, Message, ToolCall, calls_of, get, string, takes_text, text_of
-from openskills.prompt.outcomes import Outcome, Verb, outcome
-from openskills.session.changes import ALL, LoadMode
+from openskills.session.state import ALL, LoadMode
+from openskills.skillmd.parse import normalize_name
+
+Message: TypeAlias = Mapping[str, Any]
+
+SYSTEM_ROLES = ("system", "developer")
+TOOL_ROLES = ("tool", "function")
 
 
-class Held(NamedTuple):
+_type: Callable[[object], type[object]] = type
+
+
+class HistoryToolCall(NamedTuple):
+    """A call as the model wrote it. `arguments` is JSON text, or what such text stands for."""
+
+    id: str
+    name: str
+    arguments: object
+
+
+def get_field(value: Any, name: str) -> object:
+    """A field, or None."""
+    kind = _type(value)
+    # Almost everything is a plain dictionary, and this is asked hundreds of times for a request.
+    if kind is dict or issubclass(kind, Mapping):
+        return value.get(name)
+    return getattr(value, name, None)
+
+
+def get_string(value: Any, name: str) -> str:
+    """A field that is text; empty for everything else."""
+    found = value.get(name) if _type(value) is dict else get_field(value, name)
+    return found if isinstance(found, str) else ""
+
+
+def get_items(value: Any) -> Sequence[object]:
+    """The entries of a list; none of anything else."""
+    kind = _type(value)
+    return value if kind is list or issubclass(kind, list | tuple) else ()
+
+
+def get_text(message: object) -> str:
+    """The text of a message, whether it is one or comes in parts."""
+    content = get_field(message, "content")
+    return content if isinstance(content, str) else "\n".join(get_part_texts(content))
+
+
+def get_part_texts(content: object) -> tuple[str, ...]:
+    """The texts in a list of parts."""
+    found = (part if isinstance(part, str) else get_field(part, "text") for part in get_items(content))
+    return tuple(text for text in found if isinstance(text, str))
+
+
+def get_tool_calls(message: object) -> list[HistoryToolCall]:
+    """The calls of an assistant's message, a legacy `function_call` among them, in its order."""
+    calls, legacy = get_items(get_field(message, "tool_calls")), get_field(message, "function_call")
+    if not calls and legacy is None:
+        return []
+    found = [
+        HistoryToolCall(get_string(call, "id"), get_string(function, "name"), get_field(function, "arguments"))
+        for call in calls
+        if (function := get_field(call, "function")) is not None
+    ]
+    if legacy is not None:
+        found.append(HistoryToolCall("", get_string(legacy, "name"), get_field(legacy, "arguments")))
+    return found
+
+
+def parse_json_object(value: object) -> Mapping[str, object]:
+    """An object from JSON text, or one that is there already; empty for everything else."""
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, object]", value)
+    if not isinstance(value, str):
+        return {}
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, object]", found) if isinstance(found, dict) else {}
+
+
+def can_append_text(message: object) -> bool:
+    """Whether text can be put at the end of a message: it is a mapping whose content is text, parts, or nothing."""
+    if not isinstance(message, Mapping):
+        return False
+    content = cast("Message", message).get("content")
+    return content is None or isinstance(content, (str, list, tuple))
+
+
+def count_system_messages(messages: Sequence[object]) -> int:
+    """How many system messages a conversation begins with."""
+    count = 0
+    for message in messages:
+        if get_field(message, "role") not in SYSTEM_ROLES:
+            break
+        count += 1
+    return count
+
+
+_LOADED, _UNLOADED, _EVICTED = "loaded:", "unloaded:", "evicted:"
+_TRUE_WORDS = ("true", "1", "yes", "on", "t", "y")
+_DECODER = json.JSONDecoder()
+_MAX_CACHED_CHARS = 1_000
+
+
+class SkillAction(StrEnum):
+    """The tools whose results say where a text stands."""
+
+    LOAD = "skill_load"
+    SELECT = "skill_select_docs"
+    UNLOAD = "skill_unload"
+
+
+_TOOLS = frozenset(str(verb) for verb in SkillAction)
+
+
+@dataclass(frozen=True, slots=True)
+class SkillCallResult:
+    """A call that succeeded. `docs` is the selection it left, `(ALL,)` for every document, None if it left it alone."""
+
+    action: SkillAction
+    skill: str
+    docs: tuple[str, ...] | None = None
+    evicted: tuple[str, ...] = ()
+
+
+def parse_result(tool: str, arguments: object, text: str) -> SkillCallResult | None:
+    """What a result says, given the tool and its arguments; None when it says nothing.
+
+    An empty `tool` means that nobody knows which it was: then only `loaded: x` and `unloaded: x` are understood.
+    """
+    if tool and tool not in _TOOLS:
+        return None
+    short = len(text) <= _MAX_CACHED_CHARS and (
+        arguments is None or (isinstance(arguments, str) and len(arguments) <= _MAX_CACHED_CHARS)
+    )
+    return _read_cached(tool, arguments, text) if short else _read(tool, arguments, text)
+
+
+def _read(tool: str, arguments: object, text: str) -> SkillCallResult | None:
+    if tool == SkillAction.LOAD or (not tool and text.startswith(_LOADED)):
+        return _parse_load(parse_json_object(arguments), text)
+    if tool == SkillAction.SELECT:
+        return _parse_selection(text)
+    if tool == SkillAction.UNLOAD or (not tool and text.startswith(_UNLOADED)):
+        return _parse_unload(text)
+    return None
+
+
+# The same few results are read for every request of a conversation.
+_read_cached = lru_cache(maxsize=1_024)(_read)
+
+
+def _parse_load(asked: Mapping[str, object], text: str) -> SkillCallResult | None:
+    first, _, rest = text.partition("\n")
+    skill = first.removeprefix(_LOADED).strip()
+    if not first.startswith(_LOADED) or not skill or not _is_about(asked, skill):
+        return None
+    if rest.lstrip("\n").startswith("[Loaded] "):
+        # What was shown came back with a cut: it is nobody's stub any more.
+        return None
+    return SkillCallResult(SkillAction.LOAD, skill, _get_requested_docs(asked), _parse_evicted(rest))
+
+
+def _parse_selection(text: str) -> SkillCallResult | None:
+    try:
+        found, end = _DECODER.raw_decode(text) if text.startswith("{") else (None, 0)
+    except (ValueError, RecursionError):
+        return None
+    value = parse_json_object(found)
+    skill = value.get("skill")
+    if not isinstance(skill, str) or not skill:
+        return None
+    docs = (ALL,) if value.get("include_all_docs") is True else _parse_paths(value.get("selected_docs"))
+    return None if docs is None else SkillCallResult(SkillAction.SELECT, skill, docs, _parse_evicted(text[end:]))
+
+
+def _parse_unload(text: str) -> SkillCallResult | None:
+    first = text.partition("\n")[0]
+    skill = first.removeprefix(_UNLOADED).strip()
+    return SkillCallResult(SkillAction.UNLOAD, skill) if first.startswith(_UNLOADED) and skill else None
+
+
+def _is_about(asked: Mapping[str, object], skill: str) -> bool:
+    """Whether the call was about this skill. A stub that was cut short names another one."""
+    name = asked.get("skill")
+    return not isinstance(name, str) or normalize_name(name.strip()) == normalize_name(skill)
+
+
+def _get_requested_docs(asked: Mapping[str, object]) -> tuple[str, ...] | None:
+    """The selection of a load, as `skill_load` understands it."""
+    if str(asked.get("include_all_docs")).lower() in _TRUE_WORDS:
+        return (ALL,)
+    docs = asked.get("docs")
+    paths = (docs,) if isinstance(docs, str) else _parse_paths(docs)
+    if paths is None:
+        return None
+    return (ALL,) if ALL in paths else tuple(path.removeprefix("./") for path in paths)
+
+
+def _parse_paths(value: object) -> tuple[str, ...] | None:
+    if not isinstance(value, list | tuple):
+        return None
+    return tuple(path for path in get_items(cast("list[object]", value)) if isinstance(path, str))
+
+
+def _parse_evicted(rest: str) -> tuple[str, ...]:
+    if _EVICTED not in rest:
+        return ()
+    lines = takewhile(lambda line: line.startswith(_EVICTED), rest.strip("\n").split("\n"))
+    return tuple(line.removeprefix(_EVICTED).strip() for line in lines)
+
+
+class TextLocations(NamedTuple):
     """The messages, by index, that hold the texts of one skill since it was last gone.
 
     `rest` holds every document that `docs` does not name. `calls` are all loads and selections in that time.
@@ -24,7 +247,7 @@ class Held(NamedTuple):
     rest: int | None = None
     calls: tuple[int, ...] = ()
 
-    def doc(self, path: str) -> int | None:
+    def find_doc(self, path: str) -> int | None:
         """The message that holds a document."""
         return self.docs.get(path, self.rest)
 
@@ -32,20 +255,20 @@ class Held(NamedTuple):
         """The documents that are selected; `(ALL,)` for every one."""
         return tuple(self.docs) if self.rest is None else (ALL,)
 
-    def choosing(self, docs: Sequence[str], index: int) -> "Held":
+    def with_selection(self, docs: Sequence[str], index: int) -> "TextLocations":
         """After a message that left this selection: what is new stands there, what is not stays where it is."""
         if ALL in docs:
-            return Held(self.body, self.docs, index if self.rest is None else self.rest, self.calls)
+            return TextLocations(self.body, self.docs, index if self.rest is None else self.rest, self.calls)
         new = index if self.rest is None else self.rest
-        return Held(self.body, {path: self.docs.get(path, new) for path in docs}, None, self.calls)
+        return TextLocations(self.body, {path: self.docs.get(path, new) for path in docs}, None, self.calls)
 
-    def called(self, index: int) -> "Held":
+    def with_call(self, index: int) -> "TextLocations":
         """After one more call."""
-        return Held(self.body, self.docs, self.rest, (*self.calls, index))
+        return TextLocations(self.body, self.docs, self.rest, (*self.calls, index))
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class TextHistory:
     """What the calls of a conversation say.
 
     `held` has the skills that are loaded as far as the messages tell. `spare` has places of skills that were loaded and
@@ -54,107 +277,107 @@ class History:
     selection, by the index of its result.
     """
 
-    held: Mapping[str, Held]
-    spare: Mapping[str, Held]
-    outcomes: Mapping[int, Outcome]
+    locations: Mapping[str, TextLocations]
+    spare: Mapping[str, TextLocations]
+    outcomes: Mapping[int, SkillCallResult]
 
-    def of(self, skill: str) -> Held:
+    def find(self, skill: str) -> TextLocations:
         """Where the texts of a skill stand; nowhere, if nothing is known."""
-        return self.held.get(skill) or self.spare.get(skill) or Held()
+        return self.locations.get(skill) or self.spare.get(skill) or TextLocations()
 
 
-def replay(messages: Sequence[Message], mode: LoadMode) -> History:
+def replay(messages: Sequence[Message], mode: LoadMode) -> TextHistory:
     """Walk through the messages in order.
 
     A result belongs to the nearest call before it that has its id; without one, its `name` or its text says what it is.
     A skill is gone when it was unloaded or evicted; when the user speaks, unless the mode is `session`; and in the mode
     `once` when the model has answered, which it does with everything that was loaded before in its sight.
     """
-    walk = _Walk(mode)
+    walk = _HistoryReplay(mode)
     for index, message in enumerate(messages):
-        role = get(message, "role")
+        role = get_field(message, "role")
         if role == "assistant":
-            walk.answered(index, calls_of(message))
+            walk.add_answer(index, get_tool_calls(message))
         elif role == "user":
-            walk.spoken()
+            walk.add_user_message()
         elif role in TOOL_ROLES:
-            walk.result(index, message)
-    return History(walk.held, walk.spare, walk.outcomes)
+            walk.add_result(index, message)
+    return TextHistory(walk.locations, walk.spare, walk.outcomes)
 
 
-class _Walk:
+class _HistoryReplay:
     def __init__(self, mode: LoadMode) -> None:
-        self.held: dict[str, Held] = {}
-        self.spare: dict[str, Held] = {}
-        self.outcomes: dict[int, Outcome] = {}
+        self.locations: dict[str, TextLocations] = {}
+        self.spare: dict[str, TextLocations] = {}
+        self.outcomes: dict[int, SkillCallResult] = {}
         self._mode = mode
-        self._calls: dict[str, list[ToolCall]] = {}
+        self._calls: dict[str, list[HistoryToolCall]] = {}
         self._answer = -1
-        self._outlived: dict[str, tuple[str, ...]] = {}
+        self._last_selections: dict[str, tuple[str, ...]] = {}
 
-    def answered(self, index: int, calls: Sequence[ToolCall]) -> None:
+    def add_answer(self, index: int, calls: Sequence[HistoryToolCall]) -> None:
         self._answer = index
-        if self._mode is LoadMode.ONCE and self.held:
+        if self._mode is LoadMode.ONCE and self.locations:
             # What was seen once is gone; which documents were selected is not, they come back with the next load.
-            self._outlived.update((skill, held.selection()) for skill, held in self.held.items())
-            self._set_aside()
+            self._last_selections.update((skill, held.selection()) for skill, held in self.locations.items())
+            self._move_to_spare()
         if calls:
-            fresh: dict[str, list[ToolCall]] = {}
+            fresh: dict[str, list[HistoryToolCall]] = {}
             for call in calls:
                 fresh.setdefault(call.id or call.name, []).append(call)
             self._calls.update(fresh)
 
-    def spoken(self) -> None:
+    def add_user_message(self) -> None:
         if self._mode is not LoadMode.SESSION:
-            self._outlived.clear()
-            self._set_aside()
+            self._last_selections.clear()
+            self._move_to_spare()
 
-    def result(self, index: int, message: Message) -> None:
-        call = self._call_of(message)
-        tool, arguments = (call.name, call.arguments) if call else (string(message, "name"), None)
-        found = outcome(tool, arguments, text_of(message))
-        if found is None or not takes_text(message):
+    def add_result(self, index: int, message: Message) -> None:
+        call = self._find_call(message)
+        tool, arguments = (call.name, call.arguments) if call else (get_string(message, "name"), None)
+        found = parse_result(tool, arguments, get_text(message))
+        if found is None or not can_append_text(message):
             return
-        if found.verb is Verb.UNLOAD:
-            self._gone(found.skill)
+        if found.action is SkillAction.UNLOAD:
+            self._remove(found.skill)
         else:
             self.outcomes[index] = found
             self._keep(index, found)
         for skill in found.evicted:
-            self._gone(skill)
+            self._remove(skill)
 
-    def _call_of(self, message: Message) -> ToolCall | None:
-        calls = self._calls.get(string(message, "tool_call_id") or string(message, "name"))
+    def _find_call(self, message: Message) -> HistoryToolCall | None:
+        calls = self._calls.get(get_string(message, "tool_call_id") or get_string(message, "name"))
         if not calls:
             return None
         # Several calls of one message with one id: their results come in the same order.
         return calls.pop(0) if len(calls) > 1 else calls[0]
 
-    def _keep(self, index: int, found: Outcome) -> None:
-        held = self.held.get(found.skill)
-        outlived = self._outlived.pop(found.skill, ())
-        if found.verb is Verb.LOAD and (held is None or held.body is None):
+    def _keep(self, index: int, found: SkillCallResult) -> None:
+        held = self.locations.get(found.skill)
+        outlived = self._last_selections.pop(found.skill, ())
+        if found.action is SkillAction.LOAD and (held is None or held.body is None):
             # Documents that were selected earlier come with the body, so that nothing above it changes.
-            held = Held(index).choosing(held.selection() if held else outlived, index)
+            held = TextLocations(index).with_selection(held.selection() if held else outlived, index)
         elif held is None:
             # A skill that was seen once is shown again by a selection; else the load was lost.
-            held = Held(index if self._mode is LoadMode.ONCE else None)
+            held = TextLocations(index if self._mode is LoadMode.ONCE else None)
         if found.docs is not None:
-            held = held.choosing(found.docs, index)
-        self.held[found.skill] = held.called(index)
+            held = held.with_selection(found.docs, index)
+        self.locations[found.skill] = held.with_call(index)
 
-    def _gone(self, skill: str) -> None:
-        held = self.held.pop(skill, Held())
+    def _remove(self, skill: str) -> None:
+        held = self.locations.pop(skill, TextLocations())
         self.spare.pop(skill, None)
-        self._outlived.pop(skill, None)
+        self._last_selections.pop(skill, None)
         # A load of the same answer may have run after this, although its result stands above it.
         for index in held.calls:
             found = self.outcomes[index]
-            if index > self._answer and found.verb is Verb.LOAD:
-                again = Held(index).choosing(found.docs or (), index).called(index)
+            if index > self._answer and found.action is SkillAction.LOAD:
+                again = TextLocations(index).with_selection(found.docs or (), index).with_call(index)
                 self.spare[skill] = held if held.body == index else again
                 break
 
-    def _set_aside(self) -> None:
-        self.spare.update(self.held)
-        self.held.clear()
+    def _move_to_spare(self) -> None:
+        self.spare.update(self.locations)
+        self.locations.clear()

@@ -10,10 +10,10 @@ from unicodedata import combining
 
 from openskills.catalog.skill import Skill
 from openskills.errors import InvalidArgument
-from openskills.prompt.escape import json_text, one_line, plain_name, xml_text
-from openskills.tokens import TokenCounter, estimate
+from openskills.prompt.blocks import escape_xml, quote_name, to_json_text, to_one_line
+from openskills.tokens import TokenCounter, estimate_tokens
 
-SHORTEST = 40
+MIN_DESCRIPTION_CHARS = 40
 """No description is cut to fewer characters; below that, a name alone says as much."""
 
 
@@ -36,15 +36,15 @@ class Overview:
     left_out: tuple[str, ...] = ()
 
 
-class _Entry(NamedTuple):
+class _OverviewEntry(NamedTuple):
     name: str
-    shown: str
+    label: str
     description: str
     location: str
     pinned: bool
 
 
-class _Form(NamedTuple):
+class _OverviewForm(NamedTuple):
     """What a renderer writes: skills with name, description and location, names alone, and what was left out."""
 
     skills: Sequence[tuple[str, str, str]]
@@ -59,7 +59,7 @@ def overview(
     *,
     pinned: Collection[str] = (),
     locations: bool = False,
-    count: TokenCounter = estimate,
+    count: TokenCounter = estimate_tokens,
 ) -> Overview:
     """Names and descriptions in order of name: the same bytes for the same skills, in whatever order they come.
 
@@ -84,24 +84,24 @@ def overview(
         )
     if isinstance(pinned, str):
         raise InvalidArgument("pinned", f"{pinned!r} is one text; give a list of names")
-    composer = _Composer(_renderer(format), count)
+    composer = _OverviewRenderer(_find_renderer(format), count)
     always = frozenset(pinned)
     entries = [
-        _Entry(
+        _OverviewEntry(
             skill.name,
-            one_line(skill.name) or "?",
-            one_line(skill.description),
-            one_line(skill.location) if locations else "",
+            to_one_line(skill.name) or "?",
+            to_one_line(skill.description),
+            to_one_line(skill.location) if locations else "",
             skill.name in always,
         )
         for skill in sorted(skills, key=lambda skill: (skill.name, skill.directory, skill.description))
     ]
     if not entries:
         return Overview("", 0)
-    whole = composer.described(entries)
+    whole = composer.render_descriptions(entries)
     if budget_tokens is None or whole.tokens <= budget_tokens:
         return whole
-    return _within(budget_tokens, entries, whole, composer)
+    return _fit_budget(budget_tokens, entries, whole, composer)
 
 
 def shorten(text: str, limit: int) -> str:
@@ -126,13 +126,13 @@ _STOPS = (". ", "! ", "? ", "。", "！", "？", "；")
 
 
 @dataclass(frozen=True, slots=True)
-class _Composer:
+class _OverviewRenderer:
     """Writes forms in one format and counts them with one counter."""
 
-    render: Callable[[_Form], str]
+    render: Callable[[_OverviewForm], str]
     count: TokenCounter
 
-    def described(self, entries: Sequence[_Entry], limit: int | None = None) -> Overview:
+    def render_descriptions(self, entries: Sequence[_OverviewEntry], limit: int | None = None) -> Overview:
         """All entries with their descriptions, those that are not pinned cut to `limit`."""
         shown: list[tuple[str, str, str]] = []
         cut: list[str] = []
@@ -141,21 +141,21 @@ class _Composer:
             shown.append((label, text, location))
             if text is not description:
                 cut.append(name)
-        return self._overview(_Form(shown, (), _note(len(cut), 0, 0)), shortened=tuple(cut))
+        return self._build(_OverviewForm(shown, (), _format_note(len(cut), 0, 0)), shortened=tuple(cut))
 
-    def named(self, entries: Sequence[_Entry], most: int | None = None) -> Overview:
+    def render_names(self, entries: Sequence[_OverviewEntry], most: int | None = None) -> Overview:
         """The pinned entries whole, and the first `most` of the others by name."""
-        shown = [(entry.shown, entry.description, entry.location) for entry in entries if entry.pinned]
+        shown = [(entry.label, entry.description, entry.location) for entry in entries if entry.pinned]
         others = [entry for entry in entries if not entry.pinned]
         named, left = others[:most], others[len(others) if most is None else most :]
-        form = _Form(shown, [entry.shown for entry in named], _note(0, len(named), len(left)))
-        return self._overview(
+        form = _OverviewForm(shown, [entry.label for entry in named], _format_note(0, len(named), len(left)))
+        return self._build(
             form, names_only=tuple(entry.name for entry in named), left_out=tuple(entry.name for entry in left)
         )
 
-    def _overview(
+    def _build(
         self,
-        form: _Form,
+        form: _OverviewForm,
         shortened: tuple[str, ...] = (),
         names_only: tuple[str, ...] = (),
         left_out: tuple[str, ...] = (),
@@ -164,23 +164,27 @@ class _Composer:
         return Overview(text, self.count(text), shortened, names_only, left_out)
 
 
-def _within(budget: int, entries: Sequence[_Entry], whole: Overview, composer: _Composer) -> Overview:
-    shortest = composer.described(entries, SHORTEST)
+def _fit_budget(
+    budget: int, entries: Sequence[_OverviewEntry], whole: Overview, composer: _OverviewRenderer
+) -> Overview:
+    shortest = composer.render_descriptions(entries, MIN_DESCRIPTION_CHARS)
     if shortest.tokens <= budget:
         lengths = [len(entry.description) for entry in entries if not entry.pinned]
-        span = _Span(SHORTEST, shortest, max(lengths), whole.tokens)
-        return _largest(budget, span, lambda limit: composer.described(entries, limit), _sum_of_cut(lengths))
-    names = composer.named(entries)
+        span = _SizeRange(MIN_DESCRIPTION_CHARS, shortest, max(lengths), whole.tokens)
+        return _find_largest(
+            budget, span, lambda limit: composer.render_descriptions(entries, limit), _build_size_function(lengths)
+        )
+    names = composer.render_names(entries)
     if names.tokens <= budget:
         return names
-    hint = composer.named(entries, 0)
+    hint = composer.render_names(entries, 0)
     if hint.tokens <= budget:
-        span = _Span(0, hint, len(names.names_only), names.tokens)
-        return _largest(budget, span, lambda most: composer.named(entries, most), float)
+        span = _SizeRange(0, hint, len(names.names_only), names.tokens)
+        return _find_largest(budget, span, lambda most: composer.render_names(entries, most), float)
     return min((whole, shortest, names, hint), key=lambda form: form.tokens)
 
 
-class _Span(NamedTuple):
+class _SizeRange(NamedTuple):
     """A number whose form fits, and a larger one whose form has too many tokens."""
 
     fits: int
@@ -189,7 +193,9 @@ class _Span(NamedTuple):
     tokens: int
 
 
-def _largest(budget: int, span: _Span, form: Callable[[int], Overview], size: Callable[[int], float]) -> Overview:
+def _find_largest(
+    budget: int, span: _SizeRange, form: Callable[[int], Overview], size: Callable[[int], float]
+) -> Overview:
     """The form of the largest number that fits, or of one that leaves less than a hundredth of the budget.
 
     `size` grows about as the tokens do and costs nothing, so two or three forms are written instead of ten.
@@ -210,7 +216,7 @@ def _largest(budget: int, span: _Span, form: Callable[[int], Overview], size: Ca
     return best
 
 
-def _sum_of_cut(lengths: Iterable[int]) -> Callable[[int], float]:
+def _build_size_function(lengths: Iterable[int]) -> Callable[[int], float]:
     """How many characters are left when every length is cut to a limit, as a function of the limit."""
     ordered = sorted(lengths)
     sums = list(accumulate(ordered, initial=0))
@@ -222,7 +228,7 @@ def _sum_of_cut(lengths: Iterable[int]) -> Callable[[int], float]:
     return size
 
 
-def _note(shortened: int, named: int, left_out: int) -> str:
+def _format_note(shortened: int, named: int, left_out: int) -> str:
     parts: list[str] = []
     if shortened:
         parts.append(f"{shortened} {'description is' if shortened == 1 else 'descriptions are'} shortened.")
@@ -235,42 +241,42 @@ def _note(shortened: int, named: int, left_out: int) -> str:
     return " ".join(parts)
 
 
-def _renderer(name: OverviewFormat | str) -> Callable[[_Form], str]:
+def _find_renderer(name: OverviewFormat | str) -> Callable[[_OverviewForm], str]:
     try:
         return _RENDERERS[OverviewFormat(name)]
     except ValueError:
         raise InvalidArgument("format", f"{name!r} is unknown; use one of {', '.join(OverviewFormat)}") from None
 
 
-def _xml(form: _Form) -> str:
+def _render_xml(form: _OverviewForm) -> str:
     lines = ["<available_skills>"]
     for name, description, location in form.skills:
-        place = f"\n    <location>{xml_text(location)}</location>" if location else ""
+        place = f"\n    <location>{escape_xml(location)}</location>" if location else ""
         lines.append(
-            f"  <skill>\n    <name>{xml_text(name)}</name>\n"
-            f"    <description>{xml_text(description)}</description>{place}\n  </skill>"
+            f"  <skill>\n    <name>{escape_xml(name)}</name>\n"
+            f"    <description>{escape_xml(description)}</description>{place}\n  </skill>"
         )
     if form.names:
-        lines.append(f"  <more_skills>{xml_text(', '.join(map(plain_name, form.names)))}</more_skills>")
+        lines.append(f"  <more_skills>{escape_xml(', '.join(map(quote_name, form.names)))}</more_skills>")
     if form.note:
         lines.append(f"  <note>{form.note}</note>")
     lines.append("</available_skills>")
     return "\n".join(lines)
 
 
-def _bullets(form: _Form) -> str:
+def _render_bullets(form: _OverviewForm) -> str:
     lines = ["Available skills:"]
     for name, description, location in form.skills:
         place = f" ({location})" if location else ""
-        lines.append(f"- {plain_name(name)}{': ' if description else ''}{description}{place}")
+        lines.append(f"- {quote_name(name)}{': ' if description else ''}{description}{place}")
     if form.names:
-        lines.append(f"By name only: {', '.join(map(plain_name, form.names))}")
+        lines.append(f"By name only: {', '.join(map(quote_name, form.names))}")
     if form.note:
         lines.append(f"Note: {form.note}")
     return "\n".join(lines)
 
 
-def _json(form: _Form) -> str:
+def _render_json(form: _OverviewForm) -> str:
     value: dict[str, object] = {
         "available_skills": [
             {"name": name, "description": text, "location": place} if place else {"name": name, "description": text}
@@ -281,11 +287,11 @@ def _json(form: _Form) -> str:
         value["more_skills"] = list(form.names)
     if form.note:
         value["note"] = form.note
-    return json_text(value)
+    return to_json_text(value)
 
 
-_RENDERERS: dict[OverviewFormat, Callable[[_Form], str]] = {
-    OverviewFormat.XML: _xml,
-    OverviewFormat.BULLETS: _bullets,
-    OverviewFormat.JSON: _json,
+_RENDERERS: dict[OverviewFormat, Callable[[_OverviewForm], str]] = {
+    OverviewFormat.XML: _render_xml,
+    OverviewFormat.BULLETS: _render_bullets,
+    OverviewFormat.JSON: _render_json,
 }

@@ -6,17 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from openskills.errors import ExecutorUnavailable
-from openskills.executors.conversations import Conversations
-from openskills.executors.processes.interactive import Owner, Processes
-from openskills.executors.workbench import Rules, Workbench
-from openskills.prompt.ledger import Ledger
-from openskills.runtime.opened import OpenedSession
-from openskills.session.changes import Recorded
+from openskills.executors.commands import CommandRules, CommandRunner
+from openskills.executors.interactive import InteractiveCommands, ProcessOwner, ProcessTable
+from openskills.prompt.usage import Ledger
+from openskills.runtime.conversation import Conversation
 from openskills.session.events import STATE_UPDATE, Event
 from openskills.session.memory import MemorySessionStore
-from openskills.session.state import SkillState, apply
+from openskills.session.state import RecordedChange, SkillState, apply_changes
 from openskills.tools.approvals import Approvals
-from openskills.tools.shelf import Shelf
+from openskills.tools.loaded_texts import LoadedTexts
 
 
 @dataclass(slots=True)
@@ -28,17 +26,17 @@ class Branch:
     """
 
     state: SkillState = field(default_factory=SkillState)
-    changes: list[Recorded] = field(default_factory=list[Recorded])
+    changes: list[RecordedChange] = field(default_factory=list[RecordedChange])
 
 
-class BranchedSession(OpenedSession):
+class BranchedConversation(Conversation):
     """The workspace, the files and the log of a conversation, with the state of a branch in the place of its own.
 
     Nothing of the state is read from the store or written to it.
     """
 
-    def __init__(self, trunk: OpenedSession, branch: Branch) -> None:
-        super().__init__(trunk.scope, MemorySessionStore(), _no_bench)
+    def __init__(self, trunk: Conversation, branch: Branch) -> None:
+        super().__init__(trunk.scope, MemorySessionStore(), _refuse_runner)
         self.state = branch.state
         self.uploads = trunk.uploads
         self._trunk = trunk
@@ -46,7 +44,7 @@ class BranchedSession(OpenedSession):
 
     def fold(
         self,
-        changes: Iterable[Recorded],
+        changes: Iterable[RecordedChange],
         agent: str,  # noqa: ARG002
         about: Mapping[str, Any],  # noqa: ARG002
         *,
@@ -54,49 +52,49 @@ class BranchedSession(OpenedSession):
     ) -> None:
         """Let changes happen in the branch; whoever keeps its state has them in `Branch.changes`."""
         happened = list(changes)
-        self.state = apply(self.state, happened)
+        self.state = apply_changes(self.state, happened)
         self._branch.state = self.state
         self._branch.changes += happened
 
     async def log(self, event: Event) -> None:
-        """See `OpenedSession.log`."""
+        """See `Conversation.log`."""
         await self._trunk.log(event)
 
     @contextmanager
-    def listening(self, listener: Callable[[Event], None]) -> Generator[None]:
-        """See `OpenedSession.listening`."""
-        with self._trunk.listening(listener):
+    def listen(self, listener: Callable[[Event], None]) -> Generator[None]:
+        """See `Conversation.listening`."""
+        with self._trunk.listen(listener):
             yield
 
     async def events(self) -> tuple[Event, ...]:
-        """See `OpenedSession.events`."""
+        """See `Conversation.events`."""
         return await self._trunk.events()
 
-    async def bench(self, agent: str, rules: Rules) -> Workbench:
-        """See `OpenedSession.bench`."""
-        return await self._trunk.bench(agent, rules)
+    async def open_runner(self, agent: str, rules: CommandRules) -> CommandRunner:
+        """See `Conversation.bench`."""
+        return await self._trunk.open_runner(agent, rules)
 
-    def talks(self, owner: Owner, bench: Workbench, processes: Processes) -> Conversations:
-        """See `OpenedSession.talks`."""
-        return self._trunk.talks(owner, bench, processes)
+    def get_commands(self, owner: ProcessOwner, bench: CommandRunner, processes: ProcessTable) -> InteractiveCommands:
+        """See `Conversation.talks`."""
+        return self._trunk.get_commands(owner, bench, processes)
 
     def check_command(self, identity: str) -> None:
-        """See `OpenedSession.check_command`."""
+        """See `Conversation.check_command`."""
         self._trunk.check_command(identity)
 
-    def approvals(self, key: Hashable, made: Callable[[], Approvals]) -> Approvals:
-        """See `OpenedSession.approvals`."""
-        return self._trunk.approvals(key, made)
+    def get_approvals(self, key: Hashable, made: Callable[[], Approvals]) -> Approvals:
+        """See `Conversation.approvals`."""
+        return self._trunk.get_approvals(key, made)
 
-    def shelf(self, key: Hashable, made: Callable[[], Shelf]) -> Shelf:
+    def get_loaded_texts(self, key: Hashable, made: Callable[[], LoadedTexts]) -> LoadedTexts:
         """The texts that this conversation has read: a branch is used once, and nothing is to be read for each use."""
-        known = self._trunk.remembered.shelves
+        known = self._trunk.cache.loaded_texts
         return known.get(key) or known.setdefault(key, made())
 
-    def ledger(self, agent: str) -> Ledger:
+    def get_ledger(self, agent: str) -> Ledger:
         """What the requests of an agent have cost, in all branches: no text is counted for each use either."""
-        return self._trunk.remembered.ledgers.setdefault(agent, Ledger())
+        return self._trunk.cache.ledgers.setdefault(agent, Ledger())
 
 
-async def _no_bench() -> Workbench:
+async def _refuse_runner() -> CommandRunner:
     raise ExecutorUnavailable("a branch has the workspace of its conversation")

@@ -9,14 +9,12 @@ from typing import Any, TypeAlias
 from openskills.catalog.skill import Skill
 from openskills.errors import InvalidArgument
 from openskills.executors.spec import Limits
+from openskills.prompt.blocks import Placement, TokenBudget
 from openskills.prompt.overview import OverviewFormat
-from openskills.prompt.pieces import Budget
-from openskills.prompt.shown import Placement
-from openskills.session.changes import LoadMode
-from openskills.session.state import Evict
-from openskills.tokens import TokenCounter, estimate
-from openskills.tools.approvals import Ask
-from openskills.tools.profiles import Profile
+from openskills.session.state import EvictionPolicy, LoadMode
+from openskills.tokens import TokenCounter, estimate_tokens
+from openskills.tools.approvals import ApprovalCallback
+from openskills.tools.names import ToolProfile
 
 Messages: TypeAlias = Sequence[Any]
 """OpenAI-style messages: mappings, or objects of a client that have `model_dump`."""
@@ -65,15 +63,15 @@ class SessionOptions:
     `--no-index` among them no host is needed.
     """
 
-    profile: Profile | str | None = None
+    profile: ToolProfile | str | None = None
     tools: Sequence[str] | None = None
     load_mode: LoadMode | str = LoadMode.TURN
     placement: Placement | str = Placement.TOOL_RESULT
     when_lost: WhenLost | str = WhenLost.RESTORE
     max_loaded_skills: int = 0
-    evict: Evict | None = None
-    budget: Budget = field(default_factory=Budget)
-    count: TokenCounter = estimate
+    evict: EvictionPolicy | None = None
+    budget: TokenBudget = field(default_factory=TokenBudget)
+    count: TokenCounter = estimate_tokens
     overview_format: OverviewFormat | str = OverviewFormat.BULLETS
     overview_tokens: int | None = 8_000
     pinned: tuple[str, ...] = ()
@@ -85,7 +83,7 @@ class SessionOptions:
     force_save: bool = False
     allowed_commands: Sequence[str] | None = None
     denied_commands: Sequence[str] | None = None
-    ask: Ask | None = None
+    ask: ApprovalCallback | None = None
     restrict: bool = False
     limits: Limits = field(default_factory=Limits)
     max_timeout: float = 3600.0
@@ -103,10 +101,12 @@ class SessionOptions:
 
     def __post_init__(self) -> None:
         for name, kind in (("load_mode", LoadMode), ("placement", Placement), ("when_lost", WhenLost)):
-            object.__setattr__(self, name, _one_of(name, kind, getattr(self, name)))
-        object.__setattr__(self, "overview_format", _one_of("overview_format", OverviewFormat, self.overview_format))
+            object.__setattr__(self, name, _parse_choice(name, kind, getattr(self, name)))
+        object.__setattr__(
+            self, "overview_format", _parse_choice("overview_format", OverviewFormat, self.overview_format)
+        )
         if self.profile is not None:
-            object.__setattr__(self, "profile", _one_of("profile", Profile, self.profile))
+            object.__setattr__(self, "profile", _parse_choice("profile", ToolProfile, self.profile))
         for name in ("max_loaded_skills", "inline_bytes", "primary_bytes", "max_inline_bytes"):
             if getattr(self, name) < 0:
                 raise InvalidArgument(name, "is negative")
@@ -116,7 +116,7 @@ class SessionOptions:
             raise InvalidArgument("evict", "is a policy in the place of max_loaded_skills; give one of them")
 
 
-def _one_of(name: str, kind: type[StrEnum], value: str) -> StrEnum:
+def _parse_choice(name: str, kind: type[StrEnum], value: str) -> StrEnum:
     try:
         return kind(str(value).strip().lower())
     except ValueError:

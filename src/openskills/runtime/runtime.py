@@ -7,35 +7,32 @@ from functools import partial
 from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
-from openskills.artifacts.choose import artifact_store
+from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.catalog.catalog import Catalog
+from openskills.concurrency import CrossLoopLock
 from openskills.errors import ExecutorUnavailable
-from openskills.executors.across_loops import AcrossLoops
-from openskills.executors.choose import executor as chosen_executor
-from openskills.executors.conversations import Conversations
-from openskills.executors.processes.interactive import Owner, Processes
+from openskills.executors.commands import CommandRules, CommandRunner, open_command_runner
+from openskills.executors.interactive import InteractiveCommands, ProcessOwner, ProcessTable
+from openskills.executors.open import open_executor
+from openskills.executors.policy import CommandPolicy
 from openskills.executors.protocol import Executor
-from openskills.executors.rules.policy import CommandPolicy
-from openskills.executors.workbench import Rules, Workbench, open_workbench
-from openskills.runtime.branch import Branch, BranchedSession
-from openskills.runtime.open_sessions import OpenSessions
-from openskills.runtime.opened import OpenedSession, Remembered
+from openskills.runtime.branch import Branch, BranchedConversation
+from openskills.runtime.conversation import Conversation, ConversationCache, ConversationPool
 from openskills.runtime.options import SessionOptions
-from openskills.runtime.overviews import Overviews
-from openskills.runtime.session import SkillSession
-from openskills.session.changes import Loaded, Recorded
-from openskills.session.choose import session_store
+from openskills.runtime.session import OverviewCache, SkillSession
+from openskills.session.events import check_id
 from openskills.session.memory import MemorySessionStore
-from openskills.session.plain import checked_id
+from openskills.session.open import open_session_store
+from openskills.session.state import Loaded, RecordedChange
 from openskills.session.store import SessionStore
 from openskills.settings import Settings
 from openskills.tools.approvals import Approvals
-from openskills.tools.read_on import read_on
-from openskills.tools.shelf import Shelf
+from openskills.tools.loaded_texts import LoadedTexts
+from openskills.tools.names import build_continuation_hint
 from openskills.tools.tool import ToolContext, ToolOptions
 
-_LAYERS = 8
+_MAX_OVERVIEWS = 8
 """Of so many options the first layer is kept."""
 
 
@@ -61,18 +58,18 @@ class SkillRuntime:
         self.catalog = catalog
         self.settings = settings or Settings.from_env()
         self.options = options or SessionOptions()
-        self.store = _store(store, self.settings)
+        self.store = _resolve_store(store, self.settings)
         self._owns_store = store is None or isinstance(store, str)
-        self.artifacts = _artifacts(artifacts, self.settings)
-        self._executor = chosen_executor(executor, self.settings) if isinstance(executor, str) else executor
+        self.artifacts = _resolve_artifacts(artifacts, self.settings)
+        self._executor = open_executor(executor, self.settings) if isinstance(executor, str) else executor
         self._owns_executor = isinstance(executor, str)
-        self._sessions = OpenSessions(self._made)
+        self._sessions = ConversationPool(self._create_conversation)
         # A lock lives as long as somebody holds it or waits for it.
-        self._runs: WeakValueDictionary[Scope, AcrossLoops] = WeakValueDictionary()
-        self._processes = Processes()
-        self._layers: list[tuple[SessionOptions, Overviews]] = []
+        self._runs: WeakValueDictionary[Scope, CrossLoopLock] = WeakValueDictionary()
+        self._processes = ProcessTable()
+        self._layers: list[tuple[SessionOptions, OverviewCache]] = []
         # Options that cannot work are said now, not in the first conversation.
-        self._overviews(self.options)
+        self._get_overviews(self.options)
 
     @asynccontextmanager
     async def session(
@@ -92,36 +89,36 @@ class SkillRuntime:
         that says, and the store knows nothing of it.
         """
         chosen = options or self.options
-        checked_id("agent", agent)
-        shared = await self._sessions.take(Scope(app, user, session), agent)
+        check_id("agent", agent)
+        shared = await self._sessions.acquire(Scope(app, user, session), agent)
         try:
-            used = shared if branch is None else BranchedSession(shared, branch)
-            opened = self._session(used, agent, chosen)
-            if isinstance(used, BranchedSession):
-                opened.ledger = used.ledger(agent)
+            used = shared if branch is None else BranchedConversation(shared, branch)
+            opened = self._create_session(used, agent, chosen)
+            if isinstance(used, BranchedConversation):
+                opened.ledger = used.get_ledger(agent)
             if inherit_from is not None:
                 _inherit(used, inherit_from, agent)
             try:
                 yield opened
             finally:
-                opened.end()
+                opened.close()
         finally:
-            await self._sessions.give_back(shared)
+            await self._sessions.release(shared)
 
     def tool_names(self, options: SessionOptions | None = None) -> tuple[str, ...]:
         """The tools that sessions with these options have, for the skills that there are now."""
-        return self._overviews(options or self.options).now().tools
+        return self._get_overviews(options or self.options).get().tools
 
-    def one_run_at_a_time(self, scope: Scope) -> AcrossLoops:
+    def get_run_lock(self, scope: Scope) -> CrossLoopLock:
         """What whoever runs an agent in a conversation holds meanwhile, so that two do not talk across each other."""
-        return self._runs.setdefault(scope, AcrossLoops())
+        return self._runs.setdefault(scope, CrossLoopLock())
 
-    def loop_of(self, scope: Scope) -> asyncio.AbstractEventLoop | None:
+    def find_loop(self, scope: Scope) -> asyncio.AbstractEventLoop | None:
         """The event loop in which commands of a conversation run that outlive their call; None when there are none.
 
         They end with it, and can be talked to in no other.
         """
-        return self._sessions.loop_of(scope)
+        return self._sessions.find_loop(scope)
 
     async def close(self) -> None:
         """End every command, give back every workspace; files, artifacts and sessions stay."""
@@ -130,7 +127,7 @@ class SkillRuntime:
         await self._processes.close()
         if self._owns_executor and self._executor is not None:
             await self._executor.close()
-        if self._owns_store and isinstance(self.store, _Closable):
+        if self._owns_store and isinstance(self.store, _CloseableStore):
             await self.store.close()
         if failed:
             raise failed[0]
@@ -141,104 +138,106 @@ class SkillRuntime:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _made(self, scope: Scope, remembered: Remembered) -> OpenedSession:
-        return OpenedSession(scope, self.store, lambda: self._workbench(scope), remembered)
+    def _create_conversation(self, scope: Scope, remembered: ConversationCache) -> Conversation:
+        return Conversation(scope, self.store, lambda: self._open_runner(scope), remembered)
 
-    async def _workbench(self, scope: Scope) -> Workbench:
+    async def _open_runner(self, scope: Scope) -> CommandRunner:
         if self._executor is None:
             raise ExecutorUnavailable("no executor is configured; give SkillRuntime one, such as executor='sandbox'")
-        return await open_workbench(self._executor, self.settings, scope, artifacts=self.artifacts)
+        return await open_command_runner(self._executor, self.settings, scope, artifacts=self.artifacts)
 
-    def _session(self, shared: OpenedSession, agent: str, options: SessionOptions) -> SkillSession:
-        rules = self._rules(shared, agent, options)
-        overviews = self._overviews(options)
-        tools = overviews.now().tools
-        owner = Owner(shared.scope.app, shared.scope.user, shared.scope.session, agent)
+    def _create_session(self, shared: Conversation, agent: str, options: SessionOptions) -> SkillSession:
+        rules = self._build_rules(shared, agent, options)
+        overviews = self._get_overviews(options)
+        tools = overviews.get().tools
+        owner = ProcessOwner(shared.scope.app, shared.scope.user, shared.scope.session, agent)
 
-        async def bench() -> Workbench:
-            return await shared.bench(agent, rules)
+        async def open_runner() -> CommandRunner:
+            return await shared.open_runner(agent, rules)
 
-        async def talks() -> Conversations:
-            return shared.talks(owner, await bench(), self._processes)
+        async def open_commands() -> InteractiveCommands:
+            return shared.get_commands(owner, await open_runner(), self._processes)
 
         context = ToolContext(
             agent=agent,
             scope=shared.scope,
-            skills=overviews.now().skills,
-            view=lambda: shared.state.of(agent),
-            shelf=shared.shelf((agent, tools, options.budget, options.count), partial(_shelf, tools, options)),
+            skills=overviews.get().skills,
+            view=lambda: shared.state.view_for(agent),
+            loaded_texts=shared.get_loaded_texts(
+                (agent, tools, options.budget, options.count), partial(_create_loaded_texts, tools, options)
+            ),
             uploads=shared.uploads,
-            bench=bench,
-            talks=talks,
+            open_runner=open_runner,
+            open_commands=open_commands,
             artifacts=self.artifacts,
-            options=_tool_options(options),
+            options=_build_tool_options(options),
             tools=tools,
         )
         if options.download is not None:
             shared.uploads.download = options.download
         return SkillSession(shared, overviews, context, options, trace_content=self.settings.trace_content)
 
-    def _overviews(self, options: SessionOptions) -> Overviews:
+    def _get_overviews(self, options: SessionOptions) -> OverviewCache:
         """The first layer for these options: made once, because many conversations have the same ones."""
         for known, made in self._layers:
             if known is options:
                 return made
-        note = self._policy(options).summary()
-        made = Overviews(self.catalog, options, executor=self._executor is not None, policy_note=note)
-        self._layers = [(options, made), *self._layers[: _LAYERS - 1]]
+        note = self._build_policy(options).describe()
+        made = OverviewCache(self.catalog, options, executor=self._executor is not None, policy_note=note)
+        self._layers = [(options, made), *self._layers[: _MAX_OVERVIEWS - 1]]
         return made
 
-    def _policy(self, options: SessionOptions) -> CommandPolicy:
+    def _build_policy(self, options: SessionOptions) -> CommandPolicy:
         settings = self.settings
         allowed = settings.allowed_commands if options.allowed_commands is None else options.allowed_commands
         denied = settings.denied_commands if options.denied_commands is None else options.denied_commands
         return CommandPolicy.of(allowed, denied)
 
-    def _rules(self, shared: OpenedSession, agent: str, options: SessionOptions) -> Rules:
+    def _build_rules(self, shared: Conversation, agent: str, options: SessionOptions) -> CommandRules:
         settings = self.settings
-        return Rules(
-            policy=self._policy(options),
-            approve=self._approve(shared, agent, options),
+        return CommandRules(
+            policy=self._build_policy(options),
+            approve=self._get_approvals(shared, agent, options),
             host_roots=settings.host_roots if options.host_roots is None else options.host_roots,
             values=options.secrets,
             network=options.network,
             index_arguments=options.index_arguments,
         )
 
-    def _approve(self, shared: OpenedSession, agent: str, options: SessionOptions) -> Approvals | None:
+    def _get_approvals(self, shared: Conversation, agent: str, options: SessionOptions) -> Approvals | None:
         if options.ask is None and not options.restrict:
             return None
-        made = partial(Approvals, options.ask, allowed_tools_of=self._allowed_tools, restrict=options.restrict)
-        return shared.approvals((agent, options.ask, options.restrict), made)
+        made = partial(Approvals, options.ask, allowed_tools_of=self._find_allowed_tools, restrict=options.restrict)
+        return shared.get_approvals((agent, options.ask, options.restrict), made)
 
-    def _allowed_tools(self, skill: str) -> tuple[str, ...]:
+    def _find_allowed_tools(self, skill: str) -> tuple[str, ...]:
         return self.catalog.snapshot.get(skill).manifest.allowed_tools
 
 
 @runtime_checkable
-class _Closable(Protocol):
+class _CloseableStore(Protocol):
     """A store that holds a connection or a file."""
 
     async def close(self) -> None: ...
 
 
-def _store(store: SessionStore | str | None, settings: Settings) -> SessionStore:
+def _resolve_store(store: SessionStore | str | None, settings: Settings) -> SessionStore:
     if store is None:
         return MemorySessionStore()
-    return session_store(store, settings) if isinstance(store, str) else store
+    return open_session_store(store, settings) if isinstance(store, str) else store
 
 
-def _artifacts(artifacts: ArtifactStore | str | None, settings: Settings) -> ArtifactStore:
+def _resolve_artifacts(artifacts: ArtifactStore | str | None, settings: Settings) -> ArtifactStore:
     if isinstance(artifacts, str) or artifacts is None:
-        return artifact_store(artifacts, settings)
+        return open_artifact_store(artifacts, settings)
     return artifacts
 
 
-def _shelf(tools: Sequence[str], options: SessionOptions) -> Shelf:
-    return Shelf(read_on(tools), options.budget, options.count)
+def _create_loaded_texts(tools: Sequence[str], options: SessionOptions) -> LoadedTexts:
+    return LoadedTexts(build_continuation_hint(tools), options.budget, options.count)
 
 
-def _tool_options(options: SessionOptions) -> ToolOptions:
+def _build_tool_options(options: SessionOptions) -> ToolOptions:
     return ToolOptions(
         require_loaded=options.require_loaded,
         force_save=options.force_save,
@@ -254,10 +253,10 @@ def _tool_options(options: SessionOptions) -> ToolOptions:
     )
 
 
-def _inherit(shared: OpenedSession, parent: str, agent: str) -> None:
+def _inherit(shared: Conversation, parent: str, agent: str) -> None:
     """Begin with what another agent has loaded now; from here on each goes its own way."""
-    view, mine = shared.state.of(parent), shared.state.of(agent)
-    changes = [Loaded(skill, view.docs(skill)) for skill in view.loaded() if not mine.is_loaded(skill)]
+    view, mine = shared.state.view_for(parent), shared.state.view_for(agent)
+    changes = [Loaded(skill, view.docs(skill)) for skill in view.list_loaded() if not mine.is_loaded(skill)]
     shared.fold(
-        [Recorded(shared.tick(), agent, change) for change in changes], agent, {"why": f"inherited from {parent}"}
+        [RecordedChange(shared.tick(), agent, change) for change in changes], agent, {"why": f"inherited from {parent}"}
     )

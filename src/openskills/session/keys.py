@@ -1,4 +1,6 @@
-"""What is loaded, as the keys and texts of a conversation's state. Pure.
+"""State keys, legacy keys.
+
+What is loaded, as the keys and texts of a conversation's state. Pure.
 
     temp:skill:loaded_by_agent:<agent>/<skill>    1
     temp:skill:docs_by_agent:<agent>/<skill>      * for every document, or a JSON array of paths
@@ -7,17 +9,20 @@
 
 The first three are read and written by others, too; what they leave behind (empty values, broken JSON, an order that
 is not complete) loads nothing and breaks nothing.
+
+Keys from before agents were told apart, and how they become those of an agent. Pure.
+
+temp:skill:loaded:<skill>   temp:skill:docs:<skill>   temp:skill:loaded_order:
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeAlias, cast
 from urllib.parse import quote, unquote
 
-from openskills.session.changes import ALL
-from openskills.session.events import StateDelta
-from openskills.session.state import AgentView, SkillEntry, SkillState
+from openskills.session.events import StateDelta, apply_delta
+from openskills.session.state import ALL, AgentView, SkillEntry, SkillState
 
 YES = "1"
 
@@ -29,7 +34,7 @@ _RUNNABLE = "temp:skill:runnable_by_agent:"
 
 def loaded_prefix(agent: str) -> str:
     """What every key begins with that says which skills an agent has loaded."""
-    return f"{_LOADED}{_escaped(agent)}/"
+    return f"{_LOADED}{_escape_agent(agent)}/"
 
 
 def loaded_key(agent: str, skill: str) -> str:
@@ -39,67 +44,67 @@ def loaded_key(agent: str, skill: str) -> str:
 
 def docs_key(agent: str, skill: str) -> str:
     """The key of the documents that are selected."""
-    return f"{_DOCS}{_escaped(agent)}/{skill}"
+    return f"{_DOCS}{_escape_agent(agent)}/{skill}"
 
 
 def order_key(agent: str) -> str:
     """The key of the order in which an agent's skills were touched."""
-    return f"{_ORDER}{_escaped(agent)}"
+    return f"{_ORDER}{_escape_agent(agent)}"
 
 
 def runnable_key(agent: str, skill: str) -> str:
     """The key that says that a skill is not loaded, but may be run."""
-    return f"{_RUNNABLE}{_escaped(agent)}/{skill}"
+    return f"{_RUNNABLE}{_escape_agent(agent)}/{skill}"
 
 
-def to_keys(state: SkillState) -> dict[str, str]:
+def state_to_keys(state: SkillState) -> dict[str, str]:
     """The state as keys and texts; what is not loaded, selected or to be run has no key."""
-    return _keys_for(state, None)
+    return _keys_for_agents(state, None)
 
 
-def delta(before: SkillState, after: SkillState, *, agents: Collection[str] | None = None) -> StateDelta:
+def build_delta(before: SkillState, after: SkillState, *, agents: Collection[str] | None = None) -> StateDelta:
     """What has to be done to the keys of one state so that they are those of another.
 
     With `agents`, only theirs are looked at: the others' have not changed.
     """
-    old, new = _keys_for(before, agents), _keys_for(after, agents)
+    old, new = _keys_for_agents(before, agents), _keys_for_agents(after, agents)
     changed: dict[str, str | None] = {key: text for key, text in new.items() if old.get(key) != text}
     return changed | dict.fromkeys(key for key in old if key not in new)
 
 
-def from_keys(keys: Mapping[str, object], clock: int = 0) -> SkillState:
+def state_from_keys(keys: Mapping[str, object], clock: int = 0) -> SkillState:
     """The state that keys and texts describe; other keys are passed over.
 
     Its facts get numbers from 1 on in the order of touch; a loaded skill that the order does not name is older than
     those that it names. `clock` is the greatest number that this conversation has given so far; that of the state is
     at least as great, and a change with a number above it is newer than everything here.
     """
-    held: dict[str, _Held] = {}
+    held: dict[str, _AgentKeys] = {}
     for key, text in keys.items():
-        _read(held, key, text)
+        _read_key(held, key, text)
     entries = {(agent, skill): entry for agent, one in held.items() for skill, entry in one.entries()}
     return SkillState(entries, {}, max([clock, *(entry.touched for entry in entries.values())]))
 
 
-def docs_text(docs: Sequence[str]) -> str | None:
+def format_docs(docs: Sequence[str]) -> str | None:
     """A selection as the text of its key; None, so no key, for an empty one."""
     if not docs:
         return None
-    return ALL if ALL in docs else array_text(sorted(set(docs)))
+    return ALL if ALL in docs else format_array(sorted(set(docs)))
 
 
-def docs_of(text: object) -> tuple[str, ...]:
+def parse_docs(text: object) -> tuple[str, ...]:
     """The selection that the text of a key means; empty for a text that means nothing."""
-    found = (ALL,) if text == ALL else array_of(text)
+    found = (ALL,) if text == ALL else parse_array(text)
     return (ALL,) if ALL in found else tuple(sorted(set(found)))
 
 
-def array_text(names: Sequence[str]) -> str:
+def format_array(names: Sequence[str]) -> str:
     """Names as a JSON array."""
     return json.dumps(names, separators=(",", ":"))
 
 
-def array_of(text: object) -> tuple[str, ...]:
+def parse_array(text: object) -> tuple[str, ...]:
     """The names in a JSON array of texts; none for anything else."""
     if not isinstance(text, str):
         return ()
@@ -113,7 +118,7 @@ def array_of(text: object) -> tuple[str, ...]:
 
 
 @dataclass(slots=True)
-class _Held:
+class _AgentKeys:
     """What the keys say about one agent."""
 
     loaded: set[str] = field(default_factory=set[str])
@@ -126,9 +131,9 @@ class _Held:
         ordered = [skill for skill in self.order if skill in self.loaded]
         touched = [*sorted(others), *sorted(self.loaded.difference(ordered)), *ordered]
         for number, skill in enumerate(touched, 1):
-            yield skill, self._entry(skill, number)
+            yield skill, self._build_entry(skill, number)
 
-    def _entry(self, skill: str, number: int) -> SkillEntry:
+    def _build_entry(self, skill: str, number: int) -> SkillEntry:
         may_run = skill in self.loaded or skill in self.runnable
         return SkillEntry(
             loaded=number if may_run else 0,
@@ -138,56 +143,109 @@ class _Held:
         )
 
 
-def _read(held: dict[str, _Held], key: str, text: object) -> None:
+def _read_key(held: dict[str, _AgentKeys], key: str, text: object) -> None:
     """Take in what one key says, if it is one of ours and its text can be understood."""
     if key.startswith(_ORDER):
         # Named twice, the later place counts.
-        latest = dict.fromkeys(reversed(array_of(text)))
-        held.setdefault(_unescaped(key.removeprefix(_ORDER)), _Held()).order = tuple(reversed(latest))
+        latest = dict.fromkeys(reversed(parse_array(text)))
+        held.setdefault(_unescape_agent(key.removeprefix(_ORDER)), _AgentKeys()).order = tuple(reversed(latest))
         return
     prefix = next((one for one in (_LOADED, _DOCS, _RUNNABLE) if key.startswith(one)), "")
     escaped, _, skill = key.removeprefix(prefix).partition("/")
     if not prefix or not skill:
         return
-    one = held.setdefault(_unescaped(escaped), _Held())
+    one = held.setdefault(_unescape_agent(escaped), _AgentKeys())
     if prefix == _DOCS:
-        one.docs |= {skill: docs} if (docs := docs_of(text)) else {}
+        one.docs |= {skill: docs} if (docs := parse_docs(text)) else {}
     elif text == YES:
         (one.loaded if prefix == _LOADED else one.runnable).add(skill)
 
 
-def _keys_for(state: SkillState, agents: Collection[str] | None) -> dict[str, str]:
+def _keys_for_agents(state: SkillState, agents: Collection[str] | None) -> dict[str, str]:
     entries: dict[str, dict[str, SkillEntry]] = {}
     for (agent, skill), entry in state.entries.items():
         if agents is None or agent in agents:
             entries.setdefault(agent, {})[skill] = entry
     views = [AgentView(agent, entries[agent], state.turns.get(agent, 0)) for agent in sorted(entries)]
-    return {key: text for view in views for key, text in _keys_of(view)}
+    return {key: text for view in views for key, text in _keys_for_view(view)}
 
 
-def _keys_of(view: AgentView) -> Iterator[tuple[str, str]]:
+def _keys_for_view(view: AgentView) -> Iterator[tuple[str, str]]:
     for skill in sorted(view.entries):
         if view.is_loaded(skill):
             yield loaded_key(view.agent, skill), YES
-        elif view.may_run(skill):
+        elif view.can_run(skill):
             yield runnable_key(view.agent, skill), YES
-        if selected := docs_text(view.docs(skill)):
+        if selected := format_docs(view.docs(skill)):
             yield docs_key(view.agent, skill), selected
-    if loaded := view.loaded():
-        yield order_key(view.agent), array_text(loaded)
+    if loaded := view.list_loaded():
+        yield order_key(view.agent), format_array(loaded)
 
 
-def _escaped(agent: str) -> str:
+def _escape_agent(agent: str) -> str:
     # Names with "%" are escaped, too: else "a/b" and "a%2Fb" were one agent.
     if "/" not in agent and "%" not in agent:
         return agent
     return quote(agent, safe="$&+:=@", errors="surrogatepass")
 
 
-def _unescaped(escaped: str) -> str:
+def _unescape_agent(escaped: str) -> str:
     """What `_escaped` made this of; a name that it would not have written so is taken as it stands."""
     try:
         agent = unquote(escaped, errors="surrogatepass")
     except UnicodeDecodeError:
         return escaped
-    return agent if _escaped(agent) == escaped else escaped
+    return agent if _escape_agent(agent) == escaped else escaped
+
+
+OwnerLookup: TypeAlias = Callable[[str], str | None]
+"""Who touched a skill last: the author of the latest `skill_load` or `skill_select_docs` that names it, if any."""
+
+_LEGACY_LOADED = "temp:skill:loaded:"
+_LEGACY_DOCS = "temp:skill:docs:"
+_LEGACY_ORDER = "temp:skill:loaded_order:"
+
+
+def migrate_keys(keys: Mapping[str, str], agent: str, owner_of: OwnerLookup) -> StateDelta:
+    """What has to be done to a state so that it has no such keys any more; empty when it has none.
+
+    A value goes to the owner of its skill, or else to `agent`; with neither it stays where it is. Where the owner's own
+    key has a value, that one counts.
+    """
+    changed: dict[str, str | None] = {}
+    for key, text in keys.items():
+        prefix = next((one for one in (_LEGACY_LOADED, _LEGACY_DOCS) if key.startswith(one)), key)
+        skill = key.removeprefix(prefix)
+        owner = (owner_of(skill) or agent) if skill and text else ""
+        if owner:
+            scoped, value = _migrate_key(key, text, owner, skill)
+            changed[key] = None
+            changed |= {scoped: value} if value and not keys.get(scoped) else {}
+    return {**changed, **_migrate_order(keys, changed, agent, owner_of)}
+
+
+def _migrate_key(key: str, text: str, owner: str, skill: str) -> tuple[str, str | None]:
+    """The key and the value that take the place of an old one; no value for one that means nothing."""
+    if key.startswith(_LEGACY_LOADED):
+        return loaded_key(owner, skill), YES if text == YES else None
+    return docs_key(owner, skill), format_docs(parse_docs(text))
+
+
+def _migrate_order(keys: Mapping[str, str], changed: StateDelta, agent: str, owner_of: OwnerLookup) -> StateDelta:
+    text = keys.get(_LEGACY_ORDER)
+    owners = {skill: owner_of(skill) or agent for skill in parse_array(text)}
+    if not text or not all(owners.values()):
+        return {}
+    after = apply_delta(keys, changed)
+    found: dict[str, str | None] = {_LEGACY_ORDER: None}
+    for owner in sorted(set(owners.values())):
+        its = [skill for skill in owners if owners[skill] == owner and after.get(loaded_key(owner, skill)) == YES]
+        found |= _merge_order(keys, owner, its)
+    return found
+
+
+def _merge_order(keys: Mapping[str, str], owner: str, its: Sequence[str]) -> StateDelta:
+    """The owner's order with skills of old in front: what its own order names was touched later."""
+    known = parse_array(keys.get(order_key(owner)))
+    older = [skill for skill in its if skill not in known]
+    return {order_key(owner): format_array([*older, *known])} if older else {}

@@ -5,18 +5,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from openskills.errors import SessionConflict
-from openskills.session.events import Event
-from openskills.session.plain import checked_id
-from openskills.session.store import Appended, AppendEventHook, Session, SessionInfo, SessionKey, appended, latest_first
+from openskills.session.events import Event, check_id
+from openskills.session.store import (
+    AppendEventHook,
+    AppendResult,
+    Session,
+    SessionInfo,
+    SessionKey,
+    build_append_result,
+    sort_latest_first,
+)
 
 
 @dataclass(slots=True)
-class _Log:
+class _SessionLog:
     """One conversation. The events in it are never given away, only copies of them."""
 
     events: list[Event] = field(default_factory=list[Event])
     state: dict[str, str] = field(default_factory=dict[str, str])
-    places: dict[str, int] = field(default_factory=dict[str, int])
+    positions: dict[str, int] = field(default_factory=dict[str, int])
 
     def info(self, key: SessionKey) -> SessionInfo:
         return SessionInfo(key, len(self.events), self.events[0].at, self.events[-1].at)
@@ -27,7 +34,7 @@ class MemorySessionStore:
 
     def __init__(self, hook: AppendEventHook | None = None) -> None:
         self._hook = hook
-        self._logs: dict[SessionKey, _Log] = {}
+        self._logs: dict[SessionKey, _SessionLog] = {}
         self._lock = threading.Lock()
 
     async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
@@ -39,17 +46,17 @@ class MemorySessionStore:
             state, events, revision = dict(log.state), log.events[max(after, 0) :], len(log.events)
         return Session(key, state, tuple(replace(event) for event in events), revision)
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> Appended:
+    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
         """See `SessionStore.append`."""
         with self._lock:
-            log = self._logs.get(key) or _Log()
-            if event.id in log.places:
-                stored = log.events[log.places[event.id]]
-                return Appended(replace(stored), len(log.events), dict(log.state))
+            log = self._logs.get(key) or _SessionLog()
+            if event.id in log.positions:
+                stored = log.events[log.positions[event.id]]
+                return AppendResult(replace(stored), len(log.events), dict(log.state))
             if expected not in (None, len(log.events)):
                 raise SessionConflict(key.session, expected, len(log.events))
-            done = appended(event, log.state, len(log.events), self._hook)
-            log.places[event.id] = len(log.events)
+            done = build_append_result(event, log.state, len(log.events), self._hook)
+            log.positions[event.id] = len(log.events)
             log.events.append(done.event)
             log.state = dict(done.state)
             self._logs[key] = log
@@ -57,10 +64,10 @@ class MemorySessionStore:
 
     async def list(self, app: str, user: str) -> Sequence[SessionInfo]:
         """See `SessionStore.list`."""
-        owner = (checked_id("app", app), checked_id("user", user))
+        owner = (check_id("app", app), check_id("user", user))
         with self._lock:
             found = [log.info(key) for key, log in self._logs.items() if (key.app, key.user) == owner]
-        return latest_first(found)
+        return sort_latest_first(found)
 
     async def delete(self, key: SessionKey) -> bool:
         """See `SessionStore.delete`."""

@@ -1,14 +1,214 @@
-"""Conversations in a PostgreSQL database: for many machines. Needs the extra `postgres`."""
+"""PostgreSQL store.
 
-from collections.abc import Sequence
+Connections to a PostgreSQL server, in transactions, and its tables brought up to date.
 
+Conversations in a PostgreSQL database: for many machines. Needs the extra `postgres`.
+"""
+
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from openskills.concurrency import LoopLocal
+from openskills.errors import InvalidArgument, MissingExtra, SessionsUnavailable, SkillError
 from openskills.session import tables
-from openskills.session.address import place_of
-from openskills.session.events import Event, from_json
-from openskills.session.head import Head, advanced, repeated
-from openskills.session.plain import checked_id
-from openskills.session.postgres_pool import READING, Asking, PostgresPool
-from openskills.session.store import Appended, AppendEventHook, Session, SessionInfo, SessionKey, latest_first
+from openskills.session.events import Event, check_id, event_from_json
+from openskills.session.sqlite import (
+    CREATE_SCHEMA_TABLE,
+    INSERT_SCHEMA_VERSION,
+    SELECT_SCHEMA_VERSION,
+    SESSION_MIGRATIONS,
+    MigrationStep,
+    find_missing_steps,
+)
+from openskills.session.store import (
+    AppendEventHook,
+    AppendResult,
+    Session,
+    SessionHead,
+    SessionInfo,
+    SessionKey,
+    advance_head,
+    result_from_stored,
+    sort_latest_first,
+    strip_credentials,
+)
+from openskills.session.tables import SqlQuery, SqlRow
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+# Said aloud: a server may have another default, with which a transaction does not see what it has waited for.
+WRITE_MODE = "ISOLATION LEVEL READ COMMITTED READ WRITE"
+READ_MODE = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
+"""Sees what was there at one moment."""
+
+_IS_RECORDED = "SELECT to_regclass('openskills_schema') IS NOT NULL"
+_LOCK = "SELECT pg_advisory_xact_lock($1)"
+_MIGRATION_LOCK = 0x6F70656E736B696C
+_CONNECTIONS = 10
+_CONNECT_TIMEOUT = 30.0
+_ANSWER_TIMEOUT = 60.0
+
+# Kinds of errors, by the beginning of their SQLSTATE: those that pass by themselves, and what to do about others.
+_TRANSIENT_STATES = ("08", "40", "53", "55P03", "57")
+_ADVICE = {
+    "25006": "it is read-only; give the address of the primary server",
+    "28": "check the user name and the password",
+    "3D": "make the database first, with createdb",
+    "42501": "this user may not use or make our tables; grant it CREATE on the schema",
+}
+
+
+class _AsyncpgConnection(Protocol):
+    async def fetch(self, query: str, *args: object) -> Sequence[SqlRow]: ...
+    async def execute(self, query: str, *args: object) -> str: ...
+
+
+class _AsyncpgPool(Protocol):
+    async def acquire(self, *, timeout: float) -> _AsyncpgConnection: ...
+    async def release(self, connection: _AsyncpgConnection) -> None: ...
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresTransaction:
+    """A connection, in a transaction."""
+
+    place: str
+    connection: _AsyncpgConnection
+
+    async def lock(self, name: int) -> None:
+        """Wait until nobody else has the lock of this number, and hold it to the end of the transaction."""
+        await self.fetch_rows((_LOCK, (name,)))
+
+    async def fetch_rows(self, question: SqlQuery) -> Sequence[SqlRow]:
+        """Every row of the answer."""
+        sql, arguments = question
+        with translate_postgres_errors(self.place):
+            return await self.connection.fetch(sql, *arguments)
+
+    async def execute_update(self, question: SqlQuery) -> int:
+        """Change something; how many rows that were."""
+        sql, arguments = question
+        with translate_postgres_errors(self.place):
+            said = await self.connection.execute(sql, *arguments)
+        # For example `DELETE 1`; what makes tables says no number.
+        word = said.rpartition(" ")[2]
+        return int(word) if word.isdigit() else 0
+
+
+class PostgresPool:
+    """Connections to one database, for every loop its own. `place` names it in errors: without user and password."""
+
+    def __init__(self, url: str, place: str, *, steps: tuple[MigrationStep, ...] = SESSION_MIGRATIONS) -> None:
+        self.place = place
+        self._url = url
+        self._steps = steps
+        self._pools = LoopLocal[_AsyncpgPool](self._create_pool)
+
+    @asynccontextmanager
+    async def transaction(self, kind: str = WRITE_MODE) -> AsyncGenerator[PostgresTransaction]:
+        """All or nothing; raises what the block raises, and `SkillError` for what the server says."""
+        with translate_postgres_errors(self.place):
+            pool = await self._pools.get()
+            connection = await pool.acquire(timeout=_CONNECT_TIMEOUT + _ANSWER_TIMEOUT)
+        try:
+            async with _run_transaction(PostgresTransaction(self.place, connection), kind) as asking:
+                yield asking
+        finally:
+            with translate_postgres_errors(self.place):
+                await pool.release(connection)
+
+    async def close(self) -> None:
+        """Close the connections of the running loop; the next use opens others."""
+        pool = await self._pools.pop()
+        if pool is not None:
+            with translate_postgres_errors(self.place):
+                await pool.close()
+
+    async def _create_pool(self) -> _AsyncpgPool:
+        making = cast("Any", _import_asyncpg()).create_pool(
+            self._url, min_size=0, max_size=_CONNECTIONS, timeout=_CONNECT_TIMEOUT, command_timeout=_ANSWER_TIMEOUT
+        )
+        pool = cast("_AsyncpgPool", await making)
+        try:
+            await self._migrate(pool)
+        except ValueError:
+            await pool.close()
+            # The reason would repeat pieces of the address, which may be pieces of a password.
+            hint = "in user names and passwords write / ? # @ % as %2F %3F %23 %40 %25"
+            raise InvalidArgument("url", f"{self.place} has an address that cannot be understood; {hint}") from None
+        except BaseException:
+            await pool.close()
+            raise
+        return pool
+
+    async def _migrate(self, pool: _AsyncpgPool) -> None:
+        connection = await pool.acquire(timeout=_CONNECT_TIMEOUT)
+        try:
+            plain = PostgresTransaction(self.place, connection)
+            ((recorded,),) = await plain.fetch_rows((_IS_RECORDED, ()))
+            if recorded and not await self._read_missing_steps(plain):
+                return
+            async with _run_transaction(plain, WRITE_MODE) as asking:
+                await asking.lock(_MIGRATION_LOCK)
+                await asking.execute_update((CREATE_SCHEMA_TABLE, ()))
+                # Asked again: another process may have been faster.
+                for version, step in await self._read_missing_steps(asking):
+                    for sql in step:
+                        await asking.execute_update((sql, ()))
+                    await asking.execute_update((INSERT_SCHEMA_VERSION, (version,)))
+        finally:
+            await pool.release(connection)
+
+    async def _read_missing_steps(self, asking: PostgresTransaction) -> Sequence[tuple[int, MigrationStep]]:
+        ((version,),) = await asking.fetch_rows((SELECT_SCHEMA_VERSION, ()))
+        return find_missing_steps(version, place=self.place, steps=self._steps)
+
+
+@asynccontextmanager
+async def _run_transaction(asking: PostgresTransaction, kind: str) -> AsyncGenerator[PostgresTransaction]:
+    try:
+        await asking.execute_update((f"BEGIN {kind}", ()))
+        yield asking
+        await asking.execute_update(("COMMIT", ()))
+    except BaseException:
+        # On a connection that is lost there is nothing to roll back.
+        with suppress(SkillError):
+            await asking.execute_update(("ROLLBACK", ()))
+        raise
+
+
+def _import_asyncpg() -> "ModuleType":
+    try:
+        import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+    except ImportError:
+        raise MissingExtra("postgres", "a session store in PostgreSQL") from None
+    return asyncpg
+
+
+@contextmanager
+def translate_postgres_errors(place: str) -> Generator[None]:
+    """A block that raises `SkillError` for what the server says, or when it cannot be reached."""
+    asyncpg = cast("Any", _import_asyncpg())
+    try:
+        yield
+    except asyncpg.PostgresError as error:
+        raise _build_error(place, str(error), error.sqlstate or "") from error
+    except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
+        reason = str(error) or type(error).__name__
+        message = f"{place} cannot be reached, or the connection broke: {reason}; see that it runs, and try again"
+        raise SessionsUnavailable(message, store=place) from error
+
+
+def _build_error(place: str, said: str, state: str) -> SkillError:
+    if state.startswith(_TRANSIENT_STATES):
+        return SessionsUnavailable(f"{place} cannot be used just now: {said}; try again", store=place, sqlstate=state)
+    hint = next((f"; {advice}" for kind, advice in _ADVICE.items() if state.startswith(kind)), "")
+    return SkillError(f"{place} refuses: {said}{hint}", store=place, sqlstate=state)
 
 
 class PostgresSessionStore:
@@ -21,55 +221,55 @@ class PostgresSessionStore:
 
     def __init__(self, url: str, hook: AppendEventHook | None = None) -> None:
         self._hook = hook
-        self._pool = PostgresPool(url, f"the session store {place_of(url)}")
+        self._pool = PostgresPool(url, f"the session store {strip_credentials(url)}")
 
     async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
         """See `SessionStore.get`."""
-        async with self._pool.transaction(READING) as asking:
-            head = await _head(asking, key)
+        async with self._pool.transaction(READ_MODE) as asking:
+            head = await _read_head(asking, key)
             if head is None:
                 return None
-            rows = await asking.rows(tables.events_question(key, after))
-        return head.session([from_json(body) for (body,) in rows], after=after)
+            rows = await asking.fetch_rows(tables.build_events_query(key, after))
+        return head.build_session([event_from_json(body) for (body,) in rows], after=after)
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> Appended:
+    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
         """See `SessionStore.append`. A hook keeps everybody else who appends to this conversation waiting."""
         async with self._pool.transaction() as asking:
-            await asking.lock(_number(key))
-            head = await _head(asking, key)
-            stored = await asking.rows(tables.event_question(key, event))
+            await asking.lock(_lock_number(key))
+            head = await _read_head(asking, key)
+            stored = await asking.fetch_rows(tables.build_event_query(key, event))
             if head and stored:
-                return repeated(head, stored[0][0])
-            done, after = advanced(key, head, event, expected=expected, hook=self._hook)
-            for question in tables.writing(after, done.event):
-                await asking.change(question)
+                return result_from_stored(head, stored[0][0])
+            done, after = advance_head(key, head, event, expected=expected, hook=self._hook)
+            for question in tables.build_write_queries(after, done.event):
+                await asking.execute_update(question)
         return done
 
     async def list(self, app: str, user: str) -> Sequence[SessionInfo]:
         """See `SessionStore.list`."""
-        question = tables.list_question(checked_id("app", app), checked_id("user", user))
-        async with self._pool.transaction(READING) as asking:
-            rows = await asking.rows(question)
-        return latest_first([tables.info_of(app, user, row) for row in rows])
+        question = tables.build_list_query(check_id("app", app), check_id("user", user))
+        async with self._pool.transaction(READ_MODE) as asking:
+            rows = await asking.fetch_rows(question)
+        return sort_latest_first([tables.info_from_row(app, user, row) for row in rows])
 
     async def delete(self, key: SessionKey) -> bool:
         """See `SessionStore.delete`."""
-        events, session = tables.deleting(key)
+        events, session = tables.build_delete_queries(key)
         async with self._pool.transaction() as asking:
-            await asking.lock(_number(key))
-            await asking.change(events)
-            return await asking.change(session) > 0
+            await asking.lock(_lock_number(key))
+            await asking.execute_update(events)
+            return await asking.execute_update(session) > 0
 
     async def close(self) -> None:
         """Close the connections of the running loop; the next use opens others."""
         await self._pool.close()
 
 
-async def _head(asking: Asking, key: SessionKey) -> Head | None:
-    rows = await asking.rows(tables.head_question(key))
-    return tables.head_of(key, rows[0]) if rows else None
+async def _read_head(asking: PostgresTransaction, key: SessionKey) -> SessionHead | None:
+    rows = await asking.fetch_rows(tables.build_head_query(key))
+    return tables.head_from_row(key, rows[0]) if rows else None
 
 
-def _number(key: SessionKey) -> int:
+def _lock_number(key: SessionKey) -> int:
     # Two conversations with the same number would wait for each other, and nothing worse.
     return int.from_bytes(bytes.fromhex(tables.session_id(key))[:8], signed=True)

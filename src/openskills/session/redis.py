@@ -1,29 +1,213 @@
-"""Conversations in a Redis server: for many machines, as durable as that server is. Needs the extra `redis`."""
+"""Redis store.
+
+What a Redis server does in one step, in its own language. Plain text.
+
+openskills:{OWNER}:ID:head     a hash: revision, begun, updated, state, and `birth`, a word that each beginning has anew
+openskills:{OWNER}:ID:log      a list: the events, as JSON, in their order
+openskills:{OWNER}:ID:places   a hash: from the id of an event to its number
+openskills:{OWNER}:sessions    a hash: from ID to what a list says about the conversation, as JSON
+
+OWNER and ID are digests of ids. What is in braces decides where a cluster keeps a key: everything of one user lies
+together, so that one step can reach it.
+
+Connections to a Redis server: scripts, and what can go wrong.
+
+Conversations in a Redis server: for many machines, as durable as that server is. Needs the extra `redis`.
+"""
 
 import asyncio
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, cast
 from uuid import uuid4
 
-from openskills.errors import SessionsUnavailable
-from openskills.session.address import place_of
-from openskills.session.events import Event, from_json, to_json
-from openskills.session.head import Head, advanced, repeated, state_text
-from openskills.session.plain import checked_id
-from openskills.session.redis_client import RedisClient
-from openskills.session.redis_scripts import DELETE, LOOK, READ, WRITE, session_id, session_keys, sessions_key
-from openskills.session.store import Appended, AppendEventHook, Session, SessionInfo, SessionKey, latest_first
+from openskills.concurrency import LoopLocal
+from openskills.errors import InvalidArgument, MissingExtra, SessionsUnavailable, SkillError
+from openskills.session.events import Event, check_id, event_from_json, event_to_json
+from openskills.session.sqlite import find_missing_steps
+from openskills.session.store import (
+    AppendEventHook,
+    AppendResult,
+    Session,
+    SessionHead,
+    SessionInfo,
+    SessionKey,
+    advance_head,
+    digest_ids,
+    result_from_stored,
+    sort_latest_first,
+    state_to_json,
+    strip_credentials,
+)
+
+PREFIX = "openskills:"
+SCHEMA = f"{PREFIX}schema"
+VERSION = 1
+
+LOOKUP = """
+local head = redis.call('HMGET', KEYS[1], 'revision', 'begun', 'updated', 'state', 'birth')
+local place = redis.call('HGET', KEYS[3], ARGV[1])
+return {head, place and redis.call('LINDEX', KEYS[2], tonumber(place) - 1)}
+"""
+"""Keys: head, log, places. Argument: an event's id. Gives the fields of the head, and the event if the log has it."""
+
+READ = """
+local head = redis.call('HMGET', KEYS[1], 'revision', 'begun', 'updated', 'state', 'birth')
+return {head, redis.call('LRANGE', KEYS[2], ARGV[1], -1)}
+"""
+"""Keys: head, log. Argument: how many events are known. Gives the fields of the head, and the other events."""
+
+WRITE = """
+local now = redis.call('HMGET', KEYS[1], 'revision', 'birth')
+if (now[1] or '0') ~= ARGV[1] or (now[2] or ARGV[2]) ~= ARGV[2] then
+    return 0
+end
+redis.call('RPUSH', KEYS[2], ARGV[4])
+redis.call('HSET', KEYS[3], ARGV[3], ARGV[5])
+redis.call('HSET', KEYS[1], 'birth', ARGV[2], 'revision', ARGV[5])
+redis.call('HSET', KEYS[1], 'begun', ARGV[6], 'updated', ARGV[7], 'state', ARGV[8])
+redis.call('HSET', KEYS[4], ARGV[9], ARGV[10])
+return 1
+"""
+"""Keys: head, log, places, sessions. Arguments: the revision and the birth that were seen; the event's id and JSON; the
+new revision, the times, the state; ID, and what a list says. Gives 0, and does nothing, when somebody was faster."""
+
+DELETE = """
+redis.call('HDEL', KEYS[4], ARGV[1])
+redis.call('UNLINK', KEYS[2], KEYS[3])
+return redis.call('DEL', KEYS[1])
+"""
+"""Keys: head, log, places, sessions. Argument: ID. Gives how many conversations are gone."""
+
+
+def sessions_key(app: str, user: str) -> str:
+    """The key of a user's list."""
+    return f"{PREFIX}{{{digest_ids(app, user)}}}:sessions"
+
+
+def session_keys(key: SessionKey) -> tuple[str, str, str, str]:
+    """The keys of a conversation, in the order in which scripts want them: head, log, places, sessions."""
+    base = f"{PREFIX}{{{digest_ids(key.app, key.user)}}}:{session_id(key)}"
+    return f"{base}:head", f"{base}:log", f"{base}:places", sessions_key(key.app, key.user)
+
+
+def session_id(key: SessionKey) -> str:
+    """What a conversation is called among those of its user."""
+    return digest_ids(key.app, key.user, key.session)
+
+
+_CONNECTIONS = 10
+_CONNECT_TIMEOUT = 30.0
+_ANSWER_TIMEOUT = 60.0
+
+
+class _RedisScript(Protocol):
+    async def __call__(self, keys: Sequence[str], args: Sequence[str | int]) -> Any: ...
+
+
+class _AsyncRedis(Protocol):
+    def register_script(self, script: str) -> _RedisScript: ...
+    async def hvals(self, name: str) -> list[bytes]: ...
+    async def set(self, name: str, value: int, *, nx: bool) -> Any: ...
+    async def get(self, name: str) -> bytes | None: ...
+    async def aclose(self) -> None: ...
+
+
+class RedisClient:
+    """One server, with connections of their own for every loop. `place` names it in errors: without the password."""
+
+    def __init__(self, url: str, place: str) -> None:
+        self.place = place
+        self._url = url
+        self._clients = LoopLocal[_AsyncRedis](self._connect)
+
+    async def run(self, script: str, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
+        """Run a script in one step, and give its answer."""
+        client = await self._clients.get()
+        with translate_redis_errors(self.place):
+            return await client.register_script(script)(keys=keys, args=arguments)
+
+    async def values(self, key: str) -> list[bytes]:
+        """The values of a hash."""
+        client = await self._clients.get()
+        with translate_redis_errors(self.place):
+            return await client.hvals(key)
+
+    async def close(self) -> None:
+        """Close the connections of the running loop; the next use opens others."""
+        client = await self._clients.pop()
+        if client is not None:
+            with translate_redis_errors(self.place):
+                await client.aclose()
+
+    async def _connect(self) -> _AsyncRedis:
+        client = self._create_client()
+        try:
+            with translate_redis_errors(self.place):
+                await client.set(SCHEMA, VERSION, nx=True)
+                found = int(await client.get(SCHEMA) or 0)
+            # There is one version so far; a newer one is refused as it is for tables.
+            find_missing_steps(found, place=self.place, steps=((),) * VERSION)
+        except BaseException:
+            await client.aclose()
+            raise
+        return client
+
+    def _create_client(self) -> _AsyncRedis:
+        redis = _import_redis()
+        try:
+            pool = redis.BlockingConnectionPool.from_url(
+                self._url,
+                max_connections=_CONNECTIONS,
+                timeout=_CONNECT_TIMEOUT + _ANSWER_TIMEOUT,
+                socket_connect_timeout=_CONNECT_TIMEOUT,
+                socket_timeout=_ANSWER_TIMEOUT,
+            )
+            # Options in the address are looked at when a connection is made, which does not connect yet.
+            pool.make_connection()
+        except (ValueError, TypeError):
+            # The reason would repeat pieces of the address, which may be pieces of a password.
+            hint = "in user names and passwords write / ? # @ % as %2F %3F %23 %40 %25"
+            raise InvalidArgument("url", f"{self.place} has an address that cannot be understood; {hint}") from None
+        return cast("_AsyncRedis", redis.Redis.from_pool(pool))
+
+
+def _import_redis() -> Any:
+    try:
+        import redis.asyncio
+    except ImportError:
+        raise MissingExtra("redis", "a session store in Redis") from None
+    return redis.asyncio
+
+
+@contextmanager
+def translate_redis_errors(place: str) -> Generator[None]:
+    """A block that raises `SkillError` for what the server says, or when it cannot be reached."""
+    from redis import exceptions
+
+    try:
+        yield
+    except (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.NoPermissionError) as error:
+        raise SkillError(f"{place} refuses: {error}; check the user name and the password", store=place) from error
+    except (exceptions.BusyLoadingError, exceptions.ReadOnlyError, exceptions.TryAgainError) as error:
+        raise SessionsUnavailable(f"{place} cannot be used just now: {error}; try again", store=place) from error
+    except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
+        message = f"{place} cannot be reached, or the connection broke: {error}; see that it runs, and try again"
+        raise SessionsUnavailable(message, store=place) from error
+    except exceptions.RedisError as error:
+        raise SkillError(f"{place} refuses: {error}", store=place) from error
+
 
 TRIES = 200
 
 
-class _Seen(NamedTuple):
+class _SessionSnapshot(NamedTuple):
     """A conversation as it was a moment ago; `birth` tells it from one that began anew after it was deleted."""
 
-    head: Head | None
+    head: SessionHead | None
     birth: str
 
 
@@ -38,25 +222,25 @@ class RedisSessionStore:
 
     def __init__(self, url: str, hook: AppendEventHook | None = None) -> None:
         self._hook = hook
-        self._place = f"the session store {place_of(url)}"
+        self._place = f"the session store {strip_credentials(url)}"
         self._client = RedisClient(url, self._place)
 
     async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
         """See `SessionStore.get`."""
         fields, bodies = await self._client.run(READ, session_keys(key)[:2], [max(after, 0)])
-        head = _seen(key, fields).head
-        return head.session([from_json(body) for body in bodies], after=after) if head else None
+        head = _parse_snapshot(key, fields).head
+        return head.build_session([event_from_json(body) for body in bodies], after=after) if head else None
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> Appended:
+    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
         """See `SessionStore.append`."""
         keys = session_keys(key)
         for number in range(TRIES):
-            fields, stored = await self._client.run(LOOK, keys[:3], [event.id])
-            seen = _seen(key, fields)
+            fields, stored = await self._client.run(LOOKUP, keys[:3], [event.id])
+            seen = _parse_snapshot(key, fields)
             if seen.head and stored:
-                return repeated(seen.head, stored)
-            done, after = advanced(key, seen.head, event, expected=expected, hook=self._hook)
-            if await self._client.run(WRITE, keys, _written(seen, after, done.event)):
+                return result_from_stored(seen.head, stored)
+            done, after = advance_head(key, seen.head, event, expected=expected, hook=self._hook)
+            if await self._client.run(WRITE, keys, _build_write_arguments(seen, after, done.event)):
                 return done
             # Somebody was faster. The more there are who try, the longer it is until all have had their turn.
             await asyncio.sleep(random.random() * 0.001 * min(number, 50))  # noqa: S311  nobody has to be surprised
@@ -64,8 +248,8 @@ class RedisSessionStore:
 
     async def list(self, app: str, user: str) -> Sequence[SessionInfo]:
         """See `SessionStore.list`."""
-        owner = sessions_key(checked_id("app", app), checked_id("user", user))
-        return latest_first([_info(app, user, value) for value in await self._client.values(owner)])
+        owner = sessions_key(check_id("app", app), check_id("user", user))
+        return sort_latest_first([_parse_info(app, user, value) for value in await self._client.values(owner)])
 
     async def delete(self, key: SessionKey) -> bool:
         """See `SessionStore.delete`."""
@@ -76,24 +260,24 @@ class RedisSessionStore:
         await self._client.close()
 
 
-def _seen(key: SessionKey, fields: Sequence[bytes | None]) -> _Seen:
+def _parse_snapshot(key: SessionKey, fields: Sequence[bytes | None]) -> _SessionSnapshot:
     if any(field is None for field in fields):
-        return _Seen(None, uuid4().hex)
+        return _SessionSnapshot(None, uuid4().hex)
     revision, begun, updated, state, birth = (bytes(field or b"").decode() for field in fields)
     times = datetime.fromisoformat(begun), datetime.fromisoformat(updated)
-    return _Seen(Head(key, int(revision), *times, json.loads(state)), birth)
+    return _SessionSnapshot(SessionHead(key, int(revision), *times, json.loads(state)), birth)
 
 
-def _written(seen: _Seen, head: Head, event: Event) -> list[str | int]:
+def _build_write_arguments(seen: _SessionSnapshot, head: SessionHead, event: Event) -> list[str | int]:
     """The arguments of `WRITE`."""
     begun, updated = head.begun.isoformat(), head.updated.isoformat()
     listed = json.dumps({"session": head.key.session, "revision": head.revision, "begun": begun, "updated": updated})
     before = seen.head.revision if seen.head else 0
-    event_and_head = [event.id, to_json(event), head.revision, begun, updated, state_text(head.state)]
+    event_and_head = [event.id, event_to_json(event), head.revision, begun, updated, state_to_json(head.state)]
     return [before, seen.birth, *event_and_head, session_id(head.key), listed]
 
 
-def _info(app: str, user: str, value: bytes) -> SessionInfo:
+def _parse_info(app: str, user: str, value: bytes) -> SessionInfo:
     found: dict[str, Any] = json.loads(value)
     begun, updated = datetime.fromisoformat(found["begun"]), datetime.fromisoformat(found["updated"])
     return SessionInfo(SessionKey(app, user, found["session"]), found["revision"], begun, updated)

@@ -1,13 +1,23 @@
-"""What is kept of a conversation, and what every store of conversations can do."""
+"""SessionStore protocol.
 
+What is kept of a conversation, and what every store of conversations can do.
+
+A conversation without its events, and what the next event makes of it. Pure; the same for every store.
+
+The address of a server, as it may be shown. Pure.
+"""
+
+import hashlib
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Protocol, TypeAlias
+from urllib.parse import urlsplit
 
-from openskills.errors import InvalidArgument
-from openskills.session.events import Event, applied
-from openskills.session.plain import checked_id
+from openskills.errors import InvalidArgument, SessionConflict, SkillError
+from openskills.session.events import Event, apply_delta, check_id, event_from_json
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -20,7 +30,7 @@ class SessionKey:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            checked_id(field.name, getattr(self, field.name))
+            check_id(field.name, getattr(self, field.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +57,7 @@ class SessionInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class AppendResult:
     """What an append has done: the event as it is stored, and the conversation's revision and state after it."""
 
     event: Event
@@ -74,7 +84,7 @@ class SessionStore(Protocol):
         """The conversation, or None when there is none. With `after`, only the events behind that number are in it."""
         ...
 
-    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> Appended:
+    async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
         """Put an event at the end of the log and apply its delta: both or neither, one append after the other.
 
         When it returns, the event is as durable as this store can make it. Its `seq` is the next number: 1, 2, 3, …
@@ -93,7 +103,9 @@ class SessionStore(Protocol):
         ...
 
 
-def appended(event: Event, state: Mapping[str, str], revision: int, hook: AppendEventHook | None = None) -> Appended:
+def build_append_result(
+    event: Event, state: Mapping[str, str], revision: int, hook: AppendEventHook | None = None
+) -> AppendResult:
     """What appending an event to a conversation in this state comes to. Every store does what this says.
 
     Raises what the hook raises, and `InvalidArgument` when it gives another event's id.
@@ -101,10 +113,87 @@ def appended(event: Event, state: Mapping[str, str], revision: int, hook: Append
     chosen = event if hook is None else hook(replace(event), dict(state))
     if chosen.id != event.id:
         raise InvalidArgument("hook", f"gave the event {event.id!r} another id, {chosen.id!r}")
-    return Appended(replace(chosen, seq=revision + 1), revision + 1, applied(state, chosen.delta))
+    return AppendResult(replace(chosen, seq=revision + 1), revision + 1, apply_delta(state, chosen.delta))
 
 
-def latest_first(sessions: Sequence[SessionInfo]) -> Sequence[SessionInfo]:
+def sort_latest_first(sessions: Sequence[SessionInfo]) -> Sequence[SessionInfo]:
     """The order of `SessionStore.list`; those that were last used at the same time are in order of their names."""
     by_name = sorted(sessions, key=lambda info: info.key)
     return tuple(sorted(by_name, key=lambda info: info.updated, reverse=True))
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHead:
+    """How far a conversation has come: its revision, the times of its first and its last event, its state."""
+
+    key: SessionKey
+    revision: int
+    begun: datetime
+    updated: datetime
+    state: Mapping[str, str]
+
+    @property
+    def info(self) -> SessionInfo:
+        """The same as an entry of a list."""
+        return SessionInfo(self.key, self.revision, self.begun, self.updated)
+
+    def build_session(self, events: Sequence[Event], *, after: int = 0) -> Session:
+        """The conversation with its events behind `after`; raises `SkillError` when some of them are missing."""
+        expected = list(range(max(after, 0) + 1, self.revision + 1))
+        if [event.seq for event in events] != expected:
+            raise SkillError(
+                f"the log of session {self.key.session!r} is damaged: of {len(expected)} events {len(events)} are"
+                " there, or they are out of order; restore it from a backup, or delete the session"
+            )
+        return Session(self.key, self.state, tuple(events), self.revision)
+
+
+def advance_head(
+    key: SessionKey, head: SessionHead | None, event: Event, *, expected: int | None, hook: AppendEventHook | None
+) -> tuple[AppendResult, SessionHead]:
+    """What appending an event to a conversation comes to, and its head afterwards; a head of None: it begins.
+
+    Raises `SessionConflict` when another revision was expected, and what `appended` raises.
+    """
+    revision = head.revision if head else 0
+    if expected is not None and expected != revision:
+        raise SessionConflict(key.session, expected, revision)
+    done = build_append_result(event, head.state if head else {}, revision, hook)
+    begun = head.begun if head else done.event.at
+    return done, SessionHead(key, done.revision, begun, done.event.at, done.state)
+
+
+def result_from_stored(head: SessionHead, stored: str | bytes) -> AppendResult:
+    """The answer for an event that the log has already."""
+    return AppendResult(event_from_json(stored), head.revision, head.state)
+
+
+def digest_ids(*parts: str) -> str:
+    """Ids as one short word that no other ids have: whatever their length and characters, it fits into any index."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def state_to_json(state: Mapping[str, str]) -> str:
+    """A state as one line of ASCII."""
+    return json.dumps(dict(state), separators=(",", ":"))
+
+
+def strip_credentials(url: str) -> str:
+    """An address without user, password and options: `postgresql://host:5432/database`.
+
+    Of an address that cannot be taken apart without doubt only the scheme is left: a password with `/`, `?`, `#` or
+    `@` in it looks like the rest of an address.
+    """
+    scheme, found, rest = url.partition("://")
+    if not found or not re.fullmatch(r"[a-z][a-z0-9+.-]{0,20}", scheme):
+        return "(an address that is none)"
+    hidden = f"{scheme}://…"
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return hidden
+    if rest.count("@") > 1 or "@" in f"{parts.path}{parts.query}{parts.fragment}":
+        return hidden
+    host = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{host}{f':{port}' if port else ''}{parts.path}"

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from openskills.session.events import Event, to_json
-from openskills.session.head import Head, digest, state_text
-from openskills.session.store import SessionInfo, SessionKey
+from openskills.session.events import Event, event_to_json
+from openskills.session.store import SessionHead, SessionInfo, SessionKey, digest_ids, state_to_json
 
-Question: TypeAlias = tuple[str, tuple[str | int, ...]]
-Row: TypeAlias = Sequence[Any]
+SqlQuery: TypeAlias = tuple[str, tuple[str | int, ...]]
+SqlRow: TypeAlias = Sequence[Any]
 
 _HEAD = "SELECT revision, begun, updated, state FROM openskills_sessions WHERE id = $1"
 _EVENTS = "SELECT body FROM openskills_events WHERE session = $1 AND seq > $2 ORDER BY seq"
@@ -31,54 +30,54 @@ _DELETE = "DELETE FROM openskills_sessions WHERE id = $1"
 
 def session_id(key: SessionKey) -> str:
     """What the rows of a conversation are found by."""
-    return digest(key.app, key.user, key.session)
+    return digest_ids(key.app, key.user, key.session)
 
 
-def head_question(key: SessionKey) -> Question:
-    """The head of a conversation: one row or none, for `head_of`."""
+def build_head_query(key: SessionKey) -> SqlQuery:
+    """The head of a conversation: one row or none, for `head_from_row`."""
     return _HEAD, (session_id(key),)
 
 
-def events_question(key: SessionKey, after: int) -> Question:
+def build_events_query(key: SessionKey, after: int) -> SqlQuery:
     """The events behind a number, in their order: the JSON of each."""
     return _EVENTS, (session_id(key), max(after, 0))
 
 
-def event_question(key: SessionKey, event: Event) -> Question:
+def build_event_query(key: SessionKey, event: Event) -> SqlQuery:
     """The event with the same id, if the log has it: its JSON."""
     return _EVENT, (session_id(key), event.id)
 
 
-def list_question(app: str, user: str) -> Question:
+def build_list_query(app: str, user: str) -> SqlQuery:
     """The conversations of a user, a row each for `info_of`."""
-    return _LIST, (digest(app, user),)
+    return _LIST, (digest_ids(app, user),)
 
 
-def writing(head: Head, event: Event) -> tuple[Question, Question]:
+def build_write_queries(head: SessionHead, event: Event) -> tuple[SqlQuery, SqlQuery]:
     """Put an event into the log, and make this the head of the conversation."""
     found, key = session_id(head.key), head.key
-    begun, updated, state = head.begun.isoformat(), head.updated.isoformat(), state_text(head.state)
+    begun, updated, state = head.begun.isoformat(), head.updated.isoformat(), state_to_json(head.state)
     if head.revision == 1:
-        ids = (found, digest(key.app, key.user), key.app, key.user, key.session)
-        advance: Question = (_BEGIN, (*ids, head.revision, begun, updated, state))
+        ids = (found, digest_ids(key.app, key.user), key.app, key.user, key.session)
+        advance: SqlQuery = (_BEGIN, (*ids, head.revision, begun, updated, state))
     else:
         advance = (_ADVANCE, (found, head.revision, updated, state))
-    return advance, (_ADD, (found, event.seq, event.id, to_json(event)))
+    return advance, (_ADD, (found, event.seq, event.id, event_to_json(event)))
 
 
-def deleting(key: SessionKey) -> tuple[Question, Question]:
+def build_delete_queries(key: SessionKey) -> tuple[SqlQuery, SqlQuery]:
     """Forget the events, then the conversation; the second removes one row or none."""
     found = (session_id(key),)
     return (_DELETE_EVENTS, found), (_DELETE, found)
 
 
-def head_of(key: SessionKey, row: Row) -> Head:
+def head_from_row(key: SessionKey, row: SqlRow) -> SessionHead:
     """The head that a row says."""
     revision, begun, updated, state = row
-    return Head(key, revision, datetime.fromisoformat(begun), datetime.fromisoformat(updated), json.loads(state))
+    return SessionHead(key, revision, datetime.fromisoformat(begun), datetime.fromisoformat(updated), json.loads(state))
 
 
-def info_of(app: str, user: str, row: Row) -> SessionInfo:
+def info_from_row(app: str, user: str, row: SqlRow) -> SessionInfo:
     """The entry of a list that a row says."""
     name, revision, begun, updated = row
     key = SessionKey(app, user, name)

@@ -13,26 +13,21 @@ A process may be started for every call, so importing this loads little: what de
 
 from typing import TYPE_CHECKING
 
-from openskills.skillkit.answer import Answer
-from openskills.skillkit.entry import main, skill
-from openskills.skillkit.events import artifact, log, progress
-from openskills.skillkit.refused import Refused
+from openskills.skillkit.entry import Answer, SkillRefusal, artifact, log, main, progress, skill
 
 if TYPE_CHECKING:
-    from openskills.skillkit.confined import Root, root
-    from openskills.skillkit.decoding import encoding_of
-    from openskills.skillkit.glob import Glob
-    from openskills.skillkit.surroundings import seconds_left
-    from openskills.skillkit.walking import Walk
+    from openskills.skillkit.entry import seconds_left
+    from openskills.skillkit.files import AllowedRoot, Glob, Walk, detect_encoding, root
+
 
 __all__ = [
+    "AllowedRoot",
     "Answer",
     "Glob",
-    "Refused",
-    "Root",
+    "SkillRefusal",
     "Walk",
     "artifact",
-    "encoding_of",
+    "detect_encoding",
     "log",
     "main",
     "progress",
@@ -42,12 +37,12 @@ __all__ = [
 ]
 
 _HOME = {
-    "Glob": "glob",
-    "Root": "confined",
-    "Walk": "walking",
-    "encoding_of": "decoding",
-    "root": "confined",
-    "seconds_left": "surroundings",
+    "Glob": "files",
+    "AllowedRoot": "files",
+    "Walk": "files",
+    "detect_encoding": "files",
+    "root": "files",
+    "seconds_left": "entry",
 }
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.

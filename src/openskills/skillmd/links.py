@@ -29,7 +29,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class LinkTarget:
     """Where a link leads: a path from the skill's folder, or out of it."""
 
     path: str
@@ -42,7 +42,7 @@ def find_links(text: str) -> Iterator[Link]:
     Fenced code blocks and HTML comments are skipped. Linear in the length of the text.
     """
     fence = ""
-    for number, line in enumerate(_without_comments(text).split("\n"), 1):
+    for number, line in enumerate(_blank_comments(text).split("\n"), 1):
         mark = _FENCE.match(line)
         if fence:
             if mark and mark.group(1).startswith(fence) and not mark.group(2).strip():
@@ -50,38 +50,38 @@ def find_links(text: str) -> Iterator[Link]:
         elif mark and "`" not in mark.group(2):
             fence = mark.group(1)
         else:
-            yield from _links_in_line(line, number)
+            yield from _find_links_in_line(line, number)
 
 
-def target_of(destination: str, folder: str = "") -> Target | None:
+def resolve_link(destination: str, folder: str = "") -> LinkTarget | None:
     """Where a destination leads from a file in `folder`; None for what is no file (a URL, an anchor)."""
     text = destination.strip()
     scheme = _SCHEME.match(text)
     if _DRIVE.match(text) or text.startswith("~/") or (scheme and scheme.group(1).lower() == "file"):
-        return Target(text, outside=True)
+        return LinkTarget(text, outside=True)
     if not text or text[0] in "#?" or text.startswith("//") or scheme or _PLACEHOLDER.search(text):
         return None
-    path = _ESCAPE.sub(_decoded, text.partition("#")[0].partition("?")[0])
+    path = _ESCAPE.sub(_decode_escape, text.partition("#")[0].partition("?")[0])
     if path.startswith("/"):
-        return Target(path, outside=True)
+        return LinkTarget(path, outside=True)
     parts = folder.split("/") if folder else []
     for part in path.split("/"):
         if part == "..":
             if not parts:
-                return Target(path, outside=True)
+                return LinkTarget(path, outside=True)
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)
-    return Target("/".join(parts)) if parts else None
+    return LinkTarget("/".join(parts)) if parts else None
 
 
-def linked_files(text: str, folder: str = "") -> tuple[str, ...]:
+def find_linked_files(text: str, folder: str = "") -> tuple[str, ...]:
     """The paths from the skill's folder that a text in `folder` points at, each once, in the order they appear."""
-    targets = (target_of(link.destination, "" if link.code else folder) for link in find_links(text))
+    targets = (resolve_link(link.destination, "" if link.code else folder) for link in find_links(text))
     return tuple(dict.fromkeys(target.path for target in targets if target and not target.outside))
 
 
-def _without_comments(text: str) -> str:
+def _blank_comments(text: str) -> str:
     """The text with HTML comments blanked out; every line and column stays where it was."""
     pieces: list[str] = []
     position = 0
@@ -92,26 +92,26 @@ def _without_comments(text: str) -> str:
     return "".join((*pieces, text[position:])) if pieces else text
 
 
-def _links_in_line(line: str, number: int) -> Iterator[Link]:
+def _find_links_in_line(line: str, number: int) -> Iterator[Link]:
     if "`" in line:
-        spans = list(_code_spans(line))
+        spans = list(_find_code_spans(line))
         for start, end in spans:
             for match in _CODE_PATH.finditer(line, start, end):
                 yield Link(match.group(1), number, match.start(1) + 1, code=True)
-        line = _blanked(line, spans)
+        line = _blank_spans(line, spans)
     definition = _DEFINITION.match(line)
     if definition:
         group = 1 if definition.group(1) is not None else 2
         yield Link(definition.group(group), number, definition.start(group) + 1)
     position = line.find("](")
     while position != -1:
-        found = _destination(line, position + 2)
+        found = _parse_destination(line, position + 2)
         if found:
             yield Link(found[0], number, found[1] + 1)
         position = line.find("](", position + 2)
 
 
-def _code_spans(line: str) -> Iterator[tuple[int, int]]:
+def _find_code_spans(line: str) -> Iterator[tuple[int, int]]:
     """Start and end of the text inside backticks: a run of them is closed by the next run of the same length."""
     runs = [(match.start(), match.end()) for match in _BACKTICKS.finditer(line)]
     closing: dict[int, int] = {}
@@ -128,7 +128,7 @@ def _code_spans(line: str) -> Iterator[tuple[int, int]]:
         index = index + 1 if partner is None else partner + 1
 
 
-def _blanked(line: str, spans: list[tuple[int, int]]) -> str:
+def _blank_spans(line: str, spans: list[tuple[int, int]]) -> str:
     pieces: list[str] = []
     position = 0
     for start, end in spans:
@@ -137,7 +137,7 @@ def _blanked(line: str, spans: list[tuple[int, int]]) -> str:
     return "".join((*pieces, line[position:]))
 
 
-def _destination(line: str, start: int) -> tuple[str, int] | None:
+def _parse_destination(line: str, start: int) -> tuple[str, int] | None:
     """The destination after `](` and its offset; None when the parenthesis is never closed."""
     limit = min(len(line), start + _MAX_DESTINATION)
     while start < limit and line[start] in " \t":
@@ -162,5 +162,5 @@ def _destination(line: str, start: int) -> tuple[str, int] | None:
     return None
 
 
-def _decoded(match: re.Match[str]) -> str:
+def _decode_escape(match: re.Match[str]) -> str:
     return bytes.fromhex(match.group().replace("%", "")).decode("utf-8", "replace")

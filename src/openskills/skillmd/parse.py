@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from openskills.skillmd.fences import Halves, cut
-from openskills.skillmd.frontmatter import FrontMatter, read_front
-from openskills.skillmd.manifest import CLIENT_EXTENSIONS, SPEC_FIELDS, SkillManifest
+from openskills.skillmd.frontmatter import FrontMatter, SkillDocument, read_front_matter, split_document
+from openskills.skillmd.manifest import (
+    CLIENT_EXTENSIONS,
+    SPEC_FIELDS,
+    SkillManifest,
+    read_requirements,
+    read_tools,
+    split_words,
+)
 from openskills.skillmd.problem import Problem
-from openskills.skillmd.requirements import read_requirements, words
-from openskills.skillmd.tools import read_tools
-from openskills.skillmd.value import Value
+from openskills.skillmd.yaml import Value
 
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
@@ -30,28 +34,28 @@ class ParsedSkill:
     manifest: SkillManifest | None
     problems: tuple[Problem, ...]
     front: FrontMatter
-    halves: Halves
+    document: SkillDocument
 
     @property
     def body(self) -> str:
         """The instructions: LF line ends, without blank lines before them and white space after them."""
-        return self.halves.body
+        return self.document.body
 
     @property
     def body_line(self) -> int:
         """The line of the file on which the body begins."""
-        return self.halves.body_line
+        return self.document.body_line
 
 
 def parse(text: str) -> ParsedSkill:
     """Read the text of a SKILL.md. Never raises; linear in the length of the text."""
-    halves = cut(text)
-    front = read_front(halves)
-    manifest = manifest_of(front.fields) if front.readable else None
+    halves = split_document(text)
+    front = read_front_matter(halves)
+    manifest = manifest_from_fields(front.fields) if front.readable else None
     return ParsedSkill(manifest, front.problems, front, halves)
 
 
-def manifest_of(fields: Mapping[str, Value]) -> SkillManifest:
+def manifest_from_fields(fields: Mapping[str, Value]) -> SkillManifest:
     """The manifest that these fields declare."""
     declared: dict[str, Any] = {"name": "", "description": ""}
     extra: dict[str, Value] = {}
@@ -68,51 +72,51 @@ def manifest_of(fields: Mapping[str, Value]) -> SkillManifest:
     if metadata:
         declared["requirements"] = read_requirements(metadata)
         if not declared.get("version"):
-            declared["version"] = _text(metadata.get("version"))
+            declared["version"] = _text_or_none(metadata.get("version"))
     if extra or metadata:
-        declared["keywords"] = _keywords(extra, metadata or {})
+        declared["keywords"] = _collect_keywords(extra, metadata or {})
     return SkillManifest(**declared)
 
 
-def flag(value: Value) -> bool | None:
+def parse_flag(value: Value) -> bool | None:
     """A switch as authors write it, or None when it is not one."""
     word = value.strip().lower() if isinstance(value, str) else ""
     return True if word in _TRUE else False if word in _FALSE else None
 
 
-def normal_name(name: str) -> str:
+def normalize_name(name: str) -> str:
     """The one spelling under which a name is compared: composed, compatibility forms folded, no blanks around it."""
     return name if name.isascii() else unicodedata.normalize("NFKC", name).strip()
 
 
-def _text(value: Value) -> str | None:
+def _text_or_none(value: Value) -> str | None:
     return (value.strip() or None) if isinstance(value, str) else None
 
 
-def _hint(value: Value) -> str | None:
+def _parse_argument_hint(value: Value) -> str | None:
     """`argument-hint: [file] [format]` is a YAML list to a parser and a line of text to its author."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return " ".join(f"[{item}]" for item in value if isinstance(item, str)) or None
-    return _text(value)
+    return _text_or_none(value)
 
 
-def _map(value: Value) -> Mapping[str, Value]:
+def _as_map(value: Value) -> Mapping[str, Value]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _required(value: Value) -> str:
+def _text_or_empty(value: Value) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _name(value: Value) -> str:
-    return normal_name(_required(value))
+def _parse_name(value: Value) -> str:
+    return normalize_name(_text_or_empty(value))
 
 
-def _as_written(value: Value) -> Value:
+def _identity(value: Value) -> Value:
     return value
 
 
-def _keywords(fields: Mapping[str, Value], metadata: Mapping[str, Value]) -> tuple[str, ...]:
+def _collect_keywords(fields: Mapping[str, Value], metadata: Mapping[str, Value]) -> tuple[str, ...]:
     found: list[str] = []
     for holder, key in product((fields, metadata), ("keywords", "tags")):
         if key in holder:
@@ -123,16 +127,16 @@ def _keywords(fields: Mapping[str, Value], metadata: Mapping[str, Value]) -> tup
 
 
 _SPECIAL_READERS: Mapping[str, Callable[[Value], object]] = {
-    "name": _name,
-    "description": _required,
-    "metadata": _map,
+    "name": _parse_name,
+    "description": _text_or_empty,
+    "metadata": _as_map,
     "allowed-tools": read_tools,
-    "disable-model-invocation": lambda value: flag(value) is True,
-    "user-invocable": lambda value: flag(value) is not False,
-    "argument-hint": _hint,
-    "paths": words,
-    "hooks": _as_written,
+    "disable-model-invocation": lambda value: parse_flag(value) is True,
+    "user-invocable": lambda value: parse_flag(value) is not False,
+    "argument-hint": _parse_argument_hint,
+    "paths": split_words,
+    "hooks": _identity,
 }
 _READERS: Mapping[str, tuple[str, Callable[[Value], object]]] = {
-    key: (key.replace("-", "_"), _SPECIAL_READERS.get(key, _text)) for key in (*SPEC_FIELDS, *CLIENT_EXTENSIONS)
+    key: (key.replace("-", "_"), _SPECIAL_READERS.get(key, _text_or_none)) for key in (*SPEC_FIELDS, *CLIENT_EXTENSIONS)
 }

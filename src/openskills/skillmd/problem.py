@@ -1,6 +1,11 @@
-"""A fault in somebody's skill, as a value: which rule, how bad, where, and what to do."""
+"""Problem, Severity, Fix, summaries.
 
-from collections.abc import Iterable
+A fault in somebody's skill, as a value: which rule, how bad, where, and what to do.
+
+Many problems of one kind, told in a few.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -45,11 +50,11 @@ class Problem:
     fix: Fix | None = None
     path: str = ""
 
-    def at(self, path: str) -> "Problem":
+    def with_path(self, path: str) -> "Problem":
         """The same problem, in a known file."""
         return replace(self, path=path)
 
-    def softened(self) -> "Problem":
+    def as_warning(self) -> "Problem":
         """The same problem as a warning, for those who load what a validator would refuse."""
         return replace(self, severity=Severity.WARNING) if self.severity is Severity.ERROR else self
 
@@ -60,6 +65,20 @@ class Problem:
         return f"{place + ': ' if place else ''}{self.severity}: {self.message} [{self.rule}]"
 
 
-def errors_in(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+def select_errors(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Only those that make a skill invalid."""
     return tuple(problem for problem in problems if problem.severity is Severity.ERROR)
+
+
+MAX_PER_RULE = 20
+"""How often one rule is reported for one file before the rest is summed up."""
+
+
+def summarize_problems(problems: Sequence[Problem]) -> list[Problem]:
+    """The first of these problems of one rule, and one more that stands for the rest and carries all their fixes."""
+    told, rest = list(problems[:MAX_PER_RULE]), problems[MAX_PER_RULE:]
+    if rest:
+        edits = tuple(edit for problem in rest if problem.fix for edit in problem.fix.edits)
+        fix = Fix(f"mend all {len(rest):,}", edits) if edits else None
+        told.append(replace(rest[0], message=f"{len(rest):,} more of this kind, first: {rest[0].message}", fix=fix))
+    return told

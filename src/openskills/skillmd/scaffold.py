@@ -4,9 +4,8 @@ import re
 from collections.abc import Mapping
 
 from openskills.errors import InvalidArgument
-from openskills.skillmd.quoting import as_yaml
-from openskills.skillmd.rules.naming import MAX_NAME, is_valid_name, suggested_name
-from openskills.skillmd.rules.specification import MAX_DESCRIPTION
+from openskills.skillmd.recovery import to_yaml
+from openskills.skillmd.rules.specification import MAX_DESCRIPTION, MAX_NAME, is_valid_name, suggest_name
 
 DEFAULT_DESCRIPTION = (
     "Does one thing well: replace this with what the skill does. "
@@ -109,7 +108,7 @@ def scaffold(name: str, description: str = DEFAULT_DESCRIPTION, *, license: str 
     specification does not allow, with a name that it does.
     """
     if not is_valid_name(name):
-        hint = suggested_name(name) or "my-skill"
+        hint = suggest_name(name) or "my-skill"
         expected = f"1 to {MAX_NAME} lowercase letters, digits and single hyphens, a letter or digit at both ends"
         raise InvalidArgument("name", f"{name!r} is not a skill name; expected {expected}, such as {hint!r}")
     text = " ".join(description.split())
@@ -119,9 +118,9 @@ def scaffold(name: str, description: str = DEFAULT_DESCRIPTION, *, license: str 
         raise InvalidArgument("description", "control characters; expected text")
     title = name.replace("-", " ").capitalize()
     skill = _SKILL.format(
-        name=as_yaml(name),
-        description=as_yaml(text),
-        license=f"license: {as_yaml(license)}\n" if license else "",
+        name=to_yaml(name),
+        description=to_yaml(text),
+        license=f"license: {to_yaml(license)}\n" if license else "",
         title=title,
     )
     return {

@@ -4,30 +4,35 @@ Use them in the tests of your own: `run(check_artifact_store(MyStore))`, `run(ch
 `run(check_executor(MyExecutor))`.
 """
 
-from openskills.testing.artifact_store import check_artifact_store
+from openskills.testing.checks import PNG
 from openskills.testing.executor import GROUPS, WITHOUT_COMMANDS, check_executor
-from openskills.testing.fake import FakeExecutor
-from openskills.testing.fake_process import FakeRun
-from openskills.testing.model_server import ModelServer
-from openskills.testing.model_server_replies import Asked, RawReply, Refusal, Reply, Reset, event
-from openskills.testing.promises import PNG
-from openskills.testing.scripted_model import ScriptedModel, calling
-from openskills.testing.session_store import check_session_store
+from openskills.testing.fake_executor import FakeExecutor, FakeRun
+from openskills.testing.model_server import (
+    ErrorReply,
+    ModelReply,
+    ModelServer,
+    ModelServerRequest,
+    RawReply,
+    ResetReply,
+    event,
+)
+from openskills.testing.models import ScriptedModel, call_tools
+from openskills.testing.stores import check_artifact_store, check_session_store
 
 __all__ = [
     "GROUPS",
     "PNG",
     "WITHOUT_COMMANDS",
-    "Asked",
+    "ErrorReply",
     "FakeExecutor",
     "FakeRun",
+    "ModelReply",
     "ModelServer",
+    "ModelServerRequest",
     "RawReply",
-    "Refusal",
-    "Reply",
-    "Reset",
+    "ResetReply",
     "ScriptedModel",
-    "calling",
+    "call_tools",
     "check_artifact_store",
     "check_executor",
     "check_session_store",

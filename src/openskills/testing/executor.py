@@ -9,22 +9,11 @@ from uuid import uuid4
 from openskills.errors import InvalidArgument
 from openskills.executors.protocol import Executor
 from openskills.executors.spec import Isolation
-from openskills.testing.executor_endings import ENDINGS
-from openskills.testing.executor_environment import ENVIRONMENT
-from openskills.testing.executor_files import FILES
-from openskills.testing.executor_interactive import INTERACTIVE
-from openskills.testing.executor_isolation import ISOLATION
-from openskills.testing.executor_limits import LIMITS
-from openskills.testing.executor_links import LINKS
-from openskills.testing.executor_paths import PATHS
-from openskills.testing.executor_processes import PROCESSES
-from openskills.testing.executor_skills import SKILLS
-from openskills.testing.executor_staging import STAGING
-from openskills.testing.executor_streams import STREAMS
-from openskills.testing.executor_terminal import TERMINAL
-from openskills.testing.executor_workspaces import WORKSPACES
-from openskills.testing.promises import kept
-from openskills.testing.trial import Promise, Trial
+from openskills.testing.checks import ExecutorTrial, Promise, check_promise
+from openskills.testing.executor_commands import ENDINGS, ENVIRONMENT, LIMITS, PROCESSES, STREAMS
+from openskills.testing.executor_files import FILES, LINK_CHECKS, PATHS, WORKSPACES
+from openskills.testing.executor_isolation import INTERACTIVE, ISOLATION, TERMINAL
+from openskills.testing.executor_skills import SKILLS, STAGING
 
 WITHOUT_COMMANDS = ("files", "paths", "staging", "workspaces")
 """The groups of promises that start no command."""
@@ -40,7 +29,7 @@ _GROUPS: Mapping[str, Sequence[Promise]] = {
     "streams": STREAMS,
     "interactive": INTERACTIVE,
     "terminal": TERMINAL,
-    "links": LINKS,
+    "links": LINK_CHECKS,
     "skills": SKILLS,
     "limits": LIMITS,
     "isolation": ISOLATION,
@@ -73,12 +62,12 @@ async def check_promises(make: Callable[[], Executor], promises: Sequence[Promis
         isolation = await executor.check()
         if promises is not ISOLATION or isolation is not Isolation.NONE:
             for promise in promises:
-                await kept(promise, _tried(promise, executor, isolation, make, patience))
+                await check_promise(promise, _run_promise(promise, executor, isolation, make, patience))
     finally:
         await executor.close()
 
 
-async def _tried(
+async def _run_promise(
     promise: Promise, executor: Executor, isolation: Isolation, make: Callable[[], Executor], patience: float
 ) -> None:
     key = f"check-{uuid4()}"
@@ -87,7 +76,7 @@ async def _tried(
         try:
             async with timer:
                 workspace = await executor.open(key)
-                await promise(Trial(executor, workspace, key, isolation, Path(directory), make))
+                await promise(ExecutorTrial(executor, workspace, key, isolation, Path(directory), make))
         except TimeoutError:
             if timer.expired():
                 raise AssertionError(f"it was not kept within {patience:g} seconds") from None

@@ -1,6 +1,14 @@
-"""Promises of executors that isolate: what a command cannot see, change or reach, whoever runs this process."""
+"""Promises about isolation and terminals.
+
+Promises of executors that isolate: what a command cannot see, change or reach, whoever runs this process.
+
+Promises about commands that are read and written to while they run.
+
+Promises about commands that have a terminal.
+"""
 
 import asyncio
+import hashlib
 import json
 import os
 import socket
@@ -9,11 +17,21 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from openskills.executors.spec import Command, Isolation
-from openskills.testing.executor_skills import CHANGE, HOME
-from openskills.testing.executor_staging import SKILL, staged
-from openskills.testing.promises import expect
-from openskills.testing.trial import Promise, Trial, content, python
+from openskills.executors.protocol import Process
+from openskills.executors.spec import Command, EndReason, Isolation, Limits, OutputStream, TerminalSize
+from openskills.testing.checks import (
+    ExecutorTrial,
+    Promise,
+    describe_result,
+    expect,
+    expect_refusal,
+    python_argv,
+    read_content,
+    read_until,
+    shell_argv,
+)
+from openskills.testing.executor_commands import FAMILY
+from openskills.testing.executor_skills import CHANGE, HOME, SKILL, stage_skill
 
 _OUTSIDE = """
 import json, os, sys
@@ -107,34 +125,34 @@ print(json.dumps({'ids': [*os.getresuid(), *os.getresgid()], 'groups': os.getgro
 _NOT_KNOWN_TO_LANDLOCK = frozenset({"chmod", "utime", "chmod of the directory"})
 
 
-async def _outside(trial: Trial) -> None:
+async def _check_outside(trial: ExecutorTrial) -> None:
     """A command cannot write outside of its workspace, and cannot read files of this process, whatever their modes."""
-    outside, secret = _opened_up(trial)
-    found = await trial.answer(_OUTSIDE, str(outside))
+    outside, secret = _make_open_directory(trial)
+    found = await trial.run_json(_OUTSIDE, str(outside))
     expect(secret not in found, "a command reads a file outside of its workspace")
     expect(not (outside / "new").exists(), "a command made a file outside of its workspace")
     expect(not found, f"a command can write to {found}")
 
 
-async def _skill(trial: Trial) -> None:
+async def _check_skill(trial: ExecutorTrial) -> None:
     """A command cannot change a staged skill, nor put another one in its place."""
-    await staged(trial)
-    before = await content(trial.workspace, f"{HOME}/SKILL.md")
+    await stage_skill(trial)
+    before = await read_content(trial.workspace, f"{HOME}/SKILL.md")
     for skill in (SKILL, None):
-        command = Command(python(CHANGE), skill=skill, cwd=HOME)
-        done: set[str] = set(json.loads(await trial.said(command)))
+        command = Command(python_argv(CHANGE), skill=skill, cwd=HOME)
+        done: set[str] = set(json.loads(await trial.read_output(command)))
         if trial.isolation is Isolation.LANDLOCK:
             done -= _NOT_KNOWN_TO_LANDLOCK
         expect(not done, f"a command can do this to a skill: {', '.join(sorted(done))}")
-    expect(await content(trial.workspace, f"{HOME}/SKILL.md") == before, "SKILL.md was changed")
+    expect(await read_content(trial.workspace, f"{HOME}/SKILL.md") == before, "SKILL.md was changed")
 
 
-async def _processes(trial: Trial) -> None:
+async def _check_processes(trial: ExecutorTrial) -> None:
     """A command finds nothing of this process in /proc, and cannot signal it."""
-    outside, secret = _opened_up(trial)
+    outside, secret = _make_open_directory(trial)
     ours = Path("/proc/self/cmdline").read_bytes().hex() if Path("/proc/self/cmdline").exists() else "none"
     with (outside / "secret").open("rb"):
-        found = await trial.answer(_THROUGH_PROC, str(outside), secret, str(os.getpid()), ours)
+        found = await trial.run_json(_THROUGH_PROC, str(outside), secret, str(os.getpid()), ours)
     expect(not found["found"], f"a command reads a file of this process through {found['found']}")
     expect(not found["signalled"], "a command can send signals to this process")
     if trial.isolation is not Isolation.LANDLOCK:
@@ -142,13 +160,13 @@ async def _processes(trial: Trial) -> None:
         expect(not found["seen"], f"a command sees this process as {found['seen']}")
 
 
-async def _network(trial: Trial) -> None:
+async def _check_network(trial: ExecutorTrial) -> None:
     """Without hosts that it may reach, a command reaches nobody: not a server on loopback, not a Unix socket."""
     name = f"openskills-check-{uuid4()}"
     path = str(trial.directory / "socket")
     trial.directory.chmod(0o755)
-    async with _listening(name, path) as (port, heard):
-        reached = await trial.answer(_CONNECT, str(port), name, path)
+    async with _open_listeners(name, path) as (port, heard):
+        reached = await trial.run_json(_CONNECT, str(port), name, path)
         # What was sent has arrived by now, if it ever does: our own word comes after it.
         with socket.create_connection(("127.0.0.1", port)) as own:
             own.sendall(b"own")
@@ -158,16 +176,16 @@ async def _network(trial: Trial) -> None:
     expect(heard == ["own"], f"{len(heard) - 1} messages of it arrived")
 
 
-async def _rights(trial: Trial) -> None:
+async def _check_rights(trial: ExecutorTrial) -> None:
     """A command is not root, has no capability and cannot get any."""
-    found = await trial.answer(_RIGHTS)
+    found = await trial.run_json(_RIGHTS)
     expect(0 not in found["ids"], f"its user and group ids are {found['ids']}")
     expect(0 not in found["groups"], f"it is in the groups {found['groups']}")
     expect(not found["rights"], f"it has capabilities: {found['rights']}")
     expect(found["no new"] == "1", "it can get new privileges")
 
 
-def _opened_up(trial: Trial) -> tuple[Path, str]:
+def _make_open_directory(trial: ExecutorTrial) -> tuple[Path, str]:
     """A directory that everybody may write to, with a file that everybody may read, and what is in it."""
     secret = str(uuid4())
     outside = trial.directory / "outside"
@@ -179,7 +197,7 @@ def _opened_up(trial: Trial) -> tuple[Path, str]:
 
 
 @asynccontextmanager
-async def _listening(name: str, path: str) -> AsyncGenerator[tuple[int, list[str]]]:
+async def _open_listeners(name: str, path: str) -> AsyncGenerator[tuple[int, list[str]]]:
     """Listeners of this process: a port for streams and datagrams, and two Unix sockets; and what they hear."""
     heard: list[str] = []
 
@@ -190,7 +208,7 @@ async def _listening(name: str, path: str) -> AsyncGenerator[tuple[int, list[str
     server = await asyncio.start_server(hear, "127.0.0.1", 0)
     port: int = server.sockets[0].getsockname()[1]
     loop = asyncio.get_running_loop()
-    datagrams, _ = await loop.create_datagram_endpoint(lambda: _Hearing(heard), ("127.0.0.1", port))
+    datagrams, _ = await loop.create_datagram_endpoint(lambda: _DatagramRecorder(heard), ("127.0.0.1", port))
     abstract = await asyncio.start_unix_server(hear, "\0" + name)
     unix = await asyncio.start_unix_server(hear, path)
     Path(path).chmod(0o666)
@@ -203,7 +221,7 @@ async def _listening(name: str, path: str) -> AsyncGenerator[tuple[int, list[str
             await one.wait_closed()
 
 
-class _Hearing(asyncio.DatagramProtocol):
+class _DatagramRecorder(asyncio.DatagramProtocol):
     def __init__(self, heard: list[str]) -> None:
         self._heard = heard
 
@@ -211,4 +229,287 @@ class _Hearing(asyncio.DatagramProtocol):
         self._heard.append(data.decode("ascii", "replace"))
 
 
-ISOLATION: tuple[Promise, ...] = (_outside, _skill, _processes, _network, _rights)
+ISOLATION: tuple[Promise, ...] = (_check_outside, _check_skill, _check_processes, _check_network, _check_rights)
+
+
+_LATE_READER = """
+import hashlib, os, sys, time
+while not os.path.exists('work/go'):
+    time.sleep(0.01)
+data = sys.stdin.buffer.read()
+print(len(data), hashlib.sha256(data).hexdigest())
+"""
+_MAX_TAKEN_BYTES = 64 * 1024 * 1024
+
+
+async def _check_dialogue(trial: ExecutorTrial) -> None:
+    """A command is answered while it runs: what it writes can be read at once, what is written to it arrives."""
+    command = "import sys\nfor line in sys.stdin: print('heard', line.strip(), flush=True)"
+    process = await trial.workspace.start(Command(python_argv(command), stdin=b"zero\n", input_open=True))
+    offset = 0
+    for word in ("zero", "one", "two"):
+        if word != "zero":
+            expect(await process.write(f"{word}\n".encode()) == len(word) + 1, "three letters are not taken at once")
+        heard = await read_until(process, f"{word}\n".encode(), offset=offset)
+        expect(heard == f"heard {word}\n".encode(), f"it heard {word!r} and said {heard!r}")
+        offset += len(heard)
+    await process.close_input()
+    await process.close_input()
+    ended = await process.wait()
+    expect(ended.exit_code == 0, f"after the end of its input: {describe_result(ended)}")
+
+
+async def _check_read_once(trial: ExecutorTrial) -> None:
+    """Output is read by byte offset, each byte once, in pieces of any size; and again, as long as it is kept."""
+    wanted = b"".join(b"line %d\n" % number for number in range(2000))
+    command = "import time\nfor n in range(2000):\n print('line', n, flush=n % 100 == 0)"
+    process = await trial.workspace.start(Command(python_argv(command), readable=True))
+    pieces, offset, ended = b"", 0, False
+    while not ended:
+        output = await process.read(offset, wait=1.0, limit=777)
+        expect(output.offset == offset, f"asked for {offset}, it gave what is at {output.offset}")
+        expect(output.next_offset == offset + len(output.data), f"after {offset} it goes on at {output.next_offset}")
+        expect(len(output.data) <= 777, f"asked for 777 bytes, it gave {len(output.data)}")
+        pieces, offset, ended = pieces + output.data, output.next_offset, output.ended
+    expect(pieces == wanted, f"{len(wanted)} bytes were written, {len(pieces)} were read, or other ones")
+    await process.wait()
+    again = await process.read(100, limit=50)
+    expect((again.data, again.ended) == (wanted[100:150], False), f"after the end, from 100 on, there is {again}")
+    last = await process.read(len(wanted) - 3, limit=1000)
+    expect((last.data, last.ended) == (wanted[-3:], True), f"at the end there is {last}")
+    beyond = await process.read(len(wanted), wait=5.0)
+    expect((beyond.data, beyond.ended) == (b"", True), f"after the last byte there is {beyond}")
+    await expect_refusal(process.read(-1), "a negative offset is accepted")
+
+
+async def _check_read_waits(trial: ExecutorTrial) -> None:
+    """A read gives what is there, waits for the first byte when it is told to, and not when it is not."""
+    process = await trial.workspace.start(Command(("cat",), input_open=True))
+    nothing = await process.read(0)
+    expect((nothing.data, nothing.ended) == (b"", False), f"nothing was written, and it reads {nothing}")
+    nothing = await process.read(0, wait=0.05)
+    expect((nothing.data, nothing.ended) == (b"", False), f"nothing was written, and it reads {nothing}")
+    reading = asyncio.ensure_future(process.read(0, wait=30.0))
+    await asyncio.sleep(0)
+    await process.write(b"x")
+    expect((await reading).data == b"x", "whoever waits for a byte does not get it")
+    ending = asyncio.ensure_future(process.read(1, wait=30.0))
+    await process.close_input()
+    last = await ending
+    if not last.ended:
+        last = await process.read(1, wait=30.0)
+    expect((last.data, last.ended) == (b"", True), f"whoever waits while it ends gets {last}")
+
+
+async def _check_missed_output(trial: ExecutorTrial) -> None:
+    """Of a long output the last part is kept; what is missed before it is counted."""
+    command = Command(shell_argv("seq -f %09g 10000"), readable=True, limits=Limits(output_bytes=1000))
+    process = await trial.workspace.start(command)
+    await process.wait()
+    output = await process.read(0)
+    expect(output.missed == output.offset > 0, f"from 0 on there is {output.missed} missed before {output.offset}")
+    tail = output.data
+    while not output.ended:
+        output = await process.read(output.next_offset)
+        tail += output.data
+    whole = b"".join(b"%09d\n" % number for number in range(1, 10_001))
+    expect(
+        output.next_offset == len(whole), f"{len(whole)} bytes were written; the last offset is {output.next_offset}"
+    )
+    expect(len(tail) >= 1000 and whole.endswith(tail), f"the {len(tail)} bytes that are kept are not the last ones")
+
+
+async def _check_each_stream(trial: ExecutorTrial) -> None:
+    """Where it was asked for, each stream can be read by itself."""
+    process = await trial.workspace.start(Command(shell_argv("echo out; echo error >&2"), readable=True))
+    await process.wait()
+    found = [(await process.read(0, stream=stream)).data for stream in (OutputStream.STDOUT, OutputStream.STDERR)]
+    expect(found == [b"out\n", b"error\n"], f"stdout and stderr are {found}")
+    both = (await process.read(0)).data
+    expect(sorted(both.splitlines()) == [b"error", b"out"], f"both together are {both!r}")
+    plain = await trial.workspace.start(Command(("true",)))
+    await expect_refusal(plain.read(0), "what was not started to be read can be read")
+
+
+async def _check_back_pressure(trial: ExecutorTrial) -> None:
+    """Who does not read is given no more than fits: write() says how much was taken, and no byte is lost."""
+    process = await trial.workspace.start(Command(python_argv(_LATE_READER), input_open=True))
+    piece, sent, digest = bytes(range(256)) * 256, 0, hashlib.sha256()
+    taken = len(piece)
+    while taken == len(piece) and sent < _MAX_TAKEN_BYTES:
+        taken = await process.write(piece)
+        digest.update(piece[:taken])
+        sent += taken
+    expect(sent < _MAX_TAKEN_BYTES, f"{sent} bytes were taken by a command that does not read")
+    await trial.workspace.write("work/go", b"")
+    rest = piece
+    while rest:
+        taken = await process.write(rest)
+        digest.update(rest[:taken])
+        sent, rest = sent + taken, rest[taken:]
+        await asyncio.sleep(0 if taken else 0.01)
+    await process.close_input()
+    ended = await process.wait()
+    expect(
+        ended.stdout.text().split() == [str(sent), digest.hexdigest()],
+        f"of {sent} bytes it got: {describe_result(ended)}",
+    )
+
+
+async def _check_closed_input(trial: ExecutorTrial) -> None:
+    """Nothing can be written to a closed input, to one that was never open, and to what has ended: InvalidArgument."""
+    waiting = Command(shell_argv("cat >/dev/null; while ! [ -e work/go ]; do sleep 0.02; done"), input_open=True)
+    process = await trial.workspace.start(waiting)
+    await process.close_input()
+    await expect_refusal(process.write(b"x"), "something can be written after the input was closed")
+    await trial.workspace.write("work/go", b"")
+    await process.wait()
+    await expect_refusal(process.write(b"x"), "something can be written after the end")
+    await process.close_input()
+    await trial.workspace.remove("work/go")
+    unopened = await trial.workspace.start(Command(waiting.argv))
+    await expect_refusal(unopened.write(b"x"), "something can be written to an input that was not left open")
+    await expect_refusal(unopened.resize(24, 80), "what has no terminal can be resized")
+    await unopened.kill()
+
+
+INTERACTIVE: tuple[Promise, ...] = (
+    _check_dialogue,
+    _check_read_once,
+    _check_read_waits,
+    _check_missed_output,
+    _check_each_stream,
+    _check_back_pressure,
+    _check_closed_input,
+)
+
+
+CTRL_C, CTRL_Z = b"\x03", b"\x1a"
+_SIZES = """
+import os, signal
+print([os.isatty(n) for n in range(3)], os.get_terminal_size(), os.open('/dev/tty', os.O_RDWR) > 2)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])
+print('waiting', flush=True)
+signal.sigwait([signal.SIGWINCH])
+print('now', os.get_terminal_size().columns, os.get_terminal_size().lines)
+"""
+_QUERY = """
+import os, select, sys, termios
+settings = termios.tcgetattr(0)
+settings[3] &= ~(termios.ICANON | termios.ECHO)
+termios.tcsetattr(0, termios.TCSANOW, settings)
+os.write(1, b'\\x1b[6n\\x1b[c\\x1b]11;?\\x07\\x05')
+print('answered' if select.select([0], [], [], 0.3)[0] else 'silence')
+"""
+
+# One process: a shell that has just forked may not be able to stop.
+_JOB = b"""
+import os, time
+print('running', flush=True)
+while not os.path.exists('work/go'):
+    time.sleep(0.01)
+print('done', flush=True)
+"""
+
+
+class _TerminalShell:
+    """A shell on a terminal, and somebody who types."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self._offset = 0
+
+    async def type(self, keys: bytes, wanted: bytes) -> bytes:
+        """Press keys, and wait until something is written that was not there before."""
+        await self.process.write(keys)
+        said = await read_until(self.process, wanted, offset=self._offset)
+        expect(wanted in said, f"typed {keys!r}, waited for {wanted!r}, and read {said[-300:]!r}")
+        self._offset += len(said)
+        return said
+
+
+async def _start_shell(trial: ExecutorTrial, argv: tuple[str, ...] = ("sh", "-i")) -> _TerminalShell:
+    return _TerminalShell(await trial.workspace.start(Command(argv, terminal=TerminalSize(), limits=Limits(grace=0.3))))
+
+
+async def _check_size(trial: ExecutorTrial) -> None:
+    """A terminal has the size that it was given, and another one when it is resized, which the command hears."""
+    process = await trial.workspace.start(Command(python_argv(_SIZES), terminal=TerminalSize(33, 101)))
+    said = await read_until(process, b"waiting")
+    expect(b"[True, True, True]" in said, f"not everything is a terminal: {said!r}")
+    expect(b"columns=101, lines=33" in said, f"33 rows and 101 columns were asked for: {said!r}")
+    expect(b"True\r\n" in said, f"it is not the command's own terminal: {said!r}")
+    await expect_refusal(process.resize(0, 80), "a terminal without rows is accepted")
+    await process.resize(44, 132)
+    ended = await process.wait()
+    expect("now 132 44" in ended.stdout.text(), f"after a resize to 44 rows and 132 columns: {describe_result(ended)}")
+    await process.resize(24, 80)
+
+
+async def _check_one_stream(trial: ExecutorTrial) -> None:
+    """A terminal has one stream: everything is in stdout, lines end with CR LF, and input is echoed."""
+    shell = await _start_shell(trial, ("sh", "-c", "read line; echo error $line >&2; exit 5"))
+    await shell.type(b"typed\n", b"error typed\r\n")
+    ended = await shell.process.wait()
+    expect(ended.exit_code == 5, f"the exit code is {ended.exit_code}")
+    expect(ended.stdout.bytes() == b"typed\r\nerror typed\r\n", f"stdout is {ended.stdout.bytes()!r}")
+    expect(ended.stderr.total == 0, f"stderr is {ended.stderr.bytes()!r}")
+
+
+async def _check_interrupt(trial: ExecutorTrial) -> None:
+    """Ctrl-C ends the command in the foreground, and the shell goes on."""
+    shell = await _start_shell(trial)
+    await shell.type(b"sh -c 'echo run''ning; exec sleep 600'\n", b"running")
+    await shell.type(CTRL_C + b"echo code''=$?\n", b"code=130")
+    await shell.process.kill()
+
+
+async def _check_job_control(trial: ExecutorTrial) -> None:
+    """Ctrl-Z stops the command in the foreground, and it can be continued in the background."""
+    await trial.workspace.write("work/job.py", _JOB)
+    shell = await _start_shell(trial)
+    await shell.type(b"python3 -I -S work/job.py\n", b"running")
+    await shell.type(CTRL_Z, b"topped")
+    await shell.type(b"bg; echo still''-here\n", b"still-here")
+    await shell.type(b": > work/go; wait; echo wai''ted\n", b"waited")
+    await shell.process.kill()
+    said = (await shell.process.wait()).stdout.text()
+    expect("done" in said, f"the job did not go on: {said[-300:]!r}")
+
+
+async def _check_end_of_input(trial: ExecutorTrial) -> None:
+    """close_input() is Ctrl-D."""
+    shell = await _start_shell(trial, ("sh", "-c", "cat; echo e''nd"))
+    await shell.type(b"line\n", b"line\r\nline\r\n")
+    await shell.process.close_input()
+    ended = await shell.process.wait()
+    expect((ended.exit_code, ended.stdout.text()[-5:]) == (0, "end\r\n"), f"after Ctrl-D: {describe_result(ended)}")
+
+
+async def _check_hangup(trial: ExecutorTrial) -> None:
+    """kill() ends a shell on a terminal with its jobs, those in the background and those that ignore signals, too."""
+    await trial.workspace.write("work/family.py", FAMILY.encode())
+    shell = await _start_shell(trial)
+    await shell.type(b"python3 -I -S work/family.py 'deaf children' work/lock &\n", b"ready")
+    await shell.process.kill()
+    ended = await shell.process.wait()
+    expect(ended.ending is EndReason.KILLED, f"after a kill: {describe_result(ended)}")
+    expect(not await trial.is_held("work/lock"), "its jobs are still there")
+
+
+async def _check_queries(trial: ExecutorTrial) -> None:
+    """Nobody answers when a command asks the terminal what it is or where its cursor stands."""
+    process = await trial.workspace.start(Command(python_argv(_QUERY), terminal=TerminalSize()))
+    ended = await process.wait()
+    expect("silence" in ended.stdout.text(), f"it was answered: {describe_result(ended)}")
+
+
+TERMINAL: tuple[Promise, ...] = (
+    _check_size,
+    _check_one_stream,
+    _check_interrupt,
+    _check_job_control,
+    _check_end_of_input,
+    _check_hangup,
+    _check_queries,
+)

@@ -1,31 +1,166 @@
-"""`skill_exec` and its kin: a command that lives as long as it wants, through any number of calls and turns.
+"""Skill_exec and friends.
+
+What a model writes to have a command started, and to talk to it. Pure.
+
+What a model and a program are told about a command that is talked to. Pure.
+
+`skill_exec` and its kin: a command that lives as long as it wants, through any number of calls and turns.
 
 It belongs to the agent that started it, in the conversation in which it did; nobody else can see or end it.
 """
 
 import asyncio
+import json
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, PlainValidator
+from pydantic.json_schema import SkipJsonSchema
 
 from openskills.errors import InvalidArgument, SkillError
-from openskills.executors.conversations import Conversations
-from openskills.executors.processes.interactive import FIRST_WAIT, WAIT, Poll
+from openskills.executors.escape_codes import strip_escapes
+from openskills.executors.interactive import FIRST_WAIT, WAIT, InteractiveCommands, ProcessPollResult
 from openskills.executors.requests import RunResult
-from openskills.tools.interactive_arguments import (
-    ExecArguments,
-    KillArguments,
-    PollArguments,
-    WriteArguments,
-    patience,
-)
-from openskills.tools.interactive_outcome import progress, readable, staged_inputs, told
-from openskills.tools.result import ToolResult
-from openskills.tools.run_outcome import outcome
-from openskills.tools.run_request import Prepared, prepared
-from openskills.tools.tool import Tool, ToolContext
+from openskills.executors.spec import CapturedOutput, TerminalSize
+from openskills.executors.terminal import ScreenSnapshot, ScreenView
+from openskills.tools import run_arguments
+from openskills.tools.run import RunPlan, build_result_data, describe_result, prepare_run
+from openskills.tools.run_arguments import RunArguments
+from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult
+from openskills.tools.uploads import WorkspaceUpload
 
-_LEAST_BYTES = 256
-_SHOWN = 80
+MAX_WAIT_SECONDS = 60.0
+"""The longest that one call waits for output."""
+
+_MAX_WAIT_MS = int(MAX_WAIT_SECONDS * 1000)
+_DEFAULT_TERMINAL = TerminalSize()
+
+
+class ExecArguments(RunArguments):
+    """What `skill_exec` takes: everything that `skill_run` takes, and how to talk.
+
+    `poll_lines` is accepted for those who know it; what comes back is bounded in bytes.
+    """
+
+    timeout: Annotated[float | None, PlainValidator(run_arguments.read_seconds, json_schema_input_type=float)] = Field(
+        default=None, description="Seconds until it is ended; as long as is allowed if left out"
+    )
+    tty: bool = Field(default=False, description="Give it a terminal; for full-screen programs and shells")
+    rows: int = Field(default=_DEFAULT_TERMINAL.rows, ge=1, le=100, description="Of the terminal")
+    columns: int = Field(default=_DEFAULT_TERMINAL.columns, ge=1, le=300, description="Of the terminal")
+    yield_ms: int | None = Field(default=None, description="Milliseconds to wait for output; 1000 if left out")
+    poll_lines: SkipJsonSchema[int | None] = None
+
+    @property
+    def terminal(self) -> TerminalSize | None:
+        """The terminal that is wanted, if any."""
+        return TerminalSize(self.rows, self.columns) if self.tty else None
+
+
+class SessionArguments(Arguments):
+    """What all calls for a running command have. `null` is the same as leaving a field out."""
+
+    session_id: str = Field(description="From skill_exec")
+
+
+class WriteArguments(SessionArguments):
+    """What `skill_write_stdin` takes. Nothing to write is a poll."""
+
+    chars: str = Field(default="", description="Text to write; control keys as characters, such as \\u0003 for Ctrl-C")
+    submit: bool = Field(default=False, description="Press Enter after it")
+    close_stdin: bool = Field(default=False, description="Then let the command see the end of its input")
+    yield_ms: int | None = Field(default=None, description="Milliseconds to wait for output; 400 if left out")
+    poll_lines: SkipJsonSchema[int | None] = None
+
+    def encode_chars(self) -> bytes:
+        """The text as bytes; raises `InvalidArgument` for what is no text."""
+        try:
+            return self.chars.encode()
+        except UnicodeEncodeError:
+            raise InvalidArgument("chars", "contains half a character (a lone surrogate)") from None
+
+
+class PollArguments(SessionArguments):
+    """What `skill_poll_session` takes."""
+
+    yield_ms: int | None = Field(default=None, description="Milliseconds to wait for output; 400 if left out")
+    offset: int | None = Field(default=None, ge=0, description="Read again from this byte on; not needed to read on")
+    poll_lines: SkipJsonSchema[int | None] = None
+
+
+class KillArguments(SessionArguments):
+    """What `skill_kill_session` takes."""
+
+
+def clamp_wait(yield_ms: int | None, usual: float) -> float:
+    """How many seconds to wait: what is asked for, within bounds; `usual` when nothing or less than nothing is."""
+    return usual if yield_ms is None or yield_ms < 0 else min(yield_ms, _MAX_WAIT_MS) / 1000
+
+
+# From the change to a program's own screen to the change back, or to the end.
+_OWN_SCREEN = re.compile(rb"\x1b\[\?(?:1049|1047|47)h.*?(?:\x1b\[\?(?:1049|1047|47)l|\Z)", re.DOTALL)
+_SCREEN_OMITTED = "what the program drew on a screen of its own is not in stdout"
+
+
+def build_progress(session_id: str, poll: ProcessPollResult, view: ScreenView) -> dict[str, Any]:
+    """How far a command is. Offsets count the bytes that it has written, whatever of them is shown."""
+    optional: dict[str, Any] = {
+        "missed": poll.missed,
+        "more": poll.more,
+        "interaction": poll.interaction and _interaction_to_json(poll),
+        "screen": view.screen and _screen_to_json(view.screen),
+    }
+    found = {
+        "status": poll.status,
+        "session_id": session_id,
+        "output": view.text,
+        "offset": poll.offset,
+        "next_offset": poll.next_offset,
+        **{name: value for name, value in optional.items() if value},
+    }
+    return found if poll.result is None else {**found, "exit_code": poll.result.exit_code}
+
+
+def describe_progress(data: Mapping[str, Any]) -> str:
+    """The same for a model: compact JSON, in which no content stands twice."""
+    rest = {name: value for name, value in data.items() if name != "result"}
+    text = json.dumps(rest, ensure_ascii=False, separators=(",", ":"))
+    return f'{text[:-1]},"result":{describe_result(data["result"])}}}' if "result" in data else text
+
+
+def strip_terminal_codes(result: RunResult) -> RunResult:
+    """The result of a command that had a terminal, with its output as text to be read."""
+    whole = result.ended.stdout.bytes()
+    lines = _OWN_SCREEN.sub(b"", whole)
+    ended = replace(result.ended, stdout=CapturedOutput(strip_escapes(lines).encode()))
+    warnings = result.warnings if lines == whole else (*result.warnings, _SCREEN_OMITTED)
+    return replace(result, ended=ended, warnings=warnings)
+
+
+def describe_staged_inputs(files: Iterable[WorkspaceUpload]) -> list[dict[str, Any]]:
+    """Where the user's files are."""
+    return [{"name": file.path, "original_name": file.original_name, "size_bytes": file.size} for file in files]
+
+
+def _interaction_to_json(poll: ProcessPollResult) -> dict[str, Any] | None:
+    found = poll.interaction
+    return found and {"needs_input": found.needs_input, "kind": found.kind, "hint": found.hint}
+
+
+def _screen_to_json(picture: ScreenSnapshot) -> dict[str, Any]:
+    """Rows up to the last that is not empty; the cursor's place is counted from 1, as editors do."""
+    used = max((number for number, line in enumerate(picture.lines, 1) if line), default=0)
+    found: dict[str, Any] = {
+        "lines": list(picture.lines[:used]),
+        "cursor": {"row": picture.row + 1, "column": picture.column + 1},
+    }
+    return {**found, "incomplete": True} if picture.has_gap else found
+
+
+_MIN_OUTPUT_BYTES = 256
+_MAX_ID_CHARS = 80
 
 
 async def start(context: ToolContext, arguments: ExecArguments) -> ToolResult:
@@ -33,27 +168,27 @@ async def start(context: ToolContext, arguments: ExecArguments) -> ToolResult:
 
     Raises what `skill_run` raises, and `TooManyRequests` when as many as allowed are running.
     """
-    ready = await prepared(context, _with_time(arguments, context))
-    talks = await context.talks()
+    ready = await prepare_run(context, _set_default_timeout(arguments, context))
+    talks = await context.open_commands()
     request = replace(ready.request, terminal=arguments.terminal)
-    identity = await talks.start(request, lambda result: _outcome(result, ready, is_terminal=arguments.tty))
+    identity = await talks.start(request, lambda result: _build_outcome(result, ready, is_terminal=arguments.tty))
     try:
-        wait = patience(arguments.yield_ms, FIRST_WAIT)
-        poll = await talks.poll(identity, wait=wait, limit=_room(context))
-        answer = await _answer(talks, identity, poll, **_arrived(ready, poll))
+        wait = clamp_wait(arguments.yield_ms, FIRST_WAIT)
+        poll = await talks.poll(identity, wait=wait, limit=_get_output_limit(context))
+        answer = await _build_result(talks, identity, poll, **_describe_uploads(ready, poll))
     except asyncio.CancelledError:
         # Nobody knows its id, so nobody could ever end it.
         await asyncio.shield(talks.kill(identity))
         raise
-    ready.staging.told(ready.arrivals)
+    ready.stager.mark_reported(ready.uploads)
     return answer
 
 
 async def write(context: ToolContext, arguments: WriteArguments) -> ToolResult:
     """Give input to a command, and say what it printed then. One that has ended is told as it ended."""
-    talks = await _talks_of(context, arguments.session_id)
-    identity, data = arguments.session_id, arguments.encoded()
-    wait, room = patience(arguments.yield_ms, WAIT), _room(context)
+    talks = await _find_commands(context, arguments.session_id)
+    identity, data = arguments.session_id, arguments.encode_chars()
+    wait, room = clamp_wait(arguments.yield_ms, WAIT), _get_output_limit(context)
     try:
         written = await talks.write(
             identity, data, submit=arguments.submit, close=arguments.close_stdin, wait=wait, limit=room
@@ -64,67 +199,72 @@ async def write(context: ToolContext, arguments: WriteArguments) -> ToolResult:
                 "chars", "the input of this session is closed; start another with skill_exec"
             ) from None
         poll = await talks.poll(identity, wait=wait, limit=room)
-        return await _answer(talks, identity, poll, warnings=["the command has ended; nothing was written"])
+        return await _build_result(talks, identity, poll, warnings=["the command has ended; nothing was written"])
     if written.taken == written.offered:
-        return await _answer(talks, identity, written.poll)
+        return await _build_result(talks, identity, written.poll)
     warning = f"the command has read only {written.taken:,} of {written.offered:,} bytes; write the rest again"
-    return await _answer(talks, identity, written.poll, warnings=[warning])
+    return await _build_result(talks, identity, written.poll, warnings=[warning])
 
 
 async def poll(context: ToolContext, arguments: PollArguments) -> ToolResult:
     """Say what a command printed since the last call, or from an offset on."""
-    talks = await _talks_of(context, arguments.session_id)
-    wait = patience(arguments.yield_ms, WAIT)
-    found = await talks.poll(arguments.session_id, wait=wait, limit=_room(context), offset=arguments.offset)
-    return await _answer(talks, arguments.session_id, found)
+    talks = await _find_commands(context, arguments.session_id)
+    wait = clamp_wait(arguments.yield_ms, WAIT)
+    found = await talks.poll(arguments.session_id, wait=wait, limit=_get_output_limit(context), offset=arguments.offset)
+    return await _build_result(talks, arguments.session_id, found)
 
 
 async def kill(context: ToolContext, arguments: KillArguments) -> ToolResult:
     """End a command with everything that it started; what it made until then is collected."""
-    talks = await _talks_of(context, arguments.session_id)
+    talks = await _find_commands(context, arguments.session_id)
     status = await talks.kill(arguments.session_id)
-    return ToolResult.json({"ok": True, "session_id": arguments.session_id, "status": status})
+    return ToolResult.from_data({"ok": True, "session_id": arguments.session_id, "status": status})
 
 
-async def _talks_of(context: ToolContext, identity: str) -> Conversations:
-    talks = await context.talks()
-    if talks.knows(identity):
+async def _find_commands(context: ToolContext, identity: str) -> InteractiveCommands:
+    talks = await context.open_commands()
+    if talks.has_command(identity):
         return talks
-    running = talks.running()
+    running = talks.list_running()
     known = f"yours that are running: {', '.join(running)}" if running else "none of yours is running"
     raise InvalidArgument(
         "session_id",
-        f"you have no session {identity[:_SHOWN]!r}: it was never started, or ended long ago; {known};"
+        f"you have no session {identity[:_MAX_ID_CHARS]!r}: it was never started, or ended long ago; {known};"
         " start one with skill_exec",
     )
 
 
-async def _answer(talks: Conversations, identity: str, poll: Poll, **about: list[Any]) -> ToolResult:
-    data: dict[str, Any] = progress(identity, poll, await talks.view(identity, poll))
+async def _build_result(
+    talks: InteractiveCommands, identity: str, poll: ProcessPollResult, **about: list[Any]
+) -> ToolResult:
+    data: dict[str, Any] = build_progress(identity, poll, await talks.view(identity, poll))
     if poll.status == "exited":
         try:
-            data["result"] = dict(await talks.told(identity))
+            data["result"] = dict(await talks.describe(identity))
         except SkillError as error:
             # What it printed is read and gone with this call, so it is told in any case.
             failure = f"what the command made could not be collected: {error.message}"
             about["warnings"] = [*about.get("warnings", ()), failure]
     data.update({name: value for name, value in about.items() if value})
-    return ToolResult(told(data), data)
+    return ToolResult(describe_progress(data), data)
 
 
-def _arrived(ready: Prepared, poll: Poll) -> dict[str, list[Any]]:
+def _describe_uploads(ready: RunPlan, poll: ProcessPollResult) -> dict[str, list[Any]]:
     """What a model has to know about the user's files while the command runs; the result says it, too."""
     if poll.status == "exited":
         return {}
-    return {"staged_inputs": staged_inputs(ready.arrivals.files.values()), "warnings": list(ready.arrivals.warnings)}
+    return {
+        "staged_inputs": describe_staged_inputs(ready.uploads.files.values()),
+        "warnings": list(ready.uploads.warnings),
+    }
 
 
-def _outcome(result: RunResult, ready: Prepared, *, is_terminal: bool) -> dict[str, Any]:
-    shown = readable(result) if is_terminal else result
-    return outcome(shown, ready.shape, ready.arrivals.files.values(), ready.arrivals.warnings)
+def _build_outcome(result: RunResult, ready: RunPlan, *, is_terminal: bool) -> dict[str, Any]:
+    shown = strip_terminal_codes(result) if is_terminal else result
+    return build_result_data(shown, ready.result_options, ready.uploads.files.values(), ready.uploads.warnings)
 
 
-def _with_time(arguments: ExecArguments, context: ToolContext) -> ExecArguments:
+def _set_default_timeout(arguments: ExecArguments, context: ToolContext) -> ExecArguments:
     """A command that waits for a person needs more time than one that only works: all there is, unless it says."""
     options = context.options
     if arguments.timeout is not None or options.max_timeout <= options.limits.timeout:
@@ -132,8 +272,8 @@ def _with_time(arguments: ExecArguments, context: ToolContext) -> ExecArguments:
     return arguments.model_copy(update={"timeout": options.max_timeout})
 
 
-def _room(context: ToolContext) -> int:
-    return max(context.options.inline_bytes, _LEAST_BYTES)
+def _get_output_limit(context: ToolContext) -> int:
+    return max(context.options.inline_bytes, _MIN_OUTPUT_BYTES)
 
 
 SKILL_EXEC = Tool(

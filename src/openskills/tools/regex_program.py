@@ -27,7 +27,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     warnings.simplefilter("ignore")
     with socket.socket(fileno=int(sys.argv[3])) as connection:
-        asked = _frame(connection)
+        asked = _read_frame(connection)
         pattern = None
         while asked is not None:
             try:
@@ -35,27 +35,27 @@ def main() -> None:
                     pattern = re.compile(asked.decode("utf-8"), int(sys.argv[1]))
                     answer = "+"
                 else:
-                    answer = "+" + " ".join(islice(_matches(pattern, asked.decode("utf-8")), int(sys.argv[2])))
+                    answer = "+" + " ".join(islice(_find_matches(pattern, asked.decode("utf-8")), int(sys.argv[2])))
             except (re.error, RecursionError, OverflowError, MemoryError) as error:
                 answer = f"-{error or type(error).__name__}"
             said = answer.encode("utf-8")
             connection.sendall(len(said).to_bytes(4, "big") + said)
-            asked = _frame(connection)
+            asked = _read_frame(connection)
 
 
-def _matches(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+def _find_matches(pattern: re.Pattern[str], text: str) -> Iterator[str]:
     for number, line in enumerate(text.split("\n")):
         match = pattern.search(line)
         if match:
             yield f"{number},{match.start()}"
 
 
-def _frame(connection: socket.socket) -> bytes | None:
-    head = _exactly(connection, 4)
-    return None if head is None else _exactly(connection, int.from_bytes(head, "big"))
+def _read_frame(connection: socket.socket) -> bytes | None:
+    head = _read_exactly(connection, 4)
+    return None if head is None else _read_exactly(connection, int.from_bytes(head, "big"))
 
 
-def _exactly(connection: socket.socket, size: int) -> bytes | None:
+def _read_exactly(connection: socket.socket, size: int) -> bytes | None:
     pieces: list[bytes] = []
     while size:
         piece = connection.recv(min(size, 65536))

@@ -1,18 +1,181 @@
-"""What a model writes to have a command run. Pure."""
+"""Its arguments, leniently.
 
-from typing import Annotated, Any, Literal
+What models get wrong where the meaning is clear: the same thing, as it was meant. Pure.
+
+Numbers and truth values as text, one thing where a list is wanted, JSON in a text. Everything else raises
+`InvalidArgument` with the field and what to write instead.
+
+What a model writes to have a command run. Pure.
+"""
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
 
+from openskills.artifacts.store import normalize_name
 from openskills.errors import InvalidArgument
+from openskills.executors.files.globs import compile_globs
 from openskills.executors.spec import MIB
 from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.outputs import OutputSpec
-from openskills.tools import run_forgiving
+from openskills.paths import MAX_PATH
 from openskills.tools.tool import Arguments
 
+_SECONDS = re.compile(r"\s*([+-]?\d+(?:\.\d*)?)\s*(?:s|secs?|seconds?)?\s*", re.ASCII | re.IGNORECASE)
+_MAX_SECONDS = 10**12
+_MAX_SOURCE_CHARS = MAX_PATH + 256
+_TRUTH = {"true": True, "false": False}
+_FLAGS = ("inline", "save", "pin")
+_KINDS = {"str": "text", "bool": "true or false", "list": "a list", "dict": "an object", "NoneType": "null"}
 
-def _tidy(schema: dict[str, Any]) -> None:
+
+def read_command(value: object) -> object:
+    """A shell command; a list of words is the command of these words."""
+    words = _list_items(value)
+    if words is not None and all(isinstance(word, str) for word in words):
+        value = shlex.join(cast("list[str]", words))
+    if isinstance(value, str) and not value.strip():
+        raise InvalidArgument("command", "is empty; write a shell command")
+    return value
+
+
+def read_environment(value: object) -> dict[str, str]:
+    """Variables. Numbers and truth values become text, and one that is null is none."""
+    found = _parse_nested_json(value)
+    if not isinstance(found, Mapping):
+        raise InvalidArgument("env", f'is {_describe_kind(found)}; write an object such as {{"NAME": "value"}}')
+    given = cast("Mapping[object, object]", found)
+    return {str(name): _format_variable(str(name), one) for name, one in given.items() if one is not None}
+
+
+def read_patterns(value: object) -> tuple[str, ...]:
+    """Patterns of `output_files`, checked."""
+    found = _to_list(value)
+    if not all(isinstance(one, str) for one in found):
+        raise InvalidArgument("output_files", "is no list of patterns; write some such as out/*.txt")
+    checked = tuple(cast("list[str]", found))
+    compile_globs(checked, run_dir="runs/run", field="output_files")
+    return checked
+
+
+def read_inputs(value: object) -> tuple[InputSpec, ...]:
+    """Inputs; one that is only text is its source."""
+    return tuple(_parse_input(one) for one in _to_list(value))
+
+
+def read_outputs(value: object) -> OutputSpec | None:
+    """Outputs; text or a list are the patterns. An object of nothing is what a model writes that wants none."""
+    found = _parse_nested_json(value)
+    if isinstance(found, str) or _list_items(found):
+        found = {"globs": found}
+    if not found:
+        return None
+    if not isinstance(found, Mapping):
+        raise InvalidArgument("outputs", f'is {_describe_kind(found)}; write an object such as {{"globs": ["out/**"]}}')
+    given = _repair_fields(cast("Mapping[object, object]", found))
+    return OutputSpec.parse(given) if any(given.values()) else None
+
+
+def read_seconds(value: object) -> float | None:
+    """A timeout; None, the default, for what is not above zero."""
+    match = _SECONDS.fullmatch(value) if isinstance(value, str) else None
+    number = float(match[1]) if match else value
+    if isinstance(number, int) and not isinstance(number, bool):
+        # Not every whole number is a float.
+        number = float(max(0, min(number, _MAX_SECONDS)))
+    if not isinstance(number, float) or math.isnan(number):
+        raise InvalidArgument("timeout", f"{str(value)[:80]!r} is no number of seconds; write one such as 60")
+    return number if number > 0 else None
+
+
+def read_directory(value: object) -> object:
+    """Where to start: a path as long as one can be."""
+    if isinstance(value, str) and len(value) > MAX_PATH:
+        raise InvalidArgument("cwd", f"has {len(value):,} characters; {MAX_PATH:,} is the most")
+    return value
+
+
+def read_prefix(value: object) -> object:
+    """A prefix of names that artifacts can have."""
+    if isinstance(value, str):
+        normalize_name(f"{value}x", field="artifact_prefix")
+    return value
+
+
+def _parse_input(value: object) -> InputSpec:
+    found = _parse_nested_json(value)
+    if isinstance(found, str):
+        found = {"from": found}
+    if not isinstance(found, Mapping):
+        raise InvalidArgument(
+            "inputs", f'has {_describe_kind(found)} in it; write objects such as {{"from": "artifact://x"}}'
+        )
+    given = _repair_fields(cast("Mapping[object, object]", found))
+    for name, one in given.items():
+        if isinstance(one, str) and len(one) > _MAX_SOURCE_CHARS:
+            raise InvalidArgument(
+                "inputs", f"{name[:80]} has {len(one):,} characters; {_MAX_SOURCE_CHARS:,} is the most"
+            )
+    return InputSpec.parse(given)
+
+
+def _format_variable(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise InvalidArgument("env", f"{name[:80]} is {_describe_kind(value)}; write text")
+
+
+def _repair_fields(given: Mapping[object, object]) -> dict[str, object]:
+    return {str(key): _repair_value(str(key).lower().replace("_", ""), one) for key, one in given.items()}
+
+
+def _repair_value(name: str, value: object) -> object:
+    if name.startswith("max"):
+        if isinstance(value, str) and value.strip().isdecimal():
+            return int(value)
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+    if name in _FLAGS and isinstance(value, str):
+        return _TRUTH.get(value.strip().lower(), value)
+    return _parse_nested_json(value) if name == "globs" else value
+
+
+def _parse_nested_json(value: object) -> object:
+    """What a text says that is itself a JSON object or list; everything else as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            # `[a-z].txt` and `{a,b}` are patterns.
+            return value
+    return value
+
+
+def _to_list(value: object) -> list[object]:
+    found = _parse_nested_json(value)
+    items = _list_items(found)
+    return [found] if items is None else items
+
+
+def _list_items(value: object) -> list[object] | None:
+    """The items of a list; None for what is none."""
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return list(cast("Sequence[object]", value))
+    return None
+
+
+def _describe_kind(value: object) -> str:
+    return _KINDS.get(type(value).__name__, "a number")
+
+
+def _remove_empty_defaults(schema: dict[str, Any]) -> None:
     """Empty defaults tell a model nothing."""
     for field in schema.get("properties", {}).values():
         if not field.get("default", True):
@@ -23,7 +186,7 @@ def _tidy(schema: dict[str, Any]) -> None:
 class RunInput(BaseModel):
     """One file or directory."""
 
-    model_config = ConfigDict(json_schema_extra=_tidy)
+    model_config = ConfigDict(json_schema_extra=_remove_empty_defaults)
 
     source: str = Field(
         alias="from", description="artifact://name[@version], workspace://path, skill://name/path or host:///path"
@@ -36,7 +199,7 @@ class RunInput(BaseModel):
 class RunOutputs(BaseModel):
     """Files to return."""
 
-    model_config = ConfigDict(json_schema_extra=_tidy)
+    model_config = ConfigDict(json_schema_extra=_remove_empty_defaults)
 
     globs: list[str] = Field(description="Patterns relative to the workspace, such as out/**/*.csv or $OUTPUT_DIR/*")
     inline: bool = Field(default=True, description="Return the content of text files")
@@ -54,46 +217,44 @@ class RunArguments(Arguments):
     `InvalidArgument` or `ForbiddenPath` for what is no use, and pydantic's own error for a missing or unknown field.
     """
 
-    model_config = ConfigDict(json_schema_extra=_tidy)
+    model_config = ConfigDict(json_schema_extra=_remove_empty_defaults)
 
     skill: str = Field(description="Name of a loaded skill")
-    command: Annotated[str, BeforeValidator(run_forgiving.command, json_schema_input_type=str)] = Field(
+    command: Annotated[str, BeforeValidator(read_command, json_schema_input_type=str)] = Field(
         description="Shell command; it starts in the skill's folder"
     )
-    cwd: Annotated[str, BeforeValidator(run_forgiving.directory, json_schema_input_type=str)] = Field(
+    cwd: Annotated[str, BeforeValidator(read_directory, json_schema_input_type=str)] = Field(
         default="",
         description="Where to start instead: relative to the skill's folder, or below $WORK_DIR, $OUTPUT_DIR, "
         "$SKILLS_DIR, $WORKSPACE_DIR or $RUN_DIR",
     )
-    env: Annotated[dict[str, str], PlainValidator(run_forgiving.environment, json_schema_input_type=dict[str, str])] = (
-        Field(default={}, description="More environment variables")
+    env: Annotated[dict[str, str], PlainValidator(read_environment, json_schema_input_type=dict[str, str])] = Field(
+        default={}, description="More environment variables"
     )
     stdin: str = Field(default="", description="Text for standard input")
     editor_text: str | None = Field(
         default=None, description="Text for a program that opens $EDITOR: its file is saved with this text"
     )
-    inputs: Annotated[
-        tuple[InputSpec, ...], PlainValidator(run_forgiving.inputs, json_schema_input_type=list[RunInput])
-    ] = Field(default=(), description="Files to bring into the workspace first")
-    output_files: Annotated[
-        tuple[str, ...], PlainValidator(run_forgiving.patterns, json_schema_input_type=list[str])
-    ] = Field(
+    inputs: Annotated[tuple[InputSpec, ...], PlainValidator(read_inputs, json_schema_input_type=list[RunInput])] = (
+        Field(default=(), description="Files to bring into the workspace first")
+    )
+    output_files: Annotated[tuple[str, ...], PlainValidator(read_patterns, json_schema_input_type=list[str])] = Field(
         default=(), description="Patterns of files to return, such as out/*.txt; without any, what is new in out/"
     )
-    outputs: Annotated[OutputSpec | None, PlainValidator(run_forgiving.outputs, json_schema_input_type=RunOutputs)] = (
-        Field(default=None, description="Instead of output_files: patterns with limits and saving")
+    outputs: Annotated[OutputSpec | None, PlainValidator(read_outputs, json_schema_input_type=RunOutputs)] = Field(
+        default=None, description="Instead of output_files: patterns with limits and saving"
     )
-    timeout: Annotated[float | None, PlainValidator(run_forgiving.seconds, json_schema_input_type=float)] = Field(
+    timeout: Annotated[float | None, PlainValidator(read_seconds, json_schema_input_type=float)] = Field(
         default=None, description="Seconds; 300 if left out"
     )
     save_as_artifacts: bool = Field(default=False, description="Keep the returned files as artifacts")
     omit_inline_content: bool = Field(default=False, description="Return names and refs without content")
-    artifact_prefix: Annotated[str, BeforeValidator(run_forgiving.prefix, json_schema_input_type=str)] = Field(
+    artifact_prefix: Annotated[str, BeforeValidator(read_prefix, json_schema_input_type=str)] = Field(
         default="", description="Prefix of the artifacts' names"
     )
 
     @model_validator(mode="after")
-    def _one_way_to_collect(self) -> "RunArguments":
+    def _check_outputs(self) -> "RunArguments":
         if self.outputs is not None and self.output_files:
             raise InvalidArgument(
                 "outputs", "cannot be combined with output_files; give one of the two (outputs.globs has patterns, too)"

@@ -1,20 +1,69 @@
-"""A verb of a model, and what it works with."""
+"""Tool, ToolContext, ToolResult, schemas, decoding.
 
+What a tool answers.
+
+A verb of a model, and what it works with.
+
+What a model wrote, as the arguments of a tool. Pure.
+
+Tools as model providers and protocols want to be told about them. Pure.
+
+Types of arguments that forgive what models often get wrong where the meaning is clear.
+
+What a model wants done, for those who watch: its arguments as text, without what may be a password. Pure.
+"""
+
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, cast
+from enum import StrEnum
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
 from openskills.artifacts.store import ArtifactStore, Scope
-from openskills.catalog.snapshot import Snapshot
-from openskills.executors.conversations import Conversations
+from openskills.catalog.snapshot import CatalogSnapshot
+from openskills.errors import InvalidArgument, SkillError, UnknownSkill
+from openskills.executors.commands import CommandRunner
+from openskills.executors.interactive import InteractiveCommands
 from openskills.executors.spec import Limits
-from openskills.executors.workbench import Workbench
-from openskills.session.state import AgentView
-from openskills.tools.result import ToolResult
-from openskills.tools.shelf import Shelf
+from openskills.session.state import AgentView, Change
+from openskills.tools.loaded_texts import LoadedTexts
 from openskills.tools.uploads import Uploads
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """`text` is for the model, `data` for programs (plain JSON values). `error` says what kept the tool from its work.
+
+    `changes` are what the call means for the state of the conversation; a tool never writes state itself.
+    """
+
+    text: str
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    error: SkillError | None = None
+    changes: tuple[Change, ...] = ()
+
+    def raise_for_error(self) -> "ToolResult":
+        """The result itself; raises its `error` when it has one. For programs that call tools by themselves."""
+        if self.error is not None:
+            raise self.error
+        return self
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], changes: tuple[Change, ...] = ()) -> "ToolResult":
+        """A result whose text is its data."""
+        return cls(json.dumps(data, ensure_ascii=False), data, changes=changes)
+
+    @classmethod
+    def from_error(cls, error: SkillError) -> "ToolResult":
+        """What the model reads when it, or somebody, made a mistake: the reason, and what to do next."""
+        details = {**error.details, "reason": error.reason}
+        data = {"error": {"code": error.code, "message": error.message, "details": details}}
+        hint = ""
+        if isinstance(error, UnknownSkill) and not error.near:
+            hint = "; use a name from the list of available skills"
+        return cls(f"error: {error.message}{hint}", data, error)
 
 
 class Arguments(BaseModel):
@@ -24,7 +73,7 @@ class Arguments(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, value: Any) -> Any:
+    def _drop_nulls(cls, value: Any) -> Any:
         """`null` is the same as leaving a field out."""
         if not isinstance(value, Mapping):
             return value
@@ -70,12 +119,12 @@ class ToolContext:
 
     agent: str
     scope: Scope
-    skills: Snapshot
+    skills: CatalogSnapshot
     view: Callable[[], AgentView]
-    shelf: Shelf
+    loaded_texts: LoadedTexts
     uploads: Uploads
-    bench: Callable[[], Awaitable[Workbench]]
-    talks: Callable[[], Awaitable[Conversations]]
+    open_runner: Callable[[], Awaitable[CommandRunner]]
+    open_commands: Callable[[], Awaitable[InteractiveCommands]]
     artifacts: ArtifactStore | None
     options: ToolOptions
     tools: Sequence[str] = ()
@@ -95,3 +144,161 @@ class Tool(Generic[A]):
 
 
 AnyTool = Tool[Any]
+
+
+_MAX_EXCERPT_CHARS = 200
+
+
+def decode(tool: Tool[A], arguments: Mapping[str, Any] | str | None) -> A:
+    """Arguments as an object or as JSON text. Raises `InvalidArgument` with the field and what is wrong."""
+    try:
+        return tool.arguments.model_validate(_parse_object(arguments))
+    except ValidationError as error:
+        raise _build_error(tool, error) from None
+
+
+def find_skill_argument(arguments: Mapping[str, Any] | str | None) -> object:
+    """What stands for the skill in the arguments of a call; None when nothing does, or nobody can tell."""
+    try:
+        return _parse_object(arguments).get("skill")
+    except InvalidArgument:
+        return None
+
+
+def _parse_object(arguments: Mapping[str, Any] | str | None) -> dict[str, Any]:
+    if arguments is None or arguments == "":
+        return {}
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    if not isinstance(arguments, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a model's client may send anything
+        raise InvalidArgument("arguments", f"are a {type(arguments).__name__}; send one JSON object")
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError) as error:
+        # A number of more than 4,300 digits is a ValueError, too.
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:_MAX_EXCERPT_CHARS]
+        raise InvalidArgument("arguments", f"are no JSON ({reason}); send one JSON object") from None
+    if not isinstance(value, dict):
+        raise InvalidArgument("arguments", f"are a JSON {type(value).__name__}; send one JSON object")
+    return cast("dict[str, Any]", value)
+
+
+def _build_error(tool: Tool[Any], error: ValidationError) -> InvalidArgument:
+    first = error.errors(include_url=False, include_context=False)[0]
+    field = ".".join(map(str, first["loc"])) or "arguments"
+    known = ", ".join(tool.arguments.model_fields)
+    match first["type"]:
+        case "missing":
+            return InvalidArgument(field, f"is missing; {tool.name} takes {known}")
+        case "extra_forbidden":
+            return InvalidArgument(field[:_MAX_EXCERPT_CHARS], f"is no field of {tool.name}; it takes {known}")
+        case _:
+            shown = repr(first.get("input"))
+            shown = shown if len(shown) <= _MAX_EXCERPT_CHARS else f"{shown[:_MAX_EXCERPT_CHARS]}…"
+            return InvalidArgument(field, f"{first['msg']}; it was {shown}")
+
+
+ENUM_LIMIT = 32
+"""With more skills than this, a schema does not list their names."""
+
+
+class SchemaFormat(StrEnum):
+    """Whose format."""
+
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+    MCP = "mcp"
+
+
+def describe_tool(
+    tool: AnyTool,
+    format: SchemaFormat | str = SchemaFormat.OPENAI,  # noqa: A002
+    *,
+    skills: Sequence[str] = (),
+) -> dict[str, Any]:
+    """A tool in one of the formats. With `skills`, at most 256 of them, its `skill` is one of these names."""
+    parameters = build_parameters(tool, skills)
+    try:
+        wanted = SchemaFormat(format)
+    except ValueError:
+        raise InvalidArgument("format", f"{format!r} is unknown; use one of {', '.join(SchemaFormat)}") from None
+    match wanted:
+        case SchemaFormat.OPENAI:
+            function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+            return {"type": "function", "function": function}
+        case SchemaFormat.ANTHROPIC:
+            return {"name": tool.name, "description": tool.description, "input_schema": parameters}
+        case SchemaFormat.MCP:
+            return {"name": tool.name, "description": tool.description, "inputSchema": parameters}
+
+
+def build_parameters(tool: AnyTool, skills: Sequence[str] = ()) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments: no titles, no references, optional fields simply not required."""
+    whole = tool.arguments.model_json_schema()
+    cleaned = _clean_schema(whole, whole.get("$defs", {}))
+    cleaned.pop("description", None)
+    cleaned.setdefault("properties", {})
+    skill = cleaned["properties"].get("skill")
+    if skill is not None and 0 < len(skills) <= ENUM_LIMIT:
+        skill["enum"] = sorted(skills)
+    return cleaned
+
+
+def _clean_schema(node: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_clean_schema(one, definitions) for one in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    given = cast("dict[str, Any]", node)
+    if "$ref" in given:
+        target = definitions[given["$ref"].rpartition("/")[2]]
+        return _clean_schema({**target, **{key: one for key, one in given.items() if key != "$ref"}}, definitions)
+    options = [one for one in given.get("anyOf", ()) if one != {"type": "null"}]
+    if len(options) == 1:
+        # `null` is accepted, but nobody has to be told.
+        rest = {key: one for key, one in given.items() if key != "anyOf"}
+        return _clean_schema({**options[0], **rest}, definitions)
+    found: dict[str, Any] = {}
+    for key, one in given.items():
+        if key == "properties":
+            found[key] = {name: _clean_schema(each, definitions) for name, each in one.items()}
+        elif key not in ("title", "$defs") and not (key == "default" and one is None):
+            found[key] = _clean_schema(one, definitions)
+    return found
+
+
+def _to_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+TextList: TypeAlias = Annotated[list[str], BeforeValidator(_to_list, json_schema_input_type=list[str])]
+"""A list of texts; a single text is a list of one."""
+
+
+_REDACTED_FIELDS = ("env", "stdin", "chars")
+
+
+def redact_arguments(arguments: Mapping[str, Any] | str | None) -> str:
+    """The arguments of a call as JSON. Of variables only the names are in it, and of input only how long it is.
+
+    Never raises: whatever cannot be read is described.
+    """
+    try:
+        given: object = json.loads(arguments) if isinstance(arguments, str) and arguments else arguments or {}
+        if not isinstance(given, Mapping):
+            return f"[{type(given).__name__}, which is no JSON object]"
+        fields = cast("Mapping[object, object]", given)
+        told = {str(name): _redact_value(one) if name in _REDACTED_FIELDS else one for name, one in fields.items()}
+        return json.dumps(told, ensure_ascii=False, default=_describe_value)
+    except (ValueError, TypeError, RecursionError):
+        return f"{_describe_value(arguments)} that are no JSON"
+
+
+def _redact_value(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(name): _describe_value(one) for name, one in cast("Mapping[object, object]", value).items()}
+    return _describe_value(value)
+
+
+def _describe_value(value: object) -> str:
+    return f"[{len(value):,} characters]" if isinstance(value, str) else f"[{type(value).__name__}]"

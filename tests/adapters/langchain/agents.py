@@ -9,7 +9,7 @@ from deepagents.middleware import summarization
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from openskills.adapters.langchain import SkillsMiddleware
+from openskills.adapters.langchain.middleware import SkillsMiddleware
 from tests.adapters.langchain.scripted import Line, Scripted
 
 SOURCES = ["/skills/"]

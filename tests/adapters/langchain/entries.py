@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from openskills.adapters.langchain.metadata import SkillMetadata
+from openskills.adapters.langchain.state import SkillMetadata
 
 
 def entry(name: str, **more: Any) -> SkillMetadata:

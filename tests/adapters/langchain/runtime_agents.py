@@ -8,11 +8,13 @@ import langchain.agents
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCall, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from openskills import Catalog, SessionOptions, SkillRuntime
-from openskills.adapters.langchain import SkillRuntimeMiddleware, loaded_skills
+from openskills.adapters.langchain.runtime import SkillRuntimeMiddleware
+from openskills.adapters.langchain.runtime_state import loaded_skills
 from openskills.artifacts.memory import MemoryArtifactStore
-from openskills.testing import FakeExecutor
-from openskills.testing.fake_process import FakeRun
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
+from openskills.testing.fake_executor import FakeExecutor, FakeRun
 from tests.adapters.langchain.scripted import Line, Scripted, call
 from tests.skill_writer import skill_writer
 

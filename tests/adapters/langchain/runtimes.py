@@ -5,7 +5,7 @@ from typing import Any, cast
 from langchain.tools import ToolRuntime
 from langgraph.types import Command
 
-from openskills.adapters.langchain.changes import merge_loaded
+from openskills.adapters.langchain.state import merge_loaded
 
 
 def runtime(state: dict[str, Any] | None = None, call_id: str = "call") -> ToolRuntime[Any, Any]:

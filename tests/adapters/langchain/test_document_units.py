@@ -12,9 +12,9 @@ import pytest
 from deepagents.backends import FilesystemBackend
 from deepagents.backends.protocol import LsResult
 
-from openskills.adapters.langchain import ResourceMetadata, SkillsMiddleware
-from openskills.adapters.langchain.resources import discover_resources
-from openskills.adapters.langchain.steps import blocking
+from openskills.adapters.langchain.backend_io import run_blocking
+from openskills.adapters.langchain.middleware import SkillsMiddleware
+from openskills.adapters.langchain.state import ResourceMetadata, discover_resources
 from tests.adapters.langchain.agents import deep
 from tests.adapters.langchain.entries import entry
 from tests.adapters.langchain.runtimes import loaded_after, runtime, text_of, update_of
@@ -45,7 +45,7 @@ def listing(backend: Any, *arguments: Any) -> str:
 
 
 def found(backend: Any, skill: str) -> list[ResourceMetadata]:
-    return blocking(discover_resources(f"/skills/{skill}", skill), backend)
+    return run_blocking(discover_resources(f"/skills/{skill}", skill), backend)
 
 
 # Discovering resources
@@ -116,7 +116,7 @@ def test_load_skill_returns_command_with_content(write_skill: WriteSkill, backen
     skill = write_skill("pdf", body="Fill the form.")
     (skill / "scripts").mkdir()
     (skill / "scripts" / "fill.py").write_text("x", "utf-8")
-    answer = middleware(backend).load("pdf", "", runtime(begun(backend)))
+    answer = middleware(backend).load_blocking("pdf", "", runtime(begun(backend)))
     assert "Fill the form." in text_of(answer)
     assert "**Skill Resources:**\n\n- [script] `/skills/pdf/scripts/fill.py`" in text_of(answer)
     assert update_of(answer)["messages"][0].tool_call_id == "call"
@@ -125,12 +125,12 @@ def test_load_skill_returns_command_with_content(write_skill: WriteSkill, backen
 def test_load_skill_updates_skills_loaded(write_skill: WriteSkill, backend: Any) -> None:
     write_skill("pdf")
     state = begun(backend, skills_loaded=["other"])
-    assert loaded_after(middleware(backend).load("pdf", "", runtime(state)), ["other"]) == ["other", "pdf"]
+    assert loaded_after(middleware(backend).load_blocking("pdf", "", runtime(state)), ["other"]) == ["other", "pdf"]
 
 
 def test_load_skill_updates_skill_resources(write_skill: WriteSkill, backend: Any) -> None:
     (write_skill("pdf") / "notes.md").write_text("x", "utf-8")
-    update = update_of(middleware(backend).load("pdf", "", runtime(begun(backend))))
+    update = update_of(middleware(backend).load_blocking("pdf", "", runtime(begun(backend))))
     assert update["skill_resources"] == {
         "pdf": [ResourceMetadata(path="/skills/pdf/notes.md", type="other", skill_name="pdf")]
     }
@@ -138,13 +138,13 @@ def test_load_skill_updates_skill_resources(write_skill: WriteSkill, backend: An
 
 def test_load_skill_not_found_returns_error(write_skill: WriteSkill, backend: Any) -> None:
     write_skill("pdf")
-    answer = middleware(backend).load("pfd", "", runtime(begun(backend)))
+    answer = middleware(backend).load_blocking("pfd", "", runtime(begun(backend)))
     assert answer == "Error: Skill 'pfd' not found. Available skills: pdf"
 
 
 def test_load_skill_already_loaded_returns_message(write_skill: WriteSkill, backend: Any) -> None:
     write_skill("pdf")
-    answer = middleware(backend).load("pdf", "", runtime(begun(backend, skills_loaded=["pdf"])))
+    answer = middleware(backend).load_blocking("pdf", "", runtime(begun(backend, skills_loaded=["pdf"])))
     assert answer == "Skill 'pdf' is already loaded. Its instructions are already active."
 
 
@@ -152,7 +152,7 @@ def test_load_skill_file_read_error(write_skill: WriteSkill, backend: Any) -> No
     skill = write_skill("pdf")
     state = begun(backend)
     (skill / "SKILL.md").unlink()
-    answer = middleware(backend).load("pdf", "", runtime(state))
+    answer = middleware(backend).load_blocking("pdf", "", runtime(state))
     assert answer == "Error: Failed to read skill file at /skills/pdf/SKILL.md: file_not_found"
 
 
@@ -160,7 +160,7 @@ def test_load_skill_file_size_exceeded(write_skill: WriteSkill, backend: Any) ->
     skill = write_skill("pdf")
     state = begun(backend)
     (skill / "SKILL.md").write_bytes(b"x" * (10 * 1024 * 1024 + 1))
-    answer = middleware(backend).load("pdf", "", runtime(state))
+    answer = middleware(backend).load_blocking("pdf", "", runtime(state))
     assert answer == "Error: Skill file at /skills/pdf/SKILL.md exceeds maximum size (10485760 bytes)"
 
 
@@ -168,7 +168,7 @@ def test_load_skill_max_loaded_reached(write_skill: WriteSkill, backend: Any) ->
     for name in ("pdf", "csv"):
         write_skill(name)
     state = begun(backend, skills_loaded=["csv"])
-    answer = middleware(backend, max_loaded_skills=1).load("pdf", "", runtime(state))
+    answer = middleware(backend, max_loaded_skills=1).load_blocking("pdf", "", runtime(state))
     assert isinstance(answer, str)
     assert "Maximum number of simultaneously loaded skills reached (1). Currently loaded: csv." in answer
     assert 'Use `unload_skill("skill-name")`' in answer
@@ -201,7 +201,7 @@ def test_unload_skill_then_reload(write_skill: WriteSkill, backend: Any) -> None
     ours = middleware(backend)
     unloaded = loaded_after(ours.unload("pdf", runtime(begun(backend, skills_loaded=["pdf"]))), ["pdf"])
     (skill / "new.md").write_text("x", "utf-8")
-    again = ours.load("pdf", "", runtime(begun(backend, skills_loaded=unloaded)))
+    again = ours.load_blocking("pdf", "", runtime(begun(backend, skills_loaded=unloaded)))
     assert loaded_after(again, unloaded) == ["pdf"]
     assert [resource["path"] for resource in update_of(again)["skill_resources"]["pdf"]] == ["/skills/pdf/new.md"]
 

@@ -1,6 +1,5 @@
 """Our class in the place of deepagents' class, in whole graphs."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
-from openskills.adapters.langchain import SkillsMiddleware
+from openskills.adapters.langchain.middleware import SkillsMiddleware
 from tests.adapters.langchain.agents import SOURCES, Talk, deep, plain
 from tests.adapters.langchain.scripted import Scripted, call, load, says, unload
 from tests.skill_writer import WriteSkill
@@ -159,10 +158,10 @@ def test_skills_of_a_state_backend_are_those_of_the_thread() -> None:
     assert "No skills available yet" in talk.model.prompt()
 
 
-def test_skills_of_a_state_backend_can_be_loaded_when_the_agent_is_awaited() -> None:
+async def test_skills_of_a_state_backend_can_be_loaded_when_the_agent_is_awaited() -> None:
     text = "---\nname: pdf\ndescription: Fills forms.\n---\n\nFill the form.\n"
     talk = deep(StateBackend(), [says(load("pdf"))])
-    asyncio.run(talk.hear(files={"/skills/pdf/SKILL.md": create_file_data(text)}))
+    await talk.hear(files={"/skills/pdf/SKILL.md": create_file_data(text)})
     assert "Fill the form." in talk.results()["load-pdf"]
 
 
@@ -272,7 +271,7 @@ def test_a_thread_without_a_checkpointer_begins_anew_each_time(write_skill: Writ
 
 @pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize("count", [5, 20])
-def test_a_skill_that_was_pinned_before_an_interrupt_is_pinned_after_it(
+async def test_a_skill_that_was_pinned_before_an_interrupt_is_pinned_after_it(
     write_skill: WriteSkill, backend: Any, count: int, awaited: bool
 ) -> None:
     for number in range(count):
@@ -285,7 +284,7 @@ def test_a_skill_that_was_pinned_before_an_interrupt_is_pinned_after_it(
         await talk.agent.ainvoke(yes, talk.config)
 
     if awaited:
-        asyncio.run(turns())
+        await turns()
     else:
         talk.say()
         talk.agent.invoke(yes, talk.config)

@@ -1,6 +1,10 @@
-"""The options beyond loading and unloading: off by default, each in a whole graph."""
+"""The options beyond loading and unloading: off by default, each in a whole graph.
 
-import asyncio
+The model that a skill asks for.
+
+`allowed-tools` as a rule.
+"""
+
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +16,16 @@ from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from openskills.adapters.langchain import SkillOptions
+from openskills.adapters.langchain.options import (
+    ALWAYS_ALLOWED,
+    SkillOptions,
+    ToolRule,
+    choose_model,
+    collect_rules,
+    find_refusal,
+)
 from tests.adapters.langchain.agents import Talk, deep
+from tests.adapters.langchain.entries import entry
 from tests.adapters.langchain.scripted import Scripted, call, load, says
 from tests.skill_writer import WriteSkill
 
@@ -104,11 +116,11 @@ def test_a_model_that_is_not_there_leaves_the_agents_own(
 
 
 @pytest.mark.parametrize("awaited", [False, True])
-def test_a_skill_that_forks_is_done_by_a_subagent(write_skill: WriteSkill, backend: Any, awaited: bool) -> None:
+async def test_a_skill_that_forks_is_done_by_a_subagent(write_skill: WriteSkill, backend: Any, awaited: bool) -> None:
     write_skill("research", front=FORKED, body="Research $ARGUMENTS.")
     script = [says(call("load_skill", "1", skill_name="research", args="owls")), "Owls see at night.", "end"]
     talk = optional(backend, script, fork=True)
-    asyncio.run(talk.hear()) if awaited else talk.say()
+    await talk.hear() if awaited else talk.say()
     assert "Research owls." in talk.model.requests[1][-1].text
     assert talk.results()["1"] == "Owls see at night."
     assert talk.loaded == []
@@ -273,3 +285,106 @@ def test_a_manual_skill_stays_manual_when_a_process_with_the_option_goes_on(
     talk = deep(backend, [], saver=saver, agent=asked, options=SkillOptions(invocation=True))
     talk.agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), talk.config)
     assert talk.loaded == []
+
+
+BIG, SMALL = Scripted(script=[]), Scripted(script=[])
+MODELS = {"big": BIG, "small": SMALL}
+
+
+def skill(name: str, model: Any = None) -> Any:
+    return entry(name, extensions={"model": model} if model else {})
+
+
+def test_the_skill_that_was_loaded_last_decides() -> None:
+    assert choose_model(MODELS, [skill("a", "big"), skill("b", "small"), skill("c")]) is SMALL
+    assert choose_model(MODELS, [skill("a", "big"), skill("c")]) is BIG
+
+
+@pytest.mark.parametrize("model", ["inherit", "default", None])
+def test_without_a_wish_it_is_the_agents_own(model: str | None) -> None:
+    assert choose_model(MODELS, [skill("a", model)]) is None
+    assert choose_model(MODELS, []) is None
+
+
+def test_a_name_that_means_nothing_leaves_the_next_wish() -> None:
+    assert choose_model(MODELS, [skill("a", "big"), skill("b", "unknown")]) is BIG
+
+
+def test_a_function_may_find_the_model() -> None:
+    assert choose_model(lambda name: BIG if name == "any" else None, [skill("a", "any")]) is BIG
+
+
+def allowed(tool: str, *patterns: str, **arguments: Any) -> bool:
+    return find_refusal(tool, arguments, [ToolRule(name="pdf", allowed_tools=list(patterns))], ALWAYS_ALLOWED) is None
+
+
+def test_skills_that_name_no_tools_restrict_nothing() -> None:
+    assert find_refusal("send", {}, [], frozenset()) is None
+    assert collect_rules([entry("a")], ["a"]) == []
+
+
+def test_tools_of_all_loaded_skills_are_allowed() -> None:
+    skills = [entry("a", allowed_tools=["search"]), entry("b", allowed_tools=["send"]), entry("c")]
+    rules = collect_rules(skills, ["a", "b", "c"])
+    assert find_refusal("search", {}, rules, frozenset()) is None
+    assert find_refusal("send", {}, rules, frozenset()) is None
+    reason = find_refusal("delete", {}, rules, frozenset())
+    assert reason is not None
+    assert "`delete`" in reason
+    assert "'a', 'b': search, send." in reason
+
+
+@pytest.mark.parametrize("tool", ["load_skill", "unload_skill", "read_file", "ls", "glob", "grep", "write_todos"])
+def test_built_in_tools_are_always_allowed(tool: str) -> None:
+    assert allowed(tool, "search")
+
+
+def test_running_commands_has_to_be_named() -> None:
+    assert not allowed("execute", "search", command="ls")
+    assert allowed("execute", "execute", command="ls; ls")
+    assert allowed("execute", "Bash", command="ls; ls")
+    assert allowed("execute", "Bash(*)", command="ls; ls")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "command", "fits"),
+    [
+        ("Bash(git *)", "git status", True),
+        ("Bash(git *)", "gitk", False),
+        ("Bash(git:*)", "git", True),
+        ("Bash(git:*)", "git log -1", True),
+        ("Bash(git:*)", "gitk", False),
+        ("Bash(git *)", "git status; rm -r x", False),
+        ("Bash(git *)", "git log $(rm x)", False),
+        ("Bash(git *)", "git log\nrm x", False),
+        ("Bash(git *)", "git log && rm x", False),
+        ("Bash(git *)", "git log > x", False),
+        ("Bash(git status)", "git status", True),
+        ("Bash(git status)", "git status -s", False),
+    ],
+)
+def test_a_pattern_allows_commands_that_fit_and_hides_no_other(pattern: str, command: str, fits: bool) -> None:
+    assert allowed("execute", pattern, command=command) is fits
+
+
+def test_a_pattern_for_arguments_that_are_not_there_allows_nothing() -> None:
+    assert not allowed("execute", "Bash(git *)")
+    assert not allowed("execute", "Bash(git *)", command=3)
+
+
+def test_a_loaded_skill_of_which_nothing_is_known_allows_only_what_is_always_allowed() -> None:
+    rules = collect_rules([], ["lost"])
+    reason = find_refusal("send", {}, rules, ALWAYS_ALLOWED)
+    assert reason is not None
+    assert "'lost' allow cannot be read now" in reason
+    assert find_refusal("unload_skill", {}, rules, ALWAYS_ALLOWED) is None
+
+
+def test_a_rule_of_the_caller_holds_beside_those_of_its_own_and_cannot_be_unloaded() -> None:
+    passed_on = collect_rules([entry("a", allowed_tools=["search"])], ["a"])
+    rules = collect_rules([entry("b", allowed_tools=["send"])], ["b"], passed_on)
+    assert find_refusal("search", {}, rules, frozenset()) is None
+    assert find_refusal("send", {}, rules, frozenset()) is None
+    reason = find_refusal("delete", {}, rules, frozenset())
+    assert reason is not None
+    assert "unload_skill" not in reason

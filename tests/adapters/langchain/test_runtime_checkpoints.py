@@ -1,6 +1,5 @@
 """Threads of `SkillRuntimeMiddleware` in every checkpointer: kept, rewound, branched, streamed, interrupted."""
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -18,8 +17,8 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 
-from openskills.adapters.langchain.session_channel import fold, plain_changes
-from openskills.session.changes import Loaded, Recorded
+from openskills.adapters.langchain.runtime_state import changes_to_channel, fold
+from openskills.session.state import Loaded, RecordedChange
 from tests.adapters.langchain.runtime_agents import SkillTalk, hello, load, runtime_of, talk_of, unload
 from tests.adapters.langchain.scripted import says
 from tests.skill_writer import WriteSkill
@@ -86,15 +85,13 @@ def test_a_thread_goes_on_in_every_checkpointer(skills: Path, address: tuple[str
         assert talk.results()["run"].status == "success"
 
 
-def test_an_awaited_thread_goes_on_in_every_checkpointer(skills: Path, address: tuple[str, str]) -> None:
-    async def go() -> str:
-        async with awaited(*address) as saver:
-            talk = talk_of(runtime_of(skills, load_mode="session"), SCRIPT, saver=saver)
-            await talk.hear()
-            await talk.hear()
-            return talk.shown()
+async def test_an_awaited_thread_goes_on_in_every_checkpointer(skills: Path, address: tuple[str, str]) -> None:
+    async with awaited(*address) as saver:
+        talk = talk_of(runtime_of(skills, load_mode="session"), SCRIPT, saver=saver)
+        await talk.hear()
+        await talk.hear()
+        shown = talk.shown()
 
-    shown = asyncio.run(go())
     assert "# How to work with docx" in shown
     assert "# How to work with pdf" not in shown
 
@@ -146,7 +143,7 @@ def test_the_state_of_a_thread_is_plain_json(skills: Path) -> None:
 
 def test_private_state_is_neither_taken_nor_given(skills: Path) -> None:
     talk = talk_of(runtime_of(skills), ["done"])
-    forged = fold(None, plain_changes([Recorded(9, "assistant", Loaded("pdf"))]))
+    forged = fold(None, changes_to_channel([RecordedChange(9, "assistant", Loaded("pdf"))]))
     answer = talk.agent.invoke({"messages": [HumanMessage("hi")], "openskills_state": forged}, talk.config)
     assert talk.loaded() == ()
     assert "openskills_state" not in answer
@@ -160,14 +157,12 @@ def test_streams_of_steps_show_calls_and_results(skills: Path, mode: str) -> Non
     assert talk.loaded() == ("pdf",)
 
 
-def test_streams_of_messages_show_results_and_the_answer(skills: Path) -> None:
+async def test_streams_of_messages_show_results_and_the_answer(skills: Path) -> None:
     talk = talk_of(runtime_of(skills), [says(load("pdf")), "done"])
 
-    async def go() -> list[Any]:
-        given = {"messages": [HumanMessage("hi")]}
-        return [chunk async for chunk, _ in talk.agent.astream(given, talk.config, stream_mode="messages")]
+    given = {"messages": [HumanMessage("hi")]}
 
-    chunks = asyncio.run(go())
+    chunks = [chunk async for chunk, _ in talk.agent.astream(given, talk.config, stream_mode="messages")]
     assert "loaded: pdf" in [chunk.text for chunk in chunks if isinstance(chunk, ToolMessage)]
     assert any(chunk.text == "done" for chunk in chunks if not isinstance(chunk, ToolMessage | AIMessageChunk))
 

@@ -1,3 +1,5 @@
+"""Containers for one call, with a real engine."""
+
 import io
 import subprocess
 import sys
@@ -11,8 +13,10 @@ import docker
 import pytest
 
 from openskills.errors import ExecutorUnavailable
-from openskills.executors.container.engine import Engine
+from openskills.executors.container.engine import ContainerEngine, OneShotEngine
 from openskills.executors.container.spec import DEFAULT_PATH
+from openskills.host.model import Registration
+from openskills.host.runners.docker import build_container_request
 from tests.container_engine import TestEngine
 
 WITHOUT = """
@@ -28,8 +32,8 @@ except MissingExtra as error:
 
 
 @contextmanager
-def connected(engine: TestEngine) -> Generator[Engine]:
-    found = Engine(engine.address)
+def connected(engine: TestEngine) -> Generator[ContainerEngine]:
+    found = ContainerEngine(engine.address)
     try:
         yield found
     finally:
@@ -54,7 +58,7 @@ def image(engine: TestEngine, name: str, *changes: str) -> Generator[str]:
 def test_an_engine_that_does_not_answer_is_named_with_what_to_do(tmp_path: Path) -> None:
     address = f"unix://{tmp_path}/nobody.sock"
     with pytest.raises(ExecutorUnavailable) as caught:
-        Engine(address)
+        ContainerEngine(address)
     for words in (address, "start the engine", "DOCKER_HOST"):
         assert words in caught.value.message
 
@@ -62,7 +66,7 @@ def test_an_engine_that_does_not_answer_is_named_with_what_to_do(tmp_path: Path)
 @pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:1"])
 def test_an_address_that_leads_nowhere_is_named(address: str) -> None:
     with pytest.raises(ExecutorUnavailable, match="does not answer"):
-        Engine(address)
+        ContainerEngine(address)
 
 
 def test_without_the_package_the_extra_is_named() -> None:
@@ -80,7 +84,7 @@ def test_a_missing_image_says_how_to_get_it(container_engine: TestEngine) -> Non
         connected(container_engine) as engine,
         pytest.raises(ExecutorUnavailable, match="docker pull no-such-image:1") as caught,
     ):
-        engine.image("no-such-image:1")
+        engine.find_image("no-such-image:1")
     assert "python3 (3.9 or newer) and bash" in caught.value.message
 
 
@@ -89,9 +93,9 @@ def test_an_image_says_where_its_programs_are_and_what_it_wants_to_write_to(cont
         image(container_engine, "with-volumes", "ENV PATH=/opt/bin", "VOLUME /data") as name,
         connected(container_engine) as engine,
     ):
-        found = engine.image(name)
+        found = engine.find_image(name)
         assert (found.path, found.volumes) == ("/opt/bin", ("/data",))
-        assert engine.image(container_engine.image).path == DEFAULT_PATH
+        assert engine.find_image(container_engine.image).path == DEFAULT_PATH
 
 
 def test_an_image_without_python_is_named_as_such(container_engine: TestEngine) -> None:
@@ -100,7 +104,7 @@ def test_an_image_without_python_is_named_as_such(container_engine: TestEngine) 
         try:
             with pytest.raises(ExecutorUnavailable, match="has no python3"):
                 engine.start(container)
-            assert not engine.running(container)
+            assert not engine.is_running(container)
         finally:
             engine.remove(container)
 
@@ -124,7 +128,27 @@ def test_removing_what_is_gone_is_no_error(container_engine: TestEngine) -> None
         container = engine.create(
             {"Image": container_engine.image, "Entrypoint": ["true"], "Labels": {"openskills.t": "1"}}
         )
-        assert container in [found for found, _ in engine.labelled("openskills.t")]
+        assert container in [found for found, _ in engine.list_by_label("openskills.t")]
         engine.remove(container)
         engine.remove(container)
-        assert not engine.running(container)
+        assert not engine.is_running(container)
+
+
+def test_a_container_reads_its_input_and_both_streams_are_heard(container_engine: TestEngine) -> None:
+    code = "import sys; sys.stderr.write('err'); sys.stdout.write(sys.stdin.read()); sys.exit(7)"
+    options = {"args": ["python3", "-c", code]}
+    skill = Registration("skill", "docker", container_engine.image, "1", options=options)
+    heard: dict[str, bytes] = {"stdout": b"", "stderr": b""}
+    begun: list[str] = []
+
+    def hear(stream: str, data: bytes) -> bool:
+        heard[stream] += data
+        return True
+
+    engine = OneShotEngine(container_engine.address)
+    try:
+        status = engine.run(build_container_request(skill, {}, "mark"), b"x" * 300_000, hear, begun.append)
+        assert [one for one, _ in engine.list_by_label("openskills.skill") if one in begun] == []
+    finally:
+        engine.close()
+    assert (status, heard) == (7, {"stdout": b"x" * 300_000, "stderr": b"err"})

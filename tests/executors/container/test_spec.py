@@ -5,22 +5,24 @@ import pytest
 from openskills.errors import InvalidArgument
 from openskills.executors.container.spec import (
     DEFAULT_PATH,
+    ContainerImage,
     ContainerOptions,
-    Image,
-    Session,
-    creation,
-    etc_files,
+    ContainerSession,
+    build_create_request,
+    build_etc_files,
 )
 from openskills.executors.spec import GIB, MIB
 
-SESSION = Session("/state/w/tree", "/state/w/container-1", 61000, 61001, ("pdf", "xlsx"), (("openskills.host", "1"),))
+SESSION = ContainerSession(
+    "/state/w/tree", "/state/w/container-1", 61000, 61001, ("pdf", "xlsx"), (("openskills.host", "1"),)
+)
 
 
-def request(options: ContainerOptions | None = None, image: Image | None = None) -> dict[str, Any]:
-    return creation(options or ContainerOptions(), image or Image("sha256:1"), SESSION)
+def request(options: ContainerOptions | None = None, image: ContainerImage | None = None) -> dict[str, Any]:
+    return build_create_request(options or ContainerOptions(), image or ContainerImage("sha256:1"), SESSION)
 
 
-def mounts(image: Image | None = None) -> dict[str, tuple[str, bool]]:
+def mounts(image: ContainerImage | None = None) -> dict[str, tuple[str, bool]]:
     return {
         mount["Target"]: (mount.get("Source", mount["Type"]), mount["ReadOnly"])
         for mount in request(image=image)["HostConfig"]["Mounts"]
@@ -53,7 +55,7 @@ def test_the_limits_are_those_of_the_options() -> None:
 
 
 def test_commands_run_as_the_user_of_the_workspace_with_nothing_of_the_hosts_environment() -> None:
-    asked = request(image=Image("sha256:1", "/opt/bin:/bin"))
+    asked = request(image=ContainerImage("sha256:1", "/opt/bin:/bin"))
     assert (asked["User"], asked["Env"], asked["Image"]) == ("61000:61001", ["PATH=/opt/bin:/bin"], "sha256:1")
     assert asked["Labels"] == {"openskills.host": "1"}
     assert asked["Entrypoint"][0] == "python3"
@@ -72,14 +74,14 @@ def test_only_the_workspace_and_the_environments_of_its_skills_are_writable() ->
 
 
 def test_volumes_of_an_image_are_empty_and_closed_and_never_in_the_way_of_ours() -> None:
-    found = mounts(Image("sha256:1", DEFAULT_PATH, ("/data/", "/tmp", "/workspace", "/home/user/")))
+    found = mounts(ContainerImage("sha256:1", DEFAULT_PATH, ("/data/", "/tmp", "/workspace", "/home/user/")))
     assert found["/data"] == ("tmpfs", True)
     assert found["/workspace"] == ("/state/w/tree", False)
     assert not {"/tmp", "/home/user"} & set(found)
 
 
 def test_the_user_has_a_name_and_name_servers_are_not_told() -> None:
-    files = etc_files(61000, 61001)
+    files = build_etc_files(61000, 61001)
     assert "user:x:61000:61001:user:/home/user:/bin/bash\n" in files["passwd"]
     assert "user:x:61001:" in files["group"]
     assert files["resolv.conf"] == ""

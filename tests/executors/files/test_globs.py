@@ -1,18 +1,21 @@
-"""Patterns: what they match, that hostile ones cost nothing, and what is refused."""
+"""Patterns: what they match, that hostile ones cost nothing, and what is refused.
+
+Braces: the patterns that they stand for.
+"""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from openskills.errors import ForbiddenPath, InvalidArgument
-from openskills.executors.files.globs import compiled, escaped
+from openskills.executors.files.globs import compile_globs, escape_glob, expand_braces
 
 
 @pytest.mark.parametrize("pattern", ["\ud800", "out/\ud800*", "out/[\udfff]"])
 def test_half_a_character_is_refused_and_a_name_that_is_not_utf_8_is_not(pattern: str) -> None:
     with pytest.raises(InvalidArgument, match="half a character"):
-        compiled([pattern])
-    assert compiled(["out/\udcff*"]).matches("out/\udcffx")
+        compile_globs([pattern])
+    assert compile_globs(["out/\udcff*"]).matches("out/\udcffx")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,7 @@ def test_half_a_character_is_refused_and_a_name_that_is_not_utf_8_is_not(pattern
     ],
 )
 def test_a_pattern_matches_what_it_says(pattern: str, path: str) -> None:
-    assert compiled([pattern]).matches(path)
+    assert compile_globs([pattern]).matches(path)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +78,7 @@ def test_a_pattern_matches_what_it_says(pattern: str, path: str) -> None:
     ],
 )
 def test_a_pattern_matches_nothing_else(pattern: str, path: str) -> None:
-    assert not compiled([pattern]).matches(path)
+    assert not compile_globs([pattern]).matches(path)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +96,7 @@ def test_a_pattern_matches_nothing_else(pattern: str, path: str) -> None:
 )
 def test_a_pattern_that_leaves_the_workspace_is_forbidden(pattern: str) -> None:
     with pytest.raises(ForbiddenPath):
-        compiled([pattern])
+        compile_globs([pattern])
 
 
 @pytest.mark.parametrize(
@@ -115,41 +118,41 @@ def test_a_pattern_that_leaves_the_workspace_is_forbidden(pattern: str) -> None:
 )
 def test_what_is_no_pattern_is_refused_with_its_fault(pattern: str, said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
-        compiled([pattern])
+        compile_globs([pattern])
 
 
 def test_too_many_patterns_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="more than 256"):
-        compiled(["out/*"] * 257)
+        compile_globs(["out/*"] * 257)
 
 
 def test_a_run_directory_can_be_named_when_there_is_one() -> None:
-    assert compiled(["$RUN_DIR/*.log"], run_dir="runs/r1").matches("runs/r1/a.log")
+    assert compile_globs(["$RUN_DIR/*.log"], run_dir="runs/r1").matches("runs/r1/a.log")
 
 
 def test_a_hostile_pattern_is_held_against_a_deep_path_in_one_pass() -> None:
     # Trying every way to share the path among the stars would take longer than anybody waits.
-    globs = compiled(["/".join(["**", "a"] * 30) + "/b"])
+    globs = compile_globs(["/".join(["**", "a"] * 30) + "/b"])
     assert not globs.matches("/".join("a" * 1_000))
     assert globs.matches("/".join("a" * 1_000) + "/b")
 
 
 def test_a_hostile_part_is_matched_without_going_back() -> None:
     # With an ordinary translation this takes longer than anybody waits.
-    assert not compiled(["out/" + "*a" * 30 + "*b"]).matches("out/" + "a" * 250)
+    assert not compile_globs(["out/" + "*a" * 30 + "*b"]).matches("out/" + "a" * 250)
 
 
 def test_a_directory_that_nothing_can_match_in_is_known_without_reading_it() -> None:
-    start = compiled(["out/*.txt", "work/a/b"]).start
+    start = compile_globs(["out/*.txt", "work/a/b"]).start
     assert start.names == {"out", "work"}
-    assert not start.below("skills")
-    assert start.below("out").names is None
-    assert start.below("work").names == {"a"}
+    assert not start.descend("skills")
+    assert start.descend("out").names is None
+    assert start.descend("work").names == {"a"}
 
 
 def test_below_any_directories_the_position_stays_the_same_object() -> None:
-    position = compiled(["**"]).start
-    assert position.below("x") is position
+    position = compile_globs(["**"]).start
+    assert position.descend("x") is position
 
 
 @given(st.text(st.characters(blacklist_characters="/\0", blacklist_categories=["Cs"]), min_size=1, max_size=40))
@@ -157,15 +160,15 @@ def test_an_escaped_path_matches_itself(name: str) -> None:
     if name in (".", ".."):
         return
     path = f"out/{name}"
-    globs = compiled([escaped(path)])
+    globs = compile_globs([escape_glob(path)])
     assert globs.matches(path) or name.startswith(".arriving-")
-    assert globs.start.below("out").names == {name}
+    assert globs.start.descend("out").names == {name}
 
 
 @given(st.text(st.sampled_from("ab*?[]{},!-\\./"), max_size=30))
 def test_any_text_compiles_or_is_refused_by_name(text: str) -> None:
     try:
-        globs = compiled([text])
+        globs = compile_globs([text])
     except (InvalidArgument, ForbiddenPath):
         return
     globs.matches("a/b/ab")
@@ -176,7 +179,7 @@ def test_any_text_compiles_or_is_refused_by_name(text: str) -> None:
     st.text(st.sampled_from("ab"), min_size=1, max_size=8),
 )
 def test_a_part_matches_as_a_simple_matcher_says(pattern: str, name: str) -> None:
-    assert compiled([pattern]).matches(name) == simple_match(pattern, name)
+    assert compile_globs([pattern]).matches(name) == simple_match(pattern, name)
 
 
 def simple_match(pattern: str, name: str) -> bool:
@@ -185,3 +188,29 @@ def simple_match(pattern: str, name: str) -> bool:
     if pattern[0] == "*":
         return any(simple_match(pattern[1:], name[skip:]) for skip in range(len(name) + 1))
     return bool(name) and pattern[0] in ("?", name[0]) and simple_match(pattern[1:], name[1:])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "stands_for"),
+    [
+        ("a", ["a"]),
+        ("{a,b}", ["a", "b"]),
+        ("x{a,b}y{1,2}", ["xay1", "xay2", "xby1", "xby2"]),
+        ("{a,{b,c}}", ["a", "b", "c"]),
+        ("{a,}", ["a", ""]),
+        ("{a}", ["{a}"]),
+        ("{}", ["{}"]),
+        ("{a,b", ["{a,b"]),
+        ("a,b}", ["a,b}"]),
+        (r"\{a,b\}", [r"\{a,b\}"]),
+        ("[{,}]", ["[{,}]"]),
+        ("[{a,b}", ["[a", "[b"]),
+    ],
+)
+def test_braces_stand_for_each_of_their_words(pattern: str, stands_for: list[str]) -> None:
+    assert expand_braces(pattern, field="glob") == stands_for
+
+
+def test_braces_that_explode_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="more than 64"):
+        expand_braces("{a,b}" * 100, field="glob")

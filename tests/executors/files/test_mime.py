@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openskills.executors.files.mime import is_text, mime_type
+from openskills.executors.files.mime import detect_mime_type, is_text
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 
@@ -45,11 +45,11 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
     ],
 )
 def test_content_goes_before_the_name(path: str, head: bytes, kind: str) -> None:
-    assert mime_type(path, head) == kind
+    assert detect_mime_type(path, head) == kind
 
 
 def test_a_character_that_is_cut_at_the_end_of_the_head_is_no_fault() -> None:
-    assert mime_type("out/a.txt", ("x" + "é" * 400).encode()[:512]) == "text/plain"
+    assert detect_mime_type("out/a.txt", ("x" + "é" * 400).encode()[:512]) == "text/plain"
     assert is_text("é".encode()[:1], cut=True)
     assert not is_text("é".encode()[:1])
     assert not is_text(b"\xff" + b"x" * 600, cut=True)
@@ -57,6 +57,6 @@ def test_a_character_that_is_cut_at_the_end_of_the_head_is_no_fault() -> None:
 
 @given(st.text(max_size=50), st.binary(max_size=600))
 def test_whatever_it_is_it_has_a_type(path: str, head: bytes) -> None:
-    kind = mime_type(path, head)
+    kind = detect_mime_type(path, head)
     assert kind.count("/") == 1
     assert kind.isascii()

@@ -9,9 +9,16 @@ from typing import Any
 
 import pytest
 
-from openskills.executors.records.audit import AuditLog, Run, Who, began, ended, failed
-from openskills.executors.spec import Captured, Command, Ended, Ending, Isolation
-from openskills.trace import bind
+from openskills.executors.records.audit import (
+    AuditLog,
+    AuditRun,
+    AuditSubject,
+    build_end_record,
+    build_failure_record,
+    build_start_record,
+)
+from openskills.executors.spec import CapturedOutput, Command, CommandResult, EndReason, Isolation
+from openskills.telemetry.context import bind
 
 SECRET = "s3cr3t-value"
 COMMAND = Command(
@@ -22,13 +29,15 @@ COMMAND = Command(
     secrets={"API_KEY": SECRET},
     network=("example.org",),
 )
-RUN = Run("run-1", Who("app", "user", "session", "agent"), COMMAND, Isolation.BUBBLEWRAP, "sha256:abc", "r:1")
-ENDED = Ended(
+RUN = AuditRun(
+    "run-1", AuditSubject("app", "user", "session", "agent"), COMMAND, Isolation.BUBBLEWRAP, "sha256:abc", "r:1"
+)
+ENDED = CommandResult(
     exit_code=137,
-    ending=Ending.LIMIT,
+    ending=EndReason.LIMIT,
     duration_ms=1200,
-    stdout=Captured(b"ab", b"c", 5),
-    stderr=Captured(b"x"),
+    stdout=CapturedOutput(b"ab", b"c", 5),
+    stderr=CapturedOutput(b"x"),
     cpu_ms=7,
     detail=f"too much {SECRET}",
 )
@@ -40,8 +49,8 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 def test_a_run_leaves_who_what_and_how_it_ended(tmp_path: Path) -> None:
     log = AuditLog(tmp_path / "state" / "audit.jsonl")
-    assert log.write(began(RUN))
-    assert log.write(ended(RUN, ENDED, ["artifact://a@0"]))
+    assert log.write(build_start_record(RUN))
+    assert log.write(build_end_record(RUN, ENDED, ["artifact://a@0"]))
     first, second = lines(tmp_path / "state" / "audit.jsonl")
     assert first.pop("time").endswith("+00:00")
     assert first == {
@@ -71,10 +80,10 @@ def test_a_run_leaves_who_what_and_how_it_ended(tmp_path: Path) -> None:
 def test_lines_have_the_trace_id_of_the_work_they_are_part_of(tmp_path: Path) -> None:
     log = AuditLog(tmp_path / "audit.jsonl")
     with bind("4bf92f3577b34da6a3ce929d0e0e4736"):
-        log.write(began(RUN))
-        log.write(failed(RUN, "no"))
+        log.write(build_start_record(RUN))
+        log.write(build_failure_record(RUN, "no"))
     with bind() as here:
-        log.write(ended(RUN, ENDED))
+        log.write(build_end_record(RUN, ENDED))
     told = [line["trace_id"] for line in lines(tmp_path / "audit.jsonl")]
     assert told == [*["4bf92f3577b34da6a3ce929d0e0e4736"] * 2, here.trace_id]
     assert len(here.trace_id) == 32
@@ -82,7 +91,11 @@ def test_lines_have_the_trace_id_of_the_work_they_are_part_of(tmp_path: Path) ->
 
 def test_no_line_has_a_value_of_a_secret_or_variable_and_each_record_is_one_line(tmp_path: Path) -> None:
     log = AuditLog(tmp_path / "audit.jsonl")
-    for record in (began(RUN), ended(RUN, ENDED), failed(RUN, f"denied: {SECRET}")):
+    for record in (
+        build_start_record(RUN),
+        build_end_record(RUN, ENDED),
+        build_failure_record(RUN, f"denied: {SECRET}"),
+    ):
         log.write(record)
     data = (tmp_path / "audit.jsonl").read_bytes()
     assert data.count(b"\n") == 3

@@ -1,5 +1,12 @@
-"""A request is run at most once, and what was acknowledged is there after every crash."""
+"""A request is run at most once, and what was acknowledged is there after every crash.
 
+What a journal's lines say comes back, and a line that is not whole counts as not there.
+
+At most once, also across the death of the host.
+"""
+
+import asyncio
+import json
 import os
 import random
 import resource
@@ -10,13 +17,37 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from openskills.artifacts.store import Artifact
 from openskills.errors import ExecutorUnavailable, InvalidArgument
-from openskills.executors.records.journal import Begun, Earlier, Journal, State
+from openskills.executors.records.journal import (
+    BEGAN,
+    ENDED,
+    INLINE_BYTES,
+    EarlierRequest,
+    Journal,
+    NewRequest,
+    RequestDeduplicator,
+    RequestState,
+    format_begin_line,
+    format_end_line,
+    parse_line,
+    parse_lines,
+    record_from_result,
+    result_from_record,
+    result_to_json,
+)
+from openskills.executors.requests import RunRequest, RunResult, build_interrupted_result
+from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Isolation
+from openskills.executors.staging.outputs import OutputFile
 from tests.architecture.project import ROOT
+from tests.executors.benches import workbench
 from tests.executors.journal_nursery import KEEP, REQUESTS_BEFORE_LAST, record_of
 from tests.executors.unprivileged import as_ordinary_user, open_descriptors
 
@@ -37,11 +68,11 @@ def again(tmp_path: Path) -> Journal:
 
 
 def test_a_request_is_new_once_and_its_end_is_told_afterwards(journal: Journal) -> None:
-    assert journal.begin("r1", "ls") == Begun("r1")
-    assert journal.begin("r1", "ls") == Earlier(State.RUNNING, {})
+    assert journal.begin("r1", "ls") == NewRequest("r1")
+    assert journal.begin("r1", "ls") == EarlierRequest(RequestState.RUNNING, {})
     journal.finish("r1", {"exit_code": 0, "stdout": "a\n"}, durable=False)
-    assert journal.begin("r1", "ls") == Earlier(State.FINISHED, {"exit_code": 0, "stdout": "a\n"})
-    assert journal.begin("r2", "ls") == Begun("r2")
+    assert journal.begin("r1", "ls") == EarlierRequest(RequestState.FINISHED, {"exit_code": 0, "stdout": "a\n"})
+    assert journal.begin("r2", "ls") == NewRequest("r2")
 
 
 def test_another_request_under_the_same_id_is_refused(journal: Journal, tmp_path: Path) -> None:
@@ -68,8 +99,8 @@ def test_what_was_running_when_the_process_ended_is_interrupted_for_ever(journal
     journal.close()
     for _ in range(2):
         reopened = again(tmp_path)
-        assert reopened.begin("r1", "ls") == Earlier(State.INTERRUPTED, {})
-        assert reopened.begin("r2", "ls") == Earlier(State.FINISHED, {"exit_code": 3})
+        assert reopened.begin("r1", "ls") == EarlierRequest(RequestState.INTERRUPTED, {})
+        assert reopened.begin("r2", "ls") == EarlierRequest(RequestState.FINISHED, {"exit_code": 3})
         with pytest.raises(InvalidArgument, match="'r1' is not running here"):
             reopened.finish("r1", {}, durable=False)
         reopened.close()
@@ -106,15 +137,15 @@ def test_only_the_latest_are_kept_and_what_runs_always_is(tmp_path: Path) -> Non
     for number in range(100):
         journal.begin(str(number), "x")
         journal.finish(str(number), {"n": number}, durable=False)
-    assert journal.begin("first", "x") == Earlier(State.RUNNING, {})
-    assert journal.begin("99", "x") == Earlier(State.FINISHED, {"n": 99})
-    assert journal.begin("1", "x") == Begun("1")
+    assert journal.begin("first", "x") == EarlierRequest(RequestState.RUNNING, {})
+    assert journal.begin("99", "x") == EarlierRequest(RequestState.FINISHED, {"n": 99})
+    assert journal.begin("1", "x") == NewRequest("1")
     journal.finish("first", {}, durable=True)
     journal.close()
     assert len((tmp_path / "journal" / "log").read_bytes().splitlines()) < 50
     reopened = again(tmp_path)
-    assert reopened.begin("first", "x") == Earlier(State.FINISHED, {})
-    assert reopened.begin("95", "x") == Earlier(State.FINISHED, {"n": 95})
+    assert reopened.begin("first", "x") == EarlierRequest(RequestState.FINISHED, {})
+    assert reopened.begin("95", "x") == EarlierRequest(RequestState.FINISHED, {"n": 95})
     reopened.close()
 
 
@@ -126,11 +157,11 @@ def test_what_a_killed_process_left_half_written_is_put_in_order(journal: Journa
         file.write(b"0123 B r2 half a li")
     (tmp_path / "journal" / ".arriving-x").write_text("half a file")
     reopened = again(tmp_path)
-    assert reopened.begin("r2", "ls") == Begun("r2")
+    assert reopened.begin("r2", "ls") == NewRequest("r2")
     reopened.close()
     reopened = again(tmp_path)
-    assert reopened.begin("r1", "ls") == Earlier(State.FINISHED, {"exit_code": 0})
-    assert reopened.begin("r2", "ls") == Earlier(State.INTERRUPTED, {})
+    assert reopened.begin("r1", "ls") == EarlierRequest(RequestState.FINISHED, {"exit_code": 0})
+    assert reopened.begin("r2", "ls") == EarlierRequest(RequestState.INTERRUPTED, {})
     reopened.close()
     assert sorted(os.listdir(tmp_path / "journal")) == ["lock", "log"]
 
@@ -165,12 +196,12 @@ def test_without_room_nothing_begins_and_nothing_that_was_written_is_lost(tmp_pa
                 journal.finish("r1", {"stdout": "x" * 10_000}, durable=False)
 
         without_room(too_much)
-        assert journal.begin("r1", "ls") == Earlier(State.RUNNING, {})
+        assert journal.begin("r1", "ls") == EarlierRequest(RequestState.RUNNING, {})
         journal.finish("r1", {"exit_code": 1}, durable=False)
         journal.close()
         reopened = again(place)
-        assert reopened.begin("r1", "ls") == Earlier(State.FINISHED, {"exit_code": 1})
-        assert reopened.begin("r2", "ls") == Earlier(State.FINISHED, {})
+        assert reopened.begin("r1", "ls") == EarlierRequest(RequestState.FINISHED, {"exit_code": 1})
+        assert reopened.begin("r2", "ls") == EarlierRequest(RequestState.FINISHED, {})
         reopened.close()
 
     as_ordinary_user(tmp_path, fill)
@@ -194,7 +225,7 @@ def test_threads_that_ask_for_the_same_request_run_it_once(journal: Journal) -> 
 
     def ask() -> None:
         for number in range(200):
-            if isinstance(journal.begin(str(number), "x"), Begun):
+            if isinstance(journal.begin(str(number), "x"), NewRequest):
                 begun.append(str(number))
                 journal.finish(str(number), {}, durable=False)
 
@@ -251,7 +282,7 @@ def check(directory: Path, acknowledged: set[int]) -> None:
     assert len(effects) == len(set(effects)), "something ran twice"
     journal = Journal(directory / "journal", keep=KEEP)
     for number in acknowledged:
-        assert journal.begin(f"r:{number}", f"run {number}") == Earlier(State.FINISHED, record_of(number))
+        assert journal.begin(f"r:{number}", f"run {number}") == EarlierRequest(RequestState.FINISHED, record_of(number))
     journal.close()
     assert sorted(os.listdir(directory / "journal")) == ["lock", "log"]
 
@@ -299,3 +330,135 @@ def test_nothing_runs_twice_and_nothing_acknowledged_is_lost_by_kill_9_at_any_li
                     pass
                 check(directory, hosts.acknowledged)
     assert number > 10
+
+
+RECORD: dict[str, object] = {"exit_code": 1, "stdout": "a b\n\u2028\x1b[0m ü \udcff"}
+
+
+def test_lines_come_back_with_their_places() -> None:
+    data = format_begin_line("r:1", "f0", 12.5) + format_end_line("r:1", "f0", RECORD)
+    first, second = parse_lines(data)
+    assert (first.kind, first.request, first.fingerprint, first.rest) == (BEGAN, "r:1", "f0", b"12.500")
+    assert (second.kind, json.loads(second.rest)) == (ENDED, RECORD)
+    assert parse_line(data[second.offset : second.offset + second.length], second.offset) == second
+    assert data.count(b"\n") == 2
+
+
+def test_a_line_that_was_cut_short_or_changed_counts_as_not_there() -> None:
+    first, second = format_begin_line("a", "f", 1.0), format_end_line("b", "f", RECORD)
+    for end in range(len(second)):
+        assert [line.request for line in parse_lines(first + second[:end])] == ["a"]
+    for place in range(len(second) - 1):
+        broken = second[:place] + bytes([second[place] ^ 1]) + second[place + 1 :]
+        assert "b" not in [line.request for line in parse_lines(broken)]
+    assert [line.request for line in parse_lines(b"\0" * 100 + b"\n" + first)] == ["a"]
+
+
+@pytest.mark.parametrize("value", [{1, 2}, float("nan"), b"bytes"])
+def test_what_json_has_no_form_of_is_refused(value: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        format_end_line("a", "f", {"value": value})
+
+
+HOST = """
+import sys
+from pathlib import Path
+from openskills.executors.requests import RunRequest
+from openskills.sync import run
+from tests.executors.benches import workbench
+
+async def host():
+    async with workbench(Path(sys.argv[1])) as bench:
+        await bench.run(RunRequest("echo ran >> out/count; sleep 300", skill="demo", request_id="long"))
+
+run(host())
+"""
+
+
+async def test_a_run_that_the_host_did_not_survive_is_interrupted_and_not_run_again(tmp_path: Path) -> None:
+    host = subprocess.Popen([sys.executable, "-c", HOST, str(tmp_path)], cwd=Path(__file__).parents[3])
+    counts = list[Path]()
+    deadline = time.monotonic() + 60
+    while not counts and time.monotonic() < deadline and host.poll() is None:
+        counts = [path for path in tmp_path.glob("state/workspaces/*/tree/out/count") if path.stat().st_size]
+        time.sleep(0.01)
+    os.kill(host.pid, signal.SIGKILL)
+    host.wait()
+    assert counts
+
+    async with workbench(tmp_path) as bench:
+        request = RunRequest("echo ran >> out/count; sleep 300", skill="demo", request_id="long")
+        result = await bench.run(request)
+        assert result.ended.ending is EndReason.INTERRUPTED
+        assert "not run again" in result.ended.detail
+
+    assert counts[0].read_text() == "ran\n"
+
+
+async def test_the_first_requests_of_a_session_may_come_together(tmp_path: Path) -> None:
+    async def ended() -> RunResult:
+        return build_interrupted_result(Isolation.NONE, "run", "told")
+
+    async def session(number: int) -> None:
+        replay = RequestDeduplicator(tmp_path / str(number), Isolation.NONE)
+        requests = [RunRequest("true", request_id=f"request-{place}") for place in range(4)]
+        results = await asyncio.gather(*(replay.run_once(request, ended) for request in requests))
+        assert not any(result.replayed for result in results)
+        replay.close()
+
+    # Whether two threads open the journal at the same moment is chance; twenty times are enough for it.
+    for number in range(20):
+        await session(number)
+
+
+def result(data: bytes = b"x", stdout: bytes = b"out") -> RunResult:
+    ended = CommandResult(
+        3, EndReason.TIMED_OUT, 12, CapturedOutput(stdout, b"tail", 7), CapturedOutput(), cpu_ms=5, detail="why"
+    )
+    return RunResult(
+        ended,
+        Isolation.BUBBLEWRAP,
+        "run",
+        digest="d",
+        output_files=(OutputFile("out/a", data, len(data), "text/plain"),),
+        artifact_files=(Artifact("out/a", 2, 1, "text/plain", "sha", datetime(2026, 1, 2, tzinfo=UTC)),),
+        warnings=("careful",),
+    )
+
+
+@given(st.binary(max_size=100), st.binary(max_size=100))
+def test_what_is_stored_as_json_comes_back_the_same(data: bytes, stdout: bytes) -> None:
+    before = result(data, stdout)
+    assert result_from_record(json.loads(json.dumps(record_from_result(before)))) == before
+
+
+def test_large_contents_are_left_where_they_are() -> None:
+    before = result(bytes(INLINE_BYTES + 1))
+    record = record_from_result(before)
+    assert len(json.dumps(record)) < 10_000
+    (file,) = result_from_record(record).output_files
+    assert (file.data, file.truncated, file.size) == (b"", True, INLINE_BYTES + 1)
+
+
+def test_a_program_sees_the_documented_fields() -> None:
+    answer = json.loads(json.dumps(result_to_json(result())))
+    assert answer["stdout"] == "out\n[... 7 bytes not kept ...]\ntail"
+    assert (answer["exit_code"], answer["timed_out"], answer["duration_ms"], answer["isolation"]) == (
+        3,
+        True,
+        12,
+        "bubblewrap",
+    )
+    assert answer["output_files"][0]["ref"] == "workspace://out/a"
+    assert answer["output_files"][0]["content"] == "x"
+    assert answer["artifact_files"][0]["ref"] == "artifact://out/a@2"
+    assert answer["warnings"] == ["careful"]
+
+
+def test_binary_content_is_not_shown_as_text() -> None:
+    assert "content" not in result_to_json(result(b"\x89PNG\0"))["output_files"][0]
+
+
+def test_an_interrupted_run_says_so() -> None:
+    answer = result_to_json(build_interrupted_result(Isolation.NONE, "id", "the host ended"))
+    assert (answer["ending"], answer["detail"], answer["exit_code"]) == ("interrupted", "the host ended", -1)

@@ -1,6 +1,20 @@
-"""One key has one workspace, one process at a time uses it, and what nobody needs any more goes."""
+"""One key has one workspace, one process at a time uses it, and what nobody needs any more goes.
 
+A lock counts as long as its file has its name, and can be looked at without being in the way.
+
+What is remembered about a workspace comes back, or counts as not there.
+
+A workspace has its directories, and making them follows no link that a command has left.
+
+Each workspace has a user of its own, as long as it exists.
+"""
+
+import json
 import os
+import pwd
+import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -8,13 +22,25 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument, LimitExceeded
-from openskills.executors.records.leases import DAY, Lease, WorkspaceStore
+from openskills.executors.records import leases
+from openskills.executors.records.leases import (
+    DAY,
+    Lease,
+    UidPool,
+    WorkspaceInfo,
+    WorkspaceRecord,
+    WorkspaceStore,
+    make_skeleton,
+    read_record,
+    write_record,
+)
 from openskills.executors.records.quota import Quota
-from openskills.executors.records.records import read_record
+from openskills.executors.workspace import SANDBOX_UIDS
+from openskills.settings import Settings
 from tests.conftest import needs_root
+from tests.executors.files.test_beneath import deep_delete
 from tests.executors.holder import holding
-from tests.executors.records.test_delete import deep
-from tests.executors.unprivileged import open_descriptors
+from tests.executors.unprivileged import as_ordinary_user, open_descriptors
 
 YEAR = 365 * DAY
 as_root = needs_root("only root runs commands as other users")
@@ -64,7 +90,9 @@ def test_the_same_key_finds_its_files_again(store: WorkspaceStore) -> None:
 
 def test_executors_and_keys_have_workspaces_of_their_own(store: WorkspaceStore) -> None:
     ids = {
-        store.id_of(key, executor) for key in ("a", "b", "../a", "a\0b", "\udcff") for executor in ("local", "sandbox")
+        store.id_from_key(key, executor)
+        for key in ("a", "b", "../a", "a\0b", "\udcff")
+        for executor in ("local", "sandbox")
     }
     assert len(ids) == 10
     assert all(len(id_) == 32 and id_.isalnum() for id_ in ids)
@@ -100,7 +128,7 @@ def test_the_list_says_whose_how_big_how_old_and_in_use(store: WorkspaceStore) -
     new, old = store.list()
     assert (new.key, new.executor, new.in_use, new.holder, new.files) == ("new", "local", True, os.getpid(), 5)
     assert 100_000 <= new.size < 200_000
-    assert (old.key, old.in_use, old.holder, old.expired) == ("old", False, None, True)
+    assert (old.key, old.in_use, old.holder, old.is_expired) == ("old", False, None, True)
     assert old.idle >= 2 * DAY
     lease.release()
 
@@ -119,7 +147,7 @@ def test_use_counts_from_the_last_touch(store: WorkspaceStore) -> None:
 
 def test_removing_takes_everything_and_refuses_what_is_in_use(store: WorkspaceStore) -> None:
     lease = store.claim("k", executor="local")
-    deep(lease.tree / "work" / "deep", 300)
+    deep_delete(lease.tree / "work" / "deep", 300)
     with pytest.raises(ExecutorUnavailable, match="in use"):
         store.remove(lease.id)
     lease.release()
@@ -167,7 +195,7 @@ def test_a_sweep_takes_what_is_expired_and_finishes_what_was_half_removed(store:
     os.utime(root / ("0" * 32), (0, 0))
     cleaned = store.sweep()
     assert sorted(info.key for info in cleaned.removed) == ["", "expired"]
-    assert os.listdir(root) == [store.id_of("fresh", "local")]
+    assert os.listdir(root) == [store.id_from_key("fresh", "local")]
 
 
 def test_a_thousand_stale_workspaces_are_listed_and_cleaned_with_progress(
@@ -218,7 +246,7 @@ def in_threads(*works: Callable[[], None]) -> None:
 
 
 def test_claims_and_removals_at_once_never_take_a_workspace_from_who_has_it(store: WorkspaceStore) -> None:
-    id_ = store.id_of("k", "local")
+    id_ = store.id_from_key("k", "local")
 
     def use() -> None:
         for number in range(150):
@@ -282,3 +310,258 @@ def test_an_ordinary_user_gives_no_users_away(tmp_path: Path) -> None:
     lease = WorkspaceStore(tmp_path, uids=(70_000, 70_000)).claim("a", executor="sandbox")
     assert lease.uid is None
     lease.release()
+
+
+def test_one_at_a_time_has_it(tmp_path: Path) -> None:
+    first = leases.take_lock(tmp_path)
+    assert first is not None
+    assert leases.take_lock(tmp_path) is None
+    leases.release_lock(first)
+    second = leases.take_lock(tmp_path)
+    assert second is not None
+    leases.release_lock(second)
+
+
+def test_without_a_directory_there_is_nothing_to_lock(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        leases.take_lock(tmp_path / "gone")
+    with pytest.raises(FileNotFoundError):
+        leases.read_lock(tmp_path / "gone")
+
+
+def test_who_has_it_can_be_seen(tmp_path: Path) -> None:
+    assert not leases.read_lock(tmp_path).is_held
+    held = leases.take_lock(tmp_path)
+    assert held is not None
+    assert (leases.read_lock(tmp_path).is_held, leases.read_lock(tmp_path).holder) == (True, None)
+    leases.sign_lock(held)
+    assert leases.read_lock(tmp_path).holder == os.getpid()
+    leases.release_lock(held)
+    assert (leases.read_lock(tmp_path).is_held, leases.read_lock(tmp_path).holder) == (False, None)
+
+
+def test_a_directory_that_was_made_anew_has_a_lock_of_its_own(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    old = leases.take_lock(place)
+    assert old is not None
+    shutil.move(place, tmp_path / "elsewhere")
+    place.mkdir()
+    new = leases.take_lock(place)
+    assert new is not None
+    leases.release_lock(old)
+    assert leases.take_lock(place) is None
+    leases.release_lock(new)
+
+
+def test_those_who_look_do_not_keep_others_from_taking_it(tmp_path: Path) -> None:
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            leases.read_lock(tmp_path)
+
+    lookers = [threading.Thread(target=look) for _ in range(2)]
+    for looker in lookers:
+        looker.start()
+    try:
+        for _ in range(300):
+            held = leases.take_lock(tmp_path)
+            assert held is not None
+            leases.release_lock(held)
+    finally:
+        done.set()
+        for looker in lookers:
+            looker.join()
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / leases.LEASE_FILE).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        leases.take_lock(tmp_path)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+RECORD = WorkspaceRecord(key="app/user/s\n\udcff", executor="sandbox", created=1.5, ttl=60.0, uid=61000)
+
+
+def test_a_record_comes_back_and_is_for_us_only(tmp_path: Path) -> None:
+    for record in (RECORD, WorkspaceRecord("k", "local", 0.0, 0.0)):
+        write_record(tmp_path, record)
+        assert read_record(tmp_path) == record
+    assert os.stat(tmp_path / "record.json").st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "\ufffe", "{}", json.dumps({"key": "k", "executor": "e", "created": "?", "ttl": 1})]
+)
+def test_a_record_that_cannot_be_understood_counts_as_not_there(text: str, tmp_path: Path) -> None:
+    (tmp_path / "record.json").write_text(text)
+    assert read_record(tmp_path) is None
+
+
+def test_a_link_in_the_place_of_a_record_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    write_record(tmp_path / "other", RECORD)
+    (tmp_path / "record.json").symlink_to("other/record.json")
+    assert read_record(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("idle", "in_use", "expired"), [(61.0, False, True), (59.0, False, False), (61.0, True, False)]
+)
+def test_a_workspace_expires_when_nobody_uses_it(idle: float, in_use: bool, expired: bool) -> None:
+    info = WorkspaceInfo("id", "k", "local", 0, 0, age=100.0, idle=idle, ttl=60.0, in_use=in_use)
+    assert info.is_expired is expired
+
+
+PLACES = ("skills", "work", "work/inputs", "runs", "out")
+
+
+def test_all_directories_are_there_and_closed_to_others(tmp_path: Path) -> None:
+    make_skeleton(tmp_path / "tree", None)
+    for name in (".", *PLACES):
+        status = os.stat(tmp_path / "tree" / name)
+        assert (status.st_mode & 0o777, status.st_uid) == (0o700, os.geteuid())
+
+
+@needs_root("only root can give directories away")
+def test_everything_but_the_skills_belongs_to_the_user_of_the_workspace(tmp_path: Path) -> None:
+    make_skeleton(tmp_path / "tree", 70_001)
+    owners = {name: os.stat(tmp_path / "tree" / name).st_uid for name in (".", *PLACES)}
+    assert owners == {".": 70_001, "skills": 0, "work": 70_001, "work/inputs": 70_001, "runs": 70_001, "out": 70_001}
+    assert os.stat(tmp_path / "tree" / "skills").st_mode & 0o777 == 0o755
+
+
+def test_what_is_there_stays_and_what_is_missing_comes_back(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    make_skeleton(tree, None)
+    (tree / "out" / "kept").touch()
+    (tree / "runs").rmdir()
+    make_skeleton(tree, None)
+    assert (tree / "out" / "kept").exists()
+    assert (tree / "runs").is_dir()
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_link_in_the_place_of_a_directory_is_replaced_and_not_followed(name: str, tmp_path: Path) -> None:
+    tree, outside = tmp_path / "tree", tmp_path / "outside"
+    outside.mkdir()
+    make_skeleton(tree, None)
+    if name == "work":
+        (tree / "work" / "inputs").rmdir()
+    (tree / name).rmdir()
+    (tree / name).symlink_to(outside)
+    make_skeleton(tree, None)
+    assert list(outside.iterdir()) == []
+    assert (tree / name).is_dir()
+    assert not (tree / name).is_symlink()
+
+
+def test_directories_that_a_command_has_closed_are_opened_again(tmp_path: Path) -> None:
+    def close_and_make(place: Path) -> None:
+        make_skeleton(place / "tree", None)
+        os.chmod(place / "tree" / "work", 0)
+        os.chmod(place / "tree", 0o500)
+        make_skeleton(place / "tree", None)
+        assert (place / "tree" / "work" / "inputs").is_dir()
+
+    as_ordinary_user(tmp_path, close_and_make)
+
+
+FIRST = 70_000
+RESERVED = {
+    "users of the system and the first people of a machine": range(20_000),
+    "what Debian gives to packages, systemd to homes": range(60_000, 61_184),
+    "what systemd gives to services that have no user of their own (DynamicUser)": range(61_184, 65_520),
+    "what a container without rights of its own does not have": range(65_520, 2**32),
+}
+"""Numbers that others give away without asking who runs as them."""
+
+
+def pool(directory: Path, count: int, owners: set[str]) -> UidPool:
+    return UidPool(directory, FIRST, FIRST + count - 1, owners.__contains__)
+
+
+@pytest.mark.parametrize("whose", RESERVED)
+def test_by_default_no_number_is_taken_that_others_give_away(whose: str) -> None:
+    first, last = SANDBOX_UIDS
+    assert range(max(first, RESERVED[whose].start), min(last + 1, RESERVED[whose].stop)) == range(0)
+    assert Settings.from_env({"HOME": "/home/x"}).sandbox_uids == SANDBOX_UIDS
+
+
+def test_no_two_owners_have_the_same_user(tmp_path: Path) -> None:
+    uids = pool(tmp_path / "uids", 20, set())
+    held = [uids.claim(f"owner-{number}") for number in range(20)]
+    assert {one.uid for one in held} == set(range(FIRST, FIRST + 20))
+    with pytest.raises(ExecutorUnavailable, match="all user ids from 70000 to 70019 are taken; remove workspaces"):
+        uids.claim("one-more")
+    held[3].release()
+    held[3].release()
+    assert uids.claim("one-more").uid == held[3].uid
+    for one in held:
+        one.release()
+
+
+def test_an_owner_that_exists_keeps_its_user_while_it_is_not_in_use(tmp_path: Path) -> None:
+    owners = {"sleeping"}
+    uids = pool(tmp_path, 2, owners)
+    asleep = uids.claim("sleeping")
+    asleep.release()
+    other = uids.claim("other")
+    assert other.uid != asleep.uid
+    with pytest.raises(ExecutorUnavailable):
+        uids.claim("third")
+    again = uids.claim("sleeping", preferred=asleep.uid)
+    assert again.uid == asleep.uid
+    again.release()
+    owners.clear()
+    third = uids.claim("third")
+    assert third.uid == asleep.uid
+    other.release()
+    third.release()
+
+
+def test_a_preferred_user_that_somebody_has_is_said(tmp_path: Path) -> None:
+    uids = pool(tmp_path, 2, set())
+    held = uids.claim("one")
+    with pytest.raises(ExecutorUnavailable, match=f"user id {held.uid} of this workspace is in use"):
+        uids.claim("other", preferred=held.uid)
+    held.release()
+
+
+def test_users_of_the_machine_are_never_given_away(tmp_path: Path) -> None:
+    known = sorted(entry.pw_uid for entry in pwd.getpwall())[0]
+    with pytest.raises(ExecutorUnavailable):
+        UidPool(tmp_path, known, known, lambda _: False).claim("one")
+    with pytest.raises(ExecutorUnavailable, match="belongs to somebody on this machine now; remove it"):
+        pool(tmp_path, 1, set()).claim("one", preferred=known)
+
+
+def test_a_process_that_dies_gives_its_user_back(tmp_path: Path) -> None:
+    program = f"""
+from pathlib import Path
+from openskills.executors.records.leases import UidPool
+held = UidPool(Path({str(tmp_path)!r}), {FIRST}, {FIRST}, lambda _: False).claim("child")
+print("held", flush=True)
+input()
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout
+        assert child.stdout.readline() == "held\n"
+        uids = pool(tmp_path, 1, set())
+        with pytest.raises(ExecutorUnavailable):
+            uids.claim("one")
+        child.kill()
+        child.wait()
+        held = uids.claim("one")
+    assert held.uid == FIRST
+    held.release()
+
+
+def test_the_files_are_for_us_only(tmp_path: Path) -> None:
+    uids = pool(tmp_path / "uids", 1, set())
+    uids.claim("one").release()
+    assert os.stat(tmp_path / "uids").st_mode & 0o777 == 0o700
+    assert os.stat(tmp_path / "uids" / str(FIRST)).st_mode & 0o777 == 0o600

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import LimitExceeded
-from openskills.executors.records.delete import delete_tree
-from openskills.executors.records.quota import Quota, check_free, free_bytes, measured
-from openskills.executors.records.skeleton import make_skeleton
-from openskills.executors.spec import Usage
-from tests.executors.records.test_delete import deep
+from openskills.executors.files.beneath import delete_tree
+from openskills.executors.records.leases import make_skeleton
+from openskills.executors.records.quota import Quota, check_free_space, measure_usage, read_free_bytes
+from openskills.executors.spec import WorkspaceUsage
+from tests.executors.files.test_beneath import deep_delete
 from tests.executors.unprivileged import as_ordinary_user, open_descriptors
 
 MB = 1024 * 1024
@@ -23,26 +23,26 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_files_and_directories_are_counted_and_bytes_are_those_on_the_disk(tree: Path) -> None:
-    empty = measured(tree)
+    empty = measure_usage(tree)
     assert empty.files == 4  # work, work/inputs, runs, out
     (tree / "out" / "a").write_bytes(b"x" * MB)
     (tree / "work" / "deep").mkdir()
     (tree / "work" / "deep" / "b").write_bytes(b"x" * MB)
     with (tree / "out" / "holes").open("wb") as file:
         file.truncate(1 << 40)
-    usage = measured(tree)
+    usage = measure_usage(tree)
     assert usage.files == empty.files + 4
     assert 2 * MB <= usage.bytes - empty.bytes < 3 * MB
 
 
 def test_staged_skills_do_not_count_and_their_environments_do(tree: Path) -> None:
-    before = measured(tree)
+    before = measure_usage(tree)
     skill = tree / "skills" / "pdf"
     (skill / ".venv" / "lib").mkdir(parents=True)
     (skill / "big").write_bytes(b"x" * MB)
-    assert measured(tree).files == before.files + 1
+    assert measure_usage(tree).files == before.files + 1
     (skill / ".venv" / "lib" / "big").write_bytes(b"x" * MB)
-    usage = measured(tree)
+    usage = measure_usage(tree)
     assert usage.files == before.files + 2
     assert usage.bytes - before.bytes >= MB
 
@@ -53,20 +53,20 @@ def test_a_file_with_many_names_counts_once_and_links_are_not_followed(tree: Pat
     (tree / "out" / "b").hardlink_to(tree / "out" / "a")
     (tree / "out" / "link").symlink_to(tmp_path / "outside")
     (tree / "out" / "up").symlink_to("..")
-    assert MB <= measured(tree).bytes < 2 * MB
+    assert MB <= measure_usage(tree).bytes < 2 * MB
 
 
 def test_counting_stops_when_there_are_too_many(tree: Path) -> None:
     for number in range(50):
         (tree / "out" / str(number)).touch()
-    assert measured(tree, most_files=20).files == 21
+    assert measure_usage(tree, most_files=20).files == 21
 
 
 def test_no_depth_hides_anything(tree: Path) -> None:
-    before = measured(tree)
+    before = measure_usage(tree)
     open_before = open_descriptors()
-    deep(tree / "work" / "deep", 1500)
-    after = measured(tree)
+    deep_delete(tree / "work" / "deep", 1500)
+    after = measure_usage(tree)
     # Whoever removes the directories of tests could not remove this one.
     delete_tree(tree / "work" / "deep")
     assert after.files == before.files + 1502
@@ -78,7 +78,7 @@ def test_what_is_closed_to_us_does_not_stop_the_count(tmp_path: Path) -> None:
         make_skeleton(place / "tree", None)
         (place / "tree" / "out" / "closed").mkdir(mode=0)
         (place / "tree" / "out" / "file").touch()
-        usage = measured(place / "tree")
+        usage = measure_usage(place / "tree")
         os.chmod(place / "tree" / "out" / "closed", 0o700)
         assert usage.files == 6
 
@@ -86,17 +86,17 @@ def test_what_is_closed_to_us_does_not_stop_the_count(tmp_path: Path) -> None:
 
 
 def test_nothing_holds_nothing(tmp_path: Path) -> None:
-    assert measured(tmp_path / "gone") == Usage(0, 0)
+    assert measure_usage(tmp_path / "gone") == WorkspaceUsage(0, 0)
 
 
 def test_a_passed_limit_is_named() -> None:
     quota = Quota(max_bytes=10, max_files=2)
-    assert quota.passed(Usage(10, 2)) == ""
-    assert quota.passed(Usage(11, 2)) == "the workspace holds 11 bytes; 10 is the most"
-    assert quota.passed(Usage(10, 3)) == "the workspace holds 3 files and directories; 2 is the most"
+    assert quota.describe_excess(WorkspaceUsage(10, 2)) == ""
+    assert quota.describe_excess(WorkspaceUsage(11, 2)) == "the workspace holds 11 bytes; 10 is the most"
+    assert quota.describe_excess(WorkspaceUsage(10, 3)) == "the workspace holds 3 files and directories; 2 is the most"
 
 
 def test_a_disk_that_is_too_full_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    check_free(tmp_path, Quota(min_free_bytes=0))
+    check_free_space(tmp_path, Quota(min_free_bytes=0))
     with pytest.raises(LimitExceeded, match=r"have to stay free; make room, for example with `openskills workspaces"):
-        check_free(tmp_path, Quota(min_free_bytes=free_bytes(tmp_path) + (1 << 50)))
+        check_free_space(tmp_path, Quota(min_free_bytes=read_free_bytes(tmp_path) + (1 << 50)))

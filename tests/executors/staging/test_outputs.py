@@ -1,11 +1,29 @@
-"""What is wanted from a run, and the file that is shown first."""
+"""What is wanted from a run, and the file that is shown first.
 
-from collections.abc import Mapping
+Files on their way back: the right ones, whole, and nobody else's.
+"""
+
+import asyncio
+import os
+from collections.abc import Generator, Mapping
+from pathlib import Path
 
 import pytest
 
+from openskills.artifacts.memory import MemoryArtifactStore
+from openskills.artifacts.store import Scope, read_artifact
 from openskills.errors import ForbiddenPath, InvalidArgument
-from openskills.executors.staging.outputs import OutputFile, OutputSpec, primary
+from openskills.executors.staging.outputs import (
+    OutputCollection,
+    OutputFile,
+    OutputSpec,
+    collect_outputs,
+    save_outputs,
+    select_primary,
+)
+from openskills.sync import run
+from tests.executors.hostile_files import deep, swapping
+from tests.executors.tree_workspace import TreeWorkspace
 
 
 def file(path: str, data: bytes = b"text", mime_type: str = "text/plain", *, truncated: bool = False) -> OutputFile:
@@ -67,10 +85,10 @@ def test_the_file_whose_name_says_so_is_shown_first() -> None:
         file("out/deep/report.json", mime_type="application/json"),
         file("out/b.md", mime_type="text/markdown"),
     ]
-    assert primary(files) is files[1]
-    assert primary(files[::2]) is files[2]
-    assert primary([file("out/d/a.txt"), shallow := file("out/z.txt")]) is shallow
-    assert primary([file("out/b.txt"), first := file("out/a.txt")]) is first
+    assert select_primary(files) is files[1]
+    assert select_primary(files[::2]) is files[2]
+    assert select_primary([file("out/d/a.txt"), shallow := file("out/z.txt")]) is shallow
+    assert select_primary([file("out/b.txt"), first := file("out/a.txt")]) is first
 
 
 @pytest.mark.parametrize(
@@ -84,4 +102,187 @@ def test_the_file_whose_name_says_so_is_shown_first() -> None:
     ],
 )
 def test_what_cannot_be_shown_whole_is_not_shown_first(unsuitable: OutputFile) -> None:
-    assert primary([unsuitable]) is None
+    assert select_primary([unsuitable]) is None
+
+
+SCOPE = Scope("app", "user", "session")
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Generator[TreeWorkspace]:
+    workspace = TreeWorkspace(tmp_path / "workspace")
+    yield workspace
+    run(workspace.close())
+
+
+@pytest.fixture
+def out(workspace: TreeWorkspace) -> Path:
+    return workspace.tree / "out"
+
+
+def collected(
+    workspace: TreeWorkspace, spec: OutputSpec | None = None, *, since: int | None = None
+) -> OutputCollection:
+    return run(collect_outputs(workspace, spec or OutputSpec(("out/**",)), since=since))
+
+
+def paths(result: OutputCollection) -> list[str]:
+    return [file.path for file in result.files]
+
+
+def test_files_come_back_as_the_bytes_that_they_are(workspace: TreeWorkspace, out: Path) -> None:
+    (out / "b.png").write_bytes(PNG)
+    (out / "a.json").write_text("{}")
+    (out / "empty").touch()
+    result = collected(workspace)
+    assert paths(result) == ["out/a.json", "out/b.png", "out/empty"]
+    picture = result.files[1]
+    assert (picture.data, picture.size, picture.mime_type, picture.truncated) == (PNG, len(PNG), "image/png", False)
+    assert picture.text() is None
+    assert picture.ref == "workspace://out/b.png"
+    assert result.files[0].text() == "{}"
+    assert not result.warnings
+
+
+async def test_only_what_this_run_made_or_changed_comes_back(workspace: TreeWorkspace, out: Path) -> None:
+    for name in ("old", "changed", "touched"):
+        (out / name).write_text("old")
+    mark = await workspace.mark()
+    (out / "changed").write_text("new")
+    (out / "new").touch()
+    (out / "touched").chmod(0o600)
+    os.utime(out / "new", (0, 0))
+    assert paths(collected(workspace, since=mark)) == ["out/changed", "out/new", "out/touched"]
+
+
+def test_a_file_that_is_too_large_is_cut_and_says_so(workspace: TreeWorkspace, out: Path) -> None:
+    (out / "exact").write_bytes(b"x" * 1000)
+    (out / "more").write_bytes(b"x" * 1001)
+    exact, more = collected(workspace, OutputSpec(("out/*",), max_file_bytes=1000)).files
+    assert (len(exact.data), exact.truncated) == (1000, False)
+    assert (len(more.data), more.size, more.truncated) == (1000, 1001, True)
+
+
+def test_the_limit_for_all_leaves_metadata_of_the_rest(workspace: TreeWorkspace, out: Path) -> None:
+    for name in "abc":
+        (out / name).write_bytes(name.encode() * 1000)
+    result = collected(workspace, OutputSpec(("out/*",), max_total_bytes=1500))
+    assert [len(file.data) for file in result.files] == [1000, 500, 0]
+    assert [file.truncated for file in result.files] == [False, True, True]
+    assert [file.size for file in result.files] == [1000, 1000, 1000]
+    assert result.files[2].mime_type == "text/plain"
+    assert "1 files come without content" in result.warnings[0]
+
+
+def test_without_inline_only_metadata_comes_back(workspace: TreeWorkspace, out: Path) -> None:
+    (out / "a.png").write_bytes(PNG)
+    result = collected(workspace, OutputSpec(("out/*",), inline=False))
+    (file,) = result.files
+    assert (file.data, file.size, file.mime_type, file.truncated) == (b"", len(PNG), "image/png", False)
+    assert not result.warnings
+
+
+def test_more_files_than_asked_for_are_left_out_with_a_warning(workspace: TreeWorkspace, out: Path) -> None:
+    for number in range(20):
+        (out / f"{number:02}").touch()
+    result = collected(workspace, OutputSpec(("out/**",), max_files=5))
+    assert paths(result) == [f"out/{number:02}" for number in range(5)]
+    assert "more files than the first 5" in result.warnings[0]
+
+
+async def test_a_run_directory_can_be_collected_from(workspace: TreeWorkspace) -> None:
+    await workspace.write("runs/r1/log", b"x")
+    result = await collect_outputs(workspace, OutputSpec(("$RUN_DIR/**",)), run_dir="runs/r1")
+    assert paths(result) == ["runs/r1/log"]
+
+
+def test_hostile_entries_are_warnings_and_lose_nothing_else(
+    workspace: TreeWorkspace, out: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (out / "fine").write_text("fine")
+    (out / "link").symlink_to(tmp_path / "secret")
+    (out / "directory").symlink_to(tmp_path)
+    (out / "\udcff").touch()
+    (out / "esc\x1b[31m").touch()
+    os.mkfifo(out / "fifo")
+    with deep(out, 2_500):
+        result = collected(workspace)
+    assert paths(result) == ["out/esc\x1b[31m", "out/fine"]
+    assert all(word in " ".join(result.warnings) for word in ("link", "fifo", "directory", "UTF-8", "too deep"))
+    assert all(warning.isprintable() for warning in result.warnings)
+    assert b"secret" not in b"".join(file.data for file in result.files)
+
+
+def test_a_hard_link_to_a_skill_is_content_like_any_other(workspace: TreeWorkspace, out: Path) -> None:
+    (workspace.tree / "skills/x").write_text("skill")
+    os.link(workspace.tree / "skills/x", out / "x")
+    assert collected(workspace).files[0].text() == "skill"
+
+
+async def test_a_file_that_grows_while_it_is_read_is_read_to_its_limit(workspace: TreeWorkspace, out: Path) -> None:
+    (out / "log").write_bytes(b"x" * 1000)
+
+    with (out / "log").open("ab", buffering=0) as log:
+        collecting = asyncio.create_task(collect_outputs(workspace, OutputSpec(("out/*",), max_file_bytes=1500)))
+        while not collecting.done():
+            log.write(b"x" * 1000)
+            await asyncio.sleep(0)
+        result = await collecting
+
+    (file,) = result.files
+    assert len(file.data) <= 1500
+    assert file.truncated == (len(file.data) < file.size)
+
+
+@pytest.mark.slow
+async def test_nothing_leaks_while_the_directory_is_swapped_for_a_link(
+    workspace: TreeWorkspace, out: Path, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    for name in ("a", "b", "c"):
+        (out / name).write_bytes(b"mine")
+        (secret / name).write_bytes(b"secret")
+
+    async def many() -> set[bytes]:
+        spec = OutputSpec(("out/**",))
+        return {file.data for _ in range(2_000) for file in (await collect_outputs(workspace, spec)).files}
+
+    with swapping(out, secret):
+        seen = await many()
+    assert seen <= {b"mine"}
+    assert seen
+
+
+async def test_large_files_are_saved_whole_whatever_was_inlined(workspace: TreeWorkspace, out: Path) -> None:
+    data = os.urandom(5_000_000)
+    (out / "large").write_bytes(data)
+    (out / "a.png").write_bytes(PNG)
+    store = MemoryArtifactStore()
+    result = collected(workspace, OutputSpec(("out/*",), max_file_bytes=1000))
+    saved = await save_outputs(workspace, result.files, store, SCOPE, prefix="r/")
+    assert [artifact.ref for artifact in saved.artifacts] == ["artifact://r/out/a.png@0", "artifact://r/out/large@0"]
+    assert not saved.warnings
+    assert await read_artifact(store, SCOPE, "r/out/large") == data
+    assert await read_artifact(store, SCOPE, "r/out/a.png") == PNG
+    assert saved.artifacts[0].mime_type == "image/png"
+
+
+async def test_a_file_that_vanished_or_is_refused_loses_nothing_else(workspace: TreeWorkspace, out: Path) -> None:
+    for name, size in {"a": 10, "b": 3000, "c": 3000, "d\n": 5}.items():
+        (out / name).write_bytes(b"x" * size)
+    result = collected(workspace, OutputSpec(("out/*",), inline=False))
+    (out / "a").unlink()
+    (out / "b").write_bytes(b"x" * 100_000)
+    saved = await save_outputs(workspace, result.files, MemoryArtifactStore(max_bytes=50_000), SCOPE)
+    assert [artifact.name for artifact in saved.artifacts] == ["out/c", "out/d\\n"]
+    assert len(saved.warnings) == 2
+    assert "out/a was not saved" in saved.warnings[0]
+    assert "too large" in saved.warnings[1]
+
+
+def test_a_pattern_that_leaves_is_forbidden() -> None:
+    with pytest.raises(ForbiddenPath):
+        OutputSpec(("../**",))

@@ -1,12 +1,41 @@
-"""A manifest to a registration."""
+"""A manifest to a registration.
+
+Values that remember how they were written.
+
+Fields with their types, and what is said about wrong ones.
+
+Manifests in JSON are read strictly.
+
+Schemas are checked when a manifest is read.
+
+The bytes of a manifest to values.
+"""
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from openskills.host.registration import HostLimits, Warmth
-from openskills.host.registry.manifest import FIELDS, Defaults, Parsed, parse
+from openskills.host.model import HostLimits, SkillStartMethod
+from openskills.host.registry.manifest import (
+    FIELDS,
+    MAX_MANIFEST_BYTES,
+    VARIABLE_PATTERN,
+    ManifestDefaults,
+    ManifestNode,
+    ManifestPositions,
+    ManifestReader,
+    ManifestResult,
+    ManifestScalar,
+    duplicate_key_problem,
+    node_value,
+    parse_manifest,
+    read_document,
+    read_json,
+    read_schema,
+)
 from openskills.version import __version__
 
 OF_THE_DOCUMENT = """\
@@ -19,14 +48,16 @@ allowed_root: ./data
 """
 
 
-NOTHING = Defaults()
+NOTHING = ManifestDefaults()
 
 
-def read(text: str, *, name: str = "file", is_json: bool = False, defaults: Defaults = NOTHING) -> Parsed:
-    return parse(text.encode(), name=name, is_json=is_json, defaults=defaults)
+def read(
+    text: str, *, name: str = "file", is_json: bool = False, defaults: ManifestDefaults = NOTHING
+) -> ManifestResult:
+    return parse_manifest(text.encode(), name=name, is_json=is_json, defaults=defaults)
 
 
-def messages(parsed: Parsed) -> list[str]:
+def messages(parsed: ManifestResult) -> list[str]:
     return [problem.message for problem in parsed.problems]
 
 
@@ -85,12 +116,12 @@ options: {nice: 5}
     assert (found.input_schema, found.output_schema) == ({"type": "object", "required": ["a"]}, {"type": "object"})
     assert (found.environment, found.secrets) == ({"MODE": "fast", "LEVEL": "3"}, ("DATABASE_URL",))
     assert found.limits == HostLimits(1024**2, None, 4, 2 * 1024**3, 10, 2)
-    assert (found.executor, found.warm, found.preload) == ("sandbox", Warmth.REUSE, ("numpy", "a.b"))
+    assert (found.executor, found.warm, found.preload) == ("sandbox", SkillStartMethod.REUSE, ("numpy", "a.b"))
     assert found.options == {"args": ["--fast"], "nice": 5}
 
 
 def test_what_a_manifest_does_not_say_comes_from_the_host() -> None:
-    defaults = Defaults(timeout_ms=7, allowed_root=Path("/srv/data"), executor="container")
+    defaults = ManifestDefaults(timeout_ms=7, allowed_root=Path("/srv/data"), executor="container")
     found = read("type: cli\nruntime: python\nentry: x.py", name="x", defaults=defaults).registration
     assert found is not None
     assert (found.id, found.timeout_ms, found.allowed_root) == ("x", 7, Path("/srv/data"))
@@ -98,7 +129,7 @@ def test_what_a_manifest_does_not_say_comes_from_the_host() -> None:
 
 
 def test_null_is_no_directory_at_all() -> None:
-    defaults = Defaults(allowed_root=Path("/srv/data"))
+    defaults = ManifestDefaults(allowed_root=Path("/srv/data"))
     found = read(
         "type: cli\nruntime: python\nentry: x.py\nallowed_root: null", name="x", defaults=defaults
     ).registration
@@ -129,7 +160,8 @@ def test_a_runtime_that_means_nothing_is_a_warning() -> None:
 
 def test_a_runner_of_another_package_has_its_own_kinds_and_fields() -> None:
     parsed = read(
-        "type: wasm\nruntime: wasi\nentry: m.wasm\nfuel: 1000", defaults=Defaults(kinds=("cli:python", "wasm:wasi"))
+        "type: wasm\nruntime: wasi\nentry: m.wasm\nfuel: 1000",
+        defaults=ManifestDefaults(kinds=("cli:python", "wasm:wasi")),
     )
     assert parsed.registration is not None
     assert (parsed.registration.kind, parsed.registration.options) == ("wasm:wasi", {"fuel": 1000})
@@ -202,7 +234,7 @@ def test_an_unknown_field_is_a_warning_and_ignored() -> None:
 
 
 def test_a_list_of_variables_passes_on_those_of_the_host() -> None:
-    defaults = Defaults(environment={"LANG": "C", "OTHER": "x"})
+    defaults = ManifestDefaults(environment={"LANG": "C", "OTHER": "x"})
     parsed = read("type: inproc\nentry: a:b\nenv: [LANG, NOWHERE]", defaults=defaults)
     assert parsed.registration is not None
     assert parsed.registration.environment == {"LANG": "C"}
@@ -210,7 +242,7 @@ def test_a_list_of_variables_passes_on_those_of_the_host() -> None:
 
 
 def test_a_secret_of_the_host_is_not_passed_on_as_a_plain_value() -> None:
-    defaults = Defaults(environment={"CLOUD_SECRET_KEY": "hunter2"})
+    defaults = ManifestDefaults(environment={"CLOUD_SECRET_KEY": "hunter2"})
     parsed = read("type: inproc\nentry: a:b\nenv: [CLOUD_SECRET_KEY]", defaults=defaults)
     assert parsed.registration is None
     assert messages(parsed) == ["env: CLOUD_SECRET_KEY looks like a secret; name it under secrets"]
@@ -226,3 +258,313 @@ def test_the_name_of_a_file_that_is_no_id_is_told() -> None:
     parsed = read("type: inproc\nentry: a:b", name="My Skill")
     assert parsed.registration is None
     assert messages(parsed)[0].startswith("id: 'My Skill' (the name of the file) is no id")
+
+
+def test_what_a_value_means_is_had_without_how_it_was_written() -> None:
+    node: ManifestNode = {"a": [ManifestScalar("1.0", 1.0), ManifestScalar("no", "no")], "b": ManifestScalar("", None)}
+    assert node_value(node) == {"a": [1.0, "no"], "b": None}
+
+
+def test_places_are_lines_and_columns_of_the_text() -> None:
+    places = ManifestPositions()
+    places.value(("a",), 3, 4, "")
+    places.value(("b",), 8, 9, "'")
+    assert places.to_lines("a: 1\nb: '2'") == {("a",): (1, 4), ("b",): (2, 4)}
+
+
+def test_a_long_key_that_stands_twice_is_cut_in_the_message() -> None:
+    assert len(duplicate_key_problem("k" * 1000).message) < 120
+
+
+def fields(text: str, *, is_json: bool = False) -> ManifestReader:
+    return ManifestReader(read_document(text.encode(), is_json=is_json))
+
+
+def messages_fields(found: ManifestReader) -> list[str]:
+    return [problem.message for problem in found.problems]
+
+
+def test_right_values_are_read_and_absent_or_null_ones_have_their_default() -> None:
+    found = fields("t: 1.0\nw: b\nn: 5\nf: false\nl: 2K\nnames: [A, B, A]\nenv: {X: 1, Y: yes}\nnull_: ~\n")
+    assert found.read_text("t") == "1.0"
+    assert found.read_choice("w", ("a", "b"), "a") == "b"
+    assert found.read_integer("n", 1, 1, 9) == 5
+    assert found.read_flag("f", True) is False
+    assert found.read_limit("l", None, most=5000) == 2048
+    assert found.read_names("names", VARIABLE_PATTERN, "name") == ("A", "B")
+    assert found.read_variables("env") == {"X": "1", "Y": "yes"}
+    assert (found.read_text("null_", "d"), found.read_integer("absent", 3, 1, 9), found.read_flag("absent", True)) == (
+        "d",
+        3,
+        True,
+    )
+    assert (found.read_limit("absent", 7, most=9), found.read_limit("null_", 7, most=9)) == (7, None)
+    assert found.is_null("null_")
+    assert not found.is_null("absent")
+    assert messages_fields(found) == []
+
+
+WRONG: list[tuple[str, Callable[[ManifestReader], object], object, str]] = [
+    ("x: [1]", lambda found: found.read_text("x", "d"), "d", "x: is a list; write text"),
+    ("x: {a: 1}", lambda found: found.read_text("x", "d"), "d", "x: is a map; write text"),
+    ("x: aaaa", lambda found: found.read_text("x", "d", longest=3), "d", "x: is longer than 3 characters"),
+    (
+        "x: ba",
+        lambda found: found.read_choice("x", ("bar", "foo"), "foo"),
+        "foo",
+        "'ba' is not one of bar, foo; did you mean bar",
+    ),
+    ("x: A", lambda found: found.read_match("x", "[a-z]", "small letter", "d"), "d", "x: 'A' is no small letter"),
+    ("x: -5", lambda found: found.read_integer("x", 2, 1, 9), 2, "x: -5 is no whole number from 1 to 9"),
+    ("x: '5'", lambda found: found.read_integer("x", 2, 1, 9), 2, "x: '5' is no whole number"),
+    ("x: 5.0", lambda found: found.read_integer("x", 2, 1, 9), 2, "x: 5.0 is no whole number"),
+    ("x: true", lambda found: found.read_integer("x", 2, 1, 9), 2, "x: true is no whole number"),
+    ("x: [5]", lambda found: found.read_integer("x", 2, 1, 9), 2, "x: a list is no whole number"),
+    ("x: yes", lambda found: found.read_flag("x", False), False, "x: 'yes' is neither true nor false"),
+    ("x: 1", lambda found: found.read_flag("x", False), False, "x: 1 is neither true nor false"),
+    ("x: 0", lambda found: found.read_limit("x", 2, most=9), 2, "x: 0 is no number from 1 to 9"),
+    ("x: 1Q", lambda found: found.read_limit("x", 2, most=9), 2, "x: '1Q' is no number from 1 to 9"),
+    ("x: 1K", lambda found: found.read_limit("x", 2, most=9), 2, "x: '1K' is no number from 1 to 9"),
+    ("x: true", lambda found: found.read_limit("x", 2, most=9), 2, "x: true is no number"),
+    ("x: A", lambda found: found.read_names("x", VARIABLE_PATTERN, "name"), (), "x: is text; write a list of names"),
+    ("x: [1A]", lambda found: found.read_names("x", VARIABLE_PATTERN, "name"), (), "x: '1A' is no name"),
+    ("x: [[A]]", lambda found: found.read_names("x", VARIABLE_PATTERN, "name"), (), "x: a list is no name"),
+    ("x: [A]", lambda found: found.read_variables("x"), {}, "x: is a list; write a map"),
+    ("x: {1A: v}", lambda found: found.read_variables("x"), {}, "x: '1A' is no name of a variable"),
+    ("x: {A: [v]}", lambda found: found.read_variables("x"), {}, "x: A is a list; write text"),
+]
+
+
+@pytest.mark.parametrize(("text", "read", "default", "complaint"), WRONG)
+def test_a_wrong_value_is_a_problem_with_field_and_line_and_the_default_counts(
+    text: str, read: Callable[[ManifestReader], object], default: object, complaint: str
+) -> None:
+    found = fields(f"# first line\n{text}")
+    assert read(found) == default
+    (problem,) = found.problems
+    assert complaint in problem.message
+    assert problem.line == 2
+
+
+def test_numbers_of_json_are_no_text() -> None:
+    found = fields('{"version": 1.0}', is_json=True)
+    assert found.read_text("version", "d") == "d"
+    assert messages_fields(found) == ["version: is a number; write text"]
+
+
+def test_a_list_without_end_is_refused() -> None:
+    found = fields("x: [" + "A," * 300 + "]")
+    assert found.read_names("x", VARIABLE_PATTERN, "name") == ()
+    assert "has 300 items" in messages_fields(found)[0]
+
+
+def test_what_stands_where_the_name_of_a_secret_belongs_is_not_repeated() -> None:
+    found = fields("secrets: [GOOD, TOKEN=hunter2, sk-hunter2, {KEY: hunter2}]")
+    assert found.read_names("secrets", VARIABLE_PATTERN, "name of a variable", secret=True) == ("GOOD",)
+    assert [re.sub(r"\d", "N", message) for message in messages_fields(found)] == [
+        "secrets: item N is no name of a variable"
+    ] * 3
+    assert "hunter2" not in str(found.problems)
+
+
+def test_an_unknown_field_is_a_warning_with_the_nearest_name() -> None:
+    found = fields("timout_ms: 5\n" + "z" * 500 + ": 1\n")
+    found.warn_unknown(("timeout_ms", "entry"))
+    assert messages_fields(found)[0] == "timout_ms: is no field of a manifest and is ignored; did you mean timeout_ms?"
+    assert len(messages_fields(found)[1]) < 200
+    assert {problem.severity.value for problem in found.problems} == {"warning"}
+
+
+def test_fields_below_a_map_say_so() -> None:
+    document = read_document(b"limits:\n  processes: none\n", is_json=False)
+    found = ManifestReader(document, "limits")
+    found.read_limit("processes", 1, most=5)
+    assert str(found.problems[0]).startswith(":2:14: error: limits.processes: 'none' is no number")
+
+
+def test_nothing_is_below_what_is_no_map() -> None:
+    found = ManifestReader(read_document(b"limits: 5\n", is_json=False), "limits")
+    assert found.read_limit("processes", 3, most=5) == 3
+
+
+def test_values_keep_the_types_of_json_and_have_lines() -> None:
+    document = read_json('{"id": "x",\n "timeout_ms": 5, "input_schema": {"enum": [true, null, 1.5, "1"]}}')
+    assert {name: node_value(node) for name, node in document.fields.items()} == {
+        "id": "x",
+        "timeout_ms": 5,
+        "input_schema": {"enum": [True, None, 1.5, "1"]},
+    }
+    assert document.positions["timeout_ms",] == (2, 16)
+
+
+def test_json_that_is_no_yaml_is_read_without_lines() -> None:
+    document = read_json('{\n\t"id":\t"\\ud83d\\ude00"}')
+    assert node_value(document.fields["id"]) == "😀"
+    assert document.positions == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("", "json-syntax"),
+        ("{", "json-syntax"),
+        ('{"a": 1} x', "json-syntax"),
+        ("[1]", "manifest-mapping"),
+        ("5", "manifest-mapping"),
+        ('{"a": NaN}', "json-number"),
+        ('{"a": -Infinity}', "json-number"),
+        ('{"a": 1e999}', "json-number"),
+        ('{"a": ' + "9" * 5000 + "}", "json-number"),
+        ('{"a": 1, "a": 2}', "key-twice"),
+        ('{"a": {"b": 1, "b": 1}}', "key-twice"),
+        ('{"a": "\\ud800"}', "text-surrogate"),
+        ('{"\\udfff": 1}', "text-surrogate"),
+        ('{"a": ' + "[" * 40 + "]" * 40 + "}", "json-depth"),
+        ("[" * 200_000, "json-depth"),
+        ('{"a": [' + "1," * 11_000 + "1]}", "json-keys"),
+    ],
+)
+def test_what_json_does_not_allow_or_a_manifest_cannot_need_is_one_problem(text: str, rule: str) -> None:
+    document = read_json(text)
+    assert [problem.rule for problem in document.problems] == [rule]
+    assert not document.fields
+
+
+def test_a_fault_of_syntax_has_its_line() -> None:
+    (problem,) = read_json('{\n"a": 1,\n]').problems
+    assert (problem.line, problem.column) == (3, 1)
+
+
+def fields_schema_fields(text: str) -> ManifestReader:
+    return ManifestReader(read_document(text.encode(), is_json=False))
+
+
+def test_a_schema_has_the_types_that_yaml_means() -> None:
+    found = fields_schema_fields(
+        "s:\n  type: object\n  properties: {n: {type: integer, minimum: 1}, w: {enum: ['1', no, true]}}\n"
+    )
+    assert read_schema(found, "s") == {
+        "type": "object",
+        "properties": {"n": {"type": "integer", "minimum": 1}, "w": {"enum": ["1", "no", True]}},
+    }
+    assert found.problems == []
+
+
+def test_no_schema_is_none_and_an_empty_one_allows_everything() -> None:
+    assert read_schema(fields_schema_fields("a: 1"), "s") is None
+    assert read_schema(fields_schema_fields("s: {}"), "s") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint", "line"),
+    [
+        ("s:\n  type: objekt", "s: is no JSON schema at type", 2),
+        (
+            "s:\n  properties:\n    a: {minimum: x}",
+            's: is no JSON schema at properties.a.minimum: "x" is not of type',
+            3,
+        ),
+        ("s:\n  properties:\n    a: {pattern: '('}", "is no JSON schema at properties.a.pattern", 3),
+        ("s: {$ref: '#/nowhere'}", "is no JSON schema", 1),
+        ("s: {$ref: 'http://127.0.0.1:9/x.json'}", "is no JSON schema", 1),
+        ("s: {$ref: 'file:///etc/passwd'}", "is no JSON schema", 1),
+        ("s: {$schema: 'http://127.0.0.1:9/mine'}", "is no JSON schema", 1),
+        ("s: [1]", "s: is a list; write a map", 1),
+        ("s: true", "s: is true or false; write a map", 1),
+    ],
+)
+def test_what_is_no_schema_is_told_with_its_place_and_nothing_is_fetched(text: str, complaint: str, line: int) -> None:
+    found = fields_schema_fields(text)
+    assert not read_schema(found, "s")
+    (problem,) = (each for each in found.problems if each.severity == "error")
+    assert complaint in problem.message
+    assert problem.line == line
+    assert len(problem.message) < 700
+
+
+def test_a_schema_of_something_else_than_an_object_is_a_warning() -> None:
+    found = fields_schema_fields("s: {type: array}")
+    assert read_schema(found, "s") == {"type": "array"}
+    assert [problem.rule for problem in found.problems] == ["schema-type"]
+
+
+def test_a_schema_that_refers_to_itself_is_a_schema() -> None:
+    found = fields_schema_fields("s: {$defs: {a: {$ref: '#/$defs/b'}, b: {$ref: '#/$defs/a'}}, $ref: '#/$defs/a'}")
+    assert read_schema(found, "s")
+    assert found.problems == []
+
+
+def rules(data: bytes) -> list[str]:
+    return [problem.rule for problem in read_document(data, is_json=False).problems]
+
+
+def test_an_unquoted_scalar_has_its_text_and_its_meaning() -> None:
+    text = b"a: 15000\nb: 1.0\nc: true\nd: no\ne: '7'\nf: 0x10\ng: .inf\nh: 1e999\ni: 2026-01-01\nj: ~\nk:\nl: |\n  5\n"
+    fields = read_document(text, is_json=False).fields
+    assert {name: node_value(node) for name, node in fields.items()} == {
+        "a": 15000,
+        "b": 1.0,
+        "c": True,
+        "d": "no",
+        "e": "7",
+        "f": "0x10",
+        "g": ".inf",
+        "h": "1e999",
+        "i": "2026-01-01",
+        "j": None,
+        "k": None,
+        "l": "5\n",
+    }
+    assert fields["b"] == ManifestScalar("1.0", 1.0)
+
+
+def test_a_number_of_absurd_length_stays_text() -> None:
+    assert node_value(read_document(b"a: " + b"9" * 10_000, is_json=False).fields["a"]) == "9" * 10_000
+
+
+def test_every_value_has_its_place() -> None:
+    document = read_document(b"id: x\nlimits:\n  processes: 5\nsecrets: [A, B]\n", is_json=False)
+    assert document.positions["limits", "processes"] == (3, 14)
+    assert document.positions["secrets", 1] == (4, 14)
+
+
+def test_an_empty_manifest_has_no_fields_and_no_problem() -> None:
+    assert read_document(b"", is_json=False).fields == {}
+    assert rules(b"# only a comment\n") == []
+
+
+@pytest.mark.parametrize(
+    ("data", "rule"),
+    [
+        (b"a: &x [1]\nb: *x", "yaml-alias"),
+        (b"a: &a [x]\nb: &b [*a,*a]\nc: &c [*b,*b]", "yaml-alias"),
+        (b"a: !!python/object/apply:os.system [id]", "yaml-tag"),
+        (b"a: 1\na: 2", "key-twice"),
+        (b"a: {b: 1, b: 2}", "key-twice"),
+        (b"- a\n- b", "manifest-mapping"),
+        (b"just text", "manifest-mapping"),
+        (b"a: 1\n---\nb: 2", "yaml-syntax"),
+        (b"a: [1", "yaml-syntax"),
+        (b"a: 'x\x00y'", "yaml-syntax"),
+        (b'a: "\\ud800"', "yaml-syntax"),
+        (b"a: \xff", "text-encoding"),
+        (b"\xff\xfea\x00:\x00", "text-encoding"),
+        (b"a: " + b"[" * 100 + b"]" * 100, "yaml-depth"),
+        (b"a: [" + b"1," * 20_000 + b"]", "yaml-keys"),
+        (b"a: " + b"x" * MAX_MANIFEST_BYTES, "file-size"),
+        (b"x" * 10_000_000, "file-size"),
+    ],
+)
+def test_hostile_yaml_is_refused_with_a_problem(data: bytes, rule: str) -> None:
+    assert rules(data) == [rule]
+
+
+def test_messages_speak_of_a_manifest() -> None:
+    (problem,) = read_document(b"a: 1\n---\nb: 2", is_json=False).problems
+    assert problem.message == "not YAML: a second document begins inside the manifest"
+    assert problem.line == 2
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_field() -> None:
+    assert list(read_document(b"\xef\xbb\xbfid: x", is_json=False).fields) == ["id"]
+    assert list(read_document(b'\xef\xbb\xbf{"id": "x"}', is_json=True).fields) == ["id"]

@@ -1,4 +1,7 @@
-"""The registry over real directories."""
+"""The registry over real directories.
+
+What is offered at one moment.
+"""
 
 import json
 import os
@@ -14,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import InvalidArgument, InvalidSkill, UnknownSkill
-from openskills.host.registry.entries import Changes
-from openskills.host.registry.registry import Registry
+from openskills.host.model import Registration
+from openskills.host.registry.registry import Registry, RegistryChanges, RegistryEntry, RegistrySnapshot
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem
 
@@ -86,11 +89,11 @@ def project(tmp_path: Path) -> Project:
 
 
 def status(registry: Registry) -> dict[str, str]:
-    return {entry.id: entry.status for entry in registry.entries()}
+    return {entry.id: entry.status for entry in registry.list_entries()}
 
 
 def rules(registry: Registry, skill: str) -> list[str]:
-    return [problem.rule for problem in registry.entry(skill).problems]
+    return [problem.rule for problem in registry.get_entry(skill).problems]
 
 
 def test_without_manifests_each_script_is_a_skill_as_the_document_says(project: Project) -> None:
@@ -99,12 +102,12 @@ def test_without_manifests_each_script_is_a_skill_as_the_document_says(project: 
     found = registry.get("echo")
     assert (found.id, found.kind, found.entry) == ("echo", "cli:python", str(script))
     assert (found.timeout_ms, found.allowed_root) == (700, project.path / "data")
-    assert registry.all() == (found,)
+    assert registry.list_registrations() == (found,)
 
 
 def test_a_project_that_has_nothing_has_no_skills(tmp_path: Path) -> None:
     registry = Registry.load(Settings.from_env({"HOME": str(tmp_path), "OPENSKILL_CLI_DIR": str(tmp_path / "none")}))
-    assert (registry.entries(), registry.problems) == ((), ())
+    assert (registry.list_entries(), registry.problems) == ((), ())
     with pytest.raises(UnknownSkill):
         registry.get("echo")
 
@@ -127,7 +130,7 @@ def test_a_broken_manifest_breaks_no_other_and_its_script_is_not_called_without_
     project.script("good")
     registry = project.load()
     assert status(registry) == {"bad": "broken", "good": "ready"}
-    (problem,) = registry.entry("bad").problems
+    (problem,) = registry.get_entry("bad").problems
     assert str(problem) == (
         f"{project.cli}/bad.yaml:4:13: error: timeout_ms: -5 is no whole number from 1 to 86,400,000 [field-value]"
     )
@@ -168,7 +171,7 @@ def test_hostile_files_are_entries_with_problems_and_nothing_is_raised(project: 
         "pipe": "broken",
     }
     assert rules(registry, "leaves") == ["entry-outside"]
-    assert "x" * 300 not in str(registry.entries())
+    assert "x" * 300 not in str(registry.list_entries())
 
 
 def test_two_manifests_with_one_id_are_reported_and_one_counts(project: Project) -> None:
@@ -176,7 +179,7 @@ def test_two_manifests_with_one_id_are_reported_and_one_counts(project: Project)
     project.manifest("b", "id: same\n")
     registry = project.load()
     assert registry.get("same").origin == project.cli / "a.yaml"
-    loser = next(entry for entry in registry.entries() if entry.origin == project.cli / "b.yaml")
+    loser = next(entry for entry in registry.list_entries() if entry.origin == project.cli / "b.yaml")
     assert loser.status == "broken"
     assert f"is taken by {project.cli}/a.yaml" in loser.problems[-1].message
     assert loser.problems[-1].line == 4
@@ -206,7 +209,7 @@ def test_a_secret_that_is_not_set_makes_a_skill_unavailable_and_its_value_is_now
     assert registry.get("paid").secrets == ("PAID_API_KEY",)
     registry = project.load(PAID_API_KEY="hunter2")
     assert status(registry) == {"paid": "ready"}
-    assert "hunter2" not in repr(registry.entries())
+    assert "hunter2" not in repr(registry.list_entries())
 
 
 def test_an_executor_that_the_host_was_told_counts_where_the_manifest_says_none(project: Project) -> None:
@@ -220,15 +223,15 @@ def test_a_skill_that_could_not_be_prepared_is_marked_until_it_changes(project: 
     manifest = project.manifest("calculator")
     registry = project.load()
     before = registry.stamp
-    registry.mark(registry.get("calculator"), Problem("not-prepared", "no interpreter"))
+    registry.set_problem(registry.get("calculator"), Problem("not-prepared", "no interpreter"))
     assert (status(registry), rules(registry, "calculator")) == ({"calculator": "unavailable"}, ["not-prepared"])
     assert registry.stamp != before
     assert not registry.reload()
-    registry.mark(registry.get("calculator"), None)
+    registry.set_problem(registry.get("calculator"), None)
     assert (status(registry), registry.stamp) == ({"calculator": "ready"}, before)
-    registry.mark(registry.get("calculator"), Problem("not-prepared", "no interpreter"))
+    registry.set_problem(registry.get("calculator"), Problem("not-prepared", "no interpreter"))
     manifest.write_text(manifest.read_text() + "version: 2\n")
-    assert registry.reload() == Changes(changed=("calculator",))
+    assert registry.reload() == RegistryChanges(changed=("calculator",))
     assert status(registry) == {"calculator": "ready"}
 
 
@@ -236,11 +239,11 @@ def test_a_mark_stays_though_another_manifest_has_the_same_id(project: Project) 
     project.manifest("a", "id: same\n")
     project.manifest("b", "id: same\n")
     registry = project.load()
-    registry.mark(registry.get("same"), Problem("not-prepared", "no interpreter"))
+    registry.set_problem(registry.get("same"), Problem("not-prepared", "no interpreter"))
     registry.reload()
-    assert registry.entry("same").status == "unavailable"
-    registry.mark(replace(registry.get("same")), None)
-    assert registry.entry("same").status == "unavailable"
+    assert registry.get_entry("same").status == "unavailable"
+    registry.set_problem(replace(registry.get("same")), None)
+    assert registry.get_entry("same").status == "unavailable"
 
 
 def test_reloading_tells_what_came_went_and_changed(project: Project) -> None:
@@ -249,12 +252,12 @@ def test_reloading_tells_what_came_went_and_changed(project: Project) -> None:
     project.manifest("goes").unlink()
     registry = project.load()
     stays, stamp = registry.get("stays"), registry.stamp
-    assert registry.reload() == Changes()
+    assert registry.reload() == RegistryChanges()
     assert registry.stamp == stamp
     changed.write_text(changed.read_text() + "timeout_ms: 7\n")
     (project.cli / "goes.py").unlink()
     project.script("comes")
-    assert registry.reload() == Changes(added=("comes",), removed=("goes",), changed=("changes",))
+    assert registry.reload() == RegistryChanges(added=("comes",), removed=("goes",), changed=("changes",))
     assert registry.stamp != stamp
     assert registry.get("changes").timeout_ms == 7
     assert registry.get("stays") is stays
@@ -264,7 +267,7 @@ def test_a_script_that_was_edited_changes_its_skill(project: Project) -> None:
     project.manifest("calculator")
     registry = project.load()
     (project.cli / "calculator.py").write_text("print(1 + 1)")
-    assert registry.reload() == Changes(changed=("calculator",))
+    assert registry.reload() == RegistryChanges(changed=("calculator",))
 
 
 def test_a_manifest_that_breaks_while_the_host_runs_is_broken_and_one_that_is_mended_is_not(project: Project) -> None:
@@ -272,7 +275,7 @@ def test_a_manifest_that_breaks_while_the_host_runs_is_broken_and_one_that_is_me
     registry = project.load()
     good = manifest.read_text()
     manifest.write_text("type: [")
-    assert registry.reload() == Changes(changed=("calculator",))
+    assert registry.reload() == RegistryChanges(changed=("calculator",))
     assert status(registry) == {"calculator": "broken"}
     manifest.write_text(good)
     registry.reload()
@@ -284,7 +287,7 @@ def test_an_entry_that_appears_later_is_found_though_its_manifest_is_the_same(pr
     registry = project.load()
     assert rules(registry, "late") == ["entry-missing"]
     project.script("late")
-    assert registry.reload() == Changes(changed=("late",))
+    assert registry.reload() == RegistryChanges(changed=("late",))
     assert status(registry) == {"late": "ready"}
 
 
@@ -325,9 +328,9 @@ def test_a_directory_that_goes_takes_its_skills_with_it_and_comes_back(project: 
     project.manifest("calculator")
     registry = project.load()
     project.cli.rename(project.path / "away")
-    assert registry.reload() == Changes(removed=("calculator",))
+    assert registry.reload() == RegistryChanges(removed=("calculator",))
     (project.path / "away").rename(project.cli)
-    assert registry.reload() == Changes(added=("calculator",))
+    assert registry.reload() == RegistryChanges(added=("calculator",))
 
 
 def test_readers_see_the_old_or_the_new_while_manifests_change(project: Project) -> None:
@@ -347,7 +350,7 @@ def test_readers_see_the_old_or_the_new_while_manifests_change(project: Project)
 
     def watch() -> None:
         while not done.is_set():
-            versions = tuple(found.version for found in registry.all())
+            versions = tuple(found.version for found in registry.list_registrations())
             if len(set(versions)) != 1 or len(versions) != 2:
                 mixed.append(versions)
 
@@ -355,7 +358,7 @@ def test_readers_see_the_old_or_the_new_while_manifests_change(project: Project)
     reader.start()
     for version in range(1, 60):
         write(version)
-        assert registry.reload() == Changes(changed=("a", "b"))
+        assert registry.reload() == RegistryChanges(changed=("a", "b"))
     done.set()
     reader.join()
     assert mixed == []
@@ -367,9 +370,9 @@ def test_thousands_of_manifests_are_read_and_every_one_counts(project: Project) 
     for number in range(2_000):
         (project.cli / f"s{number}.yaml").write_text(MANIFEST.format(id="one") + f"timeout_ms: {number + 1}\n")
     registry = project.load()
-    assert len(registry.all()) == 2_000
+    assert len(registry.list_registrations()) == 2_000
     assert registry.get("s1999").timeout_ms == 2_000
-    assert registry.reload() == Changes()
+    assert registry.reload() == RegistryChanges()
 
 
 def test_a_kind_that_some_runner_takes_is_known(project: Project) -> None:
@@ -396,3 +399,71 @@ def test_a_kind_of_an_installed_package_is_known(project: Project) -> None:
 
 def test_where_to_look_for_changes_is_known(project: Project) -> None:
     assert project.load().directories == (project.cli,)
+
+
+def ready(skill_id: str, *, origin: str = "", rank: int = 0, version: str = "1") -> RegistryEntry:
+    path = Path(origin or f"{skill_id}.yaml")
+    return RegistryEntry(skill_id, Registration(skill_id, "inproc", "a:b", version), origin=path, rank=rank)
+
+
+def broken(skill_id: str, *, origin: str = "broken.yaml", rank: int = 0) -> RegistryEntry:
+    return RegistryEntry(skill_id, None, (Problem("field-value", "x: is wrong"),), "broken", Path(origin), rank=rank)
+
+
+def test_ids_are_found_exactly_first_and_then_with_the_other_dash() -> None:
+    offer = RegistrySnapshot([ready("file_search"), ready("log-transform"), ready("a-b"), ready("a_b")])
+    assert offer.get("file-search").id == "file_search"
+    assert offer.get("log_transform").id == "log-transform"
+    assert (offer.get("a-b").id, offer.get("a_b").id) == ("a-b", "a_b")
+
+
+def test_what_is_known_is_found_without_a_complaint() -> None:
+    offer = RegistrySnapshot([ready("file_search"), broken("bad")])
+    assert offer.find("file-search") is offer.get("file_search")
+    assert offer.find("bad") is offer.find("nope") is None
+
+
+def test_an_unknown_id_has_the_nearest_ones() -> None:
+    offer = RegistrySnapshot([ready("calculator"), ready("echo")])
+    with pytest.raises(UnknownSkill) as raised:
+        offer.get("calculater")
+    assert raised.value.near == ("calculator",)
+    for hostile in ("", "x" * 100_000, "../../etc", "\0", "é" * 70):
+        with pytest.raises(UnknownSkill):
+            offer.get(hostile)
+
+
+def test_a_broken_one_is_an_entry_and_no_registration() -> None:
+    offer = RegistrySnapshot([broken("bad"), ready("good")])
+    assert [registration.id for registration in offer.registrations] == ["good"]
+    assert offer.get_entry("bad").status == "broken"
+    with pytest.raises(InvalidSkill, match="the manifest of 'bad' is broken: x: is wrong") as raised:
+        offer.get("bad")
+    assert len(raised.value.problems) == 1
+
+
+def test_of_equal_ids_the_later_source_counts_and_the_other_says_which() -> None:
+    offer = RegistrySnapshot([ready("x", origin="one.yaml"), ready("x", origin="two.yaml", rank=1, version="2")])
+    assert offer.get("x").version == "2"
+    loser = next(entry for entry in offer.entries if entry.status == "broken")
+    assert loser.origin == Path("one.yaml")
+    assert loser.problems[-1].message == "id: 'x' is taken by two.yaml; give this one another id"
+    assert len(offer.registrations) == 1
+
+
+def test_of_equal_ids_in_one_source_the_first_by_name_counts() -> None:
+    offer = RegistrySnapshot([ready("x", origin="b.yaml", version="2"), ready("x", origin="a.yaml")])
+    assert offer.get("x").version == "1"
+
+
+def test_a_broken_one_takes_no_id_from_a_good_one() -> None:
+    assert RegistrySnapshot([broken("x", rank=9), ready("x")]).get("x").id == "x"
+
+
+def test_changes_are_what_came_went_and_is_different() -> None:
+    before = RegistrySnapshot([ready("a"), ready("b"), ready("c")])
+    after = RegistrySnapshot([ready("b"), ready("c", version="2"), ready("d")])
+    assert after.compare_with(before) == RegistryChanges(added=("d",), removed=("a",), changed=("c",))
+    assert not after.compare_with(after)
+    assert after.stamp != before.stamp
+    assert RegistrySnapshot([ready("c"), ready("b"), ready("a")]).stamp == before.stamp

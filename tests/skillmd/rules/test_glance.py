@@ -4,9 +4,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from openskills.skillmd.parse import parse
-from openskills.skillmd.problem import errors_in
-from openskills.skillmd.rules import MANIFEST_RULES, Subject, check
-from openskills.skillmd.rules.glance import plainly_valid
+from openskills.skillmd.problem import select_errors
+from openskills.skillmd.rules import MANIFEST_RULES, apply_rules, is_plainly_valid
+from openskills.skillmd.rules.rule import Subject
 from tests.skillmd.strategies import any_text, relaxed
 
 CLEAN = "---\nname: pdf-tools\ndescription: Merge PDF files. Use when the user asks.\nmetadata:\n  a: b\n---\nDo it.\n"
@@ -26,13 +26,13 @@ def subject_of(text: str, folder: str = "pdf-tools") -> Subject | None:
 @example("---\nname: a\ndescription: [list]\n---\n", "a")
 def test_what_passes_at_a_glance_has_no_error(text: str, folder: str) -> None:
     subject = subject_of(text, folder)
-    if subject is not None and plainly_valid(subject):
-        assert errors_in(check(subject, MANIFEST_RULES)) == ()
+    if subject is not None and is_plainly_valid(subject):
+        assert select_errors(apply_rules(subject, MANIFEST_RULES)) == ()
 
 
 def test_an_ordinary_skill_passes_and_one_with_a_doubt_does_not() -> None:
     clean, doubtful = subject_of(CLEAN), subject_of(CLEAN.replace("metadata:\n  a: b", "license: [MIT]"))
     assert clean is not None
     assert doubtful is not None
-    assert plainly_valid(clean)
-    assert not plainly_valid(doubtful)
+    assert is_plainly_valid(clean)
+    assert not is_plainly_valid(doubtful)

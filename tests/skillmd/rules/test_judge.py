@@ -1,22 +1,22 @@
 from hypothesis import given
 
 from openskills.skillmd.parse import parse
-from openskills.skillmd.problem import Problem, Severity, errors_in
+from openskills.skillmd.problem import Problem, Severity, select_errors
 from openskills.skillmd.rules import (
-    ALL,
+    ALL_RULES,
     BODY_RULES,
-    FATAL,
+    FATAL_RULES,
     FOLDER_RULES,
     MANIFEST_RULES,
-    Subject,
-    check,
-    judge,
-    lenient,
+    apply_rules,
+    lint_skill,
+    relax_problems,
 )
+from openskills.skillmd.rules.rule import Subject
 from tests.skillmd.strategies import any_text, relaxed
 from tests.skillmd.work import calls, is_linear
 
-TABLE = {rule.id: number for number, rule in enumerate(ALL)}
+TABLE = {rule.id: number for number, rule in enumerate(ALL_RULES)}
 CLEAN = "---\nname: pdf-tools\ndescription: Merge PDF files. Use when the user asks.\nlicense: MIT\n---\nDo it.\n"
 
 
@@ -29,23 +29,23 @@ def subject_of(text: str, folder: str | None = "pdf-tools") -> Subject:
 @relaxed
 @given(any_text)
 def test_whatever_can_be_read_can_be_judged_in_a_stable_order(text: str) -> None:
-    problems = judge(parse(text), "pdf-tools", {"a.md": 1}, {"a.md": "[b](c.md)"})
+    problems = lint_skill(parse(text), "pdf-tools", {"a.md": 1}, {"a.md": "[b](c.md)"})
     lines = [problem.line or 0 for problem in problems]
     assert lines == sorted(lines)
-    assert problems == judge(parse(text), "pdf-tools", {"a.md": 1}, {"a.md": "[b](c.md)"})
+    assert problems == lint_skill(parse(text), "pdf-tools", {"a.md": 1}, {"a.md": "[b](c.md)"})
 
 
 @relaxed
 @given(any_text)
 def test_what_a_loader_makes_of_problems_has_errors_only_where_they_are_fatal(text: str) -> None:
-    problems = judge(parse(text), "pdf-tools")
-    softened = lenient(problems)
+    problems = lint_skill(parse(text), "pdf-tools")
+    softened = relax_problems(problems)
     assert [problem.rule for problem in softened] == [problem.rule for problem in problems]
-    assert {error.rule for error in errors_in(softened)} <= FATAL
+    assert {error.rule for error in select_errors(softened)} <= FATAL_RULES
 
 
 def test_problems_on_one_line_stand_in_the_order_of_the_table() -> None:
-    found = check(subject_of(CLEAN.replace("pdf-tools", "Pdf__Tools-")))
+    found = apply_rules(subject_of(CLEAN.replace("pdf-tools", "Pdf__Tools-")))
     assert [problem.line for problem in found] == [2] * len(found)
     numbers = [TABLE[problem.rule] for problem in found]
     assert numbers == sorted(numbers)
@@ -54,43 +54,45 @@ def test_problems_on_one_line_stand_in_the_order_of_the_table() -> None:
 
 def test_only_the_rules_asked_for_are_asked() -> None:
     subject = subject_of(CLEAN.replace("Do it.", "").replace("pdf-tools", "pdf"))
-    assert [problem.rule for problem in check(subject, MANIFEST_RULES)] == ["name-folder"]
-    assert [problem.rule for problem in check(subject, BODY_RULES)] == ["body-empty"]
-    assert check(subject, FOLDER_RULES) == ()
+    assert [problem.rule for problem in apply_rules(subject, MANIFEST_RULES)] == ["name-folder"]
+    assert [problem.rule for problem in apply_rules(subject, BODY_RULES)] == ["body-empty"]
+    assert apply_rules(subject, FOLDER_RULES) == ()
 
 
 def test_problems_of_reading_are_told_by_judge_and_not_repeated_by_check() -> None:
     text = "\ufeff" + CLEAN
-    assert check(subject_of(text)) == ()
-    assert [problem.rule for problem in judge(parse(text), "pdf-tools")] == ["text-bom"]
-    assert [problem.rule for problem in judge(parse("text"))] == ["frontmatter-missing"]
+    assert apply_rules(subject_of(text)) == ()
+    assert [problem.rule for problem in lint_skill(parse(text), "pdf-tools")] == ["text-bom"]
+    assert [problem.rule for problem in lint_skill(parse("text"))] == ["frontmatter-missing"]
 
 
 def test_an_unknown_folder_is_not_compared() -> None:
-    assert check(subject_of(CLEAN, folder=None)) == ()
+    assert apply_rules(subject_of(CLEAN, folder=None)) == ()
 
 
 def test_many_findings_of_one_rule_are_summed_up() -> None:
-    found = check(subject_of(CLEAN.replace("license: MIT", "\n".join(f"k{number}: v" for number in range(100)))))
+    found = apply_rules(subject_of(CLEAN.replace("license: MIT", "\n".join(f"k{number}: v" for number in range(100)))))
     assert [problem.rule for problem in found] == ["field-unknown"] * 21
     assert "80 more" in found[-1].message
 
 
 def test_a_problem_of_somebody_else_keeps_its_severity() -> None:
     foreign = Problem("source-unavailable", "gone")
-    assert lenient([foreign]) == (foreign,)
-    assert lenient([Problem("name-length", "long")])[0].severity is Severity.WARNING
-    assert lenient([Problem("name-unsafe", "bad")])[0].severity is Severity.ERROR
+    assert relax_problems([foreign]) == (foreign,)
+    assert relax_problems([Problem("name-length", "long")])[0].severity is Severity.WARNING
+    assert relax_problems([Problem("name-unsafe", "bad")])[0].severity is Severity.ERROR
 
 
 def test_a_clean_skill_is_found_clean_without_looking_for_places() -> None:
     subject = subject_of(CLEAN.replace("license: MIT", 'license: MIT\nmetadata:\n  version: "1.0"\n  author: me'))
-    assert calls(lambda: check(subject, MANIFEST_RULES)) < 150
+    assert calls(lambda: apply_rules(subject, MANIFEST_RULES)) < 150
 
 
 def test_judging_costs_work_in_proportion_to_the_number_of_fields() -> None:
     def judged(size: int) -> None:
         pairs = "".join(f"  k{number}: {number}\n" for number in range(size))
-        judge(parse(f"---\nname: pdf-tools\ndescription: Merge.\nmetadata:\n{pairs}---\nBody.\n"), "pdf-tools", {}, {})
+        lint_skill(
+            parse(f"---\nname: pdf-tools\ndescription: Merge.\nmetadata:\n{pairs}---\nBody.\n"), "pdf-tools", {}, {}
+        )
 
     assert is_linear(judged, 1_000)

@@ -2,14 +2,15 @@ import pytest
 
 from openskills.skillmd.parse import parse
 from openskills.skillmd.problem import Problem
-from openskills.skillmd.rules import Subject, check
+from openskills.skillmd.rules import apply_rules
+from openskills.skillmd.rules.rule import Subject
 
 
 def said(*lines: str) -> list[Problem]:
     """What is said of a skill with these fields."""
     parsed = parse("\n".join(("---", *lines, "---", "Do it.", "")))
     assert parsed.manifest
-    return list(check(Subject(parsed, parsed.manifest)))
+    return list(apply_rules(Subject(parsed, parsed.manifest)))
 
 
 def rules(*lines: str) -> list[str]:

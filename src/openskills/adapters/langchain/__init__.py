@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from deepagents.middleware.skills import SkillToolResolver, disclosed_skill_tool_names
 
-    from openskills.adapters.langchain.executor_hooks import ExecutorHooks
-    from openskills.adapters.langchain.interrupting import ask_by_interrupt
-    from openskills.adapters.langchain.metadata import SkillMetadata
+    from openskills.adapters.langchain.hooks import ExecutorHooks
     from openskills.adapters.langchain.middleware import SkillsMiddleware
     from openskills.adapters.langchain.options import SkillOptions
-    from openskills.adapters.langchain.resources import ResourceMetadata
-    from openskills.adapters.langchain.runtime_middleware import SkillRuntimeMiddleware
+    from openskills.adapters.langchain.runtime import SkillRuntimeMiddleware, ask_by_interrupt
     from openskills.adapters.langchain.runtime_state import loaded_skills
-    from openskills.adapters.langchain.runtime_texts import system_text
-    from openskills.adapters.langchain.runtime_tools import tools
-    from openskills.adapters.langchain.state import SkillsState
+    from openskills.adapters.langchain.runtime_tools import system_text, tools
+    from openskills.adapters.langchain.state import ResourceMetadata, SkillMetadata, SkillsState
+
 
 __all__ = [
     "ExecutorHooks",
@@ -37,18 +34,18 @@ __all__ = [
 ]
 
 _HOME = {
-    "ExecutorHooks": "executor_hooks",
-    "ResourceMetadata": "resources",
-    "SkillMetadata": "metadata",
+    "ExecutorHooks": "hooks",
+    "ResourceMetadata": "state",
+    "SkillMetadata": "state",
     "SkillOptions": "options",
-    "SkillRuntimeMiddleware": "runtime_middleware",
+    "SkillRuntimeMiddleware": "runtime",
     "SkillToolResolver": "deepagents.middleware.skills",
     "SkillsMiddleware": "middleware",
     "SkillsState": "state",
-    "ask_by_interrupt": "interrupting",
+    "ask_by_interrupt": "runtime",
     "disclosed_skill_tool_names": "deepagents.middleware.skills",
     "loaded_skills": "runtime_state",
-    "system_text": "runtime_texts",
+    "system_text": "runtime_tools",
     "tools": "runtime_tools",
 }
 _FOREIGN = ("deepagents", "langchain", "langchain_core", "langgraph")

@@ -1,32 +1,51 @@
-"""Which skills the sources of an agent hold."""
+"""Skills of a backend.
+
+Which skills the sources of an agent hold.
+
+The list of skills as the model sees it.
+"""
 
 import logging
 import operator
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from deepagents.backends.protocol import FILE_NOT_FOUND, FileDownloadResponse
 
-from openskills.adapters.langchain.local_scan import LocalFile, LocalScan, Stamp
-from openskills.adapters.langchain.marks import digest_of
-from openskills.adapters.langchain.metadata import SkillMetadata, metadata_of
-from openskills.adapters.langchain.steps import Steps, downloaded, listed, scanned
+from openskills.adapters.langchain.backend_io import (
+    LocalFile,
+    LocalScan,
+    Stamp,
+    Steps,
+    download_files,
+    list_directory,
+    scan_source,
+)
+from openskills.adapters.langchain.messages import compute_digest
+from openskills.adapters.langchain.state import (
+    ResourceMetadata,
+    SkillMetadata,
+    get_extension,
+    parse_metadata,
+    summarise_resources,
+)
 
 logger = logging.getLogger(__name__)
 
-_SETTLED = 100_000_000
+_MTIME_GRANULARITY = 100_000_000
 """A file that was written this many nanoseconds ago can change again without its time changing."""
 
 
-_Known: TypeAlias = tuple[Stamp | str, SkillMetadata | None]
+_KnownSkill: TypeAlias = tuple[Stamp | str, SkillMetadata | None]
 """What tells the content of a file from others, and what was made of it."""
 
 
 @dataclass(slots=True)
-class Discovery:
+class BackendDiscovery:
     """Finds skills, and remembers what it made of files that did not change since.
 
     As long as nothing changes it gives the very same list, so that what was made of it can be used again.
@@ -34,10 +53,10 @@ class Discovery:
 
     sources: Sequence[str]
     extended: bool = False
-    _known: dict[str, _Known] = field(default_factory=dict[str, _Known])
+    _known: dict[str, _KnownSkill] = field(default_factory=dict[str, _KnownSkill])
     _last: list[SkillMetadata] = field(default_factory=list[SkillMetadata])
 
-    def skills(self, *, tolerant: bool = False) -> Steps[tuple[list[SkillMetadata], list[str]]]:
+    def find_skills(self, *, tolerant: bool = False) -> Steps[tuple[list[SkillMetadata], list[str]]]:
         """Every skill, a later source winning over an earlier one, and the sources that could not be read.
 
         If `tolerant`, a source whose backend raises is one of those.
@@ -45,16 +64,16 @@ class Discovery:
         found: dict[str, SkillMetadata] = {}
         errors: list[str] = []
         for source in self.sources:
-            skills, error = yield from self._in_source(source, tolerant)
+            skills, error = yield from self._find_in_source(source, tolerant)
             found.update((skill["name"], skill) for skill in skills)
             if error is not None:
                 errors.append(f"Cannot load skills from '{source}': {error}")
         if errors:
             logger.warning("Skills load errors: %s", errors)
         logger.info("Discovered %d skills from %d sources", len(found), len(self.sources))
-        return self._same(list(found.values())), errors
+        return self._reuse_last(list(found.values())), errors
 
-    def _same(self, skills: list[SkillMetadata]) -> list[SkillMetadata]:
+    def _reuse_last(self, skills: list[SkillMetadata]) -> list[SkillMetadata]:
         """The last list if this one has the same entries."""
         # Threads of several runs come here at once: what is returned was compared, whatever is the last one by then.
         last = self._last
@@ -63,41 +82,41 @@ class Discovery:
         self._last = skills
         return skills
 
-    def _in_source(self, source: str, tolerant: bool) -> Steps[tuple[list[SkillMetadata], str | None]]:
-        local = yield from scanned(source, self._read_local)
+    def _find_in_source(self, source: str, tolerant: bool) -> Steps[tuple[list[SkillMetadata], str | None]]:
+        local = yield from scan_source(source, self._read_local)
         if local is None:
-            entries, error = yield from listed(source, tolerant=tolerant)
+            entries, error = yield from list_directory(source, tolerant=tolerant)
             directories = (str(entry["path"]) for entry in entries if entry.get("is_dir"))
-            paths = [_posix(directory).rstrip("/") + "/SKILL.md" for directory in directories]
-            return (yield from self._asked(paths, tolerant)), error
+            paths = [_to_posix(directory).rstrip("/") + "/SKILL.md" for directory in directories]
+            return (yield from self._download_skills(paths, tolerant)), error
         here, others = local
-        skills = [*here, *(yield from self._asked(others, tolerant))]
+        skills = [*here, *(yield from self._download_skills(others, tolerant))]
         return sorted(skills, key=lambda skill: skill["path"]), None
 
-    def _asked(self, paths: Sequence[str], tolerant: bool) -> Steps[list[SkillMetadata]]:
-        answers = yield from downloaded(paths, tolerant=tolerant)
-        found = (self._of_answer(path, answer) for path, answer in zip(paths, answers, strict=True))
+    def _download_skills(self, paths: Sequence[str], tolerant: bool) -> Steps[list[SkillMetadata]]:
+        answers = yield from download_files(paths, tolerant=tolerant)
+        found = (self._skill_from_response(path, answer) for path, answer in zip(paths, answers, strict=True))
         return [skill for skill in found if skill is not None]
 
-    def _of_answer(self, path: str, answer: FileDownloadResponse) -> SkillMetadata | None:
+    def _skill_from_response(self, path: str, answer: FileDownloadResponse) -> SkillMetadata | None:
         if answer.error or answer.content is None:
             # A directory without a SKILL.md is no skill, and nothing to complain of.
             if answer.error != FILE_NOT_FOUND:
                 logger.warning("Cannot load SKILL.md at %s: %s; skipping", path, answer.error or "no content")
             return None
-        known, digest = self._known.get(path), digest_of(answer.content)
+        known, digest = self._known.get(path), compute_digest(answer.content)
         if known is not None and known[0] == digest:
             return known[1]
-        skill = metadata_of(answer.content, path, PurePosixPath(path).parent.name, extended=self.extended)
+        skill = parse_metadata(answer.content, path, PurePosixPath(path).parent.name, extended=self.extended)
         self._known[path] = (digest, skill)
         return skill
 
     def _read_local(self, local: LocalScan) -> tuple[list[SkillMetadata], tuple[str, ...]]:
         """The skills of a directory, and the paths that the backend has to be asked for."""
-        found = (self._of_file(file) for file in local.files)
+        found = (self._skill_from_file(file) for file in local.files)
         return [skill for skill in found if skill is not None], local.others
 
-    def _of_file(self, file: LocalFile) -> SkillMetadata | None:
+    def _skill_from_file(self, file: LocalFile) -> SkillMetadata | None:
         known = self._known.get(file.path)
         if known is not None and known[0] == file.stamp:
             return known[1]
@@ -105,11 +124,74 @@ class Discovery:
         if content is None:
             logger.warning("Cannot load SKILL.md at %s: it cannot be read; skipping", file.path)
             return None
-        skill = metadata_of(content, file.path, file.directory, extended=self.extended)
-        if time.time_ns() - file.stamp[2] > _SETTLED:
+        skill = parse_metadata(content, file.path, file.directory, extended=self.extended)
+        if time.time_ns() - file.stamp[2] > _MTIME_GRANULARITY:
             self._known[file.path] = (file.stamp, skill)
         return skill
 
 
-def _posix(path: str) -> str:
+def _to_posix(path: str) -> str:
     return path.replace("\\", "/")
+
+
+Listing = Literal["marked", "stable"]
+"""`marked` shows in the list what is loaded; `stable` is the same text whatever is loaded, for prompt caches."""
+
+LISTINGS: tuple[Listing, ...] = ("marked", "stable")
+
+
+# Fields come with skills, and skills from anywhere: none of them may look like another entry, or like our own words.
+_LOADED = re.compile(r"\[\s*loaded\s*\]", re.IGNORECASE)
+
+
+def to_one_line(text: str) -> str:
+    """A field of a skill as part of a line."""
+    return _LOADED.sub("(loaded)", " ".join(text.split())).replace("`", "'")
+
+
+def format_skills_list(
+    skills: Sequence[SkillMetadata],
+    loaded: Collection[str],
+    resources: Mapping[str, Sequence[ResourceMetadata]],
+    *,
+    hints: bool = False,
+) -> str:
+    """One entry for each skill: what it is for, and what to do with it now."""
+    names = frozenset(loaded)
+    lines: list[str] = []
+    for skill in skills:
+        lines += _format_entry(skill, skill["name"] in names, resources.get(skill["name"], ()), hints)
+    return "\n".join(lines)
+
+
+def _format_entry(
+    skill: SkillMetadata, is_loaded: bool, resources: Sequence[ResourceMetadata], hints: bool
+) -> list[str]:
+    name, path = to_one_line(skill["name"]), to_one_line(skill["path"])
+    manual = " (Manual only)" if hints and get_extension(skill, "disable_model_invocation") else ""
+    state = f"{' [Loaded]' if is_loaded else ''}{manual}"
+    lines = [f"- **{name.replace('*', '')}**{state}: {to_one_line(skill['description'])}{_format_annotations(skill)}"]
+    if skill["allowed_tools"]:
+        lines.append(f"  -> Recommended tools: {', '.join(map(to_one_line, skill['allowed_tools']))}")
+    if is_loaded:
+        if resources:
+            lines.append(f"  -> Resources: {summarise_resources(resources)}")
+    elif manual:
+        lines.append(f"  -> Do not load this skill yourself; the user starts it (`{path}`)")
+    else:
+        hint = get_extension(skill, "argument_hint") if hints else None
+        more = f', args="{_escape_quotes(str(hint))}"' if hint else ""
+        lines.append(f'  -> Use `load_skill("{_escape_quotes(name)}"{more})` to read full instructions (`{path}`)')
+    return lines
+
+
+def _format_annotations(skill: SkillMetadata) -> str:
+    license_, needs = skill.get("license"), skill.get("compatibility")
+    parts = [f"License: {to_one_line(license_)}"] if license_ else []
+    if needs:
+        parts.append(f"Compatibility: {to_one_line(needs)}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _escape_quotes(text: str) -> str:
+    return to_one_line(text).replace('"', "'")

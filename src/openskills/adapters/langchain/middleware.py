@@ -12,25 +12,28 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
-from openskills.adapters.langchain.beginning import Beginning
-from openskills.adapters.langchain.calls import SkillCall
-from openskills.adapters.langchain.discovery import Discovery
-from openskills.adapters.langchain.eviction import EVICTED_OVER
-from openskills.adapters.langchain.forking import Delegation, Task
-from openskills.adapters.langchain.listing import LISTINGS, Listing, skills_list
-from openskills.adapters.langchain.loading import Answer, Loading
-from openskills.adapters.langchain.model_call import RENDERED, ModelCalls
-from openskills.adapters.langchain.options import SkillOptions
-from openskills.adapters.langchain.prompt_text import SKILLS_SYSTEM_PROMPT
-from openskills.adapters.langchain.recent import Recent
-from openskills.adapters.langchain.resources import ResourceMetadata, resource_summary
-from openskills.adapters.langchain.settling import settled
-from openskills.adapters.langchain.state import SkillsState
-from openskills.adapters.langchain.steps import Steps, awaiting, blocking
-from openskills.adapters.langchain.thread import Thread
-from openskills.adapters.langchain.tool_call import ToolCalls
-from openskills.adapters.langchain.toolset import Runtime as CallRuntime
-from openskills.adapters.langchain.toolset import skill_tools
+from openskills.adapters.langchain.backend_io import Steps, run_async, run_blocking
+from openskills.adapters.langchain.discovery import LISTINGS, BackendDiscovery, Listing, format_skills_list
+from openskills.adapters.langchain.load import (
+    EVICTION_CHARS,
+    Delegation,
+    LoadAnswer,
+    SkillCall,
+    SkillLoader,
+    TaskTool,
+    reconcile_calls,
+)
+from openskills.adapters.langchain.model_call import RENDERED_KEY, ModelCallPreparer, RunInitializer
+from openskills.adapters.langchain.options import SKILLS_SYSTEM_PROMPT, SkillOptions
+from openskills.adapters.langchain.state import (
+    ListCache,
+    ResourceMetadata,
+    SkillsState,
+    ThreadState,
+    summarise_resources,
+)
+from openskills.adapters.langchain.tools import Runtime as CallRuntime
+from openskills.adapters.langchain.tools import ToolCallGuard, build_skill_tools
 
 
 class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
@@ -57,7 +60,7 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
         listing: Listing = "marked",
         rescan: bool = True,
         restored_characters: int = 80_000,
-        whole_over: int = EVICTED_OVER,
+        whole_over: int = EVICTION_CHARS,
         options: SkillOptions | None = None,
     ) -> None:
         super().__init__(backend=backend, sources=sources, system_prompt=system_prompt, tools=tools)
@@ -69,91 +72,103 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
         self._max_loaded_skills = max_loaded_skills
         self._listing: Listing = listing
         self._options = options or SkillOptions()
-        self._discovery = Discovery(self.sources, self._options.extended)
-        self._loading = Loading(
+        self._discovery = BackendDiscovery(self.sources, self._options.has_extensions)
+        self._loading = SkillLoader(
             self._discovery, max_loaded_skills, self._options.invocation, marked=listing == "marked"
         )
-        self._tool_calls = ToolCalls(self._options, self._discovery, whole_over)
-        self._beginning = Beginning(self._discovery, max_loaded_skills, rescan, tell_state=listing == "stable")
-        self._model_calls = ModelCalls(self._options.models, self._discovery, restored_characters, self.modify_request)
-        self._sections = Recent[str]()
-        self.tools = skill_tools(self, with_arguments=self._options.takes_arguments)
+        self._tool_calls = ToolCallGuard(self._options, self._discovery, whole_over)
+        self._beginning = RunInitializer(self._discovery, max_loaded_skills, rescan, tell_state=listing == "stable")
+        self._model_calls = ModelCallPreparer(
+            self._options.models, self._discovery, restored_characters, self.modify_request
+        )
+        self._sections = ListCache[str]()
+        self.tools = build_skill_tools(self, with_arguments=self._options.can_take_arguments)
 
     def before_agent(self, state: Any, runtime: Runtime[Any], config: RunnableConfig) -> Any:  # noqa: ARG002
         """Find skills, unless the caller passed them, and see what became of those that are loaded."""
-        return blocking(self._beginning.run(state), self._files)
+        return run_blocking(self._beginning.run(state), self._files)
 
     async def abefore_agent(self, state: Any, runtime: Runtime[Any], config: RunnableConfig) -> Any:  # noqa: ARG002
         """See `before_agent`."""
-        return await awaiting(self._beginning.run(state), self._files)
+        return await run_async(self._beginning.run(state), self._files)
 
     def before_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Correct the results of the last calls where they did not know of each other; pin skills, as upstream."""
-        seen = blocking(self._with_skills(state), self._files)
-        return self._settle(state, seen, super().before_model(seen, runtime))
+        seen = run_blocking(self._ensure_skills(state), self._files)
+        return self._reconcile(state, seen, super().before_model(seen, runtime))
 
     async def abefore_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """See `before_model`."""
-        seen = await awaiting(self._with_skills(state), self._files)
-        return self._settle(state, seen, await super().abefore_model(seen, runtime))
+        seen = await run_async(self._ensure_skills(state), self._files)
+        return self._reconcile(state, seen, await super().abefore_model(seen, runtime))
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
         """Show the list of skills and what is loaded, and disclose tools of skills that were loaded, read or pinned."""
-        call = blocking(self._model_calls.begin(request), self._files)
-        return call.response(super().wrap_model_call(call.shown, lambda inner: handler(call.real(inner))))
+        call = run_blocking(self._model_calls.prepare(request), self._files)
+        return call.build_response(
+            super().wrap_model_call(call.upstream_request, lambda inner: handler(call.restore_request(inner)))
+        )
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> Any:
         """See `wrap_model_call`."""
-        call = await awaiting(self._model_calls.begin(request), self._files)
-        return call.response(await super().awrap_model_call(call.shown, lambda inner: handler(call.real(inner))))
+        call = await run_async(self._model_calls.prepare(request), self._files)
+        return call.build_response(
+            await super().awrap_model_call(call.upstream_request, lambda inner: handler(call.restore_request(inner)))
+        )
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
         """Run tools of skills as upstream does, with the rules and hooks of loaded skills around them."""
-        begun = blocking(self._tool_calls.begin(request), self._files)
+        begun = run_blocking(self._tool_calls.before_call(request), self._files)
         if begun.answer is not None:
             return begun.answer
-        return blocking(self._tool_calls.end(begun, super().wrap_tool_call(begun.request, handler)), self._files)
+        return run_blocking(
+            self._tool_calls.after_call(begun, super().wrap_tool_call(begun.request, handler)), self._files
+        )
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
     ) -> ToolMessage | Command[Any]:
         """See `wrap_tool_call`."""
-        begun = await awaiting(self._tool_calls.begin(request), self._files)
+        begun = await run_async(self._tool_calls.before_call(request), self._files)
         if begun.answer is not None:
             return begun.answer
         result = await super().awrap_tool_call(begun.request, handler)
-        return await awaiting(self._tool_calls.end(begun, result), self._files)
+        return await run_async(self._tool_calls.after_call(begun, result), self._files)
 
-    def load(self, skill: str, args: str, runtime: CallRuntime) -> Answer:
+    def load_blocking(self, skill: str, args: str, runtime: CallRuntime) -> LoadAnswer:
         """What `load_skill` does."""
-        task = self._task(runtime)
-        answer = blocking(self._load(skill, args, runtime, task), self._files)
-        return task.call(answer, runtime) if task and isinstance(answer, Delegation) else cast("Answer", answer)
-
-    async def loading(self, skill: str, args: str, runtime: CallRuntime) -> Answer:
-        """What `load_skill` does when it is awaited."""
-        task = self._task(runtime)
-        answer = await awaiting(self._load(skill, args, runtime, task), self._files)
+        task = self._find_task_tool(runtime)
+        answer = run_blocking(self._load_steps(skill, args, runtime, task), self._files)
         return (
-            await task.calling(answer, runtime) if task and isinstance(answer, Delegation) else cast("Answer", answer)
+            task.call_blocking(answer, runtime)
+            if task and isinstance(answer, Delegation)
+            else cast("LoadAnswer", answer)
         )
 
-    def unload(self, skill: str, runtime: CallRuntime) -> Answer:
+    async def load(self, skill: str, args: str, runtime: CallRuntime) -> LoadAnswer:
+        """What `load_skill` does when it is awaited."""
+        task = self._find_task_tool(runtime)
+        answer = await run_async(self._load_steps(skill, args, runtime, task), self._files)
+        return (
+            await task.call(answer, runtime) if task and isinstance(answer, Delegation) else cast("LoadAnswer", answer)
+        )
+
+    def unload(self, skill: str, runtime: CallRuntime) -> LoadAnswer:
         """What `unload_skill` does."""
-        return self._loading.unload(SkillCall.of(skill, runtime.tool_call_id, runtime.state))
+        return self._loading.unload(SkillCall.from_state(skill, runtime.tool_call_id, runtime.state))
 
     def modify_request(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         """The request with the section about skills at the end of its system message."""
         state = cast("Mapping[str, Any]", request.state)
-        if self.system_prompt_template is None or state.get(RENDERED):
+        if self.system_prompt_template is None or state.get(RENDERED_KEY):
             return request
-        section = self._section(self.system_prompt_template, Thread(state))
+        section = self._render_section(self.system_prompt_template, ThreadState(state))
         blocks: list[Any] = list(request.system_message.content_blocks) if request.system_message else []
         blocks.append({"type": "text", "text": f"\n\n{section}" if blocks else section})
         return request.override(system_message=SystemMessage(content_blocks=blocks))
@@ -166,13 +181,13 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
     ) -> str:
         if not skills:
             return f"(No skills available yet. You can create skills in {' or '.join(self.sources)})"
-        return skills_list(skills, loaded, resources or {}, hints=self._options.invocation)
+        return format_skills_list(skills, loaded, resources or {}, hints=self._options.invocation)
 
-    def _section(self, template: str, thread: Thread) -> str:
+    def _render_section(self, template: str, thread: ThreadState) -> str:
         skills, errors = thread.skills or [], thread.errors
         loaded = thread.loaded if self._listing == "marked" else ()
         resources = {name: thread.resources.get(name, ()) for name in loaded}
-        circumstances = (tuple(errors), tuple((name, resource_summary(resources[name])) for name in loaded))
+        circumstances = (tuple(errors), tuple((name, summarise_resources(resources[name])) for name in loaded))
 
         def make() -> str:
             return template.format(
@@ -183,26 +198,28 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
 
         return self._sections.get(skills, circumstances, make)
 
-    def _with_skills(self, state: Any) -> Steps[Any]:
+    def _ensure_skills(self, state: Any) -> Steps[Any]:
         """The state with the list of skills if they are to be pinned: after an interrupt a long one is missing."""
-        if not state.get("pinned_skills") or Thread(state).skills is not None:
+        if not state.get("pinned_skills") or ThreadState(state).skills is not None:
             return state
-        found, _ = yield from self._discovery.skills(tolerant=True)
+        found, _ = yield from self._discovery.find_skills(tolerant=True)
         return {**state, "skills_metadata": found} if found else state
 
-    def _settle(
+    def _reconcile(
         self, state: Mapping[str, Any], seen: Mapping[str, Any], pins: Mapping[str, Any] | None
     ) -> dict[str, Any] | None:
         stable = self._listing == "stable"
-        update = settled(Thread(state).messages, self._max_loaded_skills, tell_state=stable)
+        update = reconcile_calls(ThreadState(state).messages, self._max_loaded_skills, tell_state=stable)
         pinned = {**(pins or {}), **({} if seen is state else {"skills_metadata": seen["skills_metadata"]})}
         messages = [*update.get("messages", ()), *pinned.get("messages", ())]
         merged = {**update, **pinned}
         return ({**merged, "messages": messages} if messages else merged) or None
 
-    def _load(self, skill: str, args: str, runtime: CallRuntime, task: Task | None) -> Steps[Answer | Delegation]:
+    def _load_steps(
+        self, skill: str, args: str, runtime: CallRuntime, task: TaskTool | None
+    ) -> Steps[LoadAnswer | Delegation]:
         loading = replace(self._loading, fork=task is not None)
-        return loading.load(SkillCall.of(skill, runtime.tool_call_id, runtime.state), args)
+        return loading.load(SkillCall.from_state(skill, runtime.tool_call_id, runtime.state), args)
 
-    def _task(self, runtime: CallRuntime) -> Task | None:
-        return Task.among(runtime.tools) if self._options.fork else None
+    def _find_task_tool(self, runtime: CallRuntime) -> TaskTool | None:
+        return TaskTool.find(runtime.tools) if self._options.fork else None

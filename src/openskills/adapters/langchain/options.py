@@ -1,13 +1,102 @@
-"""What the middleware can do beyond loading and unloading; everything is off by default."""
+"""Options, restriction, model choice.
 
-from collections.abc import Callable, Mapping
+`allowed-tools` as a rule: what loaded skills leave the model.
+
+What the middleware can do beyond loading and unloading; everything is off by default.
+
+Which model answers while skills are loaded that name one.
+
+The section of the system prompt about skills.
+"""
+
+import fnmatch
+import logging
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, NotRequired, TypeAlias, cast
 
 from langchain_core.language_models import BaseChatModel
+from typing_extensions import TypedDict
 
-from openskills.adapters.langchain.hook_runs import HookRunner
-from openskills.adapters.langchain.restriction import ALWAYS_ALLOWED
+from openskills.adapters.langchain.hooks import HookRunner
+from openskills.adapters.langchain.messages import translate_tool_name
+from openskills.adapters.langchain.state import SkillMetadata, get_extension
+
+ALWAYS_ALLOWED = frozenset(
+    {
+        *("load_skill", "unload_skill", "ls", "read_file", "write_file", "edit_file", "glob", "grep"),
+        *("write_todos", "task", "compact_conversation"),
+    }
+)
+"""The built-in tools. Those that run commands or delete are not among them: a skill has to name them."""
+
+_PATTERN = re.compile(r"(?P<tool>[^(]+)(?:\((?P<only>.*)\))?", re.DOTALL)
+_SHELL = re.compile(r"[;&|<>$`\\\n\r(){}]")
+
+
+class ToolRule(TypedDict):
+    """What a loaded skill allows; None when that cannot be known now. `of_caller`: it holds whatever is unloaded."""
+
+    name: str
+    allowed_tools: list[str] | None
+    of_caller: NotRequired[bool]
+
+
+def collect_rules(
+    skills: Iterable[Mapping[str, Any]], loaded: Iterable[str], passed_on: Iterable[Mapping[str, Any]] = ()
+) -> list[ToolRule]:
+    """The rules of what is loaded, and those that a caller passed on. Skills that name no tools restrict nothing.
+
+    A skill that is loaded and of which nothing is known might restrict everything, so it does.
+    """
+    known = {skill["name"]: skill["allowed_tools"] for skill in skills}
+    own = [ToolRule(name=name, allowed_tools=known.get(name)) for name in loaded]
+    callers = [ToolRule(name=one["name"], allowed_tools=one["allowed_tools"], of_caller=True) for one in passed_on]
+    return [rule for rule in (*own, *callers) if rule["allowed_tools"] is None or rule["allowed_tools"]]
+
+
+def find_refusal(
+    tool: str, arguments: Mapping[str, Any], rules: Sequence[ToolRule], free: Collection[str]
+) -> str | None:
+    """Why a call must not happen, or None."""
+    if not rules or tool in free:
+        return None
+    patterns = [pattern for rule in rules for pattern in rule["allowed_tools"] or ()]
+    if any(_allows(pattern, tool, arguments) for pattern in patterns):
+        return None
+    names = ", ".join(f"'{rule['name']}'" for rule in rules)
+    unload = (
+        "" if any(rule.get("of_caller") for rule in rules) else ", or `unload_skill` if the skill is no longer needed"
+    )
+    if not patterns:
+        return f"Error: What the loaded skill(s) {names} allow cannot be read now. Do without `{tool}`{unload}."
+    return (
+        f"Error: The tool `{tool}` is not among the allowed tools of the loaded skill(s) {names}: "
+        f"{', '.join(dict.fromkeys(patterns))}. Use one of them{unload}."
+    )
+
+
+def _allows(pattern: str, tool: str, arguments: Mapping[str, Any]) -> bool:
+    match = _PATTERN.fullmatch(pattern.strip())
+    if match is None or tool not in {match["tool"].strip(), translate_tool_name(match["tool"].strip())}:
+        return False
+    only = match["only"]
+    return only is None or only.strip() in {"", "*"} or _matches_command(only.strip(), arguments)
+
+
+def _matches_command(only: str, arguments: Mapping[str, Any]) -> bool:
+    """Whether a command is one that the pattern means: `git *`, or `git:*` for everything that begins with `git`."""
+    command = arguments.get("command")
+    # What a shell would take apart could hide another command behind an allowed one.
+    if not isinstance(command, str) or _SHELL.search(command):
+        return False
+    text = command.strip()
+    if only.endswith(":*"):
+        begin = only[:-2]
+        return text == begin or text.startswith(f"{begin} ")
+    return fnmatch.fnmatchcase(text, only)
+
 
 Models: TypeAlias = Mapping[str, BaseChatModel] | Callable[[str], BaseChatModel | None]
 """The model that a skill means by a name, if any."""
@@ -40,11 +129,62 @@ class SkillOptions:
             raise ValueError(f"allowed_tools must be 'recommend' or 'restrict', not {self.allowed_tools!r}")
 
     @property
-    def extended(self) -> bool:
+    def has_extensions(self) -> bool:
         """Whether fields beyond the specification are needed."""
         return self.invocation or self.fork or self.models is not None or self.hooks is not None
 
     @property
-    def takes_arguments(self) -> bool:
+    def can_take_arguments(self) -> bool:
         """Whether a skill can be loaded for something in particular."""
         return self.invocation or self.fork
+
+
+logger = logging.getLogger(__name__)
+
+_DEFAULT_MODEL_NAMES = frozenset({"", "inherit", "default"})
+
+
+def choose_model(models: Models, loaded: Sequence[SkillMetadata]) -> BaseChatModel | None:
+    """The model of the skill that was loaded last among those that name one; None for the agent's own.
+
+    A name that means nothing here is passed over with a warning.
+    """
+    for skill in reversed(loaded):
+        name = get_extension(skill, "model")
+        if not isinstance(name, str) or name in _DEFAULT_MODEL_NAMES:
+            continue
+        model = cast("Mapping[str, BaseChatModel]", models).get(name) if isinstance(models, Mapping) else models(name)
+        if model is not None:
+            return model
+        logger.warning("Skill '%s' asks for the model %r, which is not among the models given", skill["name"], name)
+    return None
+
+
+SKILLS_SYSTEM_PROMPT = """## Skills System
+
+You have access to a skills library that provides specialized capabilities and domain knowledge.
+
+{skills_locations}{skills_load_warnings}
+
+**Available Skills:**
+
+{skills_list}
+
+**How to Use Skills (Progressive Disclosure):**
+
+Skills follow a **progressive disclosure** pattern - you see their name and description above, but only read full \
+instructions when needed:
+
+1. **Recognize when a skill applies**: Check if the user's task matches a skill's description
+2. **Load the skill**: Use `load_skill("skill-name")` to read full instructions and discover resources
+3. **Follow the skill's instructions**: The loaded content contains step-by-step workflows, best practices, and examples
+4. **Access supporting files**: Use the resource paths shown in the loaded skill output with `read_file`
+5. **Unload when done**: Use `unload_skill("skill-name")` to free up a loading slot when a skill is no longer needed
+
+**When to Use Skills:**
+
+- User's request matches a skill's domain (e.g., "research X" -> web-research skill)
+- You need specialized knowledge or structured workflows
+- A skill provides proven patterns for complex tasks
+
+Remember: Skills make you more capable and consistent. When in doubt, check if a skill exists for the task!"""

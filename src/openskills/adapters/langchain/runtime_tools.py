@@ -1,21 +1,88 @@
-"""Tools of ours as tools of LangChain."""
+"""Session tools as LangChain tools.
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeAlias
+What a model is shown of skills where no middleware places texts: in the results themselves, and once at the top.
 
-# Tools read the annotations of their functions, so this is needed when they are defined.
+Tools of ours as tools of LangChain.
+
+Messages of LangChain for a session of ours, and back. Pure.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
 from langchain.tools import ToolRuntime
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    convert_to_messages,
+)
 from langchain_core.tools import BaseTool, StructuredTool
 
-from openskills.adapters.langchain.runtime_home import Home
-from openskills.adapters.langchain.runtime_texts import ResultTexts
+from openskills.concurrency import HomeLoop
+from openskills.errors import SkillError
+from openskills.prompt.blocks import SkillBlock, render_addition
 from openskills.runtime.session import SkillSession
+from openskills.session.state import Change, DocsChosen, Loaded
 from openskills.sync import run
+from openskills.tools.loaded_texts import LoadedTexts
+from openskills.tools.names import build_continuation_hint
+from openskills.tools.tool import ToolResult
+
+
+def system_text(session: SkillSession) -> str:
+    """The list of skills and how to use them, for the system message of an agent that has `tools(session)`.
+
+    Ask for it when a conversation begins.
+    """
+    sent = session.context([])
+    return str(sent[0]["content"]) if sent else ""
+
+
+class ResultTexts:
+    """Puts the texts that a call asked for into its result."""
+
+    def __init__(self, session: SkillSession) -> None:
+        names = [str(tool["name"]) for tool in session.tools("mcp")]
+        self._session = session
+        self._read_on = build_continuation_hint(names)
+
+    async def render(self, result: ToolResult) -> str:
+        """The text of a result, and below it what was loaded or selected."""
+        if result.error is not None or not result.changes:
+            return result.text
+        return await asyncio.to_thread(self._append_blocks, result)
+
+    def _append_blocks(self, result: ToolResult) -> str:
+        # A shelf of its own: what was asked for again is shown again, since nobody knows what the model still sees.
+        shelf = LoadedTexts(self._read_on, self._session.options.budget, self._session.options.count)
+        blocks = [block for change in result.changes if (block := self._build_block(shelf, change)) is not None]
+        return render_addition((result.text, *blocks))
+
+    def _build_block(self, shelf: LoadedTexts, change: Change) -> SkillBlock | None:
+        if not isinstance(change, Loaded | DocsChosen):
+            return None
+        try:
+            skill = self._session.skill(change.skill)
+            body = shelf.load(skill) if isinstance(change, Loaded) else None
+            docs = shelf.select(skill, change.docs or ())
+        except SkillError:
+            # The call has just read it: it went in between, and the next call of the model will say so.
+            return None
+        return SkillBlock(skill.name, body, docs) if body or docs else None
+
+
+# Tools read the annotations of their functions, so this is needed when they are defined.
+
 
 Runtime = ToolRuntime[Any, Any]
-InGraph: TypeAlias = Callable[[str, Mapping[str, Any], Runtime], Coroutine[Any, Any, Any]]
+GraphCall: TypeAlias = Callable[[str, Mapping[str, Any], Runtime], Coroutine[Any, Any, Any]]
 """What a call in a graph comes to: the name of the tool, its arguments, and where it is called."""
-HomeOf: TypeAlias = Callable[[Runtime], Home]
+HomeLookup: TypeAlias = Callable[[Runtime], HomeLoop]
 """Where a call in a graph is to be done."""
 
 _ARGUMENTS, _RUNTIME = "arguments", "runtime"
@@ -36,45 +103,133 @@ def tools(session: SkillSession) -> list[BaseTool]:
     Tell the model about the skills with `system_text(session)`. Call it where the session was opened: its tools may
     then be awaited anywhere, and invoked anywhere but in the thread of the loop that runs there.
     """
-    home, texts = Home(), ResultTexts(session)
-    return [_tool(session, described, home, texts) for described in session.tools("mcp")]
+    home, texts = HomeLoop(), ResultTexts(session)
+    return [_build_session_tool(session, described, home, texts) for described in session.tools("mcp")]
 
 
-def graph_tool(described: Mapping[str, Any], door: InGraph, home_of: HomeOf) -> BaseTool:
+def build_graph_tool(described: Mapping[str, Any], door: GraphCall, home_of: HomeLookup) -> BaseTool:
     """A tool in the format of MCP, for a graph: its calls go through `door`, awaited ones in the loop of their home."""
     name = str(described["name"])
 
     def call(arguments: dict[str, Any], runtime: Runtime) -> Any:
         return run(door(name, arguments, runtime))
 
-    async def calling(arguments: dict[str, Any], runtime: Runtime) -> Any:
-        return await home_of(runtime).come_to(door(name, arguments, runtime))
+    async def acall(arguments: dict[str, Any], runtime: Runtime) -> Any:
+        return await home_of(runtime).run(door(name, arguments, runtime))
 
-    return _made(described, call, calling)
+    return _create_tool(described, call, acall)
 
 
-def _tool(session: SkillSession, described: Mapping[str, Any], home: Home, texts: ResultTexts) -> BaseTool:
+def _build_session_tool(
+    session: SkillSession, described: Mapping[str, Any], home: HomeLoop, texts: ResultTexts
+) -> BaseTool:
     name = str(described["name"])
 
     async def work(arguments: dict[str, Any] | str) -> tuple[str, Mapping[str, Any]]:
         result = await session.call(name, arguments)
-        return await texts.of(result), dict(result.data)
+        return await texts.render(result), dict(result.data)
 
     def call(arguments: dict[str, Any] | str) -> tuple[str, Mapping[str, Any]]:
-        return home.wait(work(arguments))
+        return home.run_blocking(work(arguments))
 
-    async def calling(arguments: dict[str, Any] | str) -> tuple[str, Mapping[str, Any]]:
-        return await home.come_to(work(arguments))
+    async def acall(arguments: dict[str, Any] | str) -> tuple[str, Mapping[str, Any]]:
+        return await home.run(work(arguments))
 
-    return _made(described, call, calling, response_format="content_and_artifact")
+    return _create_tool(described, call, acall, response_format="content_and_artifact")
 
 
-def _made(described: Mapping[str, Any], call: Callable[..., Any], calling: Callable[..., Any], **more: Any) -> BaseTool:
+def _create_tool(
+    described: Mapping[str, Any], call: Callable[..., Any], acall: Callable[..., Any], **more: Any
+) -> BaseTool:
     return SkillTool(
         name=described["name"],
         description=described["description"],
         args_schema=described["inputSchema"],
         func=call,
-        coroutine=calling,
+        coroutine=acall,
         **more,
     )
+
+
+_INDEX_KEY = "langchain_place"
+"""Says which message a mapping was made of; what we insert has none."""
+_SYSTEM_INDEX = -1
+
+
+def to_mappings(system: SystemMessage | None, messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+    """A request as the mappings that `SkillSession.context` takes."""
+    first = [] if system is None else [{"role": "system", "content": system.content, _INDEX_KEY: _SYSTEM_INDEX}]
+    return [*first, *({**_message_to_mapping(message), _INDEX_KEY: place} for place, message in enumerate(messages))]
+
+
+def to_messages(
+    sent: Sequence[Mapping[str, Any]], system: SystemMessage | None, messages: Sequence[AnyMessage]
+) -> tuple[SystemMessage | None, list[AnyMessage]]:
+    """What a session made of `to_mappings(system, messages)`, as a system message and messages.
+
+    Whatever did not change is the same object. What was inserted before the first message belongs to the system
+    message, since there are providers that take only one.
+    """
+    found: list[AnyMessage] = []
+    for mapping in sent:
+        place = mapping.get(_INDEX_KEY)
+        if place == _SYSTEM_INDEX and system is not None:
+            system = cast("SystemMessage", _update_message(system, mapping))
+        elif isinstance(place, int):
+            found.append(_update_message(messages[place], mapping))
+        elif mapping.get("role") == "system" and not found:
+            system = _extend_system(system, str(mapping["content"]))
+        else:
+            found += cast("list[AnyMessage]", convert_to_messages([dict(mapping)]))
+    return system, found
+
+
+def _message_to_mapping(message: BaseMessage) -> dict[str, Any]:
+    if isinstance(message, HumanMessage):
+        return {"role": _find_role(message), "content": _add_file_names(message.content)}
+    if isinstance(message, AIMessage):
+        calls = [
+            {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["args"]}}
+            for call in message.tool_calls
+        ]
+        return {"role": "assistant", "content": message.content, "tool_calls": calls}
+    if isinstance(message, ToolMessage):
+        name = {"name": message.name} if message.name else {}
+        return {"role": "tool", "content": message.content, "tool_call_id": message.tool_call_id, **name}
+    return {"role": message.type, "content": message.content}
+
+
+def _find_role(message: HumanMessage) -> str:
+    """A summary, or what else middleware puts in the mouth of the user, begins no turn."""
+    return "context" if "lc_source" in message.additional_kwargs else "user"
+
+
+def _add_file_names(content: str | list[Any]) -> str | list[Any]:
+    """Content in which the names of files stand where sessions look for them."""
+    if isinstance(content, str):
+        return content
+    return [_add_file_name(cast("Mapping[str, Any]", part)) if isinstance(part, Mapping) else part for part in content]
+
+
+def _add_file_name(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    if part.get("type") != "file" or "filename" in part:
+        return part
+    for place in ("extras", "metadata"):
+        more = part.get(place)
+        if isinstance(more, Mapping) and "filename" in more:
+            return {**part, "filename": cast("Mapping[str, Any]", more)["filename"]}
+    return part
+
+
+def _update_message(message: AnyMessage, mapping: Mapping[str, Any]) -> AnyMessage:
+    content = mapping["content"]
+    given = _add_file_names(message.content) if isinstance(message, HumanMessage) else message.content
+    return message if content == given else message.model_copy(update={"content": content})
+
+
+def _extend_system(system: SystemMessage | None, text: str) -> SystemMessage:
+    if system is None:
+        return SystemMessage(text)
+    if isinstance(system.content, str):
+        return system.model_copy(update={"content": f"{system.content}\n\n{text}" if system.content else text})
+    return system.model_copy(update={"content": [*system.content, {"type": "text", "text": f"\n\n{text}"}]})

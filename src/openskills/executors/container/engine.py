@@ -1,25 +1,31 @@
-"""A Docker-compatible engine: the few requests that we make, and its errors in our words. Blocking.
+"""Docker API.
+
+A Docker-compatible engine: the few requests that we make, and its errors in our words. Blocking.
 
 The `docker` package is imported here only, when an engine is first used.
+
+A container for one call: made, spoken with over its three streams, and removed. Blocking.
 """
 
 import socket
-from collections.abc import Generator, Mapping, Sequence
+import struct
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, cast
 
 from openskills.errors import ExecutorUnavailable, MissingExtra
-from openskills.executors.container.spec import DEFAULT_PATH, Image
+from openskills.executors.container.spec import DEFAULT_PATH, ContainerImage
 
 DEFAULT_ADDRESS: Final = "unix:///var/run/docker.sock"
 
 _UNIX = "unix://"
-_PATIENCE = 60
+_TIMEOUT = 60
 _MISSING, _CONFLICT, _FAILED = 404, 409, 500
 _LIMITS = {"MemoryLimit": "memory", "PidsLimit": "the number of processes", "CpuCfsQuota": "processor time"}
 
 
-class _Api(Protocol):
+class _DockerApi(Protocol):
     """What we use of `docker.APIClient`."""
 
     def info(self) -> Mapping[str, Any]: ...
@@ -33,14 +39,16 @@ class _Api(Protocol):
     def close(self) -> None: ...
 
 
-class Engine:
+class ContainerEngine:
     """A connection to an engine. It may be used from several threads."""
 
     def __init__(self, address: str | None) -> None:
         """Connect. Raises `MissingExtra` without the `docker` package, `ExecutorUnavailable` when nobody answers."""
         self.address = address or DEFAULT_ADDRESS
-        with _translated(f"the container engine at {self.address} does not answer", _start_it(address)):
-            self._api = _connected(self.address)
+        with _translate_docker_errors(
+            f"the container engine at {self.address} does not answer", _describe_start(address)
+        ):
+            self._api = _connect(self.address)
 
     def close(self) -> None:
         """Hang up."""
@@ -48,7 +56,7 @@ class Engine:
 
     def check(self) -> None:
         """Raises `ExecutorUnavailable` when the engine would not enforce what it is asked to; it only warns itself."""
-        with self._asking("cannot be asked what it can do"):
+        with self._translate_errors("cannot be asked what it can do"):
             info = self._api.info()
         lacking = [what for name, what in _LIMITS.items() if not info.get(name)]
         if lacking:
@@ -57,13 +65,13 @@ class Engine:
                 "groups for it, and for an engine without root the delegation of them"
             )
 
-    def image(self, name: str) -> Image:
+    def find_image(self, name: str) -> ContainerImage:
         """An image that the engine has. Raises `ExecutorUnavailable` that says how to get it when it has none."""
         try:
-            with self._asking(f"cannot look up the image {name!r}"):
+            with self._translate_errors(f"cannot look up the image {name!r}"):
                 found = self._api.inspect_image(name)
         except ExecutorUnavailable as error:
-            if _status(error) != _MISSING:
+            if _find_status(error) != _MISSING:
                 raise
             raise ExecutorUnavailable(
                 f"the container engine at {self.address} has no image {name!r}, and we never pull one; get it with "
@@ -71,16 +79,18 @@ class Engine:
             ) from None
         config: Mapping[str, Any] = found.get("Config") or {}
         paths = [str(line).removeprefix("PATH=") for line in config.get("Env") or () if str(line).startswith("PATH=")]
-        return Image(str(found["Id"]), paths[-1] if paths else DEFAULT_PATH, tuple(config.get("Volumes") or ()))
+        return ContainerImage(
+            str(found["Id"]), paths[-1] if paths else DEFAULT_PATH, tuple(config.get("Volumes") or ())
+        )
 
     def create(self, config: Mapping[str, Any]) -> str:
         """Make a container; its id."""
-        with self._asking("cannot make a container", "it must share the file system of this machine"):
+        with self._translate_errors("cannot make a container", "it must share the file system of this machine"):
             return str(self._api.create_container_from_config(config)["Id"])
 
     def check_runtime(self, container: str, wanted: str) -> None:
         """Raises `ExecutorUnavailable` when it has another runtime: some engines ignore which one is wanted."""
-        with self._asking("cannot be asked about a container"):
+        with self._translate_errors("cannot be asked about a container"):
             found = self._api.inspect_container(container)["HostConfig"].get("Runtime")
         if found != wanted:
             raise ExecutorUnavailable(f"the container engine at {self.address} uses the runtime {found}, not {wanted}")
@@ -88,7 +98,7 @@ class Engine:
     def start(self, container: str) -> None:
         """Start it. Raises `ExecutorUnavailable` when its program does not run."""
         try:
-            with self._asking("cannot start a container"):
+            with self._translate_errors("cannot start a container"):
                 self._api.start(container)
         except ExecutorUnavailable as error:
             if '"python3"' not in error.message:
@@ -97,13 +107,13 @@ class Engine:
                 f"the image of the container has no python3 (it needs 3.9 or newer, and bash): {error.message}"
             ) from None
 
-    def running(self, container: str) -> bool:
+    def is_running(self, container: str) -> bool:
         """Whether it runs."""
         try:
-            with self._asking("cannot be asked about a container"):
+            with self._translate_errors("cannot be asked about a container"):
                 return bool(self._api.inspect_container(container)["State"]["Running"])
         except ExecutorUnavailable as error:
-            if _status(error) == _MISSING:
+            if _find_status(error) == _MISSING:
                 return False
             raise
 
@@ -111,52 +121,52 @@ class Engine:
         """Kill it and remove it with everything that it wrote; nothing happens when it is gone. Waits for the end."""
         for last in (False, False, True):
             try:
-                with self._asking("cannot remove a container"):
+                with self._translate_errors("cannot remove a container"):
                     return self._api.remove_container(container, v=True, force=True)
             except ExecutorUnavailable as error:
-                if _status(error) == _MISSING:
+                if _find_status(error) == _MISSING:
                     return None
-                if _status(error) == _CONFLICT:
+                if _find_status(error) == _CONFLICT:
                     # Somebody removes it already: the engine itself, because its first process has ended.
                     return self._await_removal(container)
                 # Some engines fail when it ends by itself at the same moment, and succeed when they are asked again.
-                if last or _status(error) != _FAILED:
+                if last or _find_status(error) != _FAILED:
                     raise
         return None
 
-    def labelled(self, label: str) -> Sequence[tuple[str, Mapping[str, str]]]:
+    def list_by_label(self, label: str) -> Sequence[tuple[str, Mapping[str, str]]]:
         """The ids and labels of all containers that have a label, in whatever state they are."""
-        with self._asking("cannot list its containers"):
+        with self._translate_errors("cannot list its containers"):
             found = self._api.containers(all=True, filters={"label": [label]})
         return [(str(one["Id"]), cast("Mapping[str, str]", one.get("Labels") or {})) for one in found]
 
     def _await_removal(self, container: str) -> None:
         try:
-            with self._asking("cannot remove a container"):
-                self._api.wait(container, _PATIENCE, "removed")
+            with self._translate_errors("cannot remove a container"):
+                self._api.wait(container, _TIMEOUT, "removed")
         except ExecutorUnavailable as error:
-            if _status(error) != _MISSING:
+            if _find_status(error) != _MISSING:
                 raise
 
     @contextmanager
-    def _asking(self, what: str, hint: str = "") -> Generator[None]:
-        with _translated(f"the container engine at {self.address} {what}", hint):
+    def _translate_errors(self, what: str, hint: str = "") -> Generator[None]:
+        with _translate_docker_errors(f"the container engine at {self.address} {what}", hint):
             yield
 
 
-def _connected(address: str) -> _Api:
+def _connect(address: str) -> _DockerApi:
     import docker
 
     if address.startswith(_UNIX):
         # The package would wrap the reason in three others, and leave the socket to the garbage collector.
         with socket.socket(socket.AF_UNIX) as attempt:
-            attempt.settimeout(_PATIENCE)
+            attempt.settimeout(_TIMEOUT)
             attempt.connect(address.removeprefix(_UNIX))
-    return cast("_Api", docker.APIClient(base_url=address, version="auto", timeout=_PATIENCE))
+    return cast("_DockerApi", docker.APIClient(base_url=address, version="auto", timeout=_TIMEOUT))
 
 
 @contextmanager
-def _translated(what: str, hint: str) -> Generator[None]:
+def _translate_docker_errors(what: str, hint: str) -> Generator[None]:
     """What the package and the libraries below it raise, as `ExecutorUnavailable` with the `status` of the answer."""
     try:
         from docker import errors
@@ -171,12 +181,104 @@ def _translated(what: str, hint: str) -> Generator[None]:
         raise ExecutorUnavailable(f"{what}: {reason}" + (f"; {hint}" if hint else ""), status=status) from None
 
 
-def _status(error: ExecutorUnavailable) -> object:
+def _find_status(error: ExecutorUnavailable) -> object:
     return error.details.get("status")
 
 
-def _start_it(address: str | None) -> str:
+def _describe_start(address: str | None) -> str:
     which = (
         "this is the default socket" if address is None else "the address is from DOCKER_HOST or the option `engine`"
     )
     return f"{which}; start the engine, see that this user may use it (group docker), or set DOCKER_HOST to another"
+
+
+_HEADER = struct.Struct(">BxxxI")
+_NAMES = {1: "stdout", 2: "stderr"}
+_CHUNK = 64 * 1024
+
+ContainerOutputCallback = Callable[[str, bytes], bool]
+"""Told the name of a stream and what came on it; says whether to go on."""
+
+
+class _DockerAttachApi(Protocol):
+    def attach_socket(self, container: str, params: Mapping[str, Any]) -> Any: ...
+    def wait(self, container: str, timeout: int) -> Mapping[str, Any]: ...
+
+
+class OneShotEngine(ContainerEngine):
+    """An engine that runs containers to their end."""
+
+    def run(
+        self, request: Mapping[str, Any], stdin: bytes, hear: ContainerOutputCallback, began: Callable[[str], None]
+    ) -> int:
+        """Run a container to its end; its exit status, -1 when it was removed before. `began` is told its id.
+
+        Raises `ExecutorUnavailable` when it cannot be made or started.
+        """
+        container = self.create(request)
+        try:
+            began(container)
+            with self._attach(container) as stream:
+                self.start(container)
+                writer = threading.Thread(target=_write_input, args=(stream, stdin), daemon=True)
+                writer.start()
+                if not _forward_output(stream, hear):
+                    return -1
+            return self._wait_for_exit(container)
+        finally:
+            self.remove(container)
+
+    @contextmanager
+    def _attach(self, container: str) -> Generator[socket.socket]:
+        api = cast("_DockerAttachApi", self._api)
+        with self._translate_errors("cannot attach to a container"):
+            found = api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+        # The package hands out a part of a part of what has to be closed.
+        stream = cast("socket.socket", getattr(found, "_sock", found))
+        response = getattr(stream, "_response", None) or getattr(found, "_response", None)
+        try:
+            stream.settimeout(None)
+            yield stream
+        finally:
+            if response is not None:
+                response.close()
+            found.close()
+            stream.close()
+
+    def _wait_for_exit(self, container: str) -> int:
+        api = cast("_DockerAttachApi", self._api)
+        try:
+            with self._translate_errors("cannot be asked how a container ended"):
+                return int(api.wait(container, timeout=10)["StatusCode"])
+        except ExecutorUnavailable:
+            return -1
+
+
+def _write_input(stream: socket.socket, data: bytes) -> None:
+    try:
+        stream.sendall(data)
+        stream.shutdown(socket.SHUT_WR)
+    except OSError:
+        # It ended without reading all of it.
+        return
+
+
+def _forward_output(stream: socket.socket, hear: ContainerOutputCallback) -> bool:
+    """Tell what comes until the container has ended; false when nobody wants more before that."""
+    unread = bytearray()
+    while True:
+        try:
+            data = stream.recv(_CHUNK)
+        except OSError:
+            return True
+        if not data:
+            return True
+        unread += data
+        while len(unread) >= _HEADER.size:
+            number, length = _HEADER.unpack_from(unread)
+            end = _HEADER.size + length
+            if len(unread) < end:
+                break
+            if number in _NAMES and not hear(_NAMES[number], bytes(unread[_HEADER.size : end])):
+                return False
+            del unread[:end]

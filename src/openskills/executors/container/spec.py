@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from openskills.errors import InvalidArgument
-from openskills.executors.layout import SKILLS, VENV
-from openskills.executors.spec import GIB, MIB
+from openskills.executors.spec import GIB, MIB, SKILLS, VENV
 
 ROOT: Final = "/workspace"
 HOME: Final = "/home/user"
@@ -26,8 +25,8 @@ HOST_LABEL: Final = "openskills.host"
 _TMP = "/tmp"  # noqa: S108 - inside the container
 _SHM = 16 * MIB
 _OPEN_FILES = 4096
-_LEAST_MEMORY = 32 * MIB
-_LEAST_PIDS = 16
+_MIN_MEMORY = 32 * MIB
+_MIN_PIDS = 16
 _PERIOD = 1_000_000_000
 
 
@@ -53,8 +52,8 @@ class ContainerOptions:
         if not self.image.strip():
             raise InvalidArgument("image", "is empty; name an image that has python3 and bash")
         for name, least in (
-            ("memory_bytes", _LEAST_MEMORY),
-            ("pids", _LEAST_PIDS),
+            ("memory_bytes", _MIN_MEMORY),
+            ("pids", _MIN_PIDS),
             ("tmp_bytes", 1),
             ("home_bytes", 1),
         ):
@@ -66,7 +65,7 @@ class ContainerOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ContainerImage:
     """An image that the engine has: its id, where its programs are, and the places it wants to write to."""
 
     id: str
@@ -75,7 +74,7 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ContainerSession:
     """One workspace as a container sees it: paths on this machine, the user of its commands, its staged skills."""
 
     tree: str
@@ -86,7 +85,7 @@ class Session:
     labels: tuple[tuple[str, str], ...] = ()
 
 
-def creation(options: ContainerOptions, image: Image, session: Session) -> dict[str, Any]:
+def build_create_request(options: ContainerOptions, image: ContainerImage, session: ContainerSession) -> dict[str, Any]:
     """The body of the request that makes the container, in the words of the engine's interface."""
     return {
         "Image": image.id,
@@ -100,11 +99,11 @@ def creation(options: ContainerOptions, image: Image, session: Session) -> dict[
         "Healthcheck": {"Test": ["NONE"]},
         "StopSignal": "SIGKILL",
         "NetworkDisabled": True,
-        "HostConfig": _host_config(options, image, session),
+        "HostConfig": _build_host_config(options, image, session),
     }
 
 
-def _host_config(options: ContainerOptions, image: Image, session: Session) -> dict[str, Any]:
+def _build_host_config(options: ContainerOptions, image: ContainerImage, session: ContainerSession) -> dict[str, Any]:
     return {
         "AutoRemove": True,
         "Init": False,
@@ -121,37 +120,37 @@ def _host_config(options: ContainerOptions, image: Image, session: Session) -> d
         "NanoCpus": round(options.cpus * _PERIOD),
         "ShmSize": _SHM,
         # Further ones are set for each command; no engine can raise what it is held to itself.
-        "Ulimits": [_ulimit("core", 0), _ulimit("nofile", _OPEN_FILES)],
+        "Ulimits": [_build_ulimit("core", 0), _build_ulimit("nofile", _OPEN_FILES)],
         # What the first process prints would fill the engine's disk.
         "LogConfig": {"Type": "none", "Config": {}},
-        "Tmpfs": _tmpfs(options),
-        "Mounts": [*_binds(session), *_hidden(image.volumes)],
+        "Tmpfs": _build_tmpfs(options),
+        "Mounts": [*_build_binds(session), *_hide_volumes(image.volumes)],
         **({"Runtime": options.runtime} if options.runtime else {}),
     }
 
 
-def _tmpfs(options: ContainerOptions) -> Mapping[str, str]:
+def _build_tmpfs(options: ContainerOptions) -> Mapping[str, str]:
     # There is one user inside, and not every engine can be told whose a directory is.
     sizes = {_TMP: options.tmp_bytes, HOME: options.home_bytes}
     return {path: f"rw,exec,nosuid,nodev,size={size},mode=1777" for path, size in sizes.items()}
 
 
-def _binds(session: Session) -> Sequence[Mapping[str, Any]]:
+def _build_binds(session: ContainerSession) -> Sequence[Mapping[str, Any]]:
     skills = f"{session.tree}/{SKILLS}"
     return [
-        _bind(session.tree, ROOT, read_only=False),
+        _build_bind(session.tree, ROOT, read_only=False),
         # Over the same directory of the mount above, which is the writable one.
-        _bind(skills, f"{ROOT}/{SKILLS}", read_only=True),
+        _build_bind(skills, f"{ROOT}/{SKILLS}", read_only=True),
         *(
-            _bind(f"{skills}/{skill}/{VENV}", f"{ROOT}/{SKILLS}/{skill}/{VENV}", read_only=False)
+            _build_bind(f"{skills}/{skill}/{VENV}", f"{ROOT}/{SKILLS}/{skill}/{VENV}", read_only=False)
             for skill in session.skills
         ),
-        _bind(session.private, PRIVATE, read_only=True),
-        *(_bind(f"{session.private}/{name}", f"/etc/{name}", read_only=True) for name in ETC),
+        _build_bind(session.private, PRIVATE, read_only=True),
+        *(_build_bind(f"{session.private}/{name}", f"/etc/{name}", read_only=True) for name in ETC),
     ]
 
 
-def _bind(source: str, target: str, *, read_only: bool) -> Mapping[str, Any]:
+def _build_bind(source: str, target: str, *, read_only: bool) -> Mapping[str, Any]:
     # A mount that the engine is to make fails when the source is missing; the older way, "Binds", would create it.
     return {
         "Type": "bind",
@@ -162,11 +161,11 @@ def _bind(source: str, target: str, *, read_only: bool) -> Mapping[str, Any]:
     }
 
 
-def _ulimit(name: str, value: int) -> Mapping[str, Any]:
+def _build_ulimit(name: str, value: int) -> Mapping[str, Any]:
     return {"Name": name, "Soft": value, "Hard": value}
 
 
-def _hidden(volumes: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+def _hide_volumes(volumes: Sequence[str]) -> Sequence[Mapping[str, Any]]:
     # Without these an image's volume would be a directory of the engine's disk, writable and without a limit.
     ours = (ROOT, HOME, PRIVATE, _TMP)
     return [
@@ -175,7 +174,7 @@ def _hidden(volumes: Sequence[str]) -> Sequence[Mapping[str, Any]]:
     ]
 
 
-def etc_files(uid: int, gid: int) -> Mapping[str, str]:
+def build_etc_files(uid: int, gid: int) -> Mapping[str, str]:
     """The files that lie over those of the image: the user has a name, and the host's name servers are not shown."""
     return {
         "passwd": f"root:x:0:0:root:/root:/bin/sh\nuser:x:{uid}:{gid}:user:{HOME}:/bin/bash\n",

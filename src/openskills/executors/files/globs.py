@@ -1,4 +1,8 @@
-"""Patterns for files of a workspace: `**`, `*`, `?`, `[a-z]`, `{a,b}`. Pure, and linear whatever the pattern.
+"""Patterns.
+
+`{a,b}` in a pattern: the patterns that it stands for. Pure.
+
+Patterns for files of a workspace: `**`, `*`, `?`, `[a-z]`, `{a,b}`. Pure, and linear whatever the pattern.
 
 A pattern is a list of segments. Where a walk stands in it is a set of positions; the name of an entry moves every
 position on or drops it. So nothing is ever tried twice, and a directory that no position survives is never read.
@@ -10,13 +14,71 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from openskills.errors import ForbiddenPath, InvalidArgument
-from openskills.executors.files.braces import alternatives
-from openskills.executors.files.places import place_parts
-from openskills.executors.layout import expanded
-from openskills.files import ARRIVING
+from openskills.executors.spec import expand_path, normalize_parts
+from openskills.filesystem import TEMPORARY_PREFIX
+
+MAX_ALTERNATIVES = 64
+
+
+def expand_braces(pattern: str, *, field: str) -> list[str]:
+    """Every pattern that the braces of this one stand for, in order; itself when it has none.
+
+    A backslash takes the next character's meaning, brackets hide braces, `{a}` and `{}` are literal as in a shell.
+    Raises `InvalidArgument` when there are more than 64.
+    """
+    found: list[str] = []
+    waiting = [pattern]
+    while waiting:
+        current = waiting.pop()
+        group = _find_first_group(current)
+        if group is None:
+            found.append(current)
+        else:
+            start, end, commas = group
+            edges = [start, *commas, end]
+            middles = [current[left + 1 : right] for left, right in pairwise(edges)]
+            waiting.extend(current[:start] + middle + current[end + 1 :] for middle in reversed(middles))
+        if len(found) + len(waiting) > MAX_ALTERNATIVES:
+            raise InvalidArgument(field, f"{pattern!r} stands for more than {MAX_ALTERNATIVES} patterns; write fewer")
+    return found
+
+
+def _find_first_group(pattern: str) -> tuple[int, int, list[int]] | None:
+    """Where the first group with a comma begins and ends, and its own commas."""
+    opened: list[tuple[int, list[int]]] = []
+    outermost: tuple[int, int, list[int]] | None = None
+    for place, char in _iterate_brace_characters(pattern):
+        if char == "{":
+            opened.append((place, []))
+        elif char == "," and opened:
+            opened[-1][1].append(place)
+        elif char == "}" and opened:
+            start, commas = opened.pop()
+            if commas and (outermost is None or start < outermost[0]):
+                outermost = (start, place, commas)
+    return outermost
+
+
+def _iterate_brace_characters(pattern: str) -> Iterator[tuple[int, str]]:
+    """The characters that can mean something to braces, with their places."""
+    place, in_class = 0, False
+    while place < len(pattern):
+        char = pattern[place]
+        if in_class:
+            in_class = char != "]"
+        elif char == "\\":
+            place += 1
+        elif char == "[" and "]" in pattern[place + 2 :]:
+            in_class = True
+            place += 1  # the first character of a class is never its end
+        else:
+            yield place, char
+        place += 1
+
 
 MAX_PATTERN = 1024
 MAX_SEGMENTS = 64
@@ -26,23 +88,23 @@ _ANY_DIRECTORIES = "**"
 
 
 @dataclass(frozen=True, slots=True)
-class _Segment:
+class _GlobSegment:
     """One step of a pattern: a literal name, a test for names, or any directories (both None)."""
 
     literal: str | None = None
     test: Callable[[str], object] | None = None
 
     @property
-    def any_directories(self) -> bool:
+    def is_recursive(self) -> bool:
         return self.literal is None and self.test is None
 
-    def accepts(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         if self.literal is not None:
             return name == self.literal
         return self.test is not None and bool(self.test(name))
 
 
-class _Token(NamedTuple):
+class _GlobToken(NamedTuple):
     """One character of a part, or one thing that stands for characters: `*`, `?`, or `[` for a class."""
 
     kind: str
@@ -50,79 +112,79 @@ class _Token(NamedTuple):
     char: str = ""
 
 
-class Globs:
+class GlobSet:
     """Patterns, ready to be asked. `compiled` makes them."""
 
-    def __init__(self, patterns: Sequence[Sequence[_Segment]]) -> None:
-        self._segments: list[_Segment | None] = []
+    def __init__(self, patterns: Sequence[Sequence[_GlobSegment]]) -> None:
+        self._segments: list[_GlobSegment | None] = []
         starts: list[int] = []
         for pattern in patterns:
             starts.append(len(self._segments))
             self._segments.extend([*pattern, None])  # None: the pattern has come to its end
-        self.start = Position(self._segments, self._closed(starts))
+        self.start = GlobPosition(self._segments, self._expand(starts))
 
     def matches(self, path: str) -> bool:
         """Whether a path, relative to the workspace, matches any pattern."""
         position = self.start
         *directories, name = path.split("/")
         for directory in directories:
-            position = position.below(directory)
-        return position.accepts(name)
+            position = position.descend(directory)
+        return position.matches(name)
 
-    def _closed(self, places: Sequence[int]) -> tuple[int, ...]:
-        return _closure(self._segments, places)
+    def _expand(self, places: Sequence[int]) -> tuple[int, ...]:
+        return _expand_recursive(self._segments, places)
 
 
-class Position:
+class GlobPosition:
     """Where a walk stands: the segments that the next name is held against."""
 
     __slots__ = ("_places", "_segments", "names")
 
-    def __init__(self, segments: Sequence[_Segment | None], places: tuple[int, ...]) -> None:
+    def __init__(self, segments: Sequence[_GlobSegment | None], places: tuple[int, ...]) -> None:
         self._segments = segments
         self._places = places
-        self.names = self._only_names()
+        self.names = self._literal_names()
         """The only names that can match here, or None when it is not so few: then the directory must be read."""
 
     def __bool__(self) -> bool:
         return bool(self._places)
 
-    def accepts(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         """Whether a file of this name, here, matches a pattern."""
-        if name.startswith(ARRIVING):
+        if name.startswith(TEMPORARY_PREFIX):
             return False
         for place in self._places:
             segment = self._segments[place]
-            if segment is not None and not segment.any_directories and segment.accepts(name) and self._ends(place + 1):
+            if segment is not None and not segment.is_recursive and segment.matches(name) and self._is_end(place + 1):
                 return True
         return False
 
-    def below(self, name: str) -> "Position":
+    def descend(self, name: str) -> "GlobPosition":
         """The position in the directory of this name; false when nothing below it can match."""
-        if name.startswith(ARRIVING):
-            return Position(self._segments, ())
+        if name.startswith(TEMPORARY_PREFIX):
+            return GlobPosition(self._segments, ())
         moved: list[int] = []
         for place in self._places:
             segment = self._segments[place]
             if segment is None:
                 continue
-            if segment.any_directories:
+            if segment.is_recursive:
                 moved.append(place)
-            elif segment.accepts(name) and not self._ends(place + 1):
+            elif segment.matches(name) and not self._is_end(place + 1):
                 moved.append(place + 1)
-        places = _closure(self._segments, moved)
-        return self if places == self._places else Position(self._segments, places)
+        places = _expand_recursive(self._segments, moved)
+        return self if places == self._places else GlobPosition(self._segments, places)
 
-    def _ends(self, place: int) -> bool:
+    def _is_end(self, place: int) -> bool:
         return self._segments[place] is None
 
-    def _only_names(self) -> frozenset[str] | None:
+    def _literal_names(self) -> frozenset[str] | None:
         segments = [self._segments[place] for place in self._places]
         literals = [segment.literal for segment in segments if segment is not None]
         return None if None in literals else frozenset(literal for literal in literals if literal is not None)
 
 
-def compiled(patterns: Sequence[str], *, run_dir: str | None = None, field: str = "glob") -> Globs:
+def compile_globs(patterns: Sequence[str], *, run_dir: str | None = None, field: str = "glob") -> GlobSet:
     """Patterns as somebody wrote them, relative to the workspace or behind `$OUTPUT_DIR` and its kin.
 
     Raises `InvalidArgument` for what is no pattern, is too long or is too many; `ForbiddenPath` for what is absolute
@@ -130,22 +192,22 @@ def compiled(patterns: Sequence[str], *, run_dir: str | None = None, field: str 
     """
     # What stands for a place of one run is all that a run can make another of.
     place = run_dir if any("$" in pattern for pattern in patterns) else None
-    return _compiled(tuple(patterns), place, field)
+    return _compile_cached(tuple(patterns), place, field)
 
 
 @lru_cache(maxsize=256)
-def _compiled(patterns: tuple[str, ...], run_dir: str | None, field: str) -> Globs:
-    found: list[list[_Segment]] = []
+def _compile_cached(patterns: tuple[str, ...], run_dir: str | None, field: str) -> GlobSet:
+    found: list[list[_GlobSegment]] = []
     for pattern in patterns:
         _check_text(pattern, field)
-        place = expanded(pattern, run_dir=run_dir, field=field)
-        found.extend(_segments(one, pattern, field) for one in alternatives(place, field=field))
+        place = expand_path(pattern, run_dir=run_dir, field=field)
+        found.extend(_parse_segments(one, pattern, field) for one in expand_braces(place, field=field))
         if len(found) > MAX_PATTERNS:
             raise InvalidArgument(field, f"the patterns stand for more than {MAX_PATTERNS}; write fewer")
-    return Globs(found)
+    return GlobSet(found)
 
 
-def escaped(path: str) -> str:
+def escape_glob(path: str) -> str:
     """A pattern that matches this path and nothing else."""
     return re.sub(r"([*?\[\\{}])", r"\\\1", path)
 
@@ -162,7 +224,7 @@ def _check_text(pattern: str, field: str) -> None:
         raise InvalidArgument(field, f"{pattern!r} contains half a character (a lone surrogate)") from None
 
 
-def _segments(place: str, pattern: str, field: str) -> list[_Segment]:
+def _parse_segments(place: str, pattern: str, field: str) -> list[_GlobSegment]:
     if place.startswith("/"):
         raise ForbiddenPath(f"{field}: {pattern!r} is absolute; write it relative to the workspace, such as out/*.txt")
     parts = [part for part in place.split("/") if part not in ("", ".")]
@@ -170,38 +232,38 @@ def _segments(place: str, pattern: str, field: str) -> list[_Segment]:
         raise ForbiddenPath(f"{field}: {pattern!r} climbs out with '..'")
     if not parts:
         raise InvalidArgument(field, f"{pattern!r} names no file; write one such as out/**")
-    parts = list(place_parts(parts))
+    parts = list(normalize_parts(parts))
     if len(parts) > MAX_SEGMENTS:
         raise InvalidArgument(field, f"{pattern!r} has {len(parts)} parts; {MAX_SEGMENTS} is the most")
     # What is in a directory, at any depth: `out/` and `out/**` both mean that.
     if place.endswith("/") or parts[-1] == _ANY_DIRECTORIES:
         parts += [_ANY_DIRECTORIES, "*"]
     return [
-        _segment(part, pattern, field)
+        _parse_segment(part, pattern, field)
         for number, part in enumerate(parts)
         if part != _ANY_DIRECTORIES or parts[number - 1 : number] != [_ANY_DIRECTORIES]
     ]
 
 
-def _segment(part: str, pattern: str, field: str) -> _Segment:
+def _parse_segment(part: str, pattern: str, field: str) -> _GlobSegment:
     if part == _ANY_DIRECTORIES:
-        return _Segment()
+        return _GlobSegment()
     if not part.strip("*"):
-        return _Segment(test=_anything)
-    tokens = list(_tokens(part, pattern, field))
+        return _GlobSegment(test=_match_anything)
+    tokens = list(_tokenize(part, pattern, field))
     if any(token.kind for token in tokens):
-        return _Segment(test=re.compile(_regex(tokens), re.DOTALL).fullmatch)
+        return _GlobSegment(test=re.compile(_build_regex(tokens), re.DOTALL).fullmatch)
     name = "".join(token.char for token in tokens)
     if name in (".", ".."):
         raise ForbiddenPath(f"{field}: {pattern!r} climbs out with '..'")
-    return _Segment(literal=name)
+    return _GlobSegment(literal=name)
 
 
-def _anything(_: str) -> bool:
+def _match_anything(_: str) -> bool:
     return True
 
 
-def _regex(tokens: Sequence[_Token]) -> str:
+def _build_regex(tokens: Sequence[_GlobToken]) -> str:
     """A regular expression that never goes back: between two stars the first match is as good as any other."""
     pieces = [""]
     for token in tokens:
@@ -215,26 +277,26 @@ def _regex(tokens: Sequence[_Token]) -> str:
     return first + "".join(f"(?>.*?{piece})" for piece in middle if piece) + f".*{last}"
 
 
-def _tokens(part: str, pattern: str, field: str) -> Iterator[_Token]:
+def _tokenize(part: str, pattern: str, field: str) -> Iterator[_GlobToken]:
     place = 0
     while place < len(part):
         char = part[place]
         if char == "[":
-            end = _end_of_class(part, place, pattern, field)
-            yield _Token("[", _character_class(part[place + 1 : end], pattern, field))
+            end = _find_class_end(part, place, pattern, field)
+            yield _GlobToken("[", _parse_character_class(part[place + 1 : end], pattern, field))
             place = end
         elif char in "*?":
-            yield _Token(char, ".")
+            yield _GlobToken(char, ".")
         else:
             if char == "\\":
                 place += 1
                 if place == len(part):
                     raise InvalidArgument(field, f"{pattern!r} has a part that ends with a backslash; remove it")
-            yield _Token("", re.escape(part[place]), part[place])
+            yield _GlobToken("", re.escape(part[place]), part[place])
         place += 1
 
 
-def _end_of_class(part: str, start: int, pattern: str, field: str) -> int:
+def _find_class_end(part: str, start: int, pattern: str, field: str) -> int:
     begin = start + 2 if part[start + 1 : start + 2] in ("!", "^") else start + 1
     end = part.find("]", begin + 1)
     if end < 0:
@@ -242,7 +304,7 @@ def _end_of_class(part: str, start: int, pattern: str, field: str) -> int:
     return end
 
 
-def _character_class(inside: str, pattern: str, field: str) -> str:
+def _parse_character_class(inside: str, pattern: str, field: str) -> str:
     negated = inside[:1] in ("!", "^")
     body = inside[1:] if negated else inside
     found, place = "", 0
@@ -258,7 +320,7 @@ def _character_class(inside: str, pattern: str, field: str) -> str:
     return f"[{'^' if negated else ''}{found}]"
 
 
-def _closure(segments: Sequence[_Segment | None], places: Sequence[int]) -> tuple[int, ...]:
+def _expand_recursive(segments: Sequence[_GlobSegment | None], places: Sequence[int]) -> tuple[int, ...]:
     """The same places, and the ones after segments that stand for no directory at all."""
     found: dict[int, None] = {}
     for place in places:
@@ -266,7 +328,7 @@ def _closure(segments: Sequence[_Segment | None], places: Sequence[int]) -> tupl
         while current not in found:
             found[current] = None
             segment = segments[current]
-            if segment is None or not segment.any_directories:
+            if segment is None or not segment.is_recursive:
                 break
             current += 1
     return tuple(found)

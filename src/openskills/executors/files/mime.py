@@ -3,7 +3,7 @@
 import mimetypes
 from functools import cache
 
-SNIFFED = 512
+SNIFF_BYTES = 512
 """How many of the first bytes are looked at."""
 
 BINARY, TEXT = "application/octet-stream", "text/plain"
@@ -66,20 +66,20 @@ _BY_ENDING = {
 _TEXTUAL = ("text/", "application/json", "application/xml", "application/yaml", "application/toml", "image/svg+xml")
 
 
-def mime_type(path: str, head: bytes) -> str:
+def detect_mime_type(path: str, head: bytes) -> str:
     """The MIME type of a file with this name and these first bytes.
 
     Content goes before the name: what begins like a PNG is one whatever it is called, and what is called `.txt` but is
     no text is `application/octet-stream`.
     """
-    found = _by_content(head[:SNIFFED])
+    found = _detect_by_content(head[:SNIFF_BYTES])
     if found == "application/zip":
-        by_name = _by_name(path)
+        by_name = _detect_by_name(path)
         return by_name if by_name and not by_name.startswith(_TEXTUAL) else found
     if found:
         return found
-    by_name = _by_name(path)
-    if is_text(head[:SNIFFED], cut=len(head) >= SNIFFED):
+    by_name = _detect_by_name(path)
+    if is_text(head[:SNIFF_BYTES], cut=len(head) >= SNIFF_BYTES):
         # Text under the name of something binary (a `.png` with an error message in it) is text.
         return by_name if by_name and (_is_textual(by_name) or not head) else TEXT
     return by_name if by_name and not _is_textual(by_name) else BINARY
@@ -96,7 +96,7 @@ def is_text(data: bytes, *, cut: bool = False) -> bool:
     return True
 
 
-def _by_content(head: bytes) -> str | None:
+def _detect_by_content(head: bytes) -> str | None:
     if head.startswith(_ZIP):
         return "application/zip"
     for offset, magic, name in _MAGIC:
@@ -106,15 +106,17 @@ def _by_content(head: bytes) -> str | None:
     return None
 
 
-def _by_name(path: str) -> str | None:
+def _detect_by_name(path: str) -> str | None:
     _, dot, ending = path.rpartition("/")[2].rpartition(".")
     if not dot:
         return None
-    return _BY_ENDING.get(f".{ending.lower()}") or _standard().guess_type(f"x.{ending.lower()}", strict=True)[0]
+    return (
+        _BY_ENDING.get(f".{ending.lower()}") or _load_standard_types().guess_type(f"x.{ending.lower()}", strict=True)[0]
+    )
 
 
 @cache
-def _standard() -> mimetypes.MimeTypes:
+def _load_standard_types() -> mimetypes.MimeTypes:
     # What Python knows, the same on every machine, without what this one has in its files.
     return mimetypes.MimeTypes(filenames=())
 

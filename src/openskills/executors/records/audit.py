@@ -16,22 +16,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
-from openskills.executors.rules.environment import redacted
-from openskills.executors.spec import Command, Ended, Isolation
-from openskills.trace import trace_id
+from openskills.executors.environment import redact
+from openskills.executors.spec import Command, CommandResult, Isolation
+from openskills.telemetry.context import trace_id
 
 MAX_BYTES = 64 * 1024 * 1024
 KEEP = 5
 """When the log is this long it becomes `audit.jsonl.1`, and the oldest of so many goes."""
 
-_LONGEST_TEXT, _MOST_ITEMS = 4096, 200
+_MAX_TEXT, _MAX_ITEMS = 4096, 200
 # ASCII only: nothing in a name can begin a line, or move the cursor of who looks at the file.
 _JSON = json.JSONEncoder(separators=(",", ":"), default=str)
 _LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class AuditSubject:
     """On whose behalf a command is run; what is not known is empty."""
 
     app: str = ""
@@ -41,18 +41,18 @@ class Who:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class AuditRun:
     """What is known about a run before it begins. `id` ties its two lines together."""
 
     id: str
-    who: Who
+    who: AuditSubject
     command: Command
     isolation: Isolation
     digest: str = ""
     request_id: str = ""
 
 
-def began(run: Run) -> dict[str, object]:
+def build_start_record(run: AuditRun) -> dict[str, object]:
     """The line for a run that is about to begin. It has the names of variables and of secrets, and no value of them."""
     command = run.command
     return {
@@ -62,7 +62,7 @@ def began(run: Run) -> dict[str, object]:
         **asdict(run.who),
         "skill": command.skill,
         "digest": run.digest,
-        "argv": [redacted(argument, command.secrets) for argument in command.argv],
+        "argv": [redact(argument, command.secrets) for argument in command.argv],
         "cwd": command.cwd,
         "env": sorted(command.env),
         "secrets": sorted(command.secrets),
@@ -71,7 +71,7 @@ def began(run: Run) -> dict[str, object]:
     }
 
 
-def ended(run: Run, ended: Ended, artifacts: Sequence[str] = ()) -> dict[str, object]:
+def build_end_record(run: AuditRun, ended: CommandResult, artifacts: Sequence[str] = ()) -> dict[str, object]:
     """The line for a run that has ended, with the names of the artifacts that were kept of it."""
     return {
         "event": "end",
@@ -81,7 +81,7 @@ def ended(run: Run, ended: Ended, artifacts: Sequence[str] = ()) -> dict[str, ob
         "skill": run.command.skill,
         "exit_code": ended.exit_code,
         "ending": str(ended.ending),
-        "detail": redacted(ended.detail, run.command.secrets),
+        "detail": redact(ended.detail, run.command.secrets),
         "duration_ms": ended.duration_ms,
         "cpu_ms": ended.cpu_ms,
         "stdout_bytes": ended.stdout.total,
@@ -91,10 +91,10 @@ def ended(run: Run, ended: Ended, artifacts: Sequence[str] = ()) -> dict[str, ob
     }
 
 
-def failed(run: Run, reason: str) -> dict[str, object]:
+def build_failure_record(run: AuditRun, reason: str) -> dict[str, object]:
     """The line for a run that never came to a command: denied, or the executor could not be used."""
-    detail = redacted(reason, run.command.secrets)
-    return {**began(run), "event": "fail", "detail": detail}
+    detail = redact(reason, run.command.secrets)
+    return {**build_start_record(run), "event": "fail", "detail": detail}
 
 
 class AuditLog:
@@ -125,13 +125,13 @@ class AuditLog:
         """
         fields = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "trace_id": trace_id(), **record}
         text = _JSON.encode(fields)
-        if len(text) > _LONGEST_TEXT:
-            text = _JSON.encode(_bounded(fields))
+        if len(text) > _MAX_TEXT:
+            text = _JSON.encode(_truncate_value(fields))
         line = text.encode() + b"\n"
         try:
             self._append(line)
         except OSError as error:
-            self._tell(error)
+            self._report_failure(error)
             return False
         self._failing = False
         return True
@@ -157,46 +157,46 @@ class AuditLog:
             self._rotate()
 
     def _rotate(self) -> None:
-        descriptor = os.open(_beside(self._path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(_sibling_path(self._path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             # Another process may have done it meanwhile. Who has the old file open still writes its line there.
-            if _size(self._path) > self._max_bytes:
+            if _read_size(self._path) > self._max_bytes:
                 for number in range(self._keep - 1, 0, -1):
                     with suppress(FileNotFoundError):
-                        os.replace(_beside(self._path, number), _beside(self._path, number + 1))
-                os.replace(self._path, _beside(self._path, 1))
+                        os.replace(_sibling_path(self._path, number), _sibling_path(self._path, number + 1))
+                os.replace(self._path, _sibling_path(self._path, 1))
         finally:
             os.close(descriptor)
 
-    def _tell(self, error: OSError) -> None:
+    def _report_failure(self, error: OSError) -> None:
         if not self._failing:
             self._failing = True
             what = error.strerror or str(error)
             self._report(f"the audit log {self._path} cannot be written: {what}; commands are run without it")
 
 
-def _size(path: Path) -> int:
+def _read_size(path: Path) -> int:
     try:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
 
 
-def _beside(path: Path, what: int | str) -> Path:
+def _sibling_path(path: Path, what: int | str) -> Path:
     return path.with_name(f"{path.name}.{what}")
 
 
-def _bounded(value: object) -> object:
+def _truncate_value(value: object) -> object:
     """The same value with long texts and lists cut, so that a line stays a line."""
     if isinstance(value, str):
-        if len(value) <= _LONGEST_TEXT:
+        if len(value) <= _MAX_TEXT:
             return value
-        return f"{value[:_LONGEST_TEXT]}[... {len(value) - _LONGEST_TEXT:,} more characters]"
+        return f"{value[:_MAX_TEXT]}[... {len(value) - _MAX_TEXT:,} more characters]"
     if isinstance(value, Mapping):
-        return {str(key): _bounded(item) for key, item in cast("Mapping[object, object]", value).items()}
+        return {str(key): _truncate_value(item) for key, item in cast("Mapping[object, object]", value).items()}
     if isinstance(value, list | tuple):
         items = cast("Sequence[object]", value)
-        more = [f"[... {len(items) - _MOST_ITEMS:,} more]"] if len(items) > _MOST_ITEMS else []
-        return [*map(_bounded, items[:_MOST_ITEMS]), *more]
+        more = [f"[... {len(items) - _MAX_ITEMS:,} more]"] if len(items) > _MAX_ITEMS else []
+        return [*map(_truncate_value, items[:_MAX_ITEMS]), *more]
     return value

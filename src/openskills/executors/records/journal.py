@@ -1,10 +1,26 @@
-"""At most once: which requests began in a workspace, and how they ended. Blocking.
+"""At most once per request id.
+
+The lines of a journal: each says that a request began or how it ended, and has a checksum. Pure.
+
+    checksum  B  request  fingerprint  time
+    checksum  E  request  fingerprint  result as JSON
+
+A line that a crash cut short is the last one, and was promised to nobody. One with a wrong checksum counts as not
+there.
+
+At most once: which requests began in a workspace, and how they ended. Blocking.
 
 A request that began in a process which is no more reads as interrupted: nobody knows how far it came, so it is never
 run again under the same id. What `finish` was told with `durable` survives a loss of power; everything survives the end
 of the process, at whatever moment.
+
+Results as JSON: what a journal keeps, and what a program reads. Pure.
+
+At most once: a request that comes again gets the answer of the first time, and nothing is run.
 """
 
+import asyncio
+import base64
 import errno
 import fcntl
 import hashlib
@@ -13,17 +29,88 @@ import os
 import re
 import threading
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
-from openskills.artifacts.disk import flush_directory
-from openskills.errors import ExecutorUnavailable, InvalidArgument
-from openskills.executors.records.journal_lines import ENDED, began, ended, line_in, lines_in
-from openskills.files import ARRIVING, replace_file_durably
+from openskills.artifacts.store import Artifact
+from openskills.concurrency import run_in_thread
+from openskills.errors import (
+    CommandDenied,
+    ExecutorUnavailable,
+    ForbiddenPath,
+    InvalidArgument,
+    LimitExceeded,
+    SkillError,
+)
+from openskills.executors.requests import RunRequest, RunResult, build_interrupted_result
+from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Isolation
+from openskills.executors.staging.inputs import InputMode, StagedInput
+from openskills.executors.staging.outputs import OutputFile
+from openskills.filesystem import TEMPORARY_PREFIX, flush_directory, replace_file_durably
+
+BEGAN, ENDED = b"B", b"E"
+_PARTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class JournalLine:
+    """One whole line: where it is in the file, and what it is about. `rest` is the time or the result."""
+
+    offset: int
+    length: int
+    kind: bytes
+    request: str
+    fingerprint: str
+    rest: bytes
+
+
+def format_begin_line(request: str, fingerprint: str, time: float) -> bytes:
+    """The line for a request that begins."""
+    return _format_line(BEGAN, request, fingerprint, b"%.3f" % time)
+
+
+def format_end_line(request: str, fingerprint: str, result: Mapping[str, object]) -> bytes:
+    """The line for a request that has ended. Raises `TypeError` or `ValueError` for what JSON has no form of."""
+    # JSON escapes line ends and, this way, everything beyond ASCII.
+    return _format_line(
+        ENDED, request, fingerprint, json.dumps(result, allow_nan=False, separators=(",", ":")).encode()
+    )
+
+
+def parse_lines(data: bytes) -> Iterator[JournalLine]:
+    """Every whole line, in order."""
+    offset = 0
+    while (end := data.find(b"\n", offset)) >= 0:
+        found = parse_line(data[offset:end], offset)
+        if found:
+            yield found
+        offset = end + 1
+
+
+def parse_line(text: bytes, offset: int = 0) -> JournalLine | None:
+    """What a line without its end says; None when it is not whole."""
+    body = text[9:]
+    parts = body.split(b" ", 3)
+    if text[:9] != _checksum(body) or len(parts) != _PARTS:
+        return None
+    kind, request, fingerprint, rest = parts
+    return JournalLine(offset, len(text), kind, request.decode("ascii"), fingerprint.decode("ascii"), rest)
+
+
+def _format_line(kind: bytes, request: str, fingerprint: str, rest: bytes) -> bytes:
+    body = b" ".join((kind, request.encode("ascii"), fingerprint.encode("ascii"), rest))
+    return _checksum(body) + body + b"\n"
+
+
+def _checksum(body: bytes) -> bytes:
+    return b"%08x " % zlib.crc32(body)
+
 
 KEEP = 1000
 KEEP_BYTES = 32 * 1024 * 1024
@@ -33,7 +120,7 @@ _REQUEST = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _LOG, _LOCK = "log", "lock"
 
 
-class State(StrEnum):
+class RequestState(StrEnum):
     """What became of an earlier request."""
 
     RUNNING = "running"
@@ -42,29 +129,29 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class NewRequest:
     """The request is new; whoever has this runs it, and tells the journal how it ended."""
 
     request_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class EarlierRequest:
     """The request began before and must not be run; `record` is what `finish` was told, empty unless finished."""
 
-    state: State
+    state: RequestState
     record: Mapping[str, object]
 
 
 @dataclass(slots=True)
-class _Entry:
+class _JournalEntry:
     fingerprint: str
-    state: State
-    began: "_Span | None" = None
-    ended: "_Span | None" = None
+    state: RequestState
+    began: "_ByteRange | None" = None
+    ended: "_ByteRange | None" = None
 
 
-_Span = tuple[int, int]
+_ByteRange = tuple[int, int]
 """Where a line is in the file: its first byte, and how many there are without its end."""
 
 
@@ -78,23 +165,23 @@ class Journal:
         """Open it, or begin one. Raises `ExecutorUnavailable` when another process has it or the disk fails."""
         self._path = directory / _LOG
         self._keep = keep
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _JournalEntry] = {}
         self._guard = threading.Lock()
         self._named = False
         self._log = self._lock = -1
         try:
             directory.mkdir(mode=0o700, exist_ok=True)
-            self._lock = _locked(directory / _LOCK)
-            _remove_arrivals(directory)
+            self._lock = _lock_journal(directory / _LOCK)
+            _remove_temporary_files(directory)
             self._open()
         except OSError as error:
             self.close()
-            raise self._unusable(error) from error
+            raise self._journal_error(error) from error
         except BaseException:
             self.close()
             raise
 
-    def begin(self, request_id: str, fingerprint: str, *, durable: bool = False) -> Begun | Earlier:
+    def begin(self, request_id: str, fingerprint: str, *, durable: bool = False) -> NewRequest | EarlierRequest:
         """Ask to run a request: `Begun` when nobody did before, otherwise what became of it.
 
         `fingerprint` says what is requested. Raises `InvalidArgument` when the same id was used for something else, or
@@ -106,10 +193,10 @@ class Journal:
         with self._guard:
             known = self._entries.get(request_id)
             if known is not None:
-                return self._earlier(request_id, known, digest)
-            span = self._append(began(request_id, digest, time.time()), durable=durable)
-            self._entries[request_id] = _Entry(digest, State.RUNNING, began=span)
-        return Begun(request_id)
+                return self._describe_earlier(request_id, known, digest)
+            span = self._append(format_begin_line(request_id, digest, time.time()), durable=durable)
+            self._entries[request_id] = _JournalEntry(digest, RequestState.RUNNING, began=span)
+        return NewRequest(request_id)
 
     def finish(self, request_id: str, record: Mapping[str, object], *, durable: bool) -> None:
         """Write down how a request ended that began here. Once this returns, `begin` answers with it.
@@ -119,15 +206,15 @@ class Journal:
         """
         with self._guard:
             entry = self._entries.get(request_id)
-            if entry is None or entry.state is not State.RUNNING:
+            if entry is None or entry.state is not RequestState.RUNNING:
                 raise InvalidArgument("request_id", f"{request_id[:140]!r} is not running here")
             try:
-                text = ended(request_id, entry.fingerprint, record)
+                text = format_end_line(request_id, entry.fingerprint, record)
             except (TypeError, ValueError) as error:
                 raise InvalidArgument("record", f"cannot be written as JSON: {error}") from None
             entry.ended = self._append(text, durable=durable)
-            entry.state = State.FINISHED
-            self._forget_the_oldest()
+            entry.state = RequestState.FINISHED
+            self._compact_if_large()
 
     def close(self) -> None:
         """Let another process have it. What is running here then reads as interrupted. Safe to call twice."""
@@ -140,61 +227,61 @@ class Journal:
                 os.close(self._log)
             self._log = self._lock = -1
 
-    def _earlier(self, request_id: str, entry: _Entry, digest: str) -> Earlier:
+    def _describe_earlier(self, request_id: str, entry: _JournalEntry, digest: str) -> EarlierRequest:
         if entry.fingerprint != digest:
             raise InvalidArgument("request_id", f"{request_id!r} was used for another request; give each its own")
         if entry.ended is None:
-            return Earlier(entry.state, {})
-        line = line_in(self._text(entry.ended))
+            return EarlierRequest(entry.state, {})
+        line = parse_line(self._read_range(entry.ended))
         if line is None:
             raise ExecutorUnavailable(f"the journal {self._path} is damaged: a result cannot be read")
-        return Earlier(entry.state, cast("dict[str, object]", json.loads(line.rest)))
+        return EarlierRequest(entry.state, cast("dict[str, object]", json.loads(line.rest)))
 
-    def _text(self, span: _Span) -> bytes:
+    def _read_range(self, span: _ByteRange) -> bytes:
         return os.pread(self._log, span[1], span[0])
 
     def _open(self) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._log = os.open(self._path, flags, 0o600)
-        data = _content(self._log)
+        data = _read_content(self._log)
         # What a crash cut short goes, so that the next line begins where a line begins.
         self._end = data.rfind(b"\n") + 1
         if self._end != len(data):
             os.ftruncate(self._log, self._end)
-        self._remember(data)
+        self._load_entries(data)
 
-    def _remember(self, data: bytes) -> None:
+    def _load_entries(self, data: bytes) -> None:
         """The entries of all lines; what has not ended began in a process that is no more."""
-        for line in lines_in(data):
-            entry = self._entries.setdefault(line.request, _Entry(line.fingerprint, State.INTERRUPTED))
+        for line in parse_lines(data):
+            entry = self._entries.setdefault(line.request, _JournalEntry(line.fingerprint, RequestState.INTERRUPTED))
             if line.kind == ENDED:
-                entry.state, entry.ended = State.FINISHED, (line.offset, line.length)
+                entry.state, entry.ended = RequestState.FINISHED, (line.offset, line.length)
             else:
                 entry.began = (line.offset, line.length)
 
-    def _append(self, text: bytes, *, durable: bool) -> _Span:
+    def _append(self, text: bytes, *, durable: bool) -> _ByteRange:
         """Write one line after the others; leaves no part of it when that fails."""
         if self._log < 0:
             raise ExecutorUnavailable(f"the journal {self._path} is closed")
         try:
             written = os.pwrite(self._log, text, self._end)
             if durable:
-                self._settle()
+                self._sync()
         except OSError as error:
-            self._cut_back()
-            raise self._unusable(error) from error
+            self._truncate_partial_line()
+            raise self._journal_error(error) from error
         if written != len(text):
-            self._cut_back()
-            raise self._unusable(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+            self._truncate_partial_line()
+            raise self._journal_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
         self._end += len(text)
         return self._end - len(text), len(text) - 1
 
-    def _cut_back(self) -> None:
+    def _truncate_partial_line(self) -> None:
         # Where even that fails, opening it does it: a line that is not whole counts as not there.
         with suppress(OSError):
             os.ftruncate(self._log, self._end)
 
-    def _settle(self) -> None:
+    def _sync(self) -> None:
         os.fdatasync(self._log)
         if not self._named:
             # The names on the way to it, once: those of the journal, of the workspace, and of all workspaces.
@@ -202,22 +289,22 @@ class Journal:
                 flush_directory(directory)
             self._named = True
 
-    def _forget_the_oldest(self) -> None:
+    def _compact_if_large(self) -> None:
         """Begin a new file with the latest requests when the old one has many more."""
         if len(self._entries) < 2 * self._keep and self._end < 2 * KEEP_BYTES:
             return
-        kept: list[tuple[str, _Entry]] = []
+        kept: list[tuple[str, _JournalEntry]] = []
         size = 0
         for number, (request, entry) in enumerate(reversed(self._entries.items())):
             size += sum(span[1] + 1 for span in (entry.began, entry.ended) if span)
-            if entry.state is State.RUNNING or number == 0 or (number < self._keep and size <= KEEP_BYTES):
+            if entry.state is RequestState.RUNNING or number == 0 or (number < self._keep and size <= KEEP_BYTES):
                 kept.append((request, entry))
         self._rewrite(dict(reversed(kept)))
 
-    def _rewrite(self, kept: Mapping[str, _Entry]) -> None:
+    def _rewrite(self, kept: Mapping[str, _JournalEntry]) -> None:
         spans = (span for entry in kept.values() for span in (entry.began, entry.ended) if span)
         try:
-            replace_file_durably(self._path, b"".join(self._text(span) + b"\n" for span in spans))
+            replace_file_durably(self._path, b"".join(self._read_range(span) + b"\n" for span in spans))
         except OSError:
             return  # no room for a second file; the old one goes on growing until there is
         try:
@@ -226,16 +313,16 @@ class Journal:
             self._entries.clear()
             self._open()
         except OSError as error:
-            raise self._unusable(error) from error
+            raise self._journal_error(error) from error
         for request, entry in kept.items():
             self._entries[request].state = entry.state
 
-    def _unusable(self, error: OSError) -> ExecutorUnavailable:
+    def _journal_error(self, error: OSError) -> ExecutorUnavailable:
         what = error.strerror or str(error)
         return ExecutorUnavailable(f"the journal {self._path} cannot be used: {what}; make room, or check its owner")
 
 
-def _locked(path: Path) -> int:
+def _lock_journal(path: Path) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -245,7 +332,7 @@ def _locked(path: Path) -> int:
     return descriptor
 
 
-def _content(descriptor: int) -> bytes:
+def _read_content(descriptor: int) -> bytes:
     size = os.fstat(descriptor).st_size
     pieces: list[bytes] = []
     place = 0
@@ -255,8 +342,269 @@ def _content(descriptor: int) -> bytes:
     return b"".join(pieces)
 
 
-def _remove_arrivals(directory: Path) -> None:
+def _remove_temporary_files(directory: Path) -> None:
     """Remove what a process left that was killed while it began a new file."""
     for name in os.listdir(directory):
-        if name.startswith(ARRIVING):
+        if name.startswith(TEMPORARY_PREFIX):
             os.unlink(directory / name)
+
+
+INLINE_BYTES = 256 * 1024
+"""At most so much of the content of output files goes into a journal; the files themselves stay where they are."""
+
+
+def record_from_result(result: RunResult) -> dict[str, Any]:
+    """Everything that the same request is to be answered with again."""
+    ended = result.ended
+    room = INLINE_BYTES
+    files: list[dict[str, Any]] = []
+    for file in result.output_files:
+        keep = len(file.data) <= room
+        room -= len(file.data) if keep else 0
+        files.append({**_record_from_file(file), "data": _encode_bytes(file.data) if keep else None})
+    return {
+        "exit_code": ended.exit_code,
+        "ending": str(ended.ending),
+        "duration_ms": ended.duration_ms,
+        "cpu_ms": ended.cpu_ms,
+        "detail": ended.detail,
+        "stdout": _record_from_stream(ended.stdout),
+        "stderr": _record_from_stream(ended.stderr),
+        "isolation": str(result.isolation),
+        "run_id": result.run_id,
+        "digest": result.digest,
+        "output_files": files,
+        "artifact_files": [_record_from_artifact(artifact) for artifact in result.artifact_files],
+        "staged_inputs": [asdict(staged) for staged in result.staged_inputs],
+        "warnings": list(result.warnings),
+    }
+
+
+def result_from_record(record: Mapping[str, Any]) -> RunResult:
+    """The result that `stored` made this of."""
+    ended = CommandResult(
+        record["exit_code"],
+        EndReason(record["ending"]),
+        record["duration_ms"],
+        _stream_from_record(record["stdout"]),
+        _stream_from_record(record["stderr"]),
+        cpu_ms=record["cpu_ms"],
+        detail=record["detail"],
+    )
+    return RunResult(
+        ended,
+        Isolation(record["isolation"]),
+        record["run_id"],
+        digest=record["digest"],
+        output_files=tuple(map(_file_from_record, record["output_files"])),
+        artifact_files=tuple(map(_artifact_from_record, record["artifact_files"])),
+        staged_inputs=tuple(map(_staged_input_from_record, record["staged_inputs"])),
+        warnings=(*record["warnings"], *_describe_missing_content(record["output_files"])),
+    )
+
+
+def result_to_json(result: RunResult) -> dict[str, Any]:
+    """The answer for a program: the fields of the mission documents, and what ours adds to them."""
+    return {
+        "stdout": result.stdout,
+        "stderr": result.stderr,
+        "exit_code": result.exit_code,
+        "timed_out": result.timed_out,
+        "duration_ms": result.ended.duration_ms,
+        "isolation": str(result.isolation),
+        "ending": str(result.ended.ending),
+        "detail": result.ended.detail,
+        "run_id": result.run_id,
+        "skill_digest": result.digest,
+        "output_files": [_file_to_json(file) for file in result.output_files],
+        "artifact_files": [_record_from_artifact(artifact) for artifact in result.artifact_files],
+        "staged_inputs": [{"from": one.source, "to": one.to} for one in result.staged_inputs],
+        "warnings": list(result.warnings),
+        "replayed": result.replayed,
+    }
+
+
+def _staged_input_from_record(record: Mapping[str, Any]) -> StagedInput:
+    warnings = tuple(record["warnings"])
+    return StagedInput(
+        record["source"], record["to"], InputMode(record["mode"]), record["files"], record["size"], warnings
+    )
+
+
+def _describe_missing_content(files: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    count = sum(file["data"] is None for file in files)
+    return (f"the content of {count} files is not kept with this answer; read them by their ref",) if count else ()
+
+
+def _file_to_json(file: OutputFile) -> dict[str, Any]:
+    found = {"name": file.path, **_record_from_file(file), "ref": file.ref}
+    text = file.text() if file.data else None
+    return found if text is None else {**found, "content": text}
+
+
+def _record_from_file(file: OutputFile) -> dict[str, Any]:
+    return {"path": file.path, "size_bytes": file.size, "mime_type": file.mime_type, "truncated": file.truncated}
+
+
+def _file_from_record(record: Mapping[str, Any]) -> OutputFile:
+    data = record["data"]
+    truncated = record["truncated"] or data is None
+    return OutputFile(
+        record["path"], _decode_bytes(data or ""), record["size_bytes"], record["mime_type"], truncated=truncated
+    )
+
+
+def _record_from_artifact(artifact: Artifact) -> dict[str, Any]:
+    return {
+        "name": artifact.name,
+        "version": artifact.version,
+        "ref": artifact.ref,
+        "size_bytes": artifact.size,
+        "mime_type": artifact.mime_type,
+        "sha256": artifact.sha256,
+        "created_at": artifact.created_at.isoformat(),
+    }
+
+
+def _artifact_from_record(record: Mapping[str, Any]) -> Artifact:
+    return Artifact(
+        record["name"],
+        record["version"],
+        record["size_bytes"],
+        record["mime_type"],
+        record["sha256"],
+        datetime.fromisoformat(record["created_at"]),
+    )
+
+
+def _record_from_stream(captured: CapturedOutput) -> dict[str, Any]:
+    return {"head": _encode_bytes(captured.head), "tail": _encode_bytes(captured.tail), "cut": captured.cut}
+
+
+def _stream_from_record(record: Mapping[str, Any]) -> CapturedOutput:
+    return CapturedOutput(_decode_bytes(record["head"]), _decode_bytes(record["tail"]), record["cut"])
+
+
+def _encode_bytes(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _decode_bytes(text: str) -> bytes:
+    return base64.b64decode(text)
+
+
+_INTERRUPTED = "the host ended while it ran; what it did until then is done, and it is not run again"
+
+
+class RequestDeduplicator:
+    """The requests of one session, in a journal that survives this process; opened when the first one comes."""
+
+    def __init__(self, directory: Path, isolation: Isolation) -> None:
+        self._directory = directory
+        self._opened: Journal | None = None
+        self._opening = threading.Lock()
+        self._isolation = isolation
+        self._running: dict[str, tuple[str, asyncio.Task[RunResult]]] = {}
+
+    async def run_once(self, request: RunRequest, run: Callable[[], Awaitable[RunResult]]) -> RunResult:
+        """Run a request unless it began before; then wait for the one that runs, or give the answer that it got.
+
+        When this returns the answer is durable. One that was running when the host died is `interrupted`. Raises
+        `InvalidArgument` when its id was used for another request.
+        """
+        id_, wanted = str(request.request_id), build_fingerprint(request)
+        running = self._running.get(id_)
+        if running is not None:
+            return await self._join_running(id_, wanted, *running)
+        task = asyncio.ensure_future(self._run_first(id_, wanted, run))
+        self._running[id_] = (wanted, task)
+        try:
+            return await task
+        finally:
+            del self._running[id_]
+
+    def close(self) -> None:
+        """Let another process have the journal."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    async def _join_running(self, id_: str, wanted: str, known: str, running: asyncio.Task[RunResult]) -> RunResult:
+        if wanted != known:
+            raise InvalidArgument("request_id", f"{id_!r} is the id of another request, which is running")
+        await asyncio.wait([running])
+        if running.cancelled():
+            raise ExecutorUnavailable(f"the request {id_} was cancelled while it ran; use a new request id")
+        return replace(running.result(), replayed=True)
+
+    async def _run_first(self, id_: str, wanted: str, run: Callable[[], Awaitable[RunResult]]) -> RunResult:
+        begun: NewRequest | EarlierRequest | None = None
+        try:
+            begun = await run_in_thread(lambda: self._journal.begin(id_, wanted, durable=True))
+            if isinstance(begun, EarlierRequest):
+                return self._replay(begun, id_)
+            result = await run()
+            await self._finish(id_, record_from_result(result))
+        except SkillError as error:
+            if isinstance(begun, NewRequest):
+                await self._record_failure(id_, error.reason, error.message)
+            raise
+        except BaseException as error:
+            # Cancelled, perhaps while it was being written down that it began.
+            if not isinstance(begun, EarlierRequest):
+                await self._record_failure(id_, "CANCELLED", f"it was broken off ({type(error).__name__})")
+            raise
+        return result
+
+    async def _record_failure(self, id_: str, reason: str, message: str) -> None:
+        # It may never have begun, or its answer may be there already.
+        with suppress(InvalidArgument):
+            await asyncio.shield(self._finish(id_, {"error": reason, "message": message}))
+
+    @property
+    def _journal(self) -> Journal:
+        # Asked for in worker threads: the first two requests may come together.
+        with self._opening:
+            if self._opened is None:
+                self._opened = Journal(self._directory)
+            return self._opened
+
+    async def _finish(self, id_: str, record: Mapping[str, object]) -> None:
+        await run_in_thread(lambda: self._journal.finish(id_, record, durable=True))
+
+    def _replay(self, earlier: EarlierRequest, id_: str) -> RunResult:
+        if earlier.state is RequestState.INTERRUPTED:
+            return build_interrupted_result(self._isolation, id_, _INTERRUPTED)
+        if earlier.state is RequestState.RUNNING:
+            raise ExecutorUnavailable(f"the request {id_} is running at this moment; ask again")
+        record = earlier.record
+        if "error" in record:
+            raise _error_from_record(
+                str(record["error"]), f"{record['message']} (request {id_}, which is not run again)"
+            )
+        return replace(result_from_record(cast("Mapping[str, Any]", record)), replayed=True)
+
+
+def _error_from_record(reason: str, message: str) -> SkillError:
+    """An error of the same kind as the first time, as far as a message makes one."""
+    kinds = {
+        CommandDenied.reason: CommandDenied,
+        ForbiddenPath.reason: ForbiddenPath,
+        LimitExceeded.reason: LimitExceeded,
+    }
+    if reason == InvalidArgument.reason:
+        field, _, what = message.partition(": ")
+        return InvalidArgument(field, what)
+    return kinds.get(reason, ExecutorUnavailable)(message)
+
+
+def build_fingerprint(request: RunRequest) -> str:
+    """What makes two requests the same: everything but their id."""
+    values = {field.name: getattr(request, field.name) for field in fields(request)}
+    values |= {
+        "request_id": None,
+        "env": sorted(request.env.items()),
+        "stdin": hashlib.sha256(request.stdin).hexdigest(),
+    }
+    whole = repr(sorted(values.items()))
+    return base64.b64encode(hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()).decode()

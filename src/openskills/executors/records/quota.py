@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from openskills.errors import LimitExceeded
-from openskills.executors.files.unlocked import open_unlocked
-from openskills.executors.layout import SKILLS, VENV
-from openskills.executors.spec import GIB, MIB, Usage
+from openskills.executors.files.beneath import open_writable_directory
+from openskills.executors.spec import GIB, MIB, SKILLS, VENV, WorkspaceUsage
 
-_MOST_OPEN = 64
+_MAX_OPEN = 64
 _BLOCK = 512
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -23,7 +22,7 @@ class Quota:
     max_workspaces: int = 1000
     min_free_bytes: int = 256 * MIB
 
-    def passed(self, usage: Usage) -> str:
+    def describe_excess(self, usage: WorkspaceUsage) -> str:
         """A sentence that names the limit which a workspace has passed; empty when there is none."""
         if usage.bytes > self.max_bytes:
             return f"the workspace holds {usage.bytes:,} bytes; {self.max_bytes:,} is the most"
@@ -32,15 +31,15 @@ class Quota:
         return ""
 
 
-def free_bytes(place: Path) -> int:
+def read_free_bytes(place: Path) -> int:
     """What is left of the disk that a directory lies on, for us."""
     disk = os.statvfs(place)
     return disk.f_bavail * disk.f_frsize
 
 
-def check_free(place: Path, quota: Quota) -> None:
+def check_free_space(place: Path, quota: Quota) -> None:
     """Raises `LimitExceeded` when less is left on the disk of this directory than has to stay free."""
-    free = free_bytes(place)
+    free = read_free_bytes(place)
     if free < quota.min_free_bytes:
         raise LimitExceeded(
             f"the disk of {place} has {free:,} bytes left, and {quota.min_free_bytes:,} have to stay free; make room, "
@@ -48,28 +47,28 @@ def check_free(place: Path, quota: Quota) -> None:
         )
 
 
-def measured(tree: Path, *, most_files: int = 1_000_000) -> Usage:
+def measure_usage(tree: Path, *, most_files: int = 1_000_000) -> WorkspaceUsage:
     """What a workspace takes of the disk, without its staged skills: those are shared, and not its own doing.
 
     Links are not followed, and a file with many names counts once. Stops at `most_files`. What cannot be looked into,
     or is moved elsewhere meanwhile, is left out.
     """
-    count = _Count(most_files)
+    count = _UsageCounter(most_files)
     try:
         top = os.open(tree, _OPEN)
     except FileNotFoundError:
-        return Usage(0, 0)
+        return WorkspaceUsage(0, 0)
     try:
-        for name in count.entries(top, without=SKILLS):
-            count.below(name, top)
-        for place in _environments(top):
-            count.below(place, top)
+        for name in count.count_entries(top, without=SKILLS):
+            count.count_tree(name, top)
+        for place in _list_environments(top):
+            count.count_tree(place, top)
     finally:
         os.close(top)
-    return Usage(count.bytes, count.files)
+    return WorkspaceUsage(count.bytes, count.files)
 
 
-def _environments(top: int) -> list[str]:
+def _list_environments(top: int) -> list[str]:
     try:
         skills = os.open(SKILLS, _OPEN, dir_fd=top)
     except OSError:
@@ -80,15 +79,15 @@ def _environments(top: int) -> list[str]:
         os.close(skills)
 
 
-def _opened(name: str, parent: int) -> int:
+def _open_directory(name: str, parent: int) -> int:
     try:
         return os.open(name, _OPEN, dir_fd=parent)
     except PermissionError:
         # A directory that its owner closed would hide from us what it holds.
-        return open_unlocked(name, parent)
+        return open_writable_directory(name, parent)
 
 
-class _Level:
+class _QuotaLevel:
     """A directory on the way down, and what is still to be looked at in it."""
 
     def __init__(self, descriptor: int, names: list[str]) -> None:
@@ -102,7 +101,7 @@ class _Level:
             os.close(self.descriptor)
             self.descriptor = -1
 
-    def open_from(self, child: int) -> None:
+    def reopen_from(self, child: int) -> None:
         """Come back to a directory that was closed on the way down; what is left of it is given up if it moved."""
         try:
             self.descriptor = os.open("..", _OPEN, dir_fd=child)
@@ -114,7 +113,7 @@ class _Level:
             self.names = []
 
 
-class _Count:
+class _UsageCounter:
     """Adds up, however deep it goes, with at most so many descriptors open."""
 
     def __init__(self, most_files: int) -> None:
@@ -123,9 +122,9 @@ class _Count:
         self._most = most_files
         self._seen: set[tuple[int, int]] = set()
 
-    def below(self, name: str, parent: int) -> None:
+    def count_tree(self, name: str, parent: int) -> None:
         """Everything in a directory."""
-        levels = [_Level(os.dup(parent), [name])]
+        levels = [_QuotaLevel(os.dup(parent), [name])]
         try:
             while levels:
                 if levels[-1].names:
@@ -133,27 +132,27 @@ class _Count:
                 else:
                     done = levels.pop()
                     if levels and levels[-1].descriptor < 0:
-                        levels[-1].open_from(done.descriptor)
+                        levels[-1].reopen_from(done.descriptor)
                     done.close()
         finally:
             for level in levels:
                 level.close()
 
-    def _descend(self, levels: list[_Level]) -> None:
+    def _descend(self, levels: list[_QuotaLevel]) -> None:
         name = levels[-1].names.pop()
         if self.files > self._most:
             return
         try:
-            inner = _opened(name, levels[-1].descriptor)
+            inner = _open_directory(name, levels[-1].descriptor)
         except OSError:
             return  # gone, or exchanged for something else
-        level = _Level(inner, [])
+        level = _QuotaLevel(inner, [])
         levels.append(level)
-        level.names = self.entries(inner)
-        if len(levels) > _MOST_OPEN:
-            levels[-_MOST_OPEN].close()
+        level.names = self.count_entries(inner)
+        if len(levels) > _MAX_OPEN:
+            levels[-_MAX_OPEN].close()
 
-    def entries(self, descriptor: int, *, without: str = "") -> list[str]:
+    def count_entries(self, descriptor: int, *, without: str = "") -> list[str]:
         """Count what is in a directory; returns the names of the directories in it."""
         directories: list[str] = []
         with os.scandir(descriptor) as entries:

@@ -1,21 +1,37 @@
-"""Which files a caller wants in the workspace before a run, where they come from and where they go. Pure."""
+"""Inputs into a workspace.
 
-from collections.abc import Mapping, Sequence
+Which files a caller wants in the workspace before a run, where they come from and where they go. Pure.
+
+Where inputs come from: artifacts, files of this machine, and what the workspace holds already.
+
+Putting inputs into a workspace: written once, for all executors, over what every workspace can do.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Mapping, MutableMapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
-from openskills.artifacts.ref import USER_PREFIX, Ref, parse_ref
-from openskills.errors import InvalidArgument
-from openskills.executors.files.places import place, writable_place
-from openskills.executors.layout import INPUTS, SKILLS, expanded
-from openskills.executors.staging.snapshots import checked_skill_name
-from openskills.paths import relative
+from openskills.artifacts.store import USER_PREFIX, ArtifactReader, ArtifactRef, ArtifactStore, Scope, parse_ref
+from openskills.concurrency import run_in_thread
+from openskills.errors import InvalidArgument, LimitExceeded
+from openskills.executors.files.beneath import auto_close
+from openskills.executors.files.globs import escape_glob
+from openskills.executors.files.tree import HostFiles, find_host_root
+from openskills.executors.protocol import Workspace
+from openskills.executors.spans import BYTES
+from openskills.executors.spec import INPUTS, SKILLS, VENV, check_writable_path, expand_path, normalize_path
+from openskills.executors.staging.snapshots import check_skill_name
+from openskills.paths import parse_relative
+from openskills.telemetry.metrics import count
+from openskills.telemetry.spans import span
 
 _KEYS = ("from", "to", "mode", "pin")
 
 
-class Mode(StrEnum):
+class InputMode(StrEnum):
     """How an input comes into the workspace."""
 
     COPY = "copy"
@@ -32,7 +48,7 @@ class InputSpec:
 
     source: str
     to: str | None = None
-    mode: Mode = Mode.COPY
+    mode: InputMode = InputMode.COPY
     pin: bool = False
 
     @classmethod
@@ -42,70 +58,70 @@ class InputSpec:
         for key in given:
             if key not in _KEYS:
                 raise InvalidArgument("inputs", f"has no {key[:80]!r}; it has {', '.join(_KEYS)}")
-        source, to = _text(given, "from"), _text(given, "to")
+        source, to = _read_text(given, "from"), _read_text(given, "to")
         if not source:
             raise InvalidArgument("inputs.from", "is missing; write one such as artifact://data.csv")
         pin = given.get("pin") or False
         if not isinstance(pin, bool):
             raise InvalidArgument("inputs.pin", f"is {type(pin).__name__}; write true or false")
-        return cls(source, to or None, _mode(_text(given, "mode")), pin)
+        return cls(source, to or None, _parse_mode(_read_text(given, "mode")), pin)
 
 
 @dataclass(frozen=True, slots=True)
-class Artifact:
+class ArtifactInput:
     """An input from the artifact store."""
 
-    ref: Ref
+    ref: ArtifactRef
 
 
 @dataclass(frozen=True, slots=True)
-class HostPath:
+class HostInput:
     """An input from this machine, by its absolute path."""
 
     path: PurePosixPath
 
 
 @dataclass(frozen=True, slots=True)
-class WorkspacePath:
+class WorkspaceInput:
     """An input that is in the workspace already; `skill` names the one that it lies in."""
 
     path: str
     skill: str | None = None
 
 
-Source = Artifact | HostPath | WorkspacePath
+InputSource = ArtifactInput | HostInput | WorkspaceInput
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class InputPlan:
     """An input whose source and destination have been checked."""
 
     spec: InputSpec
-    source: Source
+    source: InputSource
     to: str
 
 
-def plan(specs: Sequence[InputSpec], *, run_dir: str | None = None) -> list[Planned]:
+def plan_inputs(specs: Sequence[InputSpec], *, run_dir: str | None = None) -> list[InputPlan]:
     """Where each input comes from and goes to.
 
     Raises `InvalidArgument` for what is no source, for a link to itself and for two inputs with one destination,
     `ForbiddenPath` for a destination outside of `work/`, `out/` and `runs/`. Nothing has been touched then.
     """
-    planned: dict[str, Planned] = {}
+    planned: dict[str, InputPlan] = {}
     for spec in specs:
-        source, base = _source(spec.source, run_dir)
-        to = _destination(spec.to, base, run_dir)
+        source, base = _parse_source(spec.source, run_dir)
+        to = _resolve_destination(spec.to, base, run_dir)
         if to in planned:
             raise InvalidArgument(
                 "inputs.to", f"{planned[to].spec.source} and {spec.source} both go to {to!r}; give one another place"
             )
-        if spec.mode is Mode.LINK and isinstance(source, WorkspacePath) and source.path == to:
+        if spec.mode is InputMode.LINK and isinstance(source, WorkspaceInput) and source.path == to:
             raise InvalidArgument("inputs.to", f"{to!r} cannot be a link to itself")
-        planned[to] = Planned(spec, source, to)
+        planned[to] = InputPlan(spec, source, to)
     return list(planned.values())
 
 
-def _source(text: str, run_dir: str | None) -> tuple[Source, str]:
+def _parse_source(text: str, run_dir: str | None) -> tuple[InputSource, str]:
     """A source, and the name that it has there."""
     scheme, found, rest = text.partition("://")
     field = "inputs.from"
@@ -115,32 +131,32 @@ def _source(text: str, run_dir: str | None) -> tuple[Source, str]:
     match scheme.lower():
         case "artifact":
             ref = parse_ref(f"artifact://{rest}", field=field)
-            return Artifact(ref), PurePosixPath(ref.name.removeprefix(USER_PREFIX)).name
+            return ArtifactInput(ref), PurePosixPath(ref.name.removeprefix(USER_PREFIX)).name
         case "host":
             if not rest.startswith("/"):
                 raise InvalidArgument(field, f"{text!r} is not absolute; write host:///path with three slashes")
-            path = PurePosixPath("/") / relative(rest.lstrip("/"), field=field)
-            return HostPath(path), path.name
+            path = PurePosixPath("/") / parse_relative(rest.lstrip("/"), field=field)
+            return HostInput(path), path.name
         case "workspace":
-            where = place(expanded(rest, run_dir=run_dir, field=field), field=field)
-            return WorkspacePath(where), PurePosixPath(where).name
+            where = normalize_path(expand_path(rest, run_dir=run_dir, field=field), field=field)
+            return WorkspaceInput(where), PurePosixPath(where).name
         case _:
-            parts = relative(rest, field=field).parts
-            skill = checked_skill_name(parts[0])
-            return WorkspacePath(place("/".join((SKILLS, *parts)), field=field), skill), parts[-1]
+            parts = parse_relative(rest, field=field).parts
+            skill = check_skill_name(parts[0])
+            return WorkspaceInput(normalize_path("/".join((SKILLS, *parts)), field=field), skill), parts[-1]
 
 
-def _destination(to: str | None, base: str, run_dir: str | None) -> str:
+def _resolve_destination(to: str | None, base: str, run_dir: str | None) -> str:
     field = "inputs.to"
-    where = expanded(to, run_dir=run_dir, field=field) if to else ""
+    where = expand_path(to, run_dir=run_dir, field=field) if to else ""
     if where.strip("/") in ("", ".", "inputs", INPUTS) and not where.startswith("/"):
         where = f"{INPUTS}/{base}"
     elif where.endswith("/"):
         where += base
-    return writable_place(where, field=field)
+    return check_writable_path(where, field=field)
 
 
-def _text(given: Mapping[str, object], key: str) -> str:
+def _read_text(given: Mapping[str, object], key: str) -> str:
     value = given.get(key)
     if value is None:
         return ""
@@ -149,8 +165,215 @@ def _text(given: Mapping[str, object], key: str) -> str:
     return value.strip() if key == "mode" else value
 
 
-def _mode(text: str) -> Mode:
+def _parse_mode(text: str) -> InputMode:
     try:
-        return Mode(text.lower() or Mode.COPY)
+        return InputMode(text.lower() or InputMode.COPY)
     except ValueError:
         raise InvalidArgument("inputs.mode", f"{text[:40]!r} is no mode; write copy or link") from None
+
+
+_MAX_FILES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class InputSources:
+    """What inputs may come from. `store` is None where there are no artifacts; `pins` are the versions to keep to."""
+
+    workspace: Workspace
+    store: tuple[ArtifactStore, Scope] | None
+    host_roots: Sequence[Path]
+    pins: Mapping[str, int]
+
+    async def check(self, planned: Sequence[InputPlan]) -> None:
+        """Raise what using one of the inputs would raise, before the first is used.
+
+        What an earlier input puts into the workspace need not be there yet. A source that goes away after this is an
+        error when its turn comes.
+        """
+        for one in planned:
+            if isinstance(one.source, HostInput):
+                find_host_root(self.host_roots, one.source.path)
+        # Of a single one everything is found out before it is written anyway.
+        for number, one in enumerate(planned) if len(planned) > 1 else ():
+            await self._check_input(one, [earlier.to for earlier in planned[:number]])
+
+    def open_artifact(self, planned: InputPlan, source: ArtifactInput) -> AbstractAsyncContextManager[ArtifactReader]:
+        """An artifact, opened in the version that was asked for, or that the input keeps to."""
+        if self.store is None:
+            raise InvalidArgument("inputs.from", "there are no artifacts here; configure an artifact store")
+        artifacts, scope = self.store
+        name, version = source.ref
+        if version is None and planned.spec.pin:
+            version = self.pins.get(build_pin_key(planned, source))
+        return artifacts.open(scope, name, version)
+
+    async def open_host_files(self, source: HostInput) -> HostFiles:
+        """What lies at a path of this machine. The caller closes it."""
+        root, rest = find_host_root(self.host_roots, source.path)
+        return await run_in_thread(lambda: HostFiles(root, rest))
+
+    async def _check_input(self, planned: InputPlan, coming: Sequence[str]) -> None:
+        match planned.source:
+            case ArtifactInput():
+                async with self.open_artifact(planned, planned.source):
+                    pass
+            case HostInput():
+                (await self.open_host_files(planned.source)).close()
+            case WorkspaceInput(path=path):
+                if not any(f"{path}/".startswith(f"{to}/") or f"{to}/".startswith(f"{path}/") for to in coming):
+                    await list_input_files(self.workspace, planned.source)
+
+
+def build_pin_key(planned: InputPlan, source: ArtifactInput) -> str:
+    """Under what an input's version is kept: `name -> destination`."""
+    return f"{source.ref.name} -> {planned.to}"
+
+
+async def list_input_files(workspace: Workspace, source: WorkspaceInput) -> list[str]:
+    """The paths of the files below a path of the workspace; one empty path when it is a file itself."""
+    found = await workspace.list([escape_glob(source.path), f"{escape_glob(source.path)}/**"], limit=_MAX_FILES)
+    if not found.complete:
+        raise LimitExceeded(f"{source.path!r} has more than {_MAX_FILES:,} files; name a smaller directory")
+    names = [info.path.removeprefix(source.path).removeprefix("/") for info in found.files]
+    if source.skill is not None and source.path == f"{SKILLS}/{source.skill}":
+        names = [name for name in names if not name.startswith(f"{VENV}/")]
+    return names or await _check_single_file(workspace, source)
+
+
+async def _check_single_file(workspace: Workspace, source: WorkspaceInput) -> list[str]:
+    """What no listing shows and what can still be read: a link to a file. Otherwise this says what is missing."""
+    if source.skill is not None:
+        staged = await workspace.list([f"{SKILLS}/{escape_glob(source.skill)}/**"], limit=1)
+        if not staged.files:
+            raise InvalidArgument("inputs.from", f"the skill {source.skill!r} is not in the workspace; load it first")
+    try:
+        async with workspace.open(source.path):
+            return [""]
+    except InvalidArgument as error:
+        problem = f"{source.path!r} is neither a file nor a directory with files in it"
+        raise InvalidArgument("inputs.from", problem) from error
+
+
+Pins = MutableMapping[str, int]
+"""Which version of an artifact an input keeps to, by `name -> destination`. The caller keeps it with the session."""
+
+_CHUNK = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class StagedInput:
+    """What became of an input. `source` says the version, where there is one; `mode` what was really done."""
+
+    source: str
+    to: str
+    mode: InputMode
+    files: int = 1
+    size: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+async def stage_inputs(
+    workspace: Workspace,
+    specs: Sequence[InputSpec],
+    *,
+    scope: Scope | None = None,
+    artifacts: ArtifactStore | None = None,
+    host_roots: Sequence[Path] = (),
+    pins: Pins | None = None,
+    run_dir: str | None = None,
+) -> list[StagedInput]:
+    """Put every input in its place, in order.
+
+    All sources and destinations are looked at before anything is written: then nothing has been. Raises
+    `InvalidArgument` for what is not there, `ForbiddenPath` for what is not allowed to be used, `LimitExceeded` for a
+    directory of more than 10,000 files.
+    """
+    if not specs:
+        return []
+    with span("workspace.stage.inputs", {"workspace.inputs": len(specs)}) as watched:
+        watched.show({"workspace.sources": [spec.source for spec in specs]})
+        planned = plan_inputs(specs, run_dir=run_dir)
+        staged = await _stage_all(workspace, planned, scope, artifacts, host_roots, pins)
+        size = sum(one.size for one in staged)
+        watched.set({"workspace.files": sum(one.files for one in staged), "workspace.bytes": size})
+    count(BYTES, size, flow="staged")
+    return staged
+
+
+async def _stage_all(
+    workspace: Workspace,
+    planned: Sequence[InputPlan],
+    scope: Scope | None,
+    artifacts: ArtifactStore | None,
+    host_roots: Sequence[Path],
+    pins: Pins | None,
+) -> list[StagedInput]:
+    store = None if artifacts is None or scope is None else (artifacts, scope)
+    sources = InputSources(workspace, store, host_roots, {} if pins is None else pins)
+    await sources.check(planned)
+    staged: list[StagedInput] = []
+    for one in planned:
+        match one.source:
+            case ArtifactInput():
+                staged.append(await _stage_artifact(workspace, one, one.source, sources, pins))
+            case HostInput():
+                staged.append(await _stage_host_files(workspace, one, one.source, sources))
+            case WorkspaceInput():
+                staged.append(await _stage_workspace_files(workspace, one, one.source))
+    return staged
+
+
+async def _stage_artifact(
+    workspace: Workspace, planned: InputPlan, source: ArtifactInput, sources: InputSources, pins: Pins | None
+) -> StagedInput:
+    async with sources.open_artifact(planned, source) as reading:
+        await workspace.write(planned.to, reading.chunks)
+        artifact = reading.artifact
+    if planned.spec.pin and pins is not None:
+        pins[build_pin_key(planned, source)] = artifact.version
+    return StagedInput(artifact.ref, planned.to, InputMode.COPY, size=artifact.size, warnings=_warn_if_copied(planned))
+
+
+async def _stage_host_files(
+    workspace: Workspace, planned: InputPlan, source: HostInput, sources: InputSources
+) -> StagedInput:
+    files = await sources.open_host_files(source)
+    size = 0
+    try:
+        if files.is_directory:
+            await workspace.make_directory(planned.to)
+        for name in files.names:
+            to = f"{planned.to}/{name}" if name else planned.to
+            descriptor, program = files.open(name)
+            with auto_close(descriptor):
+                chunks = _read_chunks(descriptor)
+                size += (await workspace.write(to, chunks, executable=program)).size
+    finally:
+        files.close()
+    left_out = (f"{skipped}; it is left out" for skipped in files.skipped)
+    warnings = (*_warn_if_copied(planned), *left_out)
+    return StagedInput(planned.spec.source, planned.to, InputMode.COPY, len(files.names), size, warnings)
+
+
+async def _stage_workspace_files(workspace: Workspace, planned: InputPlan, source: WorkspaceInput) -> StagedInput:
+    names = await list_input_files(workspace, source)
+    if planned.spec.mode is InputMode.LINK:
+        await workspace.link(planned.to, source.path)
+        return StagedInput(planned.spec.source, planned.to, InputMode.LINK, len(names))
+    size = 0
+    for name in names:
+        to = f"{planned.to}/{name}" if name else planned.to
+        async with workspace.open(f"{source.path}/{name}" if name else source.path) as reading:
+            size += (await workspace.write(to, reading.chunks, executable=reading.info.executable)).size
+    return StagedInput(planned.spec.source, planned.to, InputMode.COPY, len(names), size)
+
+
+def _warn_if_copied(planned: InputPlan) -> tuple[str, ...]:
+    if planned.spec.mode is InputMode.COPY:
+        return ()
+    return (f"{planned.spec.source} was copied, not linked: a command must not be able to write to the original",)
+
+
+async def _read_chunks(descriptor: int) -> AsyncGenerator[bytes]:
+    while chunk := await run_in_thread(lambda: os.read(descriptor, _CHUNK)):
+        yield chunk

@@ -1,20 +1,31 @@
-"""Which files a caller wants from a run, and what becomes of them: plain values. Pure."""
+"""Globs to files, artifacts.
 
+Which files a caller wants from a run, and what becomes of them: plain values. Pure.
+
+Bringing files back from a workspace: written once, for all executors. Bytes all the way.
+"""
+
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
-from openskills.artifacts.ref import checked_name
-from openskills.errors import InvalidArgument
-from openskills.executors.files.globs import compiled
-from openskills.executors.files.mime import is_text
-from openskills.executors.spec import MIB
+from openskills.artifacts.store import Artifact, ArtifactStore, Scope, normalize_name
+from openskills.errors import InvalidArgument, SkillError
+from openskills.executors.files.globs import compile_globs
+from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type, is_text
+from openskills.executors.protocol import Workspace
+from openskills.executors.spans import BYTES
+from openskills.executors.spec import MIB, FileInfo, expand_path
+from openskills.paths import to_printable
+from openskills.telemetry.metrics import count
+from openskills.telemetry.spans import span
 
 PRIMARY_BYTES = 32 * 1024
 
 _LIMITS = ("max_files", "max_file_bytes", "max_total_bytes")
 _KEYS = ("globs", "inline", "save", "name_template", *_LIMITS)
-_TOLD = ("answer", "result", "results", "report", "summary", "output", "readme", "index")
+_PRIMARY_STEMS = ("answer", "result", "results", "report", "summary", "output", "readme", "index")
 _READABLE = ("text/markdown", "text/plain", "text/html", "application/json", "text/csv")
 
 
@@ -34,8 +45,8 @@ class OutputSpec:
     def __post_init__(self) -> None:
         if not self.globs:
             raise InvalidArgument("outputs.globs", "is empty; write patterns such as out/**")
-        compiled(self.globs, run_dir="runs/run", field="outputs.globs")
-        checked_name(f"{self.name_template}x", field="outputs.name_template")
+        compile_globs(self.globs, run_dir="runs/run", field="outputs.globs")
+        normalize_name(f"{self.name_template}x", field="outputs.name_template")
         for name in _LIMITS:
             if getattr(self, name) < 0:
                 raise InvalidArgument(f"outputs.{name}", "is negative")
@@ -46,7 +57,7 @@ class OutputSpec:
 
         Raises `InvalidArgument` for an unknown key or a value of another kind.
         """
-        given = _given(value)
+        given = _normalize_keys(value)
         globs = given.get("globs")
         if isinstance(globs, str):
             globs = [globs]
@@ -54,10 +65,10 @@ class OutputSpec:
             raise InvalidArgument("outputs.globs", "is no list of patterns; write some such as out/**")
         return cls(
             tuple(cast("Sequence[str]", globs)),
-            inline=_flag(given, "inline", default=True),
-            save=_flag(given, "save", default=False),
-            name_template=_template(given),
-            **{name: _number(given, name) for name in _LIMITS if given.get(name) is not None},
+            inline=_read_flag(given, "inline", default=True),
+            save=_read_flag(given, "save", default=False),
+            name_template=_read_template(given),
+            **{name: _read_number(given, name) for name in _LIMITS if given.get(name) is not None},
         )
 
 
@@ -84,7 +95,7 @@ class OutputFile:
         return self.data.decode("utf-8", "ignore")
 
 
-def primary(files: Iterable[OutputFile], *, limit: int = PRIMARY_BYTES) -> OutputFile | None:
+def select_primary(files: Iterable[OutputFile], *, limit: int = PRIMARY_BYTES) -> OutputFile | None:
     """The one file that a reader wants to see first; None when there is none.
 
     It is text, whole, not blank, and has at most 32 KiB. Among several: a name that says so (`answer`, `result`,
@@ -92,17 +103,17 @@ def primary(files: Iterable[OutputFile], *, limit: int = PRIMARY_BYTES) -> Outpu
     others, then the one in the fewest directories, then the first by path.
     """
     candidates = [file for file in files if not file.truncated and 0 < len(file.data) <= limit]
-    return min((file for file in candidates if (file.text() or "").strip()), key=_rank, default=None)
+    return min((file for file in candidates if (file.text() or "").strip()), key=_rank_file, default=None)
 
 
-def _rank(file: OutputFile) -> tuple[int, int, int, str]:
+def _rank_file(file: OutputFile) -> tuple[int, int, int, str]:
     stem = file.path.rpartition("/")[2].partition(".")[0].lower()
-    told = _TOLD.index(stem) if stem in _TOLD else len(_TOLD)
+    told = _PRIMARY_STEMS.index(stem) if stem in _PRIMARY_STEMS else len(_PRIMARY_STEMS)
     readable = _READABLE.index(file.mime_type) if file.mime_type in _READABLE else len(_READABLE)
     return told, readable, file.path.count("/"), file.path
 
 
-def _given(value: Mapping[str, object]) -> dict[str, object]:
+def _normalize_keys(value: Mapping[str, object]) -> dict[str, object]:
     """The values under our names. A key in snake_case goes before the same one without underscores."""
     spellings = {key.replace("_", ""): key for key in _KEYS}
     given: dict[str, object] = {}
@@ -114,7 +125,7 @@ def _given(value: Mapping[str, object]) -> dict[str, object]:
     return given
 
 
-def _flag(given: Mapping[str, object], name: str, *, default: bool) -> bool:
+def _read_flag(given: Mapping[str, object], name: str, *, default: bool) -> bool:
     value = given.get(name)
     if value is None:
         return default
@@ -123,15 +134,161 @@ def _flag(given: Mapping[str, object], name: str, *, default: bool) -> bool:
     return value
 
 
-def _number(given: Mapping[str, object], name: str) -> int:
+def _read_number(given: Mapping[str, object], name: str) -> int:
     value = given[name]
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidArgument(f"outputs.{name}", f"is {type(value).__name__}; write a whole number")
     return value
 
 
-def _template(given: Mapping[str, object]) -> str:
+def _read_template(given: Mapping[str, object]) -> str:
     value = given.get("name_template") or ""
     if not isinstance(value, str):
         raise InvalidArgument("outputs.name_template", f"is {type(value).__name__}; write text such as reports/")
     return value
+
+
+_MAX_CONCURRENT_READS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCollection:
+    """The files, sorted by path, and what the caller should know about those that are missing or cut."""
+
+    files: tuple[OutputFile, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSaveResult:
+    """The artifacts, in the order of the files, and what became of files that are none."""
+
+    artifacts: tuple[Artifact, ...]
+    warnings: tuple[str, ...] = ()
+
+
+async def collect_outputs(
+    workspace: Workspace, spec: OutputSpec, *, since: int | None = None, run_dir: str | None = None
+) -> OutputCollection:
+    """The files that match and were changed since a mark, with as much content as the limits allow.
+
+    What is neither file nor readable is a warning and loses nothing else. Raises what `Workspace.list` raises.
+    """
+    with span("workspace.collect", {"workspace.patterns": len(spec.globs)}) as watched:
+        watched.show({"workspace.globs": spec.globs})
+        collected = await _collect_files(workspace, spec, since, run_dir)
+        size = sum(len(file.data) for file in collected.files)
+        watched.set({"workspace.files": len(collected.files), "workspace.bytes": size})
+        watched.set({"workspace.warnings": len(collected.warnings)})
+    count(BYTES, size, flow="collected")
+    return collected
+
+
+def drop_empty_files(collected: OutputCollection) -> OutputCollection:
+    """A failed command leaves empty files where its output was redirected to: those mean nothing."""
+    files = tuple(file for file in collected.files if file.size)
+    left_out = len(collected.files) - len(files)
+    if not left_out:
+        return collected
+    note = f"{left_out} empty output files of a failed command were left out"
+    return replace(collected, files=files, warnings=(*collected.warnings, note))
+
+
+async def _collect_files(
+    workspace: Workspace, spec: OutputSpec, since: int | None, run_dir: str | None
+) -> OutputCollection:
+    globs = [expand_path(pattern, run_dir=run_dir, field="outputs.globs") for pattern in spec.globs]
+    listing = await workspace.list(globs, since=since, limit=spec.max_files)
+    warnings = [f"{skipped}; it is left out" for skipped in listing.skipped]
+    if not listing.complete:
+        warnings.append(f"there are more files than the first {len(listing.files)}; the others are left out")
+    plan = _plan_shares(spec, listing.files)
+    without = sum(not share and bool(info.size) for info, share in plan) if spec.inline else 0
+    if without:
+        limit = f"{spec.max_total_bytes:,} bytes in all"
+        warnings.append(f"{without} files come without content: the limit is {limit}; read or save them by their ref")
+    files: list[OutputFile] = []
+    for read in await _read_files(workspace, plan):
+        if isinstance(read, OutputFile):
+            files.append(read if spec.inline else replace(read, truncated=False))
+        else:
+            warnings.append(read)
+    return OutputCollection(tuple(files), tuple(warnings))
+
+
+async def save_outputs(
+    workspace: Workspace, files: Sequence[OutputFile], store: ArtifactStore, scope: Scope, *, prefix: str = ""
+) -> OutputSaveResult:
+    """Make each file an artifact named `prefix` + path: the whole file, streamed when its content is not here.
+
+    A file that is gone, or that the store refuses, is a warning and loses nothing else.
+    """
+    artifacts: list[Artifact] = []
+    warnings: list[str] = []
+    with span("workspace.save", {"workspace.files": len(files)}) as watched:
+        for file in files:
+            try:
+                artifacts.append(await _save_file(workspace, file, store, scope, prefix))
+            except (SkillError, OSError) as error:
+                warnings.append(f"{to_printable(file.path)} was not saved: {_error_message(error)}")
+        size = sum(artifact.size for artifact in artifacts)
+        watched.set({"workspace.artifacts": len(artifacts), "workspace.bytes": size})
+    count(BYTES, size, flow="saved")
+    return OutputSaveResult(tuple(artifacts), tuple(warnings))
+
+
+def _plan_shares(spec: OutputSpec, files: Sequence[FileInfo]) -> list[tuple[FileInfo, int]]:
+    """How many bytes to bring back of each file."""
+    left = spec.max_total_bytes if spec.inline else 0
+    plan: list[tuple[FileInfo, int]] = []
+    for info in files:
+        share = min(info.size, spec.max_file_bytes, left)
+        left -= share
+        plan.append((info, share))
+    return plan
+
+
+async def _read_files(workspace: Workspace, plan: Sequence[tuple[FileInfo, int]]) -> list[OutputFile | str]:
+    """The content of files, a few at a time; of each, what went wrong instead."""
+    found: list[OutputFile | str] = []
+    with span("workspace.inline", {"workspace.files": len(plan), "workspace.bytes": sum(share for _, share in plan)}):
+        for start in range(0, len(plan), _MAX_CONCURRENT_READS):
+            found += await asyncio.gather(
+                *(_read_file(workspace, *one) for one in plan[start : start + _MAX_CONCURRENT_READS])
+            )
+    return found
+
+
+async def _read_file(workspace: Workspace, info: FileInfo, share: int) -> OutputFile | str:
+    """A file with its first `share` bytes, or what went wrong."""
+    needed = max(share, SNIFF_BYTES)
+    pieces: list[bytes] = []
+    try:
+        async with workspace.open(info.path) as reading:
+            size = reading.info.size
+            async for chunk in reading.chunks:
+                pieces.append(chunk)
+                needed -= len(chunk)
+                if needed <= 0:
+                    break
+    except (SkillError, OSError) as error:
+        return f"{to_printable(info.path)} could not be read: {_error_message(error)}"
+    # One piece is handed on as it is; large files mostly are one.
+    data = b"".join(pieces)
+    head = data[:SNIFF_BYTES]
+    data = data if len(data) == share else data[:share]
+    return OutputFile(info.path, data, size, detect_mime_type(info.path, head), truncated=len(data) < size)
+
+
+async def _save_file(
+    workspace: Workspace, file: OutputFile, store: ArtifactStore, scope: Scope, prefix: str
+) -> Artifact:
+    name = to_printable(prefix + file.path)
+    if len(file.data) == file.size:
+        return await store.put(scope, name, file.data, mime_type=file.mime_type)
+    async with workspace.open(file.path) as reading:
+        return await store.put(scope, name, reading.chunks, mime_type=file.mime_type)
+
+
+def _error_message(error: SkillError | OSError) -> str:
+    return error.message if isinstance(error, SkillError) else error.strerror or str(error)

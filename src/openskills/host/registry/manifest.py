@@ -1,28 +1,492 @@
-"""A manifest to a registration: every field checked, everything that is wrong told at once. Pure.
+"""Manifest to Registration.
+
+The values of a manifest, each with how and where it was written. Pure.
+
+One field of a manifest after the other, each with its type; what is wrong becomes a problem that names the field.
+
+Pure. A field that is absent or null has its default, and so has a wrong one: the rest is still looked at.
+
+The JSON schemas of a manifest: checked when it is read, so that no invocation meets one that is none. Pure.
+
+A manifest in JSON, read strictly: no key twice, no NaN, no half characters, bounded depth. Pure.
+
+The text of a manifest, YAML or JSON, to values that remember how and where they were written. Pure.
+
+YAML comes from the reader of SKILL.md, which refuses aliases, anchors and tags and bounds depth and number of values.
+Its scalars stay text; here an unquoted one also gets the meaning it has in the core schema of YAML 1.2, so `no` is
+text and `true` is not, and whoever knows the field takes the text or the meaning.
+
+A manifest to a registration: every field checked, everything that is wrong told at once. Pure.
 
 Paths are taken as they are written; `manifest_paths` looks for them on the disk.
 """
 
+import json
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
-from openskills.host.registration import HostLimits, Registration, Warmth
-from openskills.host.registry.document import Document, Node, plain
-from openskills.host.registry.fields import VARIABLE, Fields, shown
-from openskills.host.registry.schema_fields import schema
-from openskills.host.registry.yaml_text import read_document
-from openskills.skillmd.problem import Problem, errors_in
+import jsonschema_rs
+
+from openskills.errors import InvalidArgument
+from openskills.host.model import HostLimits, Registration, SkillStartMethod
+from openskills.settings import parse_amount
+from openskills.skillmd.frontmatter import LineIndex
+from openskills.skillmd.problem import Problem, Severity, select_errors
+from openskills.skillmd.yaml import MAX_DEPTH, MAX_KEYS, FrontMatterError, Value, ValuePath, read_yaml
 from openskills.version import __version__
 
-ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+@dataclass(frozen=True, slots=True)
+class ManifestScalar:
+    """A value that is neither list nor map. `text` is as it was written; None for what JSON does not write as text."""
+
+    text: str | None
+    value: str | int | float | bool | None
+
+
+ManifestNode: TypeAlias = "ManifestScalar | list[ManifestNode] | dict[str, ManifestNode]"
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestDocument:
+    """The fields of a manifest; what kept them from being read; where each stands (line and column, from 1)."""
+
+    fields: Mapping[str, ManifestNode] = field(default_factory=dict[str, ManifestNode])
+    problems: tuple[Problem, ...] = ()
+    positions: Mapping[ValuePath, tuple[int, int]] = field(default_factory=dict[ValuePath, tuple[int, int]])
+
+
+def node_value(node: ManifestNode) -> Any:
+    """What a value means, without how it was written."""
+    if isinstance(node, ManifestScalar):
+        return node.value
+    if isinstance(node, list):
+        return [node_value(item) for item in node]
+    return {name: node_value(item) for name, item in node.items()}
+
+
+class ManifestPositions:
+    """Where values begin and how they were written; a `PositionRecorder`."""
+
+    def __init__(self) -> None:
+        self.spans: dict[ValuePath, tuple[int, str]] = {}
+
+    def key(self, path: ValuePath, start: int, end: int, style: str) -> None:
+        """Of no interest: the values tell."""
+
+    def value(self, path: ValuePath, start: int, end: int, style: str) -> None:
+        """Note a value."""
+        del end
+        self.spans[path] = (start, style)
+
+    def close(self, path: ValuePath, end: int) -> None:
+        """Of no interest."""
+
+    def to_lines(self, text: str) -> dict[ValuePath, tuple[int, int]]:
+        """Line and column of every value."""
+        lines = LineIndex(text)
+        return {path: lines.at(start) for path, (start, _) in self.spans.items()}
+
+
+def duplicate_key_problem(name: str, line: int | None = None, column: int | None = None) -> Problem:
+    """The problem of a key that two values have."""
+    shown = name if len(name) <= 60 else f"{name[:60]}…"
+    return Problem("key-twice", f"{shown!r} stands twice; keep one of them", line=line, column=column)
+
+
+VARIABLE_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+"""The name of an environment variable."""
+
+_MAX_LIST_LENGTH = 256
+_T = TypeVar("_T")
+_EXCERPT_LENGTH = 60
+
+
+class ManifestReader:
+    """Reads the fields of one document and collects what is wrong with them."""
+
+    def __init__(self, document: ManifestDocument, *path: str) -> None:
+        self._document = document
+        self._path = path
+        self.problems: list[Problem] = []
+        self._fields = document.fields
+        for step in path:
+            below = self._fields.get(step)
+            self._fields = below if isinstance(below, dict) else {}
+
+    def read_text(self, name: str, default: str = "", *, longest: int = 4096) -> str:
+        """One text; what was written unquoted in YAML counts as it was written."""
+        node = self._get(name)
+        if node is None:
+            return default
+        if not isinstance(node, ManifestScalar) or node.text is None:
+            return self._reject(name, f"is {_describe_kind(node)}; write text", default)
+        if "\0" in node.text or len(node.text) > longest:
+            return self._reject(name, f"is longer than {longest:,} characters or has a NUL in it", default)
+        return node.text
+
+    def read_choice(self, name: str, words: Collection[str], default: str) -> str:
+        """One of some words."""
+        text = self.read_text(name, default)
+        if text in words:
+            return text
+        return self._reject(
+            name, f"{excerpt(text)} is not one of {', '.join(words)}{_suggest_word(text, words)}", default
+        )
+
+    def read_match(self, name: str, pattern: str, what: str, default: str = "") -> str:
+        """A text of a certain form; `what` tells people the form."""
+        text = self.read_text(name, default)
+        if text == default or re.fullmatch(pattern, text, re.ASCII):
+            return text
+        return self._reject(name, f"{excerpt(text)} is no {what}", default)
+
+    def read_integer(self, name: str, default: int, least: int, most: int) -> int:
+        """A whole number."""
+        node = self._get(name)
+        if node is None:
+            return default
+        value = node.value if isinstance(node, ManifestScalar) else None
+        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+            return value
+        return self._reject(name, f"{describe_node(node)} is no whole number from {least:,} to {most:,}", default)
+
+    def read_flag(self, name: str, default: bool) -> bool:
+        """True or false."""
+        node = self._get(name)
+        if node is None:
+            return default
+        value = node.value if isinstance(node, ManifestScalar) else None
+        if isinstance(value, bool):
+            return value
+        return self._reject(name, f"{describe_node(node)} is neither true nor false", default)
+
+    def read_limit(self, name: str, default: int | None, *, most: int) -> int | None:
+        """A number or an amount such as 512M; null is no limit."""
+        node = self._fields.get(name)
+        if node is None:
+            return default
+        if isinstance(node, ManifestScalar) and node.value is None:
+            return None
+        value = node.value if isinstance(node, ManifestScalar) else None
+        try:
+            number = parse_amount(value, name) if isinstance(value, str) else value
+        except InvalidArgument:
+            number = None
+        if isinstance(number, int) and not isinstance(number, bool) and 0 < number <= most:
+            return number
+        message = f"{describe_node(node)} is not a number from 1 to {most:,}; write 512M for amounts, null for no limit"
+        return self._reject(name, message, default)
+
+    def read_names(self, name: str, pattern: re.Pattern[str], what: str, *, secret: bool = False) -> tuple[str, ...]:
+        """A list of names. Of `secret` ones nothing that is wrong is repeated: it may be the secret itself."""
+        node = self._get(name)
+        if node is None:
+            return ()
+        if not isinstance(node, list):
+            return self._reject(name, f"is {_describe_kind(node)}; write a list of names", ())
+        if len(node) > _MAX_LIST_LENGTH:
+            return self._reject(name, f"has {len(node):,} items, more than {_MAX_LIST_LENGTH}", ())
+        found: list[str] = []
+        for number, item in enumerate(node):
+            text = item.text if isinstance(item, ManifestScalar) else None
+            if text is not None and pattern.fullmatch(text):
+                found.append(text)
+            else:
+                said = f"item {number + 1}" if secret else describe_node(item)
+                self.add_error(name, f"{said} is no {what}", at=(name, number))
+        return tuple(dict.fromkeys(found))
+
+    def read_variables(self, name: str) -> dict[str, str]:
+        """A map from variable names to texts."""
+        found: dict[str, str] = {}
+        for key, item in self.read_map(name).items():
+            if not VARIABLE_PATTERN.fullmatch(key):
+                self.add_error(name, f"{excerpt(key)} is no name of a variable", at=(name, key))
+            elif not isinstance(item, ManifestScalar) or (item.text is None and item.value is None):
+                self.add_error(name, f"{key} is {_describe_kind(item)}; write text", at=(name, key))
+            else:
+                found[key] = item.text if item.text is not None else str(node_value(item)).lower()
+                if "\0" in found[key]:
+                    self.add_error(name, f"{key} has a NUL in it", at=(name, key))
+        return found
+
+    def read_map(self, name: str) -> Mapping[str, ManifestNode]:
+        """A map."""
+        node = self._get(name)
+        if node is None:
+            return {}
+        if isinstance(node, dict):
+            return node
+        return self._reject(name, f"is {_describe_kind(node)}; write a map", {})
+
+    def is_list(self, name: str) -> bool:
+        """Whether a list was written."""
+        return isinstance(self._fields.get(name), list)
+
+    def is_null(self, name: str) -> bool:
+        """Whether somebody has written that there is none."""
+        node = self._fields.get(name)
+        return isinstance(node, ManifestScalar) and node.value is None
+
+    def has_field(self, name: str) -> bool:
+        """Whether something was written."""
+        return self._get(name) is not None
+
+    def add_error(self, name: str, message: str, *, rule: str = "field-value", at: ValuePath | None = None) -> None:
+        """Note an error of a field."""
+        self._add_problem(name, message, rule, at, Severity.ERROR)
+
+    def add_warning(self, name: str, message: str, *, rule: str, at: ValuePath | None = None) -> None:
+        """Note something that does not keep the manifest from being used."""
+        self._add_problem(name, message, rule, at, Severity.WARNING)
+
+    def warn_unknown(self, known: Collection[str]) -> None:
+        """Warn about every field that nobody reads."""
+        for name in self._fields:
+            if name not in known:
+                self.add_warning(
+                    name, f"is no field of a manifest and is ignored{_suggest_word(name, known)}", rule="field-unknown"
+                )
+
+    def _get(self, name: str) -> "ManifestNode | None":
+        node = self._fields.get(name)
+        return None if isinstance(node, ManifestScalar) and node.value is None else node
+
+    def _reject(self, name: str, message: str, default: _T) -> _T:
+        self.add_error(name, message)
+        return default
+
+    def _add_problem(self, name: str, message: str, rule: str, at: ValuePath | None, severity: Severity) -> None:
+        line, column = self._document.positions.get((*self._path, *(at or (name,))), (None, None))
+        field = ".".join((*self._path, name if len(name) <= _EXCERPT_LENGTH else f"{name[:_EXCERPT_LENGTH]}…"))
+        self.problems.append(Problem(rule, f"{field}: {message}", severity, line, column))
+
+
+def describe_node(node: ManifestNode) -> str:
+    """A value for a message: itself where that is short, its kind otherwise."""
+    if isinstance(node, ManifestScalar) and node.value is not None:
+        return (
+            excerpt(node.value) if isinstance(node.value, str) else str(node.text or node_value(node))[:_EXCERPT_LENGTH]
+        )
+    return _describe_kind(node)
+
+
+def excerpt(text: str) -> str:
+    """Somebody's text in a message."""
+    return repr(text if len(text) <= _EXCERPT_LENGTH else f"{text[:_EXCERPT_LENGTH]}…")
+
+
+def _describe_kind(node: ManifestNode) -> str:
+    if isinstance(node, ManifestScalar):
+        words = {"str": "text", "bool": "true or false", "int": "a number", "float": "a number"}
+        return words.get(type(node.value).__name__, "empty")
+    return "a list" if isinstance(node, list) else "a map"
+
+
+def _suggest_word(text: str, words: Collection[str]) -> str:
+    near = get_close_matches(text[:_EXCERPT_LENGTH], words, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+_MAX_EXCERPT = 300
+
+
+def read_schema(fields: ManifestReader, name: str) -> Mapping[str, Any] | None:
+    """The schema in this field, or None where there is none or it cannot be used."""
+    found = cast("dict[str, Any]", node_value(cast("ManifestNode", fields.read_map(name))))
+    if not found:
+        return found if fields.has_field(name) else None
+    if found.get("type", "object") != "object":
+        fields.add_warning(
+            name, "inputs and outputs are always objects; write type: object", rule="schema-type", at=(name, "type")
+        )
+    try:
+        # Offline: a reference to another place is refused, never fetched. `meta.validate` would fetch a `$schema`.
+        jsonschema_rs.validator_for(found, offline=True)
+    except jsonschema_rs.ValidationError as error:
+        path = [*error.instance_path]
+        where = f" at {'.'.join(map(str, path))[:_MAX_EXCERPT]}" if path else ""
+        fields.add_error(
+            name, f"is no JSON schema{where}: {_shorten(error.message)}", rule="schema-invalid", at=(name, *path)
+        )
+        return None
+    except (jsonschema_rs.ReferencingError, ValueError) as error:
+        fields.add_error(name, f"is no JSON schema: {_shorten(str(error))}", rule="schema-invalid")
+        return None
+    return found
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_EXCERPT else f"{text[:_MAX_EXCERPT]}…"
+
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class _DuplicateManifestKey(Exception):
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def read_json(text: str) -> ManifestDocument:
+    """The document of a text in JSON; faults are in it."""
+    try:
+        found: object = json.loads(
+            text, object_pairs_hook=_build_object, parse_constant=_reject_constant, parse_float=_parse_float
+        )
+    except _DuplicateManifestKey as same:
+        return ManifestDocument(problems=(duplicate_key_problem(same.name),))
+    except json.JSONDecodeError as error:
+        return ManifestDocument(
+            problems=(Problem("json-syntax", f"not JSON: {error.msg}", line=error.lineno, column=error.colno),)
+        )
+    except ValueError as error:
+        return ManifestDocument(problems=(Problem("json-number", f"not JSON: {str(error)[:100]}"),))
+    except RecursionError:
+        return ManifestDocument(problems=(_depth_problem(),))
+    problem = _find_unsupported(found)
+    if problem is not None:
+        return ManifestDocument(problems=(problem,))
+    seen = ManifestPositions()
+    # Nearly all JSON is YAML too, and that reader knows where things stand. Where it is not, there are no lines.
+    with suppress(FrontMatterError):
+        read_yaml(text, seen)
+    fields = cast("Mapping[str, object]", found)
+    return ManifestDocument({name: _to_node(value) for name, value in fields.items()}, (), seen.to_lines(text))
+
+
+def _find_unsupported(found: object) -> Problem | None:
+    if not isinstance(found, dict):
+        return Problem("manifest-mapping", 'the manifest is no object; write fields as {"id": ...}', line=1, column=1)
+    level: list[object] = [cast("object", found)]
+    count = 0
+    for _ in range(MAX_DEPTH):
+        level = [item for value in level for item in _children(value)]
+        count += len(level)
+        if not level:
+            return None
+        if count > MAX_KEYS:
+            return Problem("json-keys", f"more than {MAX_KEYS:,} keys and items")
+        if any(isinstance(item, str) and _LONE_SURROGATE.search(item) for item in level):
+            return Problem("text-surrogate", "a text holds half a character (a lone surrogate); write whole characters")
+    return _depth_problem() if any(isinstance(item, dict | list) for item in level) else None
+
+
+def _children(value: object) -> list[object]:
+    if isinstance(value, dict):
+        fields = cast("dict[str, object]", value)
+        return [*fields.keys(), *fields.values()]
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _to_node(value: object) -> ManifestNode:
+    if isinstance(value, dict):
+        return {name: _to_node(item) for name, item in cast("dict[str, object]", value).items()}
+    if isinstance(value, list):
+        return [_to_node(item) for item in cast("list[object]", value)]
+    return ManifestScalar(value if isinstance(value, str) else None, cast("str | int | float | bool | None", value))
+
+
+def _build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _DuplicateManifestKey(name)
+        found[name] = value
+    return found
+
+
+def _reject_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _parse_float(text: str) -> float:
+    number = float(text)
+    return _reject_constant(text[:40]) if number in (float("inf"), float("-inf")) else number
+
+
+def _depth_problem() -> Problem:
+    return Problem("json-depth", f"values are nested more than {MAX_DEPTH} levels deep")
+
+
+MAX_MANIFEST_BYTES = 256 * 1024
+"""A whole manifest. Even those with large schemas have a few kilobytes."""
+
+_INTEGER = re.compile(r"[-+]?[0-9]{1,30}")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]{1,30}|[0-9]{1,30}(?:\.[0-9]{0,30})?)(?:[eE][-+]?[0-9]{1,3})?")
+_BOOLEANS = {word: value for value in (True, False) for word in (str(value), str(value).lower(), str(value).upper())}
+
+
+def read_document(data: bytes, *, is_json: bool) -> ManifestDocument:
+    """Read a manifest; faults are in the document and nothing is raised."""
+    if len(data) > MAX_MANIFEST_BYTES:
+        return ManifestDocument(problems=(size_problem(len(data)),))
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"byte 0x{data[error.start]:02x} is not UTF-8; save the manifest as UTF-8"
+        return ManifestDocument(problems=(Problem("text-encoding", message, line=line),))
+    return read_json(text) if is_json else _read_yaml(text)
+
+
+def size_problem(size: int) -> Problem:
+    """The problem of a file that is no manifest."""
+    return Problem("file-size", f"the file has {size:,} bytes; a manifest has at most {MAX_MANIFEST_BYTES:,}")
+
+
+def _read_yaml(text: str) -> ManifestDocument:
+    seen, lines = ManifestPositions(), LineIndex(text)
+    try:
+        tree = read_yaml(text, seen)
+    except FrontMatterError as fault:
+        line, column = lines.at(fault.offset)
+        rule = fault.rule.replace("frontmatter", "manifest")
+        return ManifestDocument(
+            problems=(Problem(rule, fault.message.replace("front matter", "manifest"), line=line, column=column),)
+        )
+    problems: list[Problem] = []
+    for name, offset in tree.duplicates:
+        line, column = lines.at(offset)
+        problems.append(duplicate_key_problem(name, line, column))
+    fields = {name: _build_node(value, (name,), seen) for name, value in tree.fields.items()}
+    return ManifestDocument(fields, tuple(problems), seen.to_lines(text))
+
+
+def _build_node(value: Value, path: ValuePath, seen: ManifestPositions) -> ManifestNode:
+    if value is None:
+        return ManifestScalar("", None)
+    if isinstance(value, str):
+        style = seen.spans.get(path, (0, ""))[1]
+        return ManifestScalar(value, value if style else _parse_scalar(value))
+    if isinstance(value, Mapping):
+        return {name: _build_node(item, (*path, name), seen) for name, item in value.items()}
+    return [_build_node(item, (*path, number), seen) for number, item in enumerate(value)]
+
+
+def _parse_scalar(text: str) -> str | int | float | bool:
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    # Four digits of an exponent would be infinite, which JSON does not have.
+    number = float(text) if _FLOAT.fullmatch(text) else None
+    return text if number is None or number in (float("inf"), float("-inf")) else number
+
+
+ID_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 ID_FORM = "id; use up to 64 of a-z, 0-9, _ and -, and begin with a letter or digit"
 KINDS = ("cli:python", "cli:exec", "http", "docker", "inproc")
 """What the host can call without anything installed beside it."""
-LONGEST_TIMEOUT_MS = 24 * 60 * 60 * 1000
+MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000
 
 FIELDS = (
     "id", "type", "runtime", "entry", "version", "description", "timeout_ms", "allowed_root", "writable",
@@ -37,17 +501,17 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 }
 """The fields that only one kind of runner knows; they may stand at the top or below `options`."""
 
-_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
-_IMAGE = re.compile(r"[a-z0-9][\w.:/@-]{0,254}", re.ASCII)
-LIKE_A_SECRET = re.compile(
+_MODULE_PATTERN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
+_IMAGE_PATTERN = re.compile(r"[a-z0-9][\w.:/@-]{0,254}", re.ASCII)
+SECRET_NAME_PATTERN = re.compile(
     r"(?:^|_)(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)|APIKEY|PASSWORD", re.IGNORECASE
 )
 """Names of variables whose values nobody should see."""
-_MOST_BYTES = 1024**5
+_MAX_BYTES = 1024**5
 
 
 @dataclass(frozen=True, slots=True)
-class Defaults:
+class ManifestDefaults:
     """What counts where a manifest is silent.
 
     `kinds` are those that some runner takes. For one that is not among them `more_kinds` is asked.
@@ -66,7 +530,7 @@ class Defaults:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ManifestResult:
     """What came of a manifest. `registration` is None when there are errors; its paths are as they were written.
 
     `id` is what the manifest calls itself, or the name of its file. `lines` has the fields that were given, each with
@@ -79,91 +543,93 @@ class Parsed:
     lines: Mapping[str, int | None] = field(default_factory=dict[str, int | None])
 
 
-def parse(data: bytes, *, name: str, is_json: bool, defaults: Defaults) -> Parsed:
+def parse_manifest(data: bytes, *, name: str, is_json: bool, defaults: ManifestDefaults) -> ManifestResult:
     """Read a manifest; `name` is its id where it gives none. Nothing is raised for what somebody has written."""
     document = read_document(data, is_json=is_json)
     if document.problems:
-        return Parsed(name, None, document.problems)
-    found = Fields(document)
-    skill_id = found.matching("id", ID.pattern, ID_FORM, name)
-    if skill_id == name and not ID.fullmatch(name):
-        found.wrong("id", f"{shown(name)} (the name of the file) is no {ID_FORM}", rule="id-form")
-    limits = Fields(document, "limits")
-    registration = _registration(found, limits, document, skill_id, defaults)
+        return ManifestResult(name, None, document.problems)
+    found = ManifestReader(document)
+    skill_id = found.read_match("id", ID_PATTERN.pattern, ID_FORM, name)
+    if skill_id == name and not ID_PATTERN.fullmatch(name):
+        found.add_error("id", f"{excerpt(name)} (the name of the file) is no {ID_FORM}", rule="id-form")
+    limits = ManifestReader(document, "limits")
+    registration = _build_registration(found, limits, document, skill_id, defaults)
     problems = (*found.problems, *limits.problems)
-    lines = {key: document.places.get((key,), (None,))[0] for key in document.fields}
-    return Parsed(skill_id, None if errors_in(problems) else registration, problems, lines)
+    lines = {key: document.positions.get((key,), (None,))[0] for key in document.fields}
+    return ManifestResult(skill_id, None if select_errors(problems) else registration, problems, lines)
 
 
-def _registration(found: Fields, limits: Fields, document: Document, skill_id: str, defaults: Defaults) -> Registration:
-    kind = _kind(found, defaults)
+def _build_registration(
+    found: ManifestReader, limits: ManifestReader, document: ManifestDocument, skill_id: str, defaults: ManifestDefaults
+) -> Registration:
+    kind = _read_kind(found, defaults)
     return Registration(
         id=skill_id,
         kind=kind,
-        entry=_entry(found, kind, defaults.entry),
-        version=found.text("version", defaults.version, longest=128),
-        description=found.text("description", defaults.description),
-        timeout_ms=found.whole("timeout_ms", defaults.timeout_ms, 1, LONGEST_TIMEOUT_MS),
-        allowed_root=_allowed_root(found, defaults),
-        writable=found.flag("writable", default=False),
-        input_schema=schema(found, "input_schema"),
-        output_schema=schema(found, "output_schema"),
-        environment=_environment(found, defaults),
-        secrets=found.names(
-            "secrets", VARIABLE, "name of a variable; only names belong here, never values", secret=True
+        entry=_read_entry(found, kind, defaults.entry),
+        version=found.read_text("version", defaults.version, longest=128),
+        description=found.read_text("description", defaults.description),
+        timeout_ms=found.read_integer("timeout_ms", defaults.timeout_ms, 1, MAX_TIMEOUT_MS),
+        allowed_root=_read_allowed_root(found, defaults),
+        writable=found.read_flag("writable", default=False),
+        input_schema=read_schema(found, "input_schema"),
+        output_schema=read_schema(found, "output_schema"),
+        environment=_read_environment(found, defaults),
+        secrets=found.read_names(
+            "secrets", VARIABLE_PATTERN, "name of a variable; only names belong here, never values", secret=True
         ),
-        limits=_limits(found, limits),
-        executor=found.matching("executor", r"[A-Za-z_][\w.:-]{0,199}", "name of an executor", defaults.executor),
-        warm=Warmth(found.word("warm", tuple(Warmth), Warmth.FORK)),
-        preload=found.names("preload", _MODULE, "name of a module"),
-        options=_options(found, document, kind),
+        limits=_read_limits(found, limits),
+        executor=found.read_match("executor", r"[A-Za-z_][\w.:-]{0,199}", "name of an executor", defaults.executor),
+        warm=SkillStartMethod(found.read_choice("warm", tuple(SkillStartMethod), SkillStartMethod.FORK)),
+        preload=found.read_names("preload", _MODULE_PATTERN, "name of a module"),
+        options=_read_options(found, document, kind),
     )
 
 
-def _kind(found: Fields, defaults: Defaults) -> str:
+def _read_kind(found: ManifestReader, defaults: ManifestDefaults) -> str:
     """`type:runtime` where both are given, `type` where there is no runtime."""
-    if not found.has("type") and not found.has("runtime") and defaults.kind:
+    if not found.has_field("type") and not found.has_field("runtime") and defaults.kind:
         return defaults.kind
-    kind, runtime = found.text("type", longest=64), found.text("runtime", longest=64)
+    kind, runtime = found.read_text("type", longest=64), found.read_text("runtime", longest=64)
     whole = f"{kind}:{runtime}" if runtime else kind
     if whole in defaults.kinds:
         return whole
     kinds = (*defaults.kinds, *defaults.more_kinds())
     if runtime and whole not in kinds and kind in kinds:
-        found.warn("runtime", f"is ignored: skills of type {kind} have none", rule="field-unused")
+        found.add_warning("runtime", f"is ignored: skills of type {kind} have none", rule="field-unused")
         return kind
     if whole not in kinds:
-        _unknown_kind(found, kind, kinds)
+        _report_unknown_kind(found, kind, kinds)
     return whole
 
 
-def _unknown_kind(found: Fields, kind: str, kinds: Collection[str]) -> None:
+def _report_unknown_kind(found: ManifestReader, kind: str, kinds: Collection[str]) -> None:
     types = tuple(dict.fromkeys(known.partition(":")[0] for known in kinds))
     runtimes = [known.partition(":")[2] for known in kinds if known.startswith(f"{kind}:")]
-    if not found.has("type"):
-        found.wrong("type", f"is missing; write one of {', '.join(types)}", rule="field-missing")
+    if not found.has_field("type"):
+        found.add_error("type", f"is missing; write one of {', '.join(types)}", rule="field-missing")
     elif kind not in types:
-        found.word("type", types, "")
-    elif found.has("runtime"):
-        found.word("runtime", runtimes, "")
+        found.read_choice("type", types, "")
+    elif found.has_field("runtime"):
+        found.read_choice("runtime", runtimes, "")
     else:
-        found.wrong("runtime", f"is missing; write one of {', '.join(runtimes)}", rule="field-missing")
+        found.add_error("runtime", f"is missing; write one of {', '.join(runtimes)}", rule="field-missing")
 
 
-def _entry(found: Fields, kind: str, default: str) -> str:
-    entry = found.text("entry", default)
+def _read_entry(found: ManifestReader, kind: str, default: str) -> str:
+    entry = found.read_text("entry", default)
     if not entry:
-        found.wrong(
-            "entry", f"is missing; write {_ENTRIES.get(kind, 'what the runner is to call')}", rule="field-missing"
+        found.add_error(
+            "entry", f"is missing; write {_ENTRY_FORMS.get(kind, 'what the runner is to call')}", rule="field-missing"
         )
     elif not entry.isprintable():
-        found.wrong("entry", f"{shown(entry)} has characters that cannot be seen", rule="entry-form")
-    elif not _fits(kind, entry):
-        found.wrong("entry", f"{shown(entry)} is not {_ENTRIES[kind]}", rule="entry-form")
+        found.add_error("entry", f"{excerpt(entry)} has characters that cannot be seen", rule="entry-form")
+    elif not _is_valid_entry(kind, entry):
+        found.add_error("entry", f"{excerpt(entry)} is not {_ENTRY_FORMS[kind]}", rule="entry-form")
     return entry
 
 
-_ENTRIES = {
+_ENTRY_FORMS = {
     "cli:python": "the path of a script such as ./skills_cli/calculator.py",
     "cli:exec": "the path of a program such as ./skills_cli/convert",
     "http": "an address such as https://skills.example.org/echo, without a user name or a fragment",
@@ -172,7 +638,7 @@ _ENTRIES = {
 }
 
 
-def _fits(kind: str, entry: str) -> bool:
+def _is_valid_entry(kind: str, entry: str) -> bool:
     if kind == "http":
         # Loaded only for who needs it. It is what dials, so what it does not understand can never work.
         import httpx2
@@ -185,63 +651,63 @@ def _fits(kind: str, entry: str) -> bool:
             return False
         return known and parts.username is None and not parts.fragment and " " not in entry
     if kind == "docker":
-        return bool(_IMAGE.fullmatch(entry))
+        return bool(_IMAGE_PATTERN.fullmatch(entry))
     if kind == "inproc":
         module, _, attribute = entry.partition(":")
-        return bool(_MODULE.fullmatch(module) and _MODULE.fullmatch(attribute))
+        return bool(_MODULE_PATTERN.fullmatch(module) and _MODULE_PATTERN.fullmatch(attribute))
     return True
 
 
-def _allowed_root(found: Fields, defaults: Defaults) -> Path | None:
+def _read_allowed_root(found: ManifestReader, defaults: ManifestDefaults) -> Path | None:
     """What is not said is the host's; null is no directory at all."""
     if found.is_null("allowed_root"):
         return None
-    written = found.text("allowed_root")
+    written = found.read_text("allowed_root")
     return Path(written) if written else defaults.allowed_root
 
 
-def _environment(found: Fields, defaults: Defaults) -> dict[str, str]:
+def _read_environment(found: ManifestReader, defaults: ManifestDefaults) -> dict[str, str]:
     """A map gives values; a list names variables of the host that are passed on."""
     if found.is_list("env"):
-        names = found.names("env", VARIABLE, "name of a variable")
+        names = found.read_names("env", VARIABLE_PATTERN, "name of a variable")
         for name in names:
-            if LIKE_A_SECRET.search(name):
-                found.wrong("env", f"{name} looks like a secret; name it under secrets", rule="secret-in-manifest")
+            if SECRET_NAME_PATTERN.search(name):
+                found.add_error("env", f"{name} looks like a secret; name it under secrets", rule="secret-in-manifest")
             elif name not in defaults.environment:
-                found.warn("env", f"{name} is not set where the host runs", rule="variable-missing")
+                found.add_warning("env", f"{name} is not set where the host runs", rule="variable-missing")
         return {name: defaults.environment[name] for name in names if name in defaults.environment}
-    values = found.texts("env")
+    values = found.read_variables("env")
     for name, value in values.items():
-        if value and LIKE_A_SECRET.search(name):
+        if value and SECRET_NAME_PATTERN.search(name):
             message = f"{name} looks like a secret; name it under secrets and set it where the host runs"
-            found.warn("env", message, rule="secret-in-manifest", at=("env", name))
+            found.add_warning("env", message, rule="secret-in-manifest", at=("env", name))
     return values
 
 
-def _limits(found: Fields, limits: Fields) -> HostLimits:
-    found.mapping("limits")
+def _read_limits(found: ManifestReader, limits: ManifestReader) -> HostLimits:
+    found.read_map("limits")
     known = tuple(each.name for each in fields(HostLimits))
-    limits.unknown(known)
+    limits.warn_unknown(known)
     default = HostLimits()
-    output = limits.limit("output_bytes", default.output_bytes, most=_MOST_BYTES)
+    output = limits.read_limit("output_bytes", default.output_bytes, most=_MAX_BYTES)
     if output is None:
-        limits.wrong("output_bytes", "cannot be without a limit; write an amount such as 5M")
+        limits.add_error("output_bytes", "cannot be without a limit; write an amount such as 5M")
     return HostLimits(
         output_bytes=output or default.output_bytes,
-        memory_bytes=limits.limit("memory_bytes", default.memory_bytes, most=_MOST_BYTES),
-        processes=limits.limit("processes", default.processes, most=100_000),
-        file_bytes=limits.limit("file_bytes", default.file_bytes, most=_MOST_BYTES),
-        cpu_seconds=limits.limit("cpu_seconds", default.cpu_seconds, most=LONGEST_TIMEOUT_MS // 1000),
-        concurrency=limits.limit("concurrency", default.concurrency, most=10_000),
+        memory_bytes=limits.read_limit("memory_bytes", default.memory_bytes, most=_MAX_BYTES),
+        processes=limits.read_limit("processes", default.processes, most=100_000),
+        file_bytes=limits.read_limit("file_bytes", default.file_bytes, most=_MAX_BYTES),
+        cpu_seconds=limits.read_limit("cpu_seconds", default.cpu_seconds, most=MAX_TIMEOUT_MS // 1000),
+        concurrency=limits.read_limit("concurrency", default.concurrency, most=10_000),
     )
 
 
-def _options(found: Fields, document: Document, kind: str) -> dict[str, Any]:
+def _read_options(found: ManifestReader, document: ManifestDocument, kind: str) -> dict[str, Any]:
     """What stands below `options`, and at the top what this kind of runner knows."""
     own = OPTIONS.get(kind)
     # What a runner from another package knows is not for us to judge.
     known = (*FIELDS, *(own if own is not None else document.fields))
-    found.unknown(known)
-    options = cast("dict[str, Any]", plain(cast("Node", found.mapping("options"))))
-    above = {name: plain(node) for name, node in document.fields.items() if name in known and name not in FIELDS}
+    found.warn_unknown(known)
+    options = cast("dict[str, Any]", node_value(cast("ManifestNode", found.read_map("options"))))
+    above = {name: node_value(node) for name, node in document.fields.items() if name in known and name not in FIELDS}
     return {**above, **options}

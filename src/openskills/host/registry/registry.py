@@ -1,27 +1,160 @@
-"""The registry: which skills the host can invoke, from manifests, scripts and SKILL.md folders on disk.
+"""Registry.
+
+What the host offers at one moment, as one value that never changes. Pure.
+
+The registry: which skills the host can invoke, from manifests, scripts and SKILL.md folders on disk.
 
 Reading is blocking; a server does it in a thread. A reader sees the old state or the new one, never a mixture.
 """
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import cache, cached_property
+from hashlib import blake2b
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Literal
 
-from openskills.errors import InvalidArgument
-from openskills.host.registration import Registration
-from openskills.host.registry.entries import Changes, Entry, Offer
-from openskills.host.registry.files import Directory, ManifestFile, Stamp, look, read, stamp_of
-from openskills.host.registry.manifest import ID, ID_FORM, KINDS, Defaults, Parsed, parse
-from openskills.host.registry.paths import Bases, settle
-from openskills.host.registry.skill_folders import HostedFolder, SkillFolders
-from openskills.paths import printable
+from openskills.errors import InvalidArgument, InvalidSkill, UnknownSkill
+from openskills.host.model import Registration
+from openskills.host.registry.folders import (
+    FileStamp,
+    HostedFolder,
+    ManifestBasePaths,
+    ManifestDirectory,
+    ManifestFile,
+    SkillFolders,
+    read_manifest_file,
+    read_stamp,
+    resolve_paths,
+    scan_directory,
+)
+from openskills.host.registry.manifest import (
+    ID_FORM,
+    ID_PATTERN,
+    KINDS,
+    ManifestDefaults,
+    ManifestResult,
+    parse_manifest,
+)
+from openskills.paths import to_printable
 from openskills.settings import Settings
-from openskills.skillmd.problem import Problem
+from openskills.skillmd.problem import Problem, Severity, select_errors
 
-_FOLDERS, _SCRIPTS, _MANIFESTS = range(3)
+SkillStatus = Literal["ready", "broken", "unavailable"]
+_MAX_SUGGESTIONS = 3
+_MAX_COMPARISONS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryEntry:
+    """One skill of the host, usable or not, with everything that is wrong with it.
+
+    `broken`: its manifest has errors, and there is no registration. `unavailable`: the manifest is fine, and this
+    machine lacks something. `lines` has the fields that its manifest gives, with their lines where these are known.
+    `rank` says which of several with one id counts: the highest.
+    """
+
+    id: str
+    registration: Registration | None
+    problems: tuple[Problem, ...] = ()
+    status: SkillStatus = "ready"
+    origin: Path | None = None
+    lines: Mapping[str, int | None] = field(default_factory=dict[str, int | None])
+    rank: int = 0
+    content: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryChanges:
+    """Ids whose entries came, went, or are not what they were; a script that was edited changes its skill too."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+
+class RegistrySnapshot:
+    """All entries at one moment, sorted by id. Of several with one id one counts; the others say which."""
+
+    def __init__(self, entries: Iterable[RegistryEntry] = (), problems: Iterable[Problem] = ()) -> None:
+        self.problems = tuple(problems)
+        self.by_id: dict[str, RegistryEntry] = {}
+        losers: list[RegistryEntry] = []
+        # Usable ones first: a broken manifest takes nothing away from another.
+        for entry in sorted(entries, key=lambda each: (each.registration is None, -each.rank, str(each.origin))):
+            winner = self.by_id.setdefault(entry.id, entry)
+            if winner is not entry:
+                losers.append(_report_duplicate(entry, winner))
+        self.entries = tuple(sorted((*self.by_id.values(), *losers), key=lambda each: each.id))
+        self._folded = {_normalize_id(name): name for name in sorted(self.by_id, reverse=True)}
+        self.registrations = tuple(each.registration for each in self.entries if each.registration is not None)
+
+    @cached_property
+    def stamp(self) -> str:
+        """A digest of all of it."""
+        return blake2b(repr((self.entries, self.problems)).encode(errors="replace"), digest_size=16).hexdigest()
+
+    def is_same_as(self, other: "RegistrySnapshot") -> bool:
+        """Whether the two say the same."""
+        return self.entries == other.entries and self.problems == other.problems
+
+    def get_entry(self, skill_id: str) -> RegistryEntry:
+        """The entry of this id; `_` and `-` find each other. Raises `UnknownSkill` with the nearest ids."""
+        found = self._find_entry(skill_id)
+        if found is None:
+            raise UnknownSkill(skill_id, self._find_similar(skill_id))
+        return found
+
+    def get(self, skill_id: str) -> Registration:
+        """The registration of this id. Raises `UnknownSkill`, and `InvalidSkill` where the manifest is broken."""
+        found = self.get_entry(skill_id)
+        if found.registration is None:
+            said = "; ".join(problem.message for problem in select_errors(found.problems)[:3])
+            raise InvalidSkill(f"the manifest of {found.id!r} is broken: {said}", found.problems)
+        return found.registration
+
+    def find(self, skill_id: str) -> Registration | None:
+        """The same, or None."""
+        found = self._find_entry(skill_id)
+        return None if found is None else found.registration
+
+    def compare_with(self, earlier: "RegistrySnapshot") -> RegistryChanges:
+        """What is different from an earlier moment."""
+        before, after = earlier.by_id, self.by_id
+        return RegistryChanges(
+            added=tuple(sorted(after.keys() - before.keys())),
+            removed=tuple(sorted(before.keys() - after.keys())),
+            changed=tuple(sorted(name for name in after.keys() & before.keys() if after[name] != before[name])),
+        )
+
+    def _find_entry(self, skill_id: str) -> RegistryEntry | None:
+        return self.by_id.get(skill_id) or self.by_id.get(self._folded.get(_normalize_id(skill_id), ""))
+
+    def _find_similar(self, skill_id: str) -> list[str]:
+        # Comparing is slow, and whoever asks may ask often: only what can be near is compared.
+        name = _normalize_id(skill_id[:64])
+        ids = [each for each in self.by_id if each[:1] == name[:1] or abs(len(each) - len(name)) < _MAX_SUGGESTIONS]
+        return get_close_matches(name, ids[:_MAX_COMPARISONS], n=_MAX_SUGGESTIONS)
+
+
+def _normalize_id(skill_id: str) -> str:
+    return skill_id.replace("-", "_")
+
+
+def _report_duplicate(entry: RegistryEntry, winner: RegistryEntry) -> RegistryEntry:
+    message = f"id: {entry.id!r} is taken by {to_printable(str(winner.origin))}; give this one another id"
+    path = to_printable(str(entry.origin or ""))
+    problem = Problem("id-taken", message, Severity.ERROR, entry.lines.get("id"), path=path)
+    return RegistryEntry(entry.id, None, (*entry.problems, problem), "broken", entry.origin, entry.lines, entry.rank)
+
+
+_FOLDER_RANK, _SCRIPT_RANK, _MANIFEST_RANK = range(3)
 """Ranks: of one id the manifest counts before the script, and the script before the SKILL.md folder."""
 
 
@@ -43,19 +176,19 @@ class Registry:
         self._skill_folders = SkillFolders(skills, settings)
         self._start = start or Path.cwd()
         self._roots = (settings.allowed_root, *settings.host_roots)
-        self._defaults = Defaults(
+        self._defaults = ManifestDefaults(
             timeout_ms=settings.timeout_ms,
             allowed_root=settings.allowed_root,
             environment=settings.environment,
             kinds=KINDS if kinds is None else tuple(kinds),
             # Asked at most once, and only when somebody wants a kind that is not ours: looking takes a while.
-            more_kinds=cache(installed_kinds) if kinds is None else tuple,
+            more_kinds=cache(find_installed_kinds) if kinds is None else tuple,
             executor=settings.executor,
         )
-        self._read: dict[Path, tuple[Stamp, Defaults, Parsed]] = {}
+        self._read: dict[Path, tuple[FileStamp, ManifestDefaults, ManifestResult]] = {}
         self._absent: dict[str, tuple[Registration, Problem]] = {}
-        self._found: tuple[Entry, ...] = ()
-        self._offer = Offer()
+        self._found: tuple[RegistryEntry, ...] = ()
+        self._offer = RegistrySnapshot()
         self._reloading = threading.Lock()
 
     @classmethod
@@ -105,30 +238,30 @@ class Registry:
         """
         return self._offer.get(skill_id)
 
-    def known(self, skill_id: str) -> Registration | None:
+    def find(self, skill_id: str) -> Registration | None:
         """The same, or None when there is none; costs little."""
-        return self._offer.known(skill_id)
+        return self._offer.find(skill_id)
 
-    def entry(self, skill_id: str) -> Entry:
+    def get_entry(self, skill_id: str) -> RegistryEntry:
         """The same for broken ones too. Raises `UnknownSkill`."""
-        return self._offer.entry(skill_id)
+        return self._offer.get_entry(skill_id)
 
-    def all(self) -> tuple[Registration, ...]:
+    def list_registrations(self) -> tuple[Registration, ...]:
         """Everything that can be invoked, sorted by id."""
         return self._offer.registrations
 
-    def entries(self) -> tuple[Entry, ...]:
+    def list_entries(self) -> tuple[RegistryEntry, ...]:
         """Everything that was found, sorted by id, usable or not."""
         return self._offer.entries
 
-    def mark(self, registration: Registration, problem: Problem | None) -> None:
+    def set_problem(self, registration: Registration, problem: Problem | None) -> None:
         """Note that a skill cannot be called on this machine, or with None that it can; holds until it changes.
 
         Nothing happens when it has changed already, or is gone: what was found out says nothing of what is there now.
         """
         with self._reloading:
             noted = None if problem is None else (registration, problem)
-            if self._offer.known(registration.id) is not registration or noted == self._absent.get(registration.id):
+            if self._offer.find(registration.id) is not registration or noted == self._absent.get(registration.id):
                 return
             if noted is None:
                 del self._absent[registration.id]
@@ -136,23 +269,25 @@ class Registry:
                 self._absent[registration.id] = noted
             self._publish(self._found, self._offer.problems)
 
-    def reload(self) -> Changes:
+    def reload(self) -> RegistryChanges:
         """Look at the disk again, and read what has changed. What could not be read is in the entries."""
         with self._reloading:
-            directories = [look(directory) for directory in self._directories]
-            folders, problems = self._skill_folders.look()
-            manifests = [*self._manifests(directories), *self._folders(folders)]
-            found = (*manifests, *self._scripts(directories[0], manifests))
+            directories = [scan_directory(directory) for directory in self._directories]
+            folders, problems = self._skill_folders.scan()
+            manifests = [*self._read_manifests(directories), *self._read_folders(folders)]
+            found = (*manifests, *self._read_scripts(directories[0], manifests))
             self._forget({entry.origin for entry in found})
             return self._publish(found, (*(each for one in directories for each in one.problems), *problems))
 
-    def _publish(self, found: tuple[Entry, ...], problems: tuple[Problem, ...]) -> Changes:
+    def _publish(self, found: tuple[RegistryEntry, ...], problems: tuple[Problem, ...]) -> RegistryChanges:
         earlier = {entry.origin: entry for entry in self._found}
-        self._found = tuple(_same(earlier, entry) for entry in found)
+        self._found = tuple(_reuse_entry(earlier, entry) for entry in found)
         before = {entry.origin: entry for entry in self._offer.entries}
-        offer = Offer((_same(before, self._available(entry)) for entry in self._found), problems)
-        changes = offer.since(self._offer)
-        if not offer.same_as(self._offer):
+        offer = RegistrySnapshot(
+            (_reuse_entry(before, self._check_availability(entry)) for entry in self._found), problems
+        )
+        changes = offer.compare_with(self._offer)
+        if not offer.is_same_as(self._offer):
             self._offer = offer
         for skill_id, (registration, _) in [*self._absent.items()]:
             known = offer.by_id.get(skill_id)
@@ -160,71 +295,86 @@ class Registry:
                 del self._absent[skill_id]
         return changes
 
-    def _manifests(self, directories: Sequence[Directory]) -> Iterable[Entry]:
+    def _read_manifests(self, directories: Sequence[ManifestDirectory]) -> Iterable[RegistryEntry]:
         for number, directory in enumerate(directories):
             for file in directory.manifests:
-                yield self._settled(self._parsed(file, self._defaults), file.path, _MANIFESTS + number)
+                yield self._build_entry(self._parse_file(file, self._defaults), file.path, _MANIFEST_RANK + number)
 
-    def _folders(self, folders: Sequence[HostedFolder]) -> Iterable[Entry]:
+    def _read_folders(self, folders: Sequence[HostedFolder]) -> Iterable[RegistryEntry]:
         for folder in folders:
-            defaults = replace(self._defaults, **folder.defaults())
+            defaults = replace(self._defaults, **folder.manifest_defaults())
             if folder.manifest is not None:
-                parsed, origin = self._parsed(folder.manifest, defaults), folder.manifest.path
+                parsed, origin = self._parse_file(folder.manifest, defaults), folder.manifest.path
             else:
-                parsed, origin = parse(b"", name=folder.skill, is_json=False, defaults=defaults), folder.location
-            yield self._settled(parsed, origin, _FOLDERS, folder.problems, start=folder.directory)
+                parsed, origin = (
+                    parse_manifest(b"", name=folder.skill, is_json=False, defaults=defaults),
+                    folder.location,
+                )
+            yield self._build_entry(parsed, origin, _FOLDER_RANK, folder.problems, start=folder.directory)
 
-    def _scripts(self, directory: Directory, manifests: Sequence[Entry]) -> Iterable[Entry]:
+    def _read_scripts(
+        self, directory: ManifestDirectory, manifests: Sequence[RegistryEntry]
+    ) -> Iterable[RegistryEntry]:
         """The scripts that no manifest is about: also none that is broken, for it may have said what they may do."""
         taken = {entry.id for entry in manifests} | {file.skill for file in directory.manifests}
         called = {entry.registration.entry for entry in manifests if entry.registration is not None}
         for file in directory.scripts:
             if file.skill in taken or str(file.path.resolve()) in called:
                 continue
-            if not ID.fullmatch(file.skill):
+            if not ID_PATTERN.fullmatch(file.skill):
                 problem = Problem("id-form", f"the name of the script is no {ID_FORM}")
-                yield Entry(file.skill, None, (_told(problem, file.path),), "broken", file.path, rank=_SCRIPTS)
+                yield RegistryEntry(
+                    file.skill, None, (_locate_problem(problem, file.path),), "broken", file.path, rank=_SCRIPT_RANK
+                )
                 continue
             defaults = replace(self._defaults, entry=file.name, kind="cli:python")
-            parsed = parse(b"", name=file.skill, is_json=False, defaults=defaults)
-            yield self._settled(parsed, file.path, _SCRIPTS, start=file.root)
+            parsed = parse_manifest(b"", name=file.skill, is_json=False, defaults=defaults)
+            yield self._build_entry(parsed, file.path, _SCRIPT_RANK, start=file.root)
 
-    def _parsed(self, file: ManifestFile, defaults: Defaults) -> Parsed:
+    def _parse_file(self, file: ManifestFile, defaults: ManifestDefaults) -> ManifestResult:
         """What a file says. It is read again only when it or what counts without it has changed."""
         known = self._read.get(file.path)
-        if known is not None and known[0] == stamp_of(file.path) and known[1] == defaults:
+        if known is not None and known[0] == read_stamp(file.path) and known[1] == defaults:
             return known[2]
-        stamp, data, problem = read(file)
+        stamp, data, problem = read_manifest_file(file)
         if problem is not None:
-            parsed = Parsed(file.skill, None, (problem,))
+            parsed = ManifestResult(file.skill, None, (problem,))
         else:
-            parsed = parse(data, name=file.skill, is_json=file.is_json, defaults=defaults)
+            parsed = parse_manifest(data, name=file.skill, is_json=file.is_json, defaults=defaults)
         if stamp is not None:
             self._read[file.path] = (stamp, defaults, parsed)
         return parsed
 
-    def _settled(
-        self, parsed: Parsed, origin: Path, rank: int, more: tuple[Problem, ...] = (), *, start: Path | None = None
-    ) -> Entry:
+    def _build_entry(
+        self,
+        parsed: ManifestResult,
+        origin: Path,
+        rank: int,
+        more: tuple[Problem, ...] = (),
+        *,
+        start: Path | None = None,
+    ) -> RegistryEntry:
         """The entry of a manifest on this machine: its paths are looked for every time, for they may have changed."""
         problems = parsed.problems
         registration = parsed.registration
         if registration is not None:
             registration = replace(registration, origin=origin)
-            registration, found = settle(registration, Bases(start or self._start, origin.parent, self._roots))
+            registration, found = resolve_paths(
+                registration, ManifestBasePaths(start or self._start, origin.parent, self._roots)
+            )
             problems = (*problems, *found)
-        told = tuple(_told(problem, origin) for problem in (*problems, *more))
+        told = tuple(_locate_problem(problem, origin) for problem in (*problems, *more))
         if registration is None:
-            return Entry(parsed.id, None, told, "broken", origin, parsed.lines, rank)
-        content = stamp_of(registration.entry) if registration.kind.startswith("cli:") else None
-        return Entry(parsed.id, registration, told, "ready", origin, parsed.lines, rank, content)
+            return RegistryEntry(parsed.id, None, told, "broken", origin, parsed.lines, rank)
+        content = read_stamp(registration.entry) if registration.kind.startswith("cli:") else None
+        return RegistryEntry(parsed.id, registration, told, "ready", origin, parsed.lines, rank, content)
 
-    def _available(self, entry: Entry) -> Entry:
+    def _check_availability(self, entry: RegistryEntry) -> RegistryEntry:
         """The entry with what this machine lacks for it."""
         registration = entry.registration
         if registration is None:
             return entry
-        lacks = list(_missing_secrets(registration, self._settings.environment, entry))
+        lacks = list(_find_missing_secrets(registration, self._settings.environment, entry))
         noted = self._absent.get(entry.id)
         if noted is not None and noted[0] == registration:
             lacks.append(noted[1])
@@ -235,24 +385,28 @@ class Registry:
             del self._read[path]
 
 
-def installed_kinds() -> tuple[str, ...]:
+def find_installed_kinds() -> tuple[str, ...]:
     """The kinds that installed packages add (see `runners`)."""
     return tuple(sorted({point.name for point in entry_points(group="openskills.runners")}))
 
 
-def _told(problem: Problem, origin: Path) -> Problem:
+def _locate_problem(problem: Problem, origin: Path) -> Problem:
     """The problem with its file, in characters that everybody can print: paths may have any bytes."""
-    return replace(problem, message=printable(problem.message), path=printable(problem.path or str(origin)))
+    return replace(problem, message=to_printable(problem.message), path=to_printable(problem.path or str(origin)))
 
 
-def _same(before: Mapping[Path | None, Entry], entry: Entry) -> Entry:
+def _reuse_entry(before: Mapping[Path | None, RegistryEntry], entry: RegistryEntry) -> RegistryEntry:
     # Who holds a registration may ask with `is` whether it is still the same.
     known = before.get(entry.origin, entry)
     return known if known == entry else entry
 
 
-def _missing_secrets(registration: Registration, environment: Mapping[str, str], entry: Entry) -> Iterable[Problem]:
+def _find_missing_secrets(
+    registration: Registration, environment: Mapping[str, str], entry: RegistryEntry
+) -> Iterable[Problem]:
     for name in registration.secrets:
         if not environment.get(name):
             message = f"secrets: {name} is not set where the host runs; set it and start the host again"
-            yield Problem("secret-missing", message, line=entry.lines.get("secrets"), path=printable(str(entry.origin)))
+            yield Problem(
+                "secret-missing", message, line=entry.lines.get("secrets"), path=to_printable(str(entry.origin))
+            )

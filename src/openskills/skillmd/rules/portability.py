@@ -3,18 +3,13 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from openskills.skillmd.manifest import (
-    CLIENT_EXTENSIONS,
-    FLAG_EXTENSIONS,
-    SPEC_FIELDS,
-    TEXT_FIELDS,
-)
-from openskills.skillmd.parse import flag
+from openskills.skillmd.manifest import CLIENT_EXTENSIONS, FLAG_EXTENSIONS, SPEC_FIELDS, TEXT_FIELDS
+from openskills.skillmd.parse import parse_flag
 from openskills.skillmd.problem import Edit, Fix
-from openskills.skillmd.quoting import quoted, reads_as
-from openskills.skillmd.rules.naming import unsafe_in
-from openskills.skillmd.rules.rule import Finding, Subject, at_key, at_value, kind
-from openskills.skillmd.value import Value
+from openskills.skillmd.recovery import guess_yaml_type, quote_yaml
+from openskills.skillmd.rules.rule import Finding, Subject, describe_type, finding_at_key, finding_at_value
+from openskills.skillmd.rules.specification import describe_unsafe
+from openskills.skillmd.yaml import Value
 
 _RESERVED = ("anthropic", "claude")
 _SPECIFIED = frozenset(SPEC_FIELDS)
@@ -36,7 +31,7 @@ def name_unicode(subject: Subject) -> Iterator[Finding]:
     name = subject.manifest.name
     if not name.isascii():
         message = f"the name {name!r} has characters outside a-z, 0-9 and hyphen, which many clients refuse"
-        yield at_value(subject, "name", message)
+        yield finding_at_value(subject, "name", message)
 
 
 def name_normalised(subject: Subject) -> Iterator[Finding]:
@@ -45,14 +40,16 @@ def name_normalised(subject: Subject) -> Iterator[Finding]:
     name = subject.manifest.name
     if isinstance(written, str) and written != name and written.strip() != name:
         message = f"the name is not written in its normal form; expected {name!r} (Unicode NFKC)"
-        yield at_value(subject, "name", message)
+        yield finding_at_value(subject, "name", message)
 
 
 def name_reserved(subject: Subject) -> Iterator[Finding]:
     """The name has no words that a vendor keeps for itself."""
     for word in _RESERVED:
         if word in subject.manifest.name:
-            yield at_value(subject, "name", f"the name contains {word!r}, which some clients reserve; use another word")
+            yield finding_at_value(
+                subject, "name", f"the name contains {word!r}, which some clients reserve; use another word"
+            )
 
 
 def description_markup(subject: Subject) -> Iterator[Finding]:
@@ -63,13 +60,13 @@ def description_markup(subject: Subject) -> Iterator[Finding]:
         message = (
             f"the description contains {found!r}, which some clients refuse as markup; use words or other brackets"
         )
-        yield at_value(subject, "description", message)
+        yield finding_at_value(subject, "description", message)
 
 
 def text_invisible(subject: Subject) -> Iterator[Finding]:
     """Name and description show everything they say."""
     for key, text in (("name", subject.manifest.name), ("description", subject.manifest.description)):
-        if text.isascii() or (key == "name" and unsafe_in(text)):
+        if text.isascii() or (key == "name" and describe_unsafe(text)):
             continue
         found = _INVISIBLE.findall(text)
         if found:
@@ -77,7 +74,7 @@ def text_invisible(subject: Subject) -> Iterator[Finding]:
             message = (
                 f"the {key} has {len(found)} invisible or direction-changing characters, first {first}; remove them"
             )
-            yield at_value(subject, key, message)
+            yield finding_at_value(subject, key, message)
 
 
 def field_unknown(subject: Subject) -> Iterator[Finding]:
@@ -86,7 +83,7 @@ def field_unknown(subject: Subject) -> Iterator[Finding]:
         if _is_prose(key):
             continue
         message = f"the field {key!r} is not in the specification; put it under metadata, or expect it to be ignored"
-        yield at_key(subject, message, key)
+        yield finding_at_key(subject, message, key)
 
 
 def field_prose(subject: Subject) -> Iterator[Finding]:
@@ -94,7 +91,7 @@ def field_prose(subject: Subject) -> Iterator[Finding]:
     for key in subject.manifest.extra:
         if _is_prose(key):
             message = f"{key!r} is read as a field and lost to the text it belongs to; indent or quote that text"
-            yield at_key(subject, message, key)
+            yield finding_at_key(subject, message, key)
 
 
 def _is_prose(key: str) -> bool:
@@ -105,7 +102,7 @@ def field_extension(subject: Subject) -> Iterator[Finding]:
     """No field depends on a particular client."""
     for key in subject.fields:
         if key not in _SPECIFIED and key in _EXTENSIONS:
-            yield at_key(subject, f"the field {key!r} is an extension that only some clients understand", key)
+            yield finding_at_key(subject, f"the field {key!r} is an extension that only some clients understand", key)
 
 
 def extension_type(subject: Subject) -> Iterator[Finding]:
@@ -113,10 +110,10 @@ def extension_type(subject: Subject) -> Iterator[Finding]:
     if subject.fields.keys() <= _SPECIFIED:
         return
     for key, value in subject.fields.items():
-        expected = _expected(key, value) if key in _EXTENSIONS and value is not None else None
+        expected = _describe_expected(key, value) if key in _EXTENSIONS and value is not None else None
         if expected:
-            shown = repr(value) if isinstance(value, str) else kind(value)
-            yield at_key(subject, f"{key} is {shown}; expected {expected}", key)
+            shown = repr(value) if isinstance(value, str) else describe_type(value)
+            yield finding_at_key(subject, f"{key} is {shown}; expected {expected}", key)
 
 
 def value_not_text(subject: Subject) -> Iterator[Finding]:
@@ -124,12 +121,12 @@ def value_not_text(subject: Subject) -> Iterator[Finding]:
     for key, value in subject.fields.items():
         if key not in TEXT_FIELDS or not isinstance(value, str):
             continue
-        other = reads_as(value)
-        place = subject.front.unquoted(value, key) if other else None
+        other = guess_yaml_type(value)
+        place = subject.front.find_unquoted(value, key) if other else None
         if place:
-            message = f"{key}: {value} is {other} to a YAML reader; expected text, as in {quoted(value)}"
-            fix = Fix(f"quote {key}", (Edit(place.start, place.end, quoted(value)),))
-            yield at_value(subject, key, message, fix)
+            message = f"{key}: {value} is {other} to a YAML reader; expected text, as in {quote_yaml(value)}"
+            fix = Fix(f"quote {key}", (Edit(place.start, place.end, quote_yaml(value)),))
+            yield finding_at_value(subject, key, message, fix)
 
 
 def comment_in_value(subject: Subject) -> Iterator[Finding]:
@@ -138,15 +135,15 @@ def comment_in_value(subject: Subject) -> Iterator[Finding]:
         return
     paths = [(key,) for key in subject.fields] + [("metadata", key) for key in subject.manifest.metadata]
     for path in paths:
-        lost = _lost(subject, path)
+        lost = _find_lost_comment(subject, path)
         if lost:
             name = ".".join(path)
             message = f"{name} ends before {lost[:40]!r}, which YAML takes for a comment; quote the value to keep it"
-            yield at_key(subject, message, *path)
+            yield finding_at_key(subject, message, *path)
 
 
-def _lost(subject: Subject, path: tuple[str, ...]) -> str:
-    place = subject.front.value(*path)
+def _find_lost_comment(subject: Subject, path: tuple[str, ...]) -> str:
+    place = subject.front.find_value(*path)
     value: object = subject.fields.get(path[0]) if len(path) == 1 else subject.manifest.metadata.get(path[1])
     if place is None or place.style or not (value is None or isinstance(value, str)):
         return ""
@@ -155,10 +152,10 @@ def _lost(subject: Subject, path: tuple[str, ...]) -> str:
     return match.group(1) if match else ""
 
 
-def _expected(key: str, value: Value) -> str | None:
+def _describe_expected(key: str, value: Value) -> str | None:
     """What the field should be, when it is not."""
     if key in FLAG_EXTENSIONS:
-        return "true or false" if flag(value) is None else None
+        return "true or false" if parse_flag(value) is None else None
     if key == "hooks":
         return "a map of events to hooks" if not isinstance(value, Mapping) else None
     if key in ("paths", "argument-hint"):

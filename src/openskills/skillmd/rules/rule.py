@@ -1,4 +1,9 @@
-"""A rule of the format, what it looks at, and what it finds."""
+"""@rule, Subject, Finding.
+
+A rule of the format, what it looks at, and what it finds.
+
+The faults that show before any rule is asked: in finding the file, decoding it, and reading its front matter.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -7,7 +12,7 @@ from openskills.skillmd.frontmatter import FrontMatter
 from openskills.skillmd.manifest import SkillManifest
 from openskills.skillmd.parse import ParsedSkill
 from openskills.skillmd.problem import Fix, Severity
-from openskills.skillmd.value import Place, Value
+from openskills.skillmd.yaml import SourcePosition, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +20,7 @@ class Subject:
     """One skill to be judged.
 
     `folder` is the name of the folder its file lies in; None when unknown. `files` has every file below that folder,
-    POSIX path to size, and `linked_texts` the text of those that SKILL.md points at (see `links.linked_files`); None
+    POSIX path to size, and `linked_texts` the text of those that SKILL.md links to (`find_linked_files`); None
     when nobody looked, and then the rules that need them say nothing.
     """
 
@@ -46,7 +51,7 @@ class Finding:
     fix: Fix | None = None
 
 
-Check = Callable[[Subject], Iterable[Finding]]
+RuleCheck = Callable[[Subject], Iterable[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,30 +64,67 @@ class Rule:
     id: str
     severity: Severity
     clause: str
-    check: Check | None = None
+    check: RuleCheck | None = None
     fatal: bool = False
 
 
-def at_value(subject: Subject, key: str, message: str, fix: Fix | None = None) -> Finding:
+def finding_at_value(subject: Subject, key: str, message: str, fix: Fix | None = None) -> Finding:
     """A finding at the value of a field, or at the beginning of the front matter when it has no place."""
-    return _at(subject.front.value(key) or subject.front.key(key), subject, message, fix)
+    return _finding_at(subject.front.find_value(key) or subject.front.find_key(key), subject, message, fix)
 
 
-def at_key(subject: Subject, message: str, *path: str | int, fix: Fix | None = None) -> Finding:
+def finding_at_key(subject: Subject, message: str, *path: str | int, fix: Fix | None = None) -> Finding:
     """A finding at a key, or at that of the field it belongs to when its own place is not known."""
-    return _at(subject.front.key(*path) or subject.front.key(*path[:1]), subject, message, fix)
+    return _finding_at(subject.front.find_key(*path) or subject.front.find_key(*path[:1]), subject, message, fix)
 
 
-def _at(place: Place | None, subject: Subject, message: str, fix: Fix | None) -> Finding:
+def _finding_at(place: SourcePosition | None, subject: Subject, message: str, fix: Fix | None) -> Finding:
     if place is None:
         return Finding(message, subject.front.line, 1, fix)
     return Finding(message, place.line, place.column, fix)
 
 
-def kind(value: Value) -> str:
+def describe_type(value: Value) -> str:
     """What a value is, in words."""
     if value is None:
         return "empty"
     if isinstance(value, str):
         return "text"
     return "a map" if isinstance(value, Mapping) else "a list"
+
+
+_FILE = "specification, directory structure: a skill is a folder that contains at minimum a SKILL.md file"
+_TEXT = "specification, SKILL.md format: YAML front matter followed by Markdown, both text; we read UTF-8"
+_FRONT = "specification, SKILL.md format: the file must contain YAML front matter followed by Markdown content"
+_GUIDE = "client guide, parsing: the opening --- is at the start of the file"
+_RECOVERY = "client guide, malformed YAML: wrap the value that broke the parser in quotes and retry"
+_LIMIT = "ours: bounded time and memory for a file that somebody else wrote"
+_NO_ALIAS = "ours: front matter is plain data; aliases, anchors and tags are refused"
+
+READING_RULES = (
+    Rule("file-missing", Severity.ERROR, _FILE, fatal=True),
+    Rule("file-name", Severity.WARNING, "client guide, discovery: a file named exactly SKILL.md"),
+    Rule("file-type", Severity.ERROR, _FILE, fatal=True),
+    Rule("file-unreadable", Severity.ERROR, _FILE, fatal=True),
+    Rule("link-leaves-skill", Severity.ERROR, "ours: what a skill consists of lies in its folder", fatal=True),
+    Rule("file-size", Severity.ERROR, _LIMIT, fatal=True),
+    Rule("yaml-surrogates", Severity.ERROR, "YAML 1.2, 5.7: an escape is one character, never half of one"),
+    Rule("text-encoding", Severity.ERROR, _TEXT, fatal=True),
+    Rule("text-nul", Severity.ERROR, _TEXT, fatal=True),
+    Rule("text-bom", Severity.WARNING, _GUIDE),
+    Rule("frontmatter-first-line", Severity.WARNING, _GUIDE),
+    Rule("frontmatter-missing", Severity.ERROR, _FRONT, fatal=True),
+    Rule("frontmatter-unclosed", Severity.ERROR, _FRONT, fatal=True),
+    Rule("frontmatter-size", Severity.ERROR, _LIMIT, fatal=True),
+    Rule("text-control", Severity.ERROR, "YAML 1.2, 5.1: only printable characters", fatal=True),
+    Rule("yaml-syntax", Severity.ERROR, _FRONT, fatal=True),
+    Rule("frontmatter-mapping", Severity.ERROR, _FRONT, fatal=True),
+    Rule("yaml-alias", Severity.ERROR, _NO_ALIAS, fatal=True),
+    Rule("yaml-tag", Severity.ERROR, _NO_ALIAS, fatal=True),
+    Rule("yaml-depth", Severity.ERROR, _LIMIT, fatal=True),
+    Rule("yaml-keys", Severity.ERROR, _LIMIT, fatal=True),
+    Rule("yaml-tab", Severity.ERROR, "YAML 1.2, 6.1: tabs must not be used in indentation"),
+    Rule("yaml-unquoted", Severity.ERROR, _RECOVERY),
+    Rule("yaml-layout", Severity.ERROR, _RECOVERY),
+    Rule("yaml-duplicate-key", Severity.ERROR, "YAML 1.2, 3.2.1.1: the keys of a map are unique"),
+)

@@ -1,13 +1,175 @@
-"""What the specification says about every field but `name`."""
+"""Clauses of the specification.
 
+What the specification says about `name`.
+
+What the specification says about every field but `name`.
+"""
+
+import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from openskills.skillmd.manifest import read_tools
+from openskills.skillmd.parse import normalize_name
 from openskills.skillmd.problem import Edit, Fix
-from openskills.skillmd.quoting import as_yaml, quoted, reads_as
-from openskills.skillmd.rules.rule import Finding, Subject, at_key, at_value, kind
-from openskills.skillmd.tools import read_tools
-from openskills.skillmd.value import Value
+from openskills.skillmd.recovery import guess_yaml_type, quote_yaml, to_yaml
+from openskills.skillmd.rules.rule import Finding, Subject, describe_type, finding_at_key, finding_at_value
+from openskills.skillmd.yaml import Value
+
+MAX_NAME = 64
+
+_PLAIN_NAME = re.compile(r"[a-z0-9-]*")
+_UNSAFE_ASCII = re.compile(r"[/\\\x00-\x1f\x7f]")
+_UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
+_MARKS = frozenset({"Mn", "Mc"})
+_EXPECTED = "lowercase letters, digits and hyphens"
+
+
+def name_required(subject: Subject) -> Iterator[Finding]:
+    """There is a name, and it is not blank."""
+    value = subject.fields.get("name")
+    if value is None or (isinstance(value, str) and not value.strip()):
+        message = f"there is no name; expected `name:` with 1 to {MAX_NAME} {_EXPECTED}"
+        yield finding_at_value(subject, "name", message, _add_name_fix(subject))
+
+
+def name_type(subject: Subject) -> Iterator[Finding]:
+    """The name is text."""
+    value = subject.fields.get("name")
+    if value is not None and not isinstance(value, str):
+        yield finding_at_value(subject, "name", f"the name is {describe_type(value)}; expected text")
+
+
+def name_length(subject: Subject) -> Iterator[Finding]:
+    """The name has at most 64 characters, counted after NFKC."""
+    if len(subject.manifest.name) > MAX_NAME:
+        found = len(subject.manifest.name)
+        yield finding_at_value(subject, "name", f"the name has {found} characters; expected at most {MAX_NAME}")
+
+
+def name_unsafe(subject: Subject) -> Iterator[Finding]:
+    """The name cannot lead out of a folder or hide what it is."""
+    what = describe_unsafe(subject.manifest.name)
+    if what:
+        message = f"the name {_excerpt(subject.manifest.name)} {what}; expected {_EXPECTED} only"
+        yield finding_at_value(subject, "name", message)
+
+
+def name_uppercase(subject: Subject) -> Iterator[Finding]:
+    """The name is lower case."""
+    name = subject.manifest.name
+    if name != name.lower():
+        better = suggest_name(name) or name.lower()
+        message = f"the name {_excerpt(name)} has upper-case letters; expected lower case, such as {_excerpt(better)}"
+        yield finding_at_value(subject, "name", message, _rename_fix(subject))
+
+
+def name_characters(subject: Subject) -> Iterator[Finding]:
+    """The name has only letters, digits and hyphens."""
+    name = subject.manifest.name
+    if _PLAIN_NAME.fullmatch(name) or describe_unsafe(name):
+        return
+    wrong = dict.fromkeys(character for character in name if not _is_allowed(character))
+    if wrong:
+        shown = ", ".join(_describe_character(character) for character in list(wrong)[:5])
+        message = f"the name {_excerpt(name)} contains {shown}; expected {_EXPECTED} only"
+        yield finding_at_value(subject, "name", message, _rename_fix(subject))
+
+
+def name_hyphen_edge(subject: Subject) -> Iterator[Finding]:
+    """The name neither starts nor ends with a hyphen."""
+    name = subject.manifest.name
+    if name[:1] == "-" or name[-1:] == "-":
+        message = f"the name {_excerpt(name)} starts or ends with a hyphen; expected a letter or digit there"
+        yield finding_at_value(subject, "name", message)
+
+
+def name_hyphen_double(subject: Subject) -> Iterator[Finding]:
+    """The name has no two hyphens in a row."""
+    if "--" in subject.manifest.name:
+        message = f"the name {_excerpt(subject.manifest.name)} has two hyphens in a row; expected single ones"
+        yield finding_at_value(subject, "name", message)
+
+
+def name_folder(subject: Subject) -> Iterator[Finding]:
+    """The name is that of the folder."""
+    name, folder = subject.manifest.name, subject.folder
+    if folder is None or folder == name or not name or normalize_name(folder) == name or describe_unsafe(name):
+        return
+    message = f"the name is {_excerpt(name)} and the folder {_excerpt(folder)}; expected the same name for both"
+    yield finding_at_value(subject, "name", message, _rename_fix(subject))
+
+
+def is_valid_name(name: str) -> bool:
+    """Whether the specification allows this name, however portable it is."""
+    return (
+        0 < len(name) <= MAX_NAME
+        and name == normalize_name(name) == name.lower()
+        and name[0] != "-"
+        and name[-1] != "-"
+        and "--" not in name
+        and all(map(_is_allowed, name))
+    )
+
+
+def suggest_name(text: str) -> str:
+    """The nearest name that the specification allows; empty when the text has nothing to make one of."""
+    lowered = normalize_name(text.strip()).lower()
+    kept = "".join(character if _is_allowed(character) else "-" for character in lowered)
+    return re.sub(r"-{2,}", "-", kept).strip("-")[:MAX_NAME].rstrip("-")
+
+
+def describe_unsafe(name: str) -> str:
+    """What makes a name dangerous as part of a path or deceptive to a reader, in words; empty when nothing does."""
+    if name in (".", ".."):
+        return "stands for a folder"
+    if name.isascii() and not _UNSAFE_ASCII.search(name):
+        return ""
+    for climb in ("../", "..\\"):
+        if climb in name:
+            return f"contains '{climb}', which leads out of its folder"
+    for character in name:
+        if character in "/\\" or unicodedata.category(character) in _UNSAFE_CATEGORIES:
+            return f"contains {_describe_character(character)}"
+    return ""
+
+
+def _is_allowed(character: str) -> bool:
+    # Vowel signs are marks, not letters: without them there are no names in Hindi or Thai.
+    return character == "-" or character.isalnum() or unicodedata.category(character) in _MARKS
+
+
+def _describe_character(character: str) -> str:
+    if character == " ":
+        return "a blank"
+    return f"'{character}'" if character.isprintable() else f"U+{ord(character):04X}"
+
+
+def _excerpt(name: str) -> str:
+    return repr(name if len(name) <= 80 else name[:80] + "…")
+
+
+def _rename_fix(subject: Subject) -> Fix | None:
+    """Write the folder's name, when that is what the written name clearly means."""
+    folder = subject.folder
+    meant = re.sub(r"[_\s]+", "-", subject.manifest.name.lower())
+    place = subject.front.find_value("name")
+    # The end of a block scalar is a line end that must stay.
+    if folder is None or place is None or place.style in ("|", ">") or meant != folder or not is_valid_name(folder):
+        return None
+    return Fix(f"name it {folder}, as its folder", (Edit(place.start, place.end, folder),))
+
+
+def _add_name_fix(subject: Subject) -> Fix | None:
+    """Write the folder's name, which is what a loader takes anyway, before the first field."""
+    folder = subject.folder
+    first = next((subject.front.find_key(key) for key in subject.fields), None)
+    if folder is None or not is_valid_name(folder) or "name" in subject.fields or first is None or first.column != 1:
+        return None
+    line_end = "\r\n" if "\r\n" in subject.front.text else "\r" if "\r" in subject.front.text else "\n"
+    return Fix(f"name it {folder}, as its folder", (Edit(first.start, first.start, f"name: {folder}{line_end}"),))
+
 
 MAX_DESCRIPTION = 1024
 MAX_COMPATIBILITY = 500
@@ -18,15 +180,15 @@ def description_required(subject: Subject) -> Iterator[Finding]:
     value = subject.fields.get("description")
     if value is None or (isinstance(value, str) and not value.strip()):
         message = "there is no description; expected what the skill does and when to use it"
-        yield at_value(subject, "description", message)
+        yield finding_at_value(subject, "description", message)
 
 
 def description_type(subject: Subject) -> Iterator[Finding]:
     """The description is text."""
     value = subject.fields.get("description")
     if value is not None and not isinstance(value, str):
-        message = f"the description is {kind(value)}; expected text (quote it if it begins with a bracket)"
-        yield at_value(subject, "description", message)
+        message = f"the description is {describe_type(value)}; expected text (quote it if it begins with a bracket)"
+        yield finding_at_value(subject, "description", message)
 
 
 def description_length(subject: Subject) -> Iterator[Finding]:
@@ -34,21 +196,23 @@ def description_length(subject: Subject) -> Iterator[Finding]:
     length = len(subject.manifest.description)
     if length > MAX_DESCRIPTION:
         message = f"the description has {length:,} characters; expected at most {MAX_DESCRIPTION:,}"
-        yield at_value(subject, "description", message)
+        yield finding_at_value(subject, "description", message)
 
 
 def license_type(subject: Subject) -> Iterator[Finding]:
     """The licence is text."""
     if "license" in subject.fields and not isinstance(subject.fields["license"], str):
-        found = kind(subject.fields["license"])
-        yield at_key(subject, f"the license is {found}; expected its name, or that of the file it is in", "license")
+        found = describe_type(subject.fields["license"])
+        yield finding_at_key(
+            subject, f"the license is {found}; expected its name, or that of the file it is in", "license"
+        )
 
 
 def compatibility_type(subject: Subject) -> Iterator[Finding]:
     """The compatibility is text."""
     value = subject.fields.get("compatibility")
     if value is not None and not isinstance(value, str):
-        yield at_key(subject, f"the compatibility is {kind(value)}; expected text", "compatibility")
+        yield finding_at_key(subject, f"the compatibility is {describe_type(value)}; expected text", "compatibility")
 
 
 def compatibility_length(subject: Subject) -> Iterator[Finding]:
@@ -60,34 +224,34 @@ def compatibility_length(subject: Subject) -> Iterator[Finding]:
     if is_empty or len(text) > MAX_COMPATIBILITY:
         found = f"has {len(text):,} characters" if text else "is empty"
         expected = f"expected 1 to {MAX_COMPATIBILITY} characters, or no such field"
-        yield at_key(subject, f"the compatibility {found}; {expected}", "compatibility")
+        yield finding_at_key(subject, f"the compatibility {found}; {expected}", "compatibility")
 
 
 def metadata_type(subject: Subject) -> Iterator[Finding]:
     """The metadata is a map."""
     if not subject.manifest.metadata and not isinstance(subject.fields.get("metadata", {}), Mapping):
-        found = kind(subject.fields["metadata"])
-        yield at_key(subject, f"the metadata is {found}; expected a map of keys to text", "metadata")
+        found = describe_type(subject.fields["metadata"])
+        yield finding_at_key(subject, f"the metadata is {found}; expected a map of keys to text", "metadata")
 
 
 def metadata_values(subject: Subject) -> Iterator[Finding]:
     """Every value of the metadata is text. What YAML reads as a number, a date or a switch is none."""
     for key, value in subject.manifest.metadata.items():
-        other = _not_text(subject, key, value)
+        other = _find_other_type(subject, key, value)
         if other:
             message = f"metadata.{key} is {other}; expected text"
-            fix = _in_quotes(subject, key, value) if isinstance(value, str) else None
+            fix = _quote_fix(subject, key, value) if isinstance(value, str) else None
             if isinstance(value, str):
-                message += f", as in {quoted(value)}"
-            yield at_key(subject, message, "metadata", key, fix=fix)
+                message += f", as in {quote_yaml(value)}"
+            yield finding_at_key(subject, message, "metadata", key, fix=fix)
 
 
 def allowed_tools_type(subject: Subject) -> Iterator[Finding]:
     """The allowed tools are text."""
     value = subject.fields.get("allowed-tools", "")
     if not isinstance(value, str) and (value is None or isinstance(value, Mapping)):
-        message = f"allowed-tools is {kind(value)}; expected text with blanks between the tools"
-        yield at_key(subject, message, "allowed-tools")
+        message = f"allowed-tools is {describe_type(value)}; expected text with blanks between the tools"
+        yield finding_at_key(subject, message, "allowed-tools")
 
 
 def allowed_tools_list(subject: Subject) -> Iterator[Finding]:
@@ -95,31 +259,31 @@ def allowed_tools_list(subject: Subject) -> Iterator[Finding]:
     value = subject.fields.get("allowed-tools")
     if value is not None and not isinstance(value, str | Mapping):
         message = "allowed-tools is a list; expected one text with blanks between the tools, which every client reads"
-        yield at_key(subject, message, "allowed-tools", fix=_joined(subject, value))
+        yield finding_at_key(subject, message, "allowed-tools", fix=_join_fix(subject, value))
 
 
-def _not_text(subject: Subject, key: str, value: Value) -> str | None:
+def _find_other_type(subject: Subject, key: str, value: Value) -> str | None:
     if not isinstance(value, str):
-        return kind(value)
-    other = reads_as(value)
-    return other if other and subject.front.unquoted(value, "metadata", key) else None
+        return describe_type(value)
+    other = guess_yaml_type(value)
+    return other if other and subject.front.find_unquoted(value, "metadata", key) else None
 
 
-def _in_quotes(subject: Subject, key: str, value: str) -> Fix | None:
-    place = subject.front.value("metadata", key)
-    return Fix(f"quote metadata.{key}", (Edit(place.start, place.end, quoted(value)),)) if place else None
+def _quote_fix(subject: Subject, key: str, value: str) -> Fix | None:
+    place = subject.front.find_value("metadata", key)
+    return Fix(f"quote metadata.{key}", (Edit(place.start, place.end, quote_yaml(value)),)) if place else None
 
 
-def _joined(subject: Subject, value: Sequence[Value]) -> Fix | None:
+def _join_fix(subject: Subject, value: Sequence[Value]) -> Fix | None:
     """One line instead of a list, when it surely means the same."""
     items = [item for item in value if isinstance(item, str)]
-    key, whole = subject.front.key("allowed-tools"), subject.front.value("allowed-tools")
+    key, whole = subject.front.find_key("allowed-tools"), subject.front.find_value("allowed-tools")
     if key is None or whole is None or key.column != 1 or len(items) < len(value):
         return None
     text = " ".join(items)
-    replaced = subject.front.source(replace(key, start=key.end, end=whole.end))
+    replaced = subject.front.read_source(replace(key, start=key.end, end=whole.end))
     # A comment would be lost, or become part of the text; the end of a block scalar is a line end that must stay.
     comment = "#" in replaced or subject.front.rest_of_line(whole).startswith("#")
     if read_tools(text) != tuple(items) or comment or replaced.endswith(("\n", "\r")):
         return None
-    return Fix("write the tools as one text", (Edit(key.end, whole.end, f": {as_yaml(text)}"),))
+    return Fix("write the tools as one text", (Edit(key.end, whole.end, f": {to_yaml(text)}"),))

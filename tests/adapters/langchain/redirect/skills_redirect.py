@@ -14,7 +14,7 @@ import deepagents.middleware
 import deepagents.middleware.skills
 import pytest
 
-from openskills.adapters.langchain import SkillsMiddleware
+from openskills.adapters.langchain.middleware import SkillsMiddleware
 
 PLACES: tuple[Any, ...] = (deepagents.middleware.skills, deepagents.middleware, deepagents.graph)
 """Every module that has the name; `graph` takes it when it is imported."""

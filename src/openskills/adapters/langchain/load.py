@@ -1,0 +1,402 @@
+"""Load, unload, reconcile parallel calls.
+
+A call of one of our tools, as it sees the thread it belongs to.
+
+Skills that run in a subagent: loading one gives its answer instead of its instructions.
+
+What `load_skill` and `unload_skill` do.
+
+An error is an answer for the model, a string; only what succeeds is a `Command`. What calls of the same message do to
+each other is not known yet: a call refuses what cannot succeed in any case, `settling` has the last word on the rest.
+
+What calls of one message did to each other, worked out from what really became of them.
+
+Each call decided without knowing the others: one before it may have been rejected, interrupted or failed. Now their
+results are there. They are gone through in order, by the rule that the reducer of `skills_loaded` follows; a result
+that says something else is corrected before the model sees it.
+
+Results that must reach the model whole.
+
+`FilesystemMiddleware` puts every long tool result into a file and leaves a pointer. It looks for `ToolMessage`s; the
+same message in its plain form passes, and LangGraph makes a `ToolMessage` of it again.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.tools import BaseTool
+from langgraph.types import Command
+
+from openskills.adapters.langchain import messages
+from openskills.adapters.langchain import messages as wording
+from openskills.adapters.langchain.backend_io import MAX_SKILL_BYTES, Steps, download_files
+from openskills.adapters.langchain.discovery import BackendDiscovery
+from openskills.adapters.langchain.messages import (
+    SkillMark,
+    compute_digest,
+    find_intact_loads,
+    get_text,
+    parse_mark,
+    replace_own_text,
+    replace_text,
+)
+from openskills.adapters.langchain.state import (
+    LoadedChange,
+    ResourceMetadata,
+    SkillMetadata,
+    ThreadState,
+    discover_resources,
+    get_extension,
+)
+
+LOAD, UNLOAD = "load_skill", "unload_skill"
+_EDITED_CALLS = "hitl_edited_tool_calls"
+"""Where LangChain keeps what a person made of calls, by their ids: the message has them as the model wrote them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillCall:
+    """A call that concerns `skill`, with the state of the thread before the message that made it.
+
+    Calls of one message run at the same time, so what became of those before this one cannot be known here. What may
+    have become of them is: `unloads` and `loads` are the skills that they ask to unload and to load.
+    """
+
+    skill: str
+    id: str
+    thread: ThreadState
+    loads: frozenset[str] = frozenset()
+    unloads: frozenset[str] = frozenset()
+
+    @classmethod
+    def from_state(cls, skill: str, call_id: str | None, state: Mapping[str, Any]) -> "SkillCall":
+        """The call with this id."""
+        thread = ThreadState(state)
+        earlier = _find_earlier_calls(thread.messages, call_id, state.get(_EDITED_CALLS) or {})
+        loads = frozenset(name for tool, name in earlier if tool == LOAD)
+        unloads = frozenset(name for tool, name in earlier if tool == UNLOAD)
+        return cls(skill, call_id or "", thread, loads, unloads)
+
+    @property
+    def loaded(self) -> tuple[str, ...]:
+        """What was loaded before the message."""
+        return self.thread.loaded
+
+    @property
+    def still_loaded(self) -> list[str]:
+        """What no earlier call asks to unload: it is loaded now, whatever became of them."""
+        return [name for name in self.loaded if name not in self.unloads]
+
+
+def _find_earlier_calls(
+    messages: Sequence[BaseMessage], call_id: str | None, edited: Mapping[str, Any]
+) -> list[tuple[str, str]]:
+    """Tool and skill of the calls that stand before this one in its message and have no answer yet.
+
+    A call with an answer did not run: a person rejected it.
+    """
+    answered: set[str] = set()
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            answered.add(message.tool_call_id)
+        elif isinstance(message, AIMessage):
+            calls = message.tool_calls
+            place = next((index for index, call in enumerate(calls) if call["id"] == call_id), None)
+            if place is None:
+                return []
+            made = (edited.get(call["id"] or "", call) for call in calls[:place] if call["id"] not in answered)
+            return [_get_call_target(call) for call in made if call["name"] in {LOAD, UNLOAD}]
+    return []
+
+
+def _get_call_target(call: Mapping[str, Any]) -> tuple[str, str]:
+    return call["name"], str(cast("Mapping[str, object]", call["args"]).get("skill_name"))
+
+
+GENERAL_PURPOSE = "general-purpose"
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """A skill to be done by a subagent: what it is told, and its name."""
+
+    description: str
+    agent: str = GENERAL_PURPOSE
+
+    def to_arguments(self, runtime: Any) -> dict[str, Any]:
+        """The arguments of deepagents' `task`."""
+        return {"description": self.description, "subagent_type": self.agent, "runtime": runtime}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTool:
+    """deepagents' tool for subagents, called from another tool."""
+
+    tool: Any
+
+    @classmethod
+    def find(cls, tools: Iterable[BaseTool]) -> "TaskTool | None":
+        """The tool if the agent has it."""
+        found = next((tool for tool in tools if tool.name == "task"), None)
+        return cls(cast("Any", found)) if found is not None else None
+
+    def call_blocking(self, delegation: Delegation, runtime: Any) -> Any:
+        """Have it done while the caller waits."""
+        return self.tool.func(**delegation.to_arguments(runtime))
+
+    async def call(self, delegation: Delegation, runtime: Any) -> Any:
+        """Have it done while the caller does something else."""
+        return await self.tool.coroutine(**delegation.to_arguments(runtime))
+
+
+logger = logging.getLogger(__name__)
+
+LoadAnswer = Command[Any] | str
+
+
+@dataclass(frozen=True, slots=True)
+class SkillText:
+    """A SKILL.md that was read: its text and the digest of its bytes; or `error`, for the model."""
+
+    text: str = ""
+    digest: str = ""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SkillLoader:
+    """Loads and unloads skills of `discovery`, at most `limit` at a time.
+
+    With `manual` the model cannot load skills that only a person may start. With `fork` a skill that wants a subagent
+    becomes a `Delegation`. With `marked` the list of skills shows what is loaded.
+    """
+
+    discovery: BackendDiscovery
+    limit: int
+    manual: bool = False
+    fork: bool = False
+    marked: bool = True
+
+    def load(self, call: SkillCall, args: str = "") -> Steps[LoadAnswer | Delegation]:
+        """The instructions of a skill and the list of its files, or why not."""
+        skill, found, errors = yield from self._find_skill(call)
+        if skill is None:
+            return messages.format_unknown_skill(
+                call.skill, [one["name"] for one in found or call.thread.skills or ()], errors
+            )
+        if self.manual and get_extension(skill, "disable_model_invocation"):
+            return messages.format_manual_only(call.skill)
+        if self.fork and get_extension(skill, "context") == "fork":
+            return (yield from self._delegate(skill, args))
+        again = call.skill in call.still_loaded
+        if not again and len(call.still_loaded) >= self.limit:
+            logger.warning("Skill loading limit reached (%d/%d)", len(call.still_loaded), self.limit)
+            return messages.format_limit_reached(call.skill, call.still_loaded, self.limit)
+        read = yield from read_skill(skill["path"])
+        if again and not _is_new(call, read):
+            return messages.format_already_loaded(call.skill)
+        if read.error is not None:
+            logger.error("Failed to read SKILL.md at %s: %s", skill["path"], read.error)
+            return read.error
+        known = call.thread.resources.get(call.skill) if call.skill not in call.unloads and not again else None
+        resources = known if known is not None else (yield from _list_resources(skill))
+        logger.info("Skill '%s' loaded (%d resources discovered)", call.skill, len(resources))
+        text = append_resources(insert_arguments(read.text, args), resources)
+        mark = SkillMark(call.skill, "reload" if again else "load", call.loaded, read.digest).for_text(text)
+        return self._build_command(call, text, mark, resources, found)
+
+    def _find_skill(
+        self, call: SkillCall
+    ) -> Steps[tuple[SkillMetadata | None, list[SkillMetadata] | None, Sequence[str]]]:
+        """The skill that a call names; if somebody had to look, the list of skills and what could not be read.
+
+        A long list is not in checkpoints, so after an interrupt it is missing; and a skill may have been written since.
+        """
+        for skill in call.thread.skills_for(extended=self.discovery.extended) or ():
+            if skill["name"] == call.skill:
+                return skill, None, ()
+        found, errors = yield from self.discovery.find_skills(tolerant=True)
+        skill = next((skill for skill in found if skill["name"] == call.skill), None)
+        # A list with gaps does not take the place of one that may have none.
+        return skill, None if errors and call.thread.skills else found, errors
+
+    def unload(self, call: SkillCall) -> LoadAnswer:
+        """Free the slot of a skill. Its instructions stay in the conversation."""
+        if call.skill not in call.loaded and call.skill not in call.loads:
+            return messages.format_not_loaded(call.skill, call.loaded)
+        remaining = [name for name in call.loaded if name != call.skill]
+        logger.info("Skill '%s' unloaded (%d/%d slots available)", call.skill, self.limit - len(remaining), self.limit)
+        text = messages.format_unloaded(call.skill, remaining, self.limit, marked=self.marked)
+        mark = SkillMark(call.skill, "unload", call.loaded).for_text(text)
+        update: dict[str, Any] = {
+            "skills_loaded": LoadedChange(unload=[call.skill]),
+            "skill_resources": {call.skill: None},
+            "messages": [ToolMessage(text, tool_call_id=call.id, name=UNLOAD, additional_kwargs=mark.to_kwargs())],
+        }
+        return Command(update=update)
+
+    def _delegate(self, skill: SkillMetadata, args: str) -> Steps[LoadAnswer | Delegation]:
+        read = yield from read_skill(skill["path"])
+        if read.error is not None:
+            return read.error
+        resources = yield from _list_resources(skill)
+        text = append_resources(insert_arguments(read.text, args), resources)
+        return Delegation(text, get_extension(skill, "agent") or GENERAL_PURPOSE)
+
+    def _build_command(
+        self,
+        call: SkillCall,
+        text: str,
+        mark: SkillMark,
+        resources: Sequence[ResourceMetadata],
+        found: list[SkillMetadata] | None,
+    ) -> Command[Any]:
+        update: dict[str, Any] = {
+            "skills_loaded": LoadedChange(load=[call.skill], limit=self.limit),
+            "skill_resources": {call.skill: list(resources)},
+            "messages": [ToolMessage(text, tool_call_id=call.id, name=LOAD, additional_kwargs=mark.to_kwargs())],
+        }
+        return Command(update=update if found is None else {**update, "skills_metadata": found})
+
+
+def _is_new(call: SkillCall, read: SkillText) -> bool:
+    """Whether a loaded skill says something else now than what the conversation has of it."""
+    known = find_intact_loads(call.thread.messages).get(call.skill)
+    return read.error is None and known is not None and known[0].digest != read.digest
+
+
+def read_skill(path: str) -> Steps[SkillText]:
+    """The text of a SKILL.md, or why there is none."""
+    (answer,) = yield from download_files([path], tolerant=True)
+    content = answer.content
+    if answer.error or content is None:
+        return SkillText(error=messages.format_unreadable(path, answer.error))
+    if len(content) > MAX_SKILL_BYTES:
+        return SkillText(error=messages.format_too_large(path, MAX_SKILL_BYTES))
+    try:
+        return SkillText(content.decode("utf-8"), compute_digest(content))
+    except UnicodeDecodeError as error:
+        return SkillText(error=messages.format_undecodable(error))
+
+
+def append_resources(text: str, resources: Sequence[ResourceMetadata]) -> str:
+    """The instructions, and below them the files that come with them."""
+    if not resources:
+        return text
+    lines = (f"- [{resource['type']}] `{resource['path']}`" for resource in resources)
+    return "\n".join([text, "\n\n---\n**Skill Resources:**\n", *lines])
+
+
+def insert_arguments(text: str, args: str) -> str:
+    """The instructions with what the model wants of them, where they have a place for it or at their end."""
+    if not args:
+        return text
+    return text.replace("$ARGUMENTS", args) if "$ARGUMENTS" in text else f"{text}\n\nARGUMENTS: {args}"
+
+
+def _list_resources(skill: SkillMetadata) -> Steps[list[ResourceMetadata]]:
+    return (yield from discover_resources(str(PurePosixPath(skill["path"]).parent), skill["name"]))
+
+
+def reconcile_calls(messages: Sequence[BaseMessage], limit: int, *, tell_state: bool = False) -> dict[str, Any]:
+    """The update that makes the results of the last calls true; empty when they are.
+
+    With `tell_state` the last of them ends with what is loaded now.
+    """
+    batch = _find_last_results(messages)
+    if not batch:
+        return {}
+    loaded = list(batch[0][0].before)
+    corrected: list[ToolMessage] = []
+    for mark, message in batch:
+        right = _reconcile_call(mark, message, loaded, limit, marked=not tell_state)
+        if mark is batch[-1][0] and tell_state:
+            right = _append_state(right, wording.format_state_line(loaded, limit))
+        if right is not message:
+            corrected.append(right)
+    void = {mark.skill: None for mark, _ in batch if mark.is_load and mark.skill not in loaded}
+    update: dict[str, Any] = {"messages": corrected} if corrected else {}
+    return {**update, "skill_resources": void} if void and corrected else update
+
+
+def _find_last_results(messages: Sequence[BaseMessage]) -> list[tuple[SkillMark, ToolMessage]]:
+    """The marked results at the end of the conversation, in order."""
+    found: list[tuple[SkillMark, ToolMessage]] = []
+    for message in reversed(messages):
+        if isinstance(message, AIMessage):
+            break
+        if isinstance(message, ToolMessage) and (mark := parse_mark(message)):
+            found.append((mark, message))
+    return found[::-1]
+
+
+def _reconcile_call(
+    mark: SkillMark, message: ToolMessage, loaded: list[str], limit: int, *, marked: bool
+) -> ToolMessage:
+    """The right result of a call; `loaded` becomes what it is after it."""
+    if mark.change == "none":
+        return message
+    if mark.change == "unload":
+        if mark.skill not in loaded:
+            return _replace_result(message, wording.format_not_loaded(mark.skill, loaded))
+        loaded.remove(mark.skill)
+        text = wording.format_unloaded(mark.skill, loaded, limit, marked=marked)
+        return message if text in get_text(message) else replace_own_text(message, text)
+    if mark.skill in loaded:
+        return (
+            message if mark.change == "reload" else _replace_result(message, wording.format_already_loaded(mark.skill))
+        )
+    if len(loaded) >= limit:
+        return _replace_result(message, wording.format_limit_reached(mark.skill, loaded, limit))
+    loaded.append(mark.skill)
+    return message
+
+
+def _replace_result(message: ToolMessage, text: str) -> ToolMessage:
+    return replace_own_text(message, text, "none")
+
+
+def _append_state(message: ToolMessage, line: str) -> ToolMessage:
+    text = get_text(message)
+    return message if text.endswith(line) else replace_text(message, f"{text}\n\n{line}")
+
+
+EVICTION_CHARS = 80_000
+"""Characters of a tool result that deepagents leaves where they are, by default."""
+
+USER_EVICTION_CHARS = 200_000
+"""Characters of a message of the user that deepagents leaves where they are, by default."""
+
+
+def prevent_eviction(result: ToolMessage | Command[Any], over: int) -> ToolMessage | Command[Any]:
+    """The result of a load in a form that is not evicted, if it has more than `over` characters."""
+    update = result.update if isinstance(result, Command) else None
+    if not isinstance(update, dict):
+        return result
+    changes = cast("dict[str, Any]", update)
+    messages = [_to_mapping(message) if _is_long(message, over) else message for message in changes.get("messages", ())]
+    command = cast("Command[Any]", result)
+    return Command(
+        graph=command.graph, goto=command.goto, resume=command.resume, update={**changes, "messages": messages}
+    )
+
+
+def _is_long(message: object, over: int) -> bool:
+    if not isinstance(message, ToolMessage) or len(get_text(message)) <= over:
+        return False
+    mark = parse_mark(message)
+    return mark is not None and mark.is_load
+
+
+def _to_mapping(message: ToolMessage) -> dict[str, Any]:
+    return {
+        "role": "tool",
+        "content": get_text(message),
+        "tool_call_id": message.tool_call_id,
+        "name": message.name,
+        "additional_kwargs": message.additional_kwargs,
+    }

@@ -1,0 +1,303 @@
+"""Marks on messages, wording.
+
+What we write on a message beside its text: which skill it loads or unloads, and how much text that was.
+
+A mark tells later whether the text is still what the skill said: other middleware clears, clips and evicts messages,
+and leaves everything but the text as it was.
+
+What the model is told about loading and unloading; sentences of the design document.
+
+Words of hooks at the end of a tool's result.
+
+What skills call the tools of other clients, and what they are called here.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, Literal, TypeVar, cast
+
+from langchain_core.messages import BaseMessage, ToolMessage
+from langgraph.types import Command
+
+MARK_KEY = "openskills_skill"
+"""Where the mark stands among a message's `additional_kwargs`; no provider is sent those of a tool's result."""
+
+
+Message = TypeVar("Message", bound=BaseMessage)
+LoadChange = Literal["load", "reload", "unload", "none"]
+_CHANGES: Mapping[object, LoadChange] = {"load": "load", "reload": "reload", "unload": "unload", "none": "none"}
+
+
+@dataclass(frozen=True, slots=True)
+class SkillMark:
+    """A message loads or unloads `skill`, or was to do so and did not. `before` is what was loaded when the call began.
+
+    A `reload` brings new text of a skill that is loaded.
+    `digest` is of the SKILL.md that was read, `characters` the length of the message's text and `text` a digest of it.
+    """
+
+    skill: str
+    change: LoadChange
+    before: tuple[str, ...] = ()
+    digest: str = ""
+    characters: int = 0
+    text: str = ""
+
+    @property
+    def is_load(self) -> bool:
+        """Whether the message holds instructions."""
+        return self.change in {"load", "reload"}
+
+    def for_text(self, text: str) -> "SkillMark":
+        """The mark for a message with this text."""
+        return replace(self, characters=len(text), text=compute_digest(text.encode("utf-8", "surrogatepass")))
+
+    def find_in(self, text: str) -> int | None:
+        """Where in `text` the marked text begins; None when it is no longer there in whole.
+
+        Others may put words before it, as LangChain does when a person edited the call, or behind it.
+        """
+        more = len(text) - self.characters
+        if more == 0:
+            return 0
+        if more < 0 or self.characters < 1 or not self.text:
+            return None
+        for place in (more, 0):
+            part = text[place : place + self.characters]
+            if compute_digest(part.encode("utf-8", "surrogatepass")) == self.text:
+                return place
+        return None
+
+    def to_kwargs(self) -> dict[str, object]:
+        """The `additional_kwargs` of a message that bears this mark."""
+        plain = {"skill": self.skill, "change": self.change, "before": list(self.before)}
+        return {MARK_KEY: {**plain, "digest": self.digest, "characters": self.characters, "text": self.text}}
+
+
+def compute_digest(content: bytes) -> str:
+    """A short name for these bytes."""
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
+
+
+def parse_mark(message: BaseMessage) -> SkillMark | None:
+    """The mark of a message; None for messages of others and for marks that are no longer understood."""
+    extra = cast("Mapping[str, object]", message.additional_kwargs)
+    raw = extra.get(MARK_KEY)
+    if not isinstance(raw, Mapping):
+        return None
+    fields = cast("Mapping[str, object]", raw)
+    skill, change, before = fields.get("skill"), _CHANGES.get(fields.get("change")), fields.get("before")
+    digest, characters, text = fields.get("digest"), fields.get("characters"), fields.get("text")
+    if not isinstance(skill, str) or change is None:
+        return None
+    names = cast("Sequence[object]", before) if isinstance(before, list | tuple) else ()
+    return SkillMark(
+        skill,
+        change,
+        tuple(name for name in names if isinstance(name, str)),
+        digest if isinstance(digest, str) else "",
+        characters if isinstance(characters, int) else -1,
+        text if isinstance(text, str) else "",
+    )
+
+
+def get_text(message: BaseMessage) -> str:
+    """The text of a message."""
+    content = cast("object", message.content)
+    return content if isinstance(content, str) else str(message.text)
+
+
+def replace_text(message: Message, text: str, change: LoadChange | None = None) -> Message:
+    """The message with another text. Its mark follows: a text that was whole is whole again."""
+    extra = cast("Mapping[str, object]", message.additional_kwargs)
+    mark = parse_mark(message)
+    if mark is not None:
+        marked = replace(mark, change=change or mark.change)
+        whole = mark.find_in(get_text(message)) is not None
+        extra = {**extra, **(marked.for_text(text) if whole else replace(marked, characters=-1)).to_kwargs()}
+    return message.model_copy(update={"content": text, "additional_kwargs": dict(extra)})
+
+
+def replace_own_text(message: Message, text: str, change: LoadChange | None = None) -> Message:
+    """The message with another text in the place of ours, and with what others have put before it."""
+    old, mark = get_text(message), parse_mark(message)
+    place = mark.find_in(old) if mark is not None else None
+    return replace_text(message, f"{old[:place]}{text}" if place else text, change)
+
+
+def find_intact_loads(messages: Iterable[BaseMessage]) -> dict[str, tuple[SkillMark, BaseMessage]]:
+    """The skills whose last loading is still there in whole, not unloaded since, with the message that holds it."""
+    found: dict[str, tuple[SkillMark, BaseMessage]] = {}
+    for message in messages:
+        # Most messages have nothing beside their text; this is asked on every call of the model.
+        mark = parse_mark(message) if message.additional_kwargs else None
+        if mark is None or mark.change == "none":
+            continue
+        found.pop(mark.skill, None)
+        if mark.is_load and mark.find_in(get_text(message)) is not None:
+            found[mark.skill] = (mark, message)
+    return found
+
+
+MAX_NAMED_SKILLS = 50
+"""How many skills are named one by one when there is none of a name."""
+
+MAX_ECHO_CHARS = 100
+"""How much is repeated of a name that means nothing."""
+
+RESTORED_INTRO = (
+    "You loaded these skills earlier in this conversation. The messages that held their instructions are no longer in "
+    "your context, so here they are again:"
+)
+CHANGED_INTRO = (
+    "The files of these skills have changed since you loaded them. From now on follow their new instructions:"
+)
+INHERITED_INTRO = "The agent that gave you this task works by these skills. They are loaded for you as well:"
+
+
+def format_unknown_skill(name: str, available: Sequence[str], unread: Sequence[str] = ()) -> str:
+    """There is no such skill. Of many others the most similar are named; so are sources that could not be read."""
+    begin = f"Error: Skill '{_truncate(name)}' not found. Available skills: "
+    end = f". Some skills may be missing: {'; '.join(unread)}" if unread else ""
+    if len(available) <= MAX_NAMED_SKILLS:
+        return f"{begin}{', '.join(available)}{end}"
+    near = get_close_matches(_truncate(name), available, n=10, cutoff=0.4) or available[:10]
+    more = len(available) - len(near)
+    return f"{begin}{', '.join(near)}, and {more} more in the skills list{end}"
+
+
+def format_already_loaded(name: str) -> str:
+    """Nothing to do."""
+    return f"Skill '{name}' is already loaded. Its instructions are already active."
+
+
+def format_limit_reached(name: str, loaded: Sequence[str], limit: int) -> str:
+    """No slot is free."""
+    return (
+        f"Error: Cannot load skill '{name}'. Maximum number of simultaneously loaded skills reached ({limit}). "
+        f"Currently loaded: {', '.join(loaded)}. "
+        f'Use `unload_skill("skill-name")` to unload a skill you no longer need, then retry loading.'
+    )
+
+
+def format_unreadable(path: str, error: str | None) -> str:
+    """The backend did not give the file."""
+    return f"Error: Failed to read skill file at {path}: {error}"
+
+
+def format_too_large(path: str, limit: int) -> str:
+    """The file is over the limit."""
+    return f"Error: Skill file at {path} exceeds maximum size ({limit} bytes)"
+
+
+def format_undecodable(error: UnicodeDecodeError) -> str:
+    """The file is not UTF-8."""
+    return f"Error: Failed to decode skill file: {error}"
+
+
+def format_not_loaded(name: str, loaded: Sequence[str]) -> str:
+    """There is nothing to unload."""
+    return (
+        f"Error: Skill '{_truncate(name)}' is not currently loaded. "
+        f"Currently loaded skills: {', '.join(loaded) if loaded else '(none)'}."
+    )
+
+
+def format_unloaded(name: str, remaining: Sequence[str], limit: int, *, marked: bool = True) -> str:
+    """A slot is free again. With `marked` the list of skills shows what is loaded."""
+    so = "will no longer be marked as [Loaded] in the skills list" if marked else "are no longer to be followed"
+    return (
+        f"Skill '{name}' has been unloaded. Currently loaded: {len(remaining)}/{limit} "
+        f"({limit - len(remaining)} slot(s) available). Note: The skill's instructions from the previous load_skill "
+        f"call are still in the conversation history but {so}."
+    )
+
+
+def format_removed(names: Sequence[str]) -> str:
+    """Skills whose files are no longer there, or for which there is no longer a slot."""
+    return (
+        f"These skills are no longer loaded, because their files are gone or fewer skills may be loaded now: "
+        f"{', '.join(names)}. Do not follow their instructions any more."
+    )
+
+
+def format_changed(names: Sequence[str]) -> str:
+    """Skills whose new text is too long to be shown without being asked for."""
+    return (
+        f"The files of these skills have changed, and they are no longer loaded: {', '.join(names)}. "
+        'Use `load_skill("skill-name")` to read their new instructions if you need them.'
+    )
+
+
+def format_manual_only(name: str) -> str:
+    """Only a person may start this skill."""
+    return (
+        f"Error: Skill '{name}' is for manual use only and must not be loaded by the model. "
+        "Ask the user to start it if it is needed."
+    )
+
+
+def format_state_line(loaded: Sequence[str], limit: int) -> str:
+    """What is loaded now, for listings that do not show it."""
+    return f"Loaded skills: {', '.join(loaded) if loaded else '(none)'} ({len(loaded)}/{limit})."
+
+
+def format_forgotten(names: Sequence[str]) -> str:
+    """Skills that left the context and could not be given back."""
+    return (
+        f"These skills are no longer loaded, because their instructions left your context: {', '.join(names)}. "
+        'Use `load_skill("skill-name")` to load one again if you need it.'
+    )
+
+
+def _truncate(name: str) -> str:
+    """A name that a model wrote, which may be anything."""
+    return name if len(name) <= MAX_ECHO_CHARS else f"{name[:MAX_ECHO_CHARS]}..."
+
+
+def append_notes(
+    result: ToolMessage | Command[Any], call_id: str, notes: Sequence[str], done: Sequence[str]
+) -> ToolMessage | Command[Any]:
+    """The result with `notes` below it, and with `done` among the hooks of the thread that ran."""
+    if not notes and not done:
+        return result
+    update: dict[str, Any] = {"skill_hooks_done": list(done)} if done else {}
+    if isinstance(result, ToolMessage):
+        message = _append_to_message(result, call_id, notes)
+        return Command(update={"messages": [message], **update}) if done else cast("ToolMessage", message)
+    changes = cast("object", result.update)
+    if not isinstance(changes, dict):
+        return result
+    theirs = cast("dict[str, Any]", changes)
+    messages = [_append_to_message(message, call_id, notes) for message in theirs.get("messages", ())]
+    changed = {**theirs, "messages": messages, **update}
+    return Command(graph=result.graph, goto=result.goto, resume=result.resume, update=changed)
+
+
+def _append_to_message(message: BaseMessage, call_id: str, notes: Sequence[str]) -> BaseMessage:
+    if not isinstance(message, ToolMessage) or message.tool_call_id != call_id or not notes:
+        return message
+    return replace_text(message, "\n\n".join([get_text(message), *notes]))
+
+
+_TOOL_NAMES: Mapping[str, str] = {
+    "bash": "execute",
+    "edit": "edit_file",
+    "ls": "ls",
+    "read": "read_file",
+    "shell": "execute",
+    "todowrite": "write_todos",
+    "write": "write_file",
+}
+
+
+def translate_tool_name(name: str) -> str:
+    """The name of a tool in deepagents, from how a skill calls it: `Read` is `read_file`."""
+    return _TOOL_NAMES.get(name.lower(), name)
+
+
+def list_tool_names(tool: str) -> tuple[str, ...]:
+    """Every name under which a skill may mean this tool, its own first."""
+    return (tool, *(other.capitalize() for other, here in _TOOL_NAMES.items() if here == tool and other != tool))

@@ -1,0 +1,675 @@
+"""Anthropic.
+
+The events of an answer of Anthropic's Messages API, put together. Nothing that a server sends can break it. Pure.
+
+Where Anthropic's API may cut a request, to keep what stands before in its prompt cache. Pure.
+
+The content of messages as Anthropic's Messages API has it. Pure.
+
+A request as Anthropic's Messages API wants it, made of OpenAI-style messages. Pure.
+
+That API is strict: roles alternate and a user begins; every `tool_use` is answered in the very next message, once, and
+nothing else is; text is never empty. Conversations that were cut, merged or broken off are made to keep that.
+
+What Claude thought before it called tools. It wants to read that again, word for word, with the results. Pure.
+
+An answer carries its thoughts in its message, under `thinking`, so they are in the log of a session and outlive the
+process:
+
+    {"model": "claude-…", "prefix": "…", "blocks": [{"type": "thinking", …}, {"type": "text", …}, {"type": "tool_use"}]}
+
+The API takes thoughts back only from the model that had them, and only where system, tools and all messages before are
+as they were; `prefix` stands for these. Anywhere else they are left out, and the model thinks anew.
+
+Models behind Anthropic's Messages API.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, cast
+from urllib.parse import unquote_to_bytes
+
+from openskills.agent.models.http import (
+    ModelProvider,
+    ModelTimeouts,
+    Retrier,
+    SurrogateBuffer,
+    find_secrets,
+    format_host,
+    join_surrogates,
+    open_response,
+    parse_api_key,
+    parse_base_url,
+)
+from openskills.agent.models.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    TextDelta,
+    ToolCall,
+    Usage,
+    make_unique_id,
+    normalise_calls,
+    parse_arguments,
+)
+from openskills.errors import InvalidArgument, MissingExtra, Unauthorized
+from openskills.prompt.history import (
+    SYSTEM_ROLES,
+    TOOL_ROLES,
+    count_system_messages,
+    get_field,
+    get_items,
+    get_string,
+    get_tool_calls,
+    parse_json_object,
+)
+from openskills.settings import Settings
+
+_STOPS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+}
+_USAGE_FIELDS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_DELTA_FIELDS = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "input_json_delta": "partial_json",
+}
+
+
+class AnthropicResponseParser:
+    """Takes events as they come. `add` gives the text in one, `end` what is left of it, `answer` the whole.
+
+    `model` is the name that is told when the server does not say its own.
+    """
+
+    def __init__(self, model: str = "") -> None:
+        self._text: list[str] = []
+        self._characters = SurrogateBuffer()
+        self._blocks: list[dict[str, Any]] = []
+        self._numbered: dict[int, dict[str, Any]] = {}
+        self._counted: dict[str, int] = {}
+        self._reason = ""
+        self._explanation = ""
+        self._model = model
+        self._stopped = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the server said that or why the answer ended."""
+        return self._stopped or bool(self._reason)
+
+    def add(self, event: object) -> str:
+        """Take one event, or a whole message from a server that does not stream; gives the text in it."""
+        kind = get_string(event, "type")
+        text = ""
+        if kind == "message_start":
+            text = self._add_message(get_field(event, "message"))
+        elif kind == "message":
+            text = self._add_message(event)
+        elif kind == "content_block_start":
+            text = self._begin_block(get_field(event, "index"), get_field(event, "content_block"))
+        elif kind == "content_block_delta":
+            text = self._add_delta(get_field(event, "index"), get_field(event, "delta"))
+        elif kind == "message_delta":
+            self._add_stop(get_field(event, "delta"), get_field(event, "usage"))
+        elif kind == "message_stop":
+            self._stopped = True
+        return self._append_text(self._characters.add(text))
+
+    def flush(self) -> str:
+        """The text that was held back, when nothing more comes; of a refusal without a word, its explanation."""
+        text = self._characters.flush()
+        if not text and self._reason == "refusal" and not any(self._text):
+            text = join_surrogates(self._explanation)
+        return self._append_text(text)
+
+    def build_response(self, request: ModelRequest) -> ModelResponse:
+        """All of it."""
+        calls = normalise_calls((call for block in self._blocks if (call := _block_to_call(block))), request)
+        stop = _STOPS.get(self._reason, self._reason) or ("tool_calls" if calls else "stop")
+        return ModelResponse("".join(self._text), calls, self._build_usage(), stop, self._model)
+
+    @property
+    def blocks(self) -> tuple[Mapping[str, Any], ...]:
+        """The blocks of the content as they came, with `partial_json` of calls that were written in pieces."""
+        return tuple(self._blocks)
+
+    def _build_usage(self) -> Usage:
+        new, output, written, cached = (self._counted.get(name, 0) for name in _USAGE_FIELDS)
+        return Usage(new + written + cached, output, cached)
+
+    def _append_text(self, text: str) -> str:
+        self._text.append(text)
+        return text
+
+    def _update_usage(self, usage: object) -> None:
+        for name in _USAGE_FIELDS:
+            value = get_field(usage, name)
+            if isinstance(value, int) and value >= 0:
+                self._counted[name] = value
+
+    def _add_message(self, message: object) -> str:
+        self._model = get_string(message, "model") or self._model
+        self._update_usage(get_field(message, "usage"))
+        self._reason = get_string(message, "stop_reason")
+        self._explanation = get_string(get_field(message, "stop_details"), "explanation")
+        return "".join(
+            self._begin_block(place, block) for place, block in enumerate(get_items(get_field(message, "content")))
+        )
+
+    def _begin_block(self, index: object, block: object) -> str:
+        begun = dict(cast("dict[str, Any]", block)) if isinstance(block, dict) else {}
+        if not get_string(begun, "type"):
+            return ""
+        self._blocks.append(begun)
+        if isinstance(index, int):
+            self._numbered[index] = begun
+        return get_string(begun, "text")
+
+    def _add_delta(self, index: object, delta: object) -> str:
+        name = _DELTA_FIELDS.get(get_string(delta, "type"))
+        if name is None:
+            return ""
+        block = self._numbered.get(index) if isinstance(index, int) else None
+        if block is None:
+            # A piece of nothing that was begun belongs to what was begun last; text needs no beginning.
+            if not self._blocks:
+                self._begin_block(index, {"type": "text" if name == "text" else ""})
+            block = self._blocks[-1] if self._blocks else {}
+        piece = get_string(delta, name)
+        block[name] = get_string(block, name) + piece
+        return piece if name == "text" else ""
+
+    def _add_stop(self, delta: object, usage: object) -> None:
+        self._reason = get_string(delta, "stop_reason") or self._reason
+        self._explanation = get_string(get_field(delta, "stop_details"), "explanation") or self._explanation
+        self._update_usage(usage)
+
+
+def _block_to_call(block: Mapping[str, Any]) -> ToolCall | None:
+    if block["type"] != "tool_use":
+        return None
+    written = get_string(block, "partial_json")
+    given = get_field(block, "input")
+    arguments = written or (json.dumps(given, ensure_ascii=False) if given else "")
+    return ToolCall(get_string(block, "id"), get_string(block, "name"), join_surrogates(arguments))
+
+
+_CACHE_MARK: Mapping[str, Any] = {"cache_control": {"type": "ephemeral"}}
+
+
+def add_cache_marks(body: Mapping[str, Any], stable: int) -> dict[str, Any]:
+    """A copy of a request with all four marks that the API allows, each at the end of something that is sent again.
+
+    The tools, the first `stable` blocks of the system, and the last two turns of the user. Our requests grow at their
+    end alone, so the next one begins with everything up to the last mark. The one before is there because the API looks
+    for what it has only twenty blocks back, and one turn may be longer than that.
+    """
+    made = dict(body)
+    if tools := made.get("tools"):
+        made["tools"] = _mark_block(tools, len(tools) - 1)
+    if system := made.get("system"):
+        made["system"] = _mark_block(system, min(stable, len(system)) - 1)
+    messages = cast("list[dict[str, Any]]", made["messages"])
+    turns = [number for number, turn in enumerate(messages) if turn["role"] == "user"][-2:]
+    made["messages"] = [_mark_turn(turn) if number in turns else turn for number, turn in enumerate(messages)]
+    return made
+
+
+def _mark_turn(turn: Mapping[str, Any]) -> dict[str, Any]:
+    return {**turn, "content": _mark_block(turn["content"], len(turn["content"]) - 1)}
+
+
+def _mark_block(blocks: Sequence[Mapping[str, Any]], place: int) -> list[Mapping[str, Any]]:
+    return [{**block, **_CACHE_MARK} if number == place else block for number, block in enumerate(blocks)]
+
+
+ContentBlock: TypeAlias = dict[str, Any]
+
+_DATA_URL = re.compile(r"data:(?P<mime>[\w.+/-]*)(?:;[\w=.+-]+)*?(?P<base64>;base64)?,(?P<data>.*)", re.DOTALL)
+_IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+
+
+def content_to_blocks(content: object) -> list[ContentBlock]:
+    """The blocks of a message's content, which is text or parts. Text that is empty is left out: the API refuses it.
+
+    Parts that a Claude model cannot see become a line of text that says so.
+    """
+    if isinstance(content, str):
+        return [build_text_block(content)] if content.strip() else []
+    return [block for part in get_items(content) for block in _part_to_blocks(part)]
+
+
+def build_text_block(text: str) -> ContentBlock:
+    """A block of text."""
+    return {"type": "text", "text": text}
+
+
+def _part_to_blocks(part: object) -> Iterator[ContentBlock]:
+    kind = "text" if isinstance(part, str) else get_string(part, "type")
+    if kind in {"text", "input_text", "output_text", "refusal"}:
+        text = part if isinstance(part, str) else get_string(part, "text") or get_string(part, "refusal")
+        if text.strip():
+            yield build_text_block(text)
+    elif kind == "image_url":
+        link = get_field(part, "image_url")
+        yield _build_image_block(link if isinstance(link, str) else get_string(link, "url"))
+    elif kind == "file":
+        yield _build_file_block(get_field(part, "file"))
+    else:
+        yield _build_placeholder(kind or "part of a message")
+
+
+def _build_image_block(url: str) -> ContentBlock:
+    if url.startswith(("https://", "http://")):
+        return {"type": "image", "source": {"type": "url", "url": url}}
+    mime, data = _decode_data_url(url)
+    if mime not in _IMAGES or data is None:
+        return _build_placeholder(f"image of the type {mime or 'unknown'}")
+    return {"type": "image", "source": {"type": "base64", "media_type": mime, "data": _encode_base64(data)}}
+
+
+def _build_file_block(file: object) -> ContentBlock:
+    name = get_string(file, "filename")
+    mime, data = _decode_data_url(get_string(file, "file_data"))
+    titled = {"title": name} if name else {}
+    if data is None:
+        return _build_placeholder(f"file {name or get_string(file, 'file_id')}".strip())
+    if mime in _IMAGES:
+        return _build_image_block(get_string(file, "file_data"))
+    if mime == "application/pdf":
+        source = {"type": "base64", "media_type": mime, "data": _encode_base64(data)}
+        return {"type": "document", "source": source, **titled}
+    text = _decode_text(data)
+    if text is None or not text.strip():
+        return _build_placeholder(f"file {name} of the type {mime or 'unknown'}")
+    return {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}, **titled}
+
+
+def _decode_data_url(url: str) -> tuple[str, bytes | None]:
+    """Type and bytes of a `data:` URL."""
+    match = _DATA_URL.fullmatch(url)
+    if match is None:
+        return "", None
+    try:
+        data = base64.b64decode(match["data"]) if match["base64"] else unquote_to_bytes(match["data"])
+    except binascii.Error:
+        return match["mime"], None
+    return match["mime"].lower(), data
+
+
+def _encode_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _decode_text(data: bytes) -> str | None:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _build_placeholder(what: str) -> ContentBlock:
+    return build_text_block(f"[{what}: not shown, because this model cannot read it]")
+
+
+AnthropicMessage: TypeAlias = dict[str, Any]
+"""A message of the API: `role`, and `content` as a list of blocks."""
+
+THINKING = "thinking"
+"""What an assistant's message, and then its turn, carries beside its content; see `anthropic_thoughts`."""
+EARLIER = "(This conversation began earlier.)"
+NO_RESULT = "There is no result of this call: it was interrupted."
+NOTHING = "(nothing)"
+_INVALID_CHARS = re.compile(r"[^A-Za-z0-9_-]")
+_MAX_NAME_CHARS = 128
+
+
+def build_request_body(model: str, request: ModelRequest, max_tokens: int) -> dict[str, Any]:
+    """The JSON of the request. Raises `InvalidArgument` when there is nothing that a model could answer.
+
+    System messages become blocks of `system`, wherever they stand. A temperature is left out: the API has none.
+    """
+    body: dict[str, Any] = {"model": model, "max_tokens": request.max_output_tokens or max_tokens, "stream": True}
+    if system := _build_system(request.messages):
+        body["system"] = system
+    if request.tools:
+        body["tools"] = [_translate_tool(tool) for tool in request.tools]
+    body["messages"] = translate_messages(request.messages)
+    return body
+
+
+def translate_messages(messages: Iterable[Mapping[str, Any]]) -> list[AnthropicMessage]:
+    """The messages of a conversation without those of the system. Raises `InvalidArgument` when none is left."""
+    translated = _MessageTranslator()
+    for message in messages:
+        translated.add(message)
+    return translated.finish()
+
+
+def count_stable_blocks(messages: Sequence[Mapping[str, Any]]) -> int:
+    """How many blocks of the system stay the same: those of its first message. Later ones say what is loaded."""
+    return len(_build_system(messages[: count_system_messages(messages) and 1]))
+
+
+class _MessageTranslator:
+    """Messages as they are added, in turns of the user and of the assistant."""
+
+    def __init__(self) -> None:
+        self._said: list[AnthropicMessage] = []
+        self._taken: set[str] = set()
+        self._open: list[tuple[str, str]] = []
+        """Calls of the last turn of the assistant that have no result yet: their ids here, and there."""
+
+    def add(self, message: Mapping[str, Any]) -> None:
+        role = get_string(message, "role")
+        if role in SYSTEM_ROLES:
+            return
+        if role == "assistant":
+            self._add_assistant(message)
+        elif role in TOOL_ROLES:
+            self._add_result(message)
+        elif blocks := content_to_blocks(message.get("content")):
+            self._get_turn("user").extend(blocks)
+
+    def finish(self) -> list[AnthropicMessage]:
+        self._close_calls()
+        said = self._said
+        if not said:
+            raise InvalidArgument("messages", "there is none that a model could answer")
+        if said[0]["role"] == "assistant":
+            said.insert(0, {"role": "user", "content": [build_text_block(EARLIER)]})
+        return [_move_results_first(turn) for turn in said]
+
+    def _get_turn(self, role: str) -> list[ContentBlock]:
+        if not self._said or self._said[-1]["role"] != role:
+            self._said.append({"role": role, "content": []})
+        return self._said[-1]["content"]
+
+    def _add_assistant(self, message: Mapping[str, Any]) -> None:
+        calls = get_tool_calls(message)
+        written = content_to_blocks(message.get("content") or message.get("refusal"))
+        # Nothing else may stand in a turn of the assistant.
+        blocks = [block for block in written if block["type"] == "text"]
+        if not calls and not blocks:
+            return
+        self._close_calls()
+        turn = self._get_turn("assistant")
+        if not turn and get_field(message, THINKING) is not None:
+            self._said[-1][THINKING] = message[THINKING]
+        turn.extend(blocks)
+        for call in calls:
+            own = self._make_id(call.id)
+            self._open.append((call.id, own))
+            name = _INVALID_CHARS.sub("_", call.name)[:_MAX_NAME_CHARS] or "unnamed_tool"
+            turn.append({"type": "tool_use", "id": own, "name": name, "input": parse_arguments(call.arguments)})
+
+    def _add_result(self, message: Mapping[str, Any]) -> None:
+        blocks = content_to_blocks(message.get("content")) or [build_text_block(NOTHING)]
+        wanted = get_string(message, "tool_call_id")
+        call = next((call for call in self._open if call[0] == wanted), None)
+        if call is not None:
+            self._open.remove(call)
+            self._get_turn("user").append({"type": "tool_result", "tool_use_id": call[1], "content": blocks})
+        else:
+            # Its call is not in this conversation any more, or was answered already.
+            self._get_turn("user").extend([build_text_block("[result of an earlier call]"), *blocks])
+
+    def _close_calls(self) -> None:
+        for _, own in self._open:
+            result = {
+                "type": "tool_result",
+                "tool_use_id": own,
+                "is_error": True,
+                "content": [build_text_block(NO_RESULT)],
+            }
+            self._get_turn("user").append(result)
+        self._open.clear()
+
+    def _make_id(self, given: str) -> str:
+        own = make_unique_id(_INVALID_CHARS.sub("_", given), self._taken)
+        self._taken.add(own)
+        return own
+
+
+def _move_results_first(turn: AnthropicMessage) -> AnthropicMessage:
+    ordered = sorted(cast("list[ContentBlock]", turn["content"]), key=lambda block: block["type"] != "tool_result")
+    return {**turn, "content": ordered}
+
+
+def _build_system(messages: Sequence[Mapping[str, Any]]) -> list[ContentBlock]:
+    return [
+        block
+        for message in messages
+        if get_field(message, "role") in SYSTEM_ROLES
+        for block in content_to_blocks(message.get("content"))
+        if block["type"] == "text"
+    ]
+
+
+def _translate_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    function = get_field(tool, "function")
+    parameters = cast("dict[str, Any]", get_field(function, "parameters") or {"properties": {}})
+    described: dict[str, Any] = {"name": get_string(function, "name"), "input_schema": {"type": "object", **parameters}}
+    if text := get_string(function, "description"):
+        described["description"] = text
+    return described
+
+
+_ContentBlocks: TypeAlias = Sequence[Mapping[str, Any]]
+_THINKING_FIELDS = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
+
+
+def extract_thinking(body: Mapping[str, Any], answer: ModelResponse, blocks: _ContentBlocks) -> dict[str, Any] | None:
+    """What an answer to a request has to carry; None when there are no thoughts, or no calls that they led to.
+
+    `body` is the request as it was sent, with the thoughts in it that belong to it.
+    """
+    found = list(_select_blocks(blocks))
+    thought = any(block["type"] in _THINKING_FIELDS for block in found)
+    # A call that was cut off, or is no JSON, cannot be said again as it was.
+    if not thought or not answer.calls or not all(_is_json_object(call.arguments) for call in answer.calls):
+        return None
+    prefix = hashlib.sha256(_serialise_prefix(body))
+    for turn in body["messages"]:
+        prefix.update(_serialise(turn))
+    return {"model": body["model"], "prefix": prefix.hexdigest(), "blocks": found}
+
+
+def restore_thinking(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The request with the thoughts in it that its messages carry and that belong to it, and no others."""
+    turns: list[AnthropicMessage] = list(body["messages"])
+    if not any(THINKING in turn for turn in turns):
+        return dict(body)
+    prefix = hashlib.sha256(_serialise_prefix(body))
+    said: list[AnthropicMessage] = []
+    for turn in turns:
+        said.append(_restore_turn(turn, body["model"], prefix.hexdigest() if THINKING in turn else ""))
+        prefix.update(_serialise(said[-1]))
+    return {**body, "messages": said}
+
+
+def _restore_turn(turn: AnthropicMessage, model: str, prefix: str) -> AnthropicMessage:
+    said = {name: value for name, value in turn.items() if name != THINKING}
+    carried = turn.get(THINKING)
+    if carried is None or get_string(carried, "model") != model or get_string(carried, "prefix") != prefix:
+        return said
+    content = _restore_content(said["content"], get_items(get_field(carried, "blocks")))
+    return {**said, "content": content} if content else said
+
+
+def _restore_content(plain: _ContentBlocks, blocks: Sequence[object]) -> list[ContentBlock]:
+    """The turn as it was; empty when the turn has become another one, by a callback or by what follows it."""
+    uses = [dict(block) for block in plain if block["type"] == "tool_use"]
+    kept = [block for block in blocks if get_string(block, "type") in (*_THINKING_FIELDS, "text", "tool_use")]
+    calls = sum(get_string(block, "type") == "tool_use" for block in kept)
+    if calls != len(uses) or _normalise_text(plain) != _normalise_text(kept):
+        return []
+    used = iter(uses)
+    return [next(used) if get_string(block, "type") == "tool_use" else _copy_block(block) for block in kept]
+
+
+def _select_blocks(blocks: _ContentBlocks) -> Iterator[ContentBlock]:
+    for block in blocks:
+        kind = get_string(block, "type")
+        if kind in _THINKING_FIELDS or (kind == "text" and get_string(block, "text").strip()):
+            yield _copy_block(block)
+        elif kind == "tool_use":
+            # The call itself stands in the message.
+            yield {"type": kind}
+
+
+def _copy_block(block: object) -> ContentBlock:
+    kind = get_string(block, "type")
+    if kind == "text":
+        return build_text_block(get_string(block, "text"))
+    return {"type": kind, **{name: get_field(block, name) for name in _THINKING_FIELDS[kind]}}
+
+
+def _normalise_text(blocks: Sequence[object]) -> str:
+    text = "".join(get_string(block, "text") for block in blocks if get_string(block, "type") == "text")
+    return "".join(text.split())
+
+
+def _is_json_object(arguments: str) -> bool:
+    return bool(parse_json_object(arguments)) or arguments.strip() == "{}"
+
+
+def _serialise_prefix(body: Mapping[str, Any]) -> bytes:
+    return _serialise([body["model"], body.get("system"), body.get("tools")])
+
+
+def _serialise(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True).encode()
+
+
+BASE_URL = "https://api.anthropic.com"
+
+
+class AnthropicModel:
+    """A model by its name at Anthropic's server, or at one that speaks its Messages API; implements `Model`.
+
+    `max_output_tokens` is the limit of answers to requests that name none: the API demands one. `cache` marks where a
+    request may be cut for the prompt cache. `extra` is added to the body of every request
+    (`{"output_config": {"effort": "low"}}`), `headers` to its headers. A request's temperature is not sent: the API
+    refuses it.
+
+    Raises `MissingExtra` without the package `anthropic`, `Unauthorized` without a key where one is needed, and
+    `InvalidArgument` for a URL that is none.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        auth_token: str | None = None,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+        max_output_tokens: int = 16_384,
+        cache: bool = True,
+        limits: ModelTimeouts | None = None,
+        retrying: Retrier | None = None,
+    ) -> None:
+        try:
+            import anthropic
+        except ImportError:
+            raise MissingExtra("anthropic", "a model behind Anthropic's API") from None
+        url = parse_base_url(base_url or BASE_URL)
+        key = parse_api_key(api_key, "ANTHROPIC_API_KEY")
+        token = parse_api_key(auth_token, "ANTHROPIC_AUTH_TOKEN")
+        if not key and not token and not base_url:
+            raise Unauthorized(f"anthropic/{model} needs a key; set ANTHROPIC_API_KEY")
+        self._model = model
+        self._max_output_tokens = max_output_tokens
+        self._cache = cache
+        self._extra = dict(extra or {})
+        self._limits = limits or ModelTimeouts()
+        self._retrying = retrying or Retrier()
+        self._provider = ModelProvider(self.name, format_host(url), [key, token, *find_secrets(headers or {})])
+        self._schema = anthropic.transform_schema
+        self._errors = anthropic.AnthropicError
+        self._events = anthropic.AsyncStream[object]
+        self._client = anthropic.AsyncAnthropic(
+            api_key=key or (None if token else "no-key"),
+            auth_token=None if key else token or None,
+            base_url=str(url),
+            default_headers=headers,
+            timeout=self._limits.to_httpx_timeout(),
+            max_retries=0,
+            # Spans are ours to make, with what our settings allow in them.
+            open_telemetry=False,
+        )
+        # Asked for here, because the client imports what is behind it, which takes its time.
+        self._create: Any = self._client.messages.with_streaming_response.create
+
+    @classmethod
+    def from_settings(cls, model: str, settings: Settings, **options: Any) -> "AnthropicModel":
+        """The model with what `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN` and `ANTHROPIC_BASE_URL` say.
+
+        `options` that name others win.
+        """
+        env = settings.environment
+        named: dict[str, Any] = {
+            "api_key": env.get("ANTHROPIC_API_KEY"),
+            "auth_token": env.get("ANTHROPIC_AUTH_TOKEN"),
+            "base_url": env.get("ANTHROPIC_BASE_URL"),
+        }
+        return cls(model, **{**named, **options})
+
+    @property
+    def name(self) -> str:
+        """How it is called in logs and results."""
+        return f"anthropic/{self._model}"
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """See `Model.stream`."""
+        return self._retrying.stream(lambda: self._attempt(request), self.name)
+
+    async def close(self) -> None:
+        """Give back its connections."""
+        await self._client.close()
+
+    async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        answer = AnthropicResponseParser(self._model)
+        body = restore_thinking(build_request_body(self._model, request, self._max_output_tokens))
+        sent = self._create(**self._mark_cache(request, body), extra_body=self._build_extra_body(request))
+        async with open_response(
+            sent, self._events, self._errors, self._limits, self._provider, lambda: answer.is_complete
+        ) as heard:
+            async for event in heard.events:
+                if text := answer.add(event):
+                    yield TextDelta(text)
+            if not answer.is_complete:
+                raise self._provider.incomplete_error("it broke off")
+        if text := answer.flush():
+            yield TextDelta(text)
+        whole = answer.build_response(request)
+        yield replace(whole, thinking=extract_thinking(body, whole, answer.blocks))
+
+    def _mark_cache(self, request: ModelRequest, body: dict[str, Any]) -> dict[str, Any]:
+        return add_cache_marks(body, count_stable_blocks(request.messages)) if self._cache else body
+
+    def _build_extra_body(self, request: ModelRequest) -> dict[str, Any]:
+        if request.json_schema is None:
+            return self._extra
+        wanted = {"type": "json_schema", "schema": self._convert_schema(request.json_schema)}
+        return {**self._extra, "output_config": {**self._extra.get("output_config", {}), "format": wanted}}
+
+    def _convert_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return self._schema(dict(schema))
+        except (ValueError, TypeError, AttributeError, AssertionError):
+            # More than the client can put into the form that the API promises to keep; the API has the last word.
+            return dict(schema)

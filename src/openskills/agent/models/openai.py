@@ -1,0 +1,381 @@
+"""OpenAI.
+
+The pieces of an answer of the chat completions API, put together. Nothing that a server sends can break it. Pure.
+
+A request as the chat completions API of OpenAI, and of the many servers like it, wants it. Pure.
+
+Models behind OpenAI's chat completions API: OpenAI's own, and those of every server that speaks it.
+"""
+
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from openskills.agent.models.http import (
+    AttemptError,
+    ModelProvider,
+    ModelTimeouts,
+    Retrier,
+    SurrogateBuffer,
+    find_secrets,
+    format_host,
+    join_surrogates,
+    open_response,
+    parse_api_key,
+    parse_base_url,
+)
+from openskills.agent.models.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    TextDelta,
+    ToolCall,
+    Usage,
+    normalise_calls,
+    parse_arguments,
+)
+from openskills.errors import MissingExtra, Unauthorized
+from openskills.prompt.history import get_field, get_items, get_part_texts, get_string, parse_json_object
+from openskills.settings import Settings
+
+_STOPS = {
+    "": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "function_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "tool_call": "tool_calls",
+    "max_tokens": "length",
+    "model_length": "length",
+}
+
+
+@dataclass(slots=True)
+class _PartialToolCall:
+    """A call that is still being written."""
+
+    index: object
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list[str])
+
+    def is_another(self, id_: str, name: str) -> bool:
+        """Whether a piece with the same index begins another call: some servers give all of them the same."""
+        return bool(id_ and self.id and id_ != self.id and name)
+
+    def add(self, id_: str, name: str, arguments: object) -> None:
+        self.id = self.id or id_
+        # The name comes whole, or once more with every piece, or in pieces.
+        if name != self.name:
+            self.name += name
+        if isinstance(arguments, str):
+            self.pieces.append(arguments)
+        elif arguments is not None:
+            self.pieces.append(json.dumps(arguments, ensure_ascii=False))
+
+
+class OpenAIResponseParser:
+    """Takes chunks as they come. `add` gives the text in one, `end` what is left of it, `answer` the whole.
+
+    `model` is the name that is told when the server does not say its own.
+    """
+
+    def __init__(self, model: str = "") -> None:
+        self._text: list[str] = []
+        self._characters = SurrogateBuffer()
+        self._calls: list[_PartialToolCall] = []
+        self._usage = Usage()
+        self._reason: str | None = None
+        self._refused = False
+        self._model = model
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the server said why the answer ended."""
+        return self._reason is not None
+
+    def add(self, chunk: object) -> str:
+        """Take one chunk, or a whole completion from a server that does not stream; gives the text in it."""
+        self._model = get_string(chunk, "model") or self._model
+        self._usage = _parse_usage(get_field(chunk, "usage")) or self._usage
+        text = ""
+        for choice in get_items(get_field(chunk, "choices")):
+            # Of several answers only the first was asked for.
+            if get_field(choice, "index") in (0, None):
+                text += self._add_choice(choice)
+        return self._append_text(self._characters.add(text))
+
+    def flush(self) -> str:
+        """The text that was held back, when nothing more comes."""
+        return self._append_text(self._characters.flush())
+
+    def build_response(self, request: ModelRequest) -> ModelResponse:
+        """All of it."""
+        written = [ToolCall(call.id, call.name, join_surrogates("".join(call.pieces))) for call in self._calls]
+        calls = normalise_calls(written, request)
+        return ModelResponse("".join(self._text), calls, self._usage, self._find_stop_reason(), self._model)
+
+    def _find_stop_reason(self) -> str:
+        reason = (self._reason or "").lower()
+        stop = _STOPS.get(reason, reason)
+        if stop == "stop" and self._calls:
+            return "tool_calls"
+        return "refusal" if stop == "stop" and self._refused else stop
+
+    def _append_text(self, text: str) -> str:
+        self._text.append(text)
+        return text
+
+    def _add_choice(self, choice: object) -> str:
+        reason = get_field(choice, "finish_reason")
+        self._reason = reason if isinstance(reason, str) else self._reason
+        delta = get_field(choice, "delta") or get_field(choice, "message")
+        content = get_field(delta, "content")
+        refusal = get_string(delta, "refusal")
+        self._refused = self._refused or bool(refusal)
+        calls = get_items(get_field(delta, "tool_calls"))
+        for position, call in enumerate(calls):
+            self._add_call(call, position if len(calls) > 1 else None)
+        # Text comes as text, or as parts of which only some are for the user.
+        return (content if isinstance(content, str) else "".join(get_part_texts(content))) + refusal
+
+    def _add_call(self, piece: object, position: int | None) -> None:
+        function = get_field(piece, "function")
+        id_, name = get_string(piece, "id"), get_string(function, "name")
+        given = get_field(piece, "index")
+        index = given if isinstance(given, int) else position
+        call = self._find_open_call(index, id_, name)
+        if call is None:
+            call = _PartialToolCall(index)
+            self._calls.append(call)
+        call.add(id_, name, get_field(function, "arguments"))
+
+    def _find_open_call(self, index: object, id_: str, name: str) -> _PartialToolCall | None:
+        """The call that a piece goes on with; None when it begins a new one."""
+        if index is None:
+            last = self._calls[-1] if self._calls else None
+            begins = bool(name) and last is not None and bool(last.name) and (not id_ or id_ != last.id)
+            return None if last is None or begins or last.is_another(id_, name) else last
+        same = [call for call in self._calls if call.index == index]
+        return None if not same or same[-1].is_another(id_, name) else same[-1]
+
+
+def _parse_usage(usage: object) -> Usage | None:
+    counted = _get_count(usage, "prompt_tokens"), _get_count(usage, "completion_tokens")
+    details = get_field(usage, "prompt_tokens_details")
+    cached = _get_count(details, "cached_tokens") or _get_count(usage, "prompt_cache_hit_tokens")
+    return Usage(*counted, cached) if any(counted) else None
+
+
+def _get_count(value: object, name: str) -> int:
+    found = get_field(value, name)
+    return found if isinstance(found, int) and found > 0 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class ApiDialect:
+    """What a server understands. All of them understand less than OpenAI's own."""
+
+    usage: bool = True
+    """`stream_options`, which ask for the usage of a streamed answer."""
+    max_tokens: str = "max_completion_tokens"
+    """The name of the limit of an answer; older servers know `max_tokens` alone."""
+    json_schema: bool = True
+
+    def simplify(self, body: Mapping[str, Any], said: str) -> "ApiDialect | None":
+        """The dialect without what the server says it does not know; None when its refusal is about something else.
+
+        `body` is what was sent, `said` is the whole text of the refusal.
+        """
+        if "stream_options" in body and "stream_options" in said:
+            return replace(self, usage=False)
+        if "max_completion_tokens" in body and "max_completion_tokens" in said:
+            return replace(self, max_tokens="max_tokens")
+        # A schema that is wrong is told with the same name; the caller must hear of that.
+        if "response_format" in body and "response_format" in said and "schema" not in said.lower():
+            return replace(self, json_schema=False)
+        return None
+
+
+def build_request_body(model: str, request: ModelRequest, dialect: ApiDialect) -> dict[str, Any]:
+    """The JSON of the request."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [_clean_message(message) for message in request.messages],
+        "stream": True,
+    }
+    if dialect.usage:
+        body["stream_options"] = {"include_usage": True}
+    if request.tools:
+        body["tools"] = list(request.tools)
+    if request.max_output_tokens is not None:
+        body[dialect.max_tokens] = request.max_output_tokens
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.json_schema is not None and dialect.json_schema:
+        body["response_format"] = _build_response_format(request.json_schema)
+    return body
+
+
+def _clean_message(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The message; arguments of calls that are no JSON object are made one, because servers read them with a template.
+
+    What another provider's model thought stays out. The same message becomes the same bytes every time, so it stays in
+    the prompt cache.
+    """
+    kept = {name: value for name, value in message.items() if name != "thinking"}
+    calls = get_items(message.get("tool_calls"))
+    if all(_is_object(get_field(get_field(call, "function"), "arguments")) for call in calls):
+        return kept
+    return {**kept, "tool_calls": [_clean_call(call) for call in calls]}
+
+
+def _clean_call(call: Any) -> object:
+    function: Any = get_field(call, "function")
+    if not isinstance(function, Mapping) or _is_object(get_field(function, "arguments")):
+        return call
+    mended = {
+        **cast("dict[str, Any]", function),
+        "arguments": json.dumps(parse_arguments(get_field(function, "arguments"))),
+    }
+    return {**call, "function": mended}
+
+
+def _is_object(arguments: object) -> bool:
+    return isinstance(arguments, str) and (arguments == "{}" or bool(parse_json_object(arguments)))
+
+
+def _build_response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    described = {"name": "answer", "schema": dict(schema), "strict": _is_strict(schema)}
+    return {"type": "json_schema", "json_schema": described}
+
+
+def _is_strict(schema: object) -> bool:
+    """Whether a schema is of the kind that OpenAI can promise to keep: objects with all properties, and no others."""
+    if isinstance(schema, Mapping):
+        found = cast("Mapping[str, Any]", schema)
+        if "properties" in found or found.get("type") == "object":
+            names: Mapping[str, Any] = found.get("properties") or {}
+            if found.get("additionalProperties") is not False or set(names) != set(found.get("required") or ()):
+                return False
+        return all(map(_is_strict, found.values()))
+    if isinstance(schema, Sequence) and not isinstance(schema, str):
+        return all(map(_is_strict, cast("Sequence[object]", schema)))
+    return True
+
+
+BASE_URL = "https://api.openai.com/v1"
+_KEYLESS = "no-key"
+
+
+class OpenAIModel:
+    """A model by its name at a server that speaks OpenAI's chat completions API; implements `Model`.
+
+    Without `base_url` it is OpenAI's own server, which needs a key; other servers may do without. `extra` is added to
+    the body of every request (`{"reasoning_effort": "low"}`), `headers` to its headers. What a server does not know
+    (`stream_options`, `max_completion_tokens`, a schema for the answer) is left out after it has said so once.
+
+    Raises `MissingExtra` without the package `openai`, `Unauthorized` without a key where one is needed, and
+    `InvalidArgument` for a URL that is none.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        organization: str | None = None,
+        project: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+        limits: ModelTimeouts | None = None,
+        retrying: Retrier | None = None,
+    ) -> None:
+        try:
+            import openai
+        except ImportError:
+            raise MissingExtra("openai", "a model behind OpenAI's API") from None
+        url = parse_base_url(base_url or BASE_URL)
+        key = parse_api_key(api_key, "OPENAI_API_KEY")
+        if not key and not base_url:
+            raise Unauthorized(f"openai/{model} needs a key; set OPENAI_API_KEY, or OPENAI_BASE_URL for another server")
+        self._model = model
+        self._extra = dict(extra or {})
+        self._limits = limits or ModelTimeouts()
+        self._retrying = retrying or Retrier()
+        self._dialect = ApiDialect()
+        self._provider = ModelProvider(self.name, format_host(url), [key, *find_secrets(headers or {})])
+        self._errors = openai.OpenAIError
+        self._events = openai.AsyncStream[object]
+        self._client = openai.AsyncOpenAI(
+            api_key=key or _KEYLESS,
+            base_url=str(url),
+            organization=organization,
+            project=project,
+            default_headers=headers,
+            timeout=self._limits.to_httpx_timeout(),
+            max_retries=0,
+        )
+        # Asked for here, because the client imports what is behind it, which takes its time.
+        self._create: Any = self._client.chat.completions.with_streaming_response.create
+
+    @classmethod
+    def from_settings(cls, model: str, settings: Settings, **options: Any) -> "OpenAIModel":
+        """The model with key and server of `OPENAI_API_KEY` and `OPENAI_BASE_URL`, unless `options` name others."""
+        env = settings.environment
+        named: dict[str, Any] = {
+            "api_key": env.get("OPENAI_API_KEY"),
+            "base_url": env.get("OPENAI_BASE_URL"),
+            "organization": env.get("OPENAI_ORG_ID"),
+            "project": env.get("OPENAI_PROJECT_ID"),
+        }
+        return cls(model, **{**named, **options})
+
+    @property
+    def name(self) -> str:
+        """How it is called in logs and results."""
+        return f"openai/{self._model}"
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """See `Model.stream`."""
+        return self._retrying.stream(lambda: self._attempt(request), self.name)
+
+    async def close(self) -> None:
+        """Give back its connections."""
+        await self._client.close()
+
+    async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        while True:
+            dialect = self._dialect
+            body = build_request_body(self._model, request, dialect)
+            try:
+                async with aclosing(self._stream_response(request, body)) as events:
+                    async for event in events:
+                        yield event
+            except AttemptError as failure:
+                simpler = dialect.simplify(body, failure.response_text)
+                if simpler is None or simpler == dialect:
+                    raise
+                self._dialect = simpler
+            else:
+                return
+
+    async def _stream_response(self, request: ModelRequest, body: dict[str, Any]) -> AsyncGenerator[ModelEvent]:
+        answer = OpenAIResponseParser(self._model)
+        sent = self._create(**body, extra_body=self._extra)
+        async with open_response(
+            sent, self._events, self._errors, self._limits, self._provider, lambda: answer.is_complete
+        ) as heard:
+            async for chunk in heard.events:
+                if text := answer.add(chunk):
+                    yield TextDelta(text)
+            if not answer.is_complete and not heard.source.has_done_marker:
+                raise self._provider.incomplete_error("it broke off")
+        if text := answer.flush():
+            yield TextDelta(text)
+        yield answer.build_response(request)

@@ -1,0 +1,338 @@
+"""Directory to skills, with the index.
+
+What a directory was found to hold, in a form that can be compared with the disk and kept between processes.
+
+A directory to the skills in it. What has not changed since the last look is not looked at again.
+
+What a scan found, kept on disk so that the next process need not read the same files again.
+
+A file that cannot be read or was written by another version is as good as none: it is a copy of what the disk says,
+and the disk is asked again for everything whose stamp has changed.
+"""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from openskills.catalog.root import Progress, Root, no_progress
+from openskills.catalog.skill import SKILL_FILE, SKIPPED, NoSkillFile, Stamp, read_skill_file, stamp_of
+from openskills.errors import SourceUnavailable
+from openskills.filesystem import replace_file
+from openskills.skillmd.frontmatter import decode
+from openskills.skillmd.manifest import SkillManifest
+from openskills.skillmd.parse import normalize_name, parse
+from openskills.skillmd.problem import Fix, Problem, Severity, select_errors
+from openskills.skillmd.rules import MANIFEST_RULES, apply_rules, is_plainly_valid, position_key, relax_problems
+from openskills.skillmd.rules.rule import Subject
+from openskills.skillmd.yaml import Value
+from openskills.version import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A directory that is no skill: the directories in it that are worth a look, and what is odd about it.
+
+    `children` are pairs of a path to show and the real path behind it; they differ below a link.
+    """
+
+    stamp: Stamp | None
+    children: tuple[tuple[str, str], ...]
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFileEntry:
+    """A directory with a SKILL.md: the fields of its front matter, None when it cannot be used, and its problems.
+
+    `manifest` is what the fields declare, where somebody has worked that out already. `seen` is the stamp even where
+    it is too young to be relied on.
+    """
+
+    stamp: Stamp | None
+    fields: Mapping[str, Value] | None
+    problems: tuple[Problem, ...] = ()
+    manifest: SkillManifest | None = field(default=None, compare=False)
+    seen: Stamp | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RootScan:
+    """Everything below one root by directory, in the order in which it was met. A `stamp` of None is never current."""
+
+    visited: Mapping[str, Folder | SkillFileEntry] = field(default_factory=dict[str, Folder | SkillFileEntry])
+    problems: tuple[Problem, ...] = ()
+    read: int = 0
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether anything had to be read again."""
+        return self.read > 0
+
+
+MAX_DEPTH = 6
+"""How many levels of directories below a root are searched."""
+
+MAX_DIRECTORIES = 50_000
+"""How many directories below a root are searched."""
+
+_PROGRESS_EVERY = 256
+# What is not portable or not pretty is for authors, and `validate` tells them. Two in five real skills nest their
+# metadata: those who load them can do nothing about it.
+_LOADING_RULES = tuple(rule for rule in MANIFEST_RULES if rule.severity is Severity.ERROR)
+TICK_NS = 20_000_000
+"""A file changed this shortly before we read it may change again unseen, within one tick of the clock: no stamp."""
+
+
+@dataclass(slots=True)
+class _ScanDirectory:
+    """A directory to visit: the path to show, the real path, and how deep it lies."""
+
+    path: str
+    real: str
+    depth: int
+
+
+def discover(root: Root, known: RootScan | None = None, progress: Progress = no_progress) -> RootScan:
+    """Search `root` for skills, taking over from `known` whatever is unchanged on disk.
+
+    Descends until a directory has a SKILL.md, skips version control, packages and virtual environments, follows links
+    to directories once each. Faults become problems of the directory they are in; nothing is raised.
+    """
+    if known is not None and _is_unchanged(known):
+        return replace(known, read=0)
+    return _RootScanner(root, known or RootScan(), progress).run()
+
+
+class _RootScanner:
+    def __init__(self, root: Root, known: RootScan, progress: Progress) -> None:
+        self._root = root
+        self._known = known.visited
+        self._progress = progress
+        self._visited: dict[str, Folder | SkillFileEntry] = {}
+        self._problems: list[Problem] = []
+        self._read = 0
+        self._fresh_after = time.time_ns() - TICK_NS
+
+    def run(self) -> RootScan:
+        top = os.path.abspath(self._root.path)
+        waiting = [_ScanDirectory(top, os.path.realpath(top), 0)]
+        seen = {waiting[0].real}
+        while waiting:
+            place = waiting.pop()
+            if len(self._visited) >= MAX_DIRECTORIES:
+                self._problems.append(_too_many_problem(top))
+                break
+            result = self._visit(place)
+            self._visited[place.path] = result
+            if isinstance(result, Folder):
+                waiting.extend(reversed([*self._iter_children(place, result, seen)]))
+            if len(self._visited) % _PROGRESS_EVERY == 0:
+                self._progress("reading skills", len(self._visited), None)
+        gone = self._known.keys() - self._visited.keys()
+        return RootScan(self._visited, tuple(self._problems), self._read + len(gone))
+
+    def _iter_children(self, place: _ScanDirectory, folder: Folder, seen: set[str]) -> Iterator[_ScanDirectory]:
+        if place.depth >= MAX_DEPTH:
+            if folder.children:
+                self._problems.append(_too_deep_problem(place.path))
+            return
+        for path, real in folder.children:
+            if real not in seen:
+                seen.add(real)
+                yield _ScanDirectory(path, real, place.depth + 1)
+
+    def _visit(self, place: _ScanDirectory) -> Folder | SkillFileEntry:
+        before = self._known.get(place.path)
+        if before is not None and before.stamp is not None and before.stamp == _read_stamp(place.path, before):
+            return before
+        self._read += 1
+        try:
+            return self._read_skill(place)
+        except NoSkillFile:
+            return self._read_folder(place)
+
+    def _read_skill(self, place: _ScanDirectory) -> SkillFileEntry:
+        stamp, data, problem = read_skill_file(place.path)
+        if problem is None:
+            text, problem = decode(data)
+            if problem is None:
+                return replace(parse_skill_file(text, place.path, self._stable_stamp(stamp)), seen=stamp)
+        return SkillFileEntry(self._stable_stamp(stamp), None, (problem.with_path(f"{place.path}/{SKILL_FILE}"),))
+
+    def _read_folder(self, place: _ScanDirectory) -> Folder:
+        problems: list[Problem] = []
+        try:
+            stamp = stamp_of(os.stat(place.path))
+            with os.scandir(place.path) as entries:
+                listing = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            problem = Problem("file-unreadable", f"the directory cannot be read: {error.strerror or error}")
+            return Folder(None, (), (problem.with_path(place.path),))
+        if any(entry.name == "pyvenv.cfg" for entry in listing):
+            return Folder(self._stable_stamp(stamp), ())
+        children: list[tuple[str, str]] = []
+        for entry in listing:
+            if entry.name.lower() == "skill.md":
+                problems.append(_wrong_case_problem(entry))
+            elif entry.name not in SKIPPED:
+                children.extend(self._read_child(place, entry, problems))
+        # What a link leads to changes without the folder: as long as one leads nowhere, look again.
+        dangling = any(problem.rule == "link-dangling" for problem in problems)
+        return Folder(None if dangling else self._stable_stamp(stamp), tuple(children), tuple(problems))
+
+    def _read_child(
+        self, place: _ScanDirectory, entry: os.DirEntry[str], problems: list[Problem]
+    ) -> Iterator[tuple[str, str]]:
+        if entry.is_dir(follow_symlinks=False):
+            yield entry.path, f"{place.real}/{entry.name}"
+        elif not entry.is_symlink():
+            return
+        elif not os.path.exists(entry.path):
+            message = "a link that leads nowhere; it may be the folder of a skill"
+            problems.append(Problem("link-dangling", message, Severity.WARNING, path=entry.path))
+        elif entry.is_dir():
+            real = os.path.realpath(entry.path)
+            if self._root.can_follow(real):
+                yield entry.path, real
+            else:
+                message = "a link to a directory outside is not followed; put the folder itself there"
+                problems.append(Problem("link-not-followed", message, Severity.WARNING, path=entry.path))
+
+    def _stable_stamp(self, stamp: Stamp | None) -> Stamp | None:
+        return stamp if stamp is not None and max(stamp[0], stamp[1]) < self._fresh_after else None
+
+
+def parse_skill_file(text: str, directory: str, stamp: Stamp | None) -> SkillFileEntry:
+    """A SKILL.md as a lenient reader takes it: what it declares, or None, and what is wrong with it."""
+    parsed = parse(text)
+    manifest, fields = parsed.manifest, parsed.front.fields
+    problems = list(parsed.problems)
+    if manifest is None:
+        return SkillFileEntry(stamp, None, _locate_problems(directory, problems))
+    folder = os.path.basename(directory)
+    subject = Subject(parsed, manifest, folder)
+    if not is_plainly_valid(subject):
+        problems += apply_rules(subject, _LOADING_RULES)
+    if not manifest.name:
+        # The client guide keeps a skill without a name; its folder has one.
+        manifest, fields = replace(manifest, name=normalize_name(folder)), {**fields, "name": folder}
+        if not folder.isprintable():
+            message = f"there is no name, and the folder's name {folder!r} cannot stand in for it"
+            problems.append(Problem("name-unsafe", message))
+    if not problems:
+        return SkillFileEntry(stamp, fields, (), manifest)
+    known = _locate_problems(directory, sorted(relax_problems(problems), key=position_key))
+    return (
+        SkillFileEntry(stamp, None, known) if select_errors(known) else SkillFileEntry(stamp, fields, known, manifest)
+    )
+
+
+def _locate_problems(directory: str, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    return tuple(problem.with_path(f"{directory}/{SKILL_FILE}") for problem in problems)
+
+
+def _is_unchanged(known: RootScan) -> bool:
+    """Whether every folder and every file is as it was: then so is what they hold, and nothing need be searched."""
+    visited = known.visited
+    return bool(visited) and all(
+        entry.stamp is not None and entry.stamp == _read_stamp(path, entry) for path, entry in visited.items()
+    )
+
+
+def _read_stamp(path: str, before: Folder | SkillFileEntry) -> Stamp | None:
+    try:
+        return stamp_of(os.stat(f"{path}/{SKILL_FILE}" if isinstance(before, SkillFileEntry) else path))
+    except OSError:
+        return None
+
+
+def _wrong_case_problem(entry: os.DirEntry[str]) -> Problem:
+    message = f"{entry.name} is not a skill; if it is meant to be one, rename it to {SKILL_FILE}"
+    return Problem("file-name", message, Severity.WARNING, path=entry.path)
+
+
+def _too_many_problem(top: str) -> Problem:
+    message = f"more than {MAX_DIRECTORIES:,} directories; the rest was not searched, name a smaller folder"
+    return Problem("scan-limit", message, Severity.WARNING, path=top)
+
+
+def _too_deep_problem(path: str) -> Problem:
+    message = f"directories more than {MAX_DEPTH} levels down were not searched; move skills up or name the folder"
+    return Problem("scan-limit", message, Severity.WARNING, path=path)
+
+
+_FORMAT = f"{__version__}/1"
+
+
+def load_index(directory: Path, root: Root) -> RootScan | None:
+    """The scan of `root` that was saved last, or None."""
+    try:
+        with _index_path(directory, root).open("rb") as file:
+            # What somebody else could have written is not ours to believe.
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
+                return None
+            content: Any = json.loads(file.read())
+        if content["format"] != _FORMAT:
+            return None
+        visited = {path: _entry_from_row(*row) for path, row in content["visited"].items()}
+        return RootScan(visited, tuple(_problem_from_row(*row) for row in content["problems"]))
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return None
+
+
+def save_index(directory: Path, root: Root, scan: RootScan) -> None:
+    """Keep `scan` for the next process. Raises `SourceUnavailable` when the directory cannot be written."""
+    content = {
+        "format": _FORMAT,
+        "visited": {path: _to_row(entry) for path, entry in scan.visited.items()},
+        "problems": [_problem_to_row(problem) for problem in scan.problems],
+    }
+    data = json.dumps(content, separators=(",", ":")).encode("ascii")
+    path = _index_path(directory, root)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_file(path, data)
+    except OSError as error:
+        raise SourceUnavailable(f"the index in {directory} cannot be written: {error.strerror or error}") from None
+
+
+def _index_path(directory: Path, root: Root) -> Path:
+    key = f"{os.path.realpath(root.path)}\0{os.path.abspath(root.path)}\0{root.confine}"
+    return directory / "index" / f"{hashlib.sha256(os.fsencode(key)).hexdigest()[:32]}.json"
+
+
+def _to_row(entry: Folder | SkillFileEntry) -> list[Any]:
+    problems = [_problem_to_row(problem) for problem in entry.problems]
+    if isinstance(entry, SkillFileEntry):
+        return ["s", entry.stamp, entry.fields, problems]
+    return ["d", entry.stamp, entry.children, problems]
+
+
+def _entry_from_row(
+    kind: str, stamp: list[int] | None, content: Any, problems: list[list[Any]]
+) -> Folder | SkillFileEntry:
+    # Most skills have no problem; a tuple built from nothing costs nothing.
+    known = tuple(_problem_from_row(*row) for row in problems) if problems else ()
+    settled = (stamp[0], stamp[1], stamp[2], stamp[3]) if stamp is not None else None
+    if kind == "s":
+        if content is not None and content.__class__ is not dict:
+            raise TypeError("fields are a map or nothing")
+        return SkillFileEntry(settled, content, known)
+    return Folder(settled, tuple((path, real) for path, real in content), known)
+
+
+def _problem_to_row(problem: Problem) -> list[Any]:
+    title = problem.fix.title if problem.fix else None
+    return [problem.rule, problem.message, problem.severity, problem.line, problem.column, title, problem.path]
+
+
+def _problem_from_row(
+    rule: str, message: str, severity: str, line: int | None, column: int | None, title: str | None, path: str
+) -> Problem:
+    fix = Fix(title) if title is not None else None
+    return Problem(rule, message, Severity(severity), line, column, fix, path)

@@ -1,0 +1,469 @@
+"""Unpack without escape or explosion.
+
+The members of a tar stream.
+
+The standard library's reader is not used: for a damaged header it quietly ends the archive, and up to Python 3.11.9 a
+header can keep it busy for hours (CVE-2024-6232, CVE-2025-8194). Links and devices are named, never resolved.
+
+The members of a zip file, found by the standard library and checked where it does not look.
+
+Archives that can neither escape nor explode: zip, tar, and tar compressed with gzip, bzip2 or xz.
+"""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from openskills.catalog.sources.entries import (
+    CHUNK,
+    MAX_ENTRIES,
+    ByteStream,
+    EntryNames,
+    Member,
+    MemberKind,
+    UnpackMeter,
+    corrupt_archive,
+)
+from openskills.errors import (
+    ForbiddenPath,
+    InvalidArgument,
+    InvalidSkill,
+    LimitExceeded,
+    SourceUnavailable,
+    UnsupportedMedia,
+)
+from openskills.filesystem import replace_directory
+
+BLOCK = 512
+_MAX_HEADER = 65536
+_ZERO = bytes(BLOCK)
+_KINDS = {
+    b"0": MemberKind.FILE,
+    b"\0": MemberKind.FILE,
+    b"7": MemberKind.FILE,
+    b"1": MemberKind.HARD_LINK,
+    b"2": MemberKind.SYMBOLIC_LINK,
+    b"3": MemberKind.DEVICE,
+    b"4": MemberKind.DEVICE,
+    b"5": MemberKind.DIRECTORY,
+    b"6": MemberKind.FIFO,
+    b"S": MemberKind.SPARSE,
+}
+
+
+def tar_members(stream: ByteStream, where: str, meter: UnpackMeter) -> Iterator[Member]:
+    """The members in order; raises `InvalidSkill` for a stream that is damaged or ends too early."""
+    reader = _TarReader(stream, where, meter)
+    extension = _PaxExtension()
+    while (block := reader.read_exactly(BLOCK)) != _ZERO:
+        header = _parse_header(block, where)
+        if header.type in (b"x", b"X"):
+            extension.add_pax(reader.read_small(header.size), where)
+        elif header.type == b"L":
+            extension.path = reader.read_small(header.size).rstrip(b"\0")
+        elif header.type in (b"g", b"K"):
+            reader.skip(header.size)
+        else:
+            member, rest = _tar_member(header, extension, reader)
+            extension = _PaxExtension()
+            yield member
+            for _ in rest:
+                pass
+    reader.drain()
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    name: bytes
+    mode: int
+    size: int
+    type: bytes
+
+
+class _PaxExtension:
+    """What the headers before a member say about it."""
+
+    def __init__(self) -> None:
+        self.path: bytes | None = None
+        self.size: int | None = None
+        self.sparse = False
+
+    def add_pax(self, data: bytes, where: str) -> None:
+        for key, value in _pax_records(data, where):
+            if key == b"path":
+                self.path = value
+            elif key == b"size":
+                self.size = _parse_decimal(value, where)
+            elif key.startswith(b"GNU.sparse."):
+                self.sparse = True
+
+
+class _TarReader:
+    def __init__(self, stream: ByteStream, where: str, meter: UnpackMeter) -> None:
+        self._stream = stream
+        self._where = where
+        self.meter = meter
+
+    def read_exactly(self, size: int) -> bytes:
+        data = self._read_some(size)
+        if len(data) != size:
+            raise corrupt_archive(self._where, "it ends in the middle")
+        return data
+
+    def read_small(self, size: int) -> bytes:
+        if size > _MAX_HEADER:
+            raise InvalidSkill(f"{self._where}: a header of {size:,} bytes; at most {_MAX_HEADER:,} are read")
+        data = self.read_exactly(size)
+        self.read_exactly(-size % BLOCK)
+        return data
+
+    def read_chunks(self, size: int) -> Iterator[bytes]:
+        left = size
+        while left:
+            data = self.read_exactly(min(left, CHUNK))
+            left -= len(data)
+            yield data
+        self.read_exactly(-size % BLOCK)
+
+    def skip(self, size: int) -> None:
+        for _ in self.read_chunks(size):
+            pass
+
+    def drain(self) -> None:
+        # The check sum of a compressed stream stands at its end.
+        while self._read_some(CHUNK):
+            pass
+
+    def _read_some(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        self.meter.add(len(data))
+        return data
+
+
+def _tar_member(header: _Header, extension: _PaxExtension, reader: _TarReader) -> tuple[Member, Iterator[bytes]]:
+    raw = header.name if extension.path is None else extension.path
+    name = raw.decode("utf-8", "surrogateescape")
+    kind = MemberKind.SPARSE if extension.sparse else _KINDS.get(header.type, MemberKind.UNKNOWN)
+    if kind is MemberKind.FILE and name.endswith("/"):
+        kind = MemberKind.DIRECTORY
+    size = header.size if extension.size is None else extension.size
+    reader.meter.start_entry(name)
+    chunks = reader.read_chunks(size if kind is MemberKind.FILE else 0)
+    return Member(name, kind, bool(header.mode & 0o111), chunks), chunks
+
+
+def _parse_header(block: bytes, where: str) -> _Header:
+    checksum = _parse_number(block[148:156], where)
+    unsigned = sum(block) - sum(block[148:156]) + 8 * ord(" ")
+    # Some old programs added the bytes up as signed numbers.
+    signed = unsigned - 256 * sum(byte > 127 for byte in block[:148] + block[156:])
+    if checksum not in (unsigned, signed):
+        raise corrupt_archive(where, "the check sum of a header is wrong")
+    name = _parse_text(block[:100])
+    if block[257:263] == b"ustar\0" and block[345]:
+        name = _parse_text(block[345:500]) + b"/" + name
+    return _Header(name, _parse_number(block[100:108], where), _parse_number(block[124:136], where), block[156:157])
+
+
+def is_header(block: bytes) -> bool:
+    """Whether these bytes begin like a tar archive."""
+    if len(block) < BLOCK or not block[0]:
+        return False
+    try:
+        _parse_header(block[:BLOCK], "")
+    except InvalidSkill:
+        return False
+    return True
+
+
+def _parse_text(field: bytes) -> bytes:
+    return field.partition(b"\0")[0]
+
+
+def _parse_number(field: bytes, where: str) -> int:
+    if field[0] == 0x80:
+        return int.from_bytes(field[1:], "big")
+    digits = field.partition(b"\0")[0].strip()
+    try:
+        number = int(digits or b"0", 8)
+    except ValueError:
+        raise corrupt_archive(where, "a number in a header cannot be read") from None
+    if number < 0:
+        raise corrupt_archive(where, "a number in a header is negative")
+    return number
+
+
+def _parse_decimal(value: bytes, where: str) -> int:
+    if not value.isdigit() or len(value) > 20:
+        raise corrupt_archive(where, "the size in an extended header cannot be read")
+    return int(value)
+
+
+def _pax_records(data: bytes, where: str) -> Iterator[tuple[bytes, bytes]]:
+    position = 0
+    while position < len(data):
+        space = data.find(b" ", position, position + 20)
+        digits = data[position:space] if space > 0 else b""
+        end = position + int(digits) if digits.isdigit() else 0
+        key, equals, value = data[space + 1 : end].partition(b"=")
+        if not equals or end > len(data) or not value.endswith(b"\n"):
+            raise corrupt_archive(where, "an extended header cannot be read")
+        yield key, value[:-1]
+        position = end
+
+
+_LOCAL_HEADER = 30
+_ENCRYPTED = 0x1 | 0x40 | 0x2000
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# What the library raises for files that are not as they should be. RuntimeError includes "not implemented".
+_ZIP_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError, RuntimeError)
+
+
+def zip_members(archive: Path, where: str, meter: UnpackMeter, *, entries: int) -> Iterator[Member]:
+    """The members in the order of the directory; raises `InvalidSkill` for a file that is damaged.
+
+    Entries that share bytes (CVE-2024-0450), are encrypted or use a rare compression are refused by name.
+    """
+    with archive.open("rb") as file, _open_zip(_BoundedFile(file, where, entries), where) as opened:
+        infos = opened.infolist()
+        if len(infos) > entries:
+            raise LimitExceeded(f"{where}: holds {len(infos):,} entries; at most {entries:,} are unpacked")
+        _refuse_overlaps(infos, opened.start_dir, file, where)
+        for info in infos:
+            yield _zip_member(opened, info, where, meter)
+
+
+class _BoundedFile:
+    """A file that gives no more than a fair share at once, so that a huge directory is not read into memory."""
+
+    def __init__(self, file: IO[bytes], where: str, entries: int) -> None:
+        self._file = file
+        self._where = where
+        self._most = max(1 << 20, entries * 512)
+        self.seek = file.seek
+        self.tell = file.tell
+        self.close = file.close
+        self.seekable = file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(min(size, self._most + 1) if size >= 0 else self._most + 1)
+        if len(data) > self._most:
+            raise LimitExceeded(f"{self._where}: its directory takes more than {self._most:,} bytes")
+        return data
+
+
+def _open_zip(file: _BoundedFile, where: str) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(file)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    except (*_ZIP_DAMAGE, OSError) as error:
+        raise corrupt_archive(where, error) from None
+
+
+def _refuse_overlaps(infos: list[zipfile.ZipInfo], directory: int, file: IO[bytes], where: str) -> None:
+    spans = sorted((info.header_offset, _find_entry_end(info, file, where), info.orig_filename) for info in infos)
+    spans.append((directory, directory, "the directory"))
+    for (_, end, name), (start, _, other) in pairwise(spans):
+        if end > start:
+            raise InvalidSkill(f"{where}: {name!r} overlaps {other!r}; this looks like an archive bomb")
+
+
+def _find_entry_end(info: zipfile.ZipInfo, file: IO[bytes], where: str) -> int:
+    try:
+        file.seek(info.header_offset)
+        header = file.read(_LOCAL_HEADER)
+    except (OSError, ValueError, OverflowError):
+        header = b""
+    if len(header) < _LOCAL_HEADER or not header.startswith(b"PK\x03\x04"):
+        raise corrupt_archive(where, f"{info.orig_filename!r} has no header")
+    name, extra = struct.unpack("<HH", header[26:30])
+    return info.header_offset + _LOCAL_HEADER + name + extra + info.compress_size
+
+
+def _zip_member(opened: zipfile.ZipFile, info: zipfile.ZipInfo, where: str, meter: UnpackMeter) -> Member:
+    # `filename` is cut at a NUL byte; the name that was written is the one to judge.
+    name = info.orig_filename
+    if info.flag_bits & _ENCRYPTED:
+        raise UnsupportedMedia(f"{where}: {name!r} is encrypted; make the archive without a password")
+    kind = _member_kind(info, name)
+    if kind is MemberKind.FILE and info.compress_type not in _METHODS:
+        method = f"compression method {info.compress_type}"
+        raise UnsupportedMedia(f"{where}: {name!r} uses {method}; use deflate or no compression")
+    executable = bool(info.external_attr >> 16 & 0o111)
+    return Member(name, kind, executable, _read_chunks(opened, info, where, meter))
+
+
+def _member_kind(info: zipfile.ZipInfo, name: str) -> MemberKind:
+    kinds = {
+        0: MemberKind.FILE,
+        stat.S_IFREG: MemberKind.FILE,
+        stat.S_IFDIR: MemberKind.DIRECTORY,
+        stat.S_IFLNK: MemberKind.SYMBOLIC_LINK,
+        stat.S_IFIFO: MemberKind.FIFO,
+        stat.S_IFBLK: MemberKind.DEVICE,
+        stat.S_IFCHR: MemberKind.DEVICE,
+    }
+    kind = kinds.get(stat.S_IFMT(info.external_attr >> 16), MemberKind.UNKNOWN)
+    return MemberKind.DIRECTORY if kind is MemberKind.FILE and name.endswith("/") else kind
+
+
+def _read_chunks(opened: zipfile.ZipFile, info: zipfile.ZipInfo, where: str, meter: UnpackMeter) -> Iterator[bytes]:
+    declared = info.file_size
+    count = 0
+    # The library stops at the declared size. Read on to the real end instead, so that a lie is seen.
+    info.file_size = 1 << 62
+    try:
+        meter.start_entry(info.orig_filename)
+        with opened.open(info) as content:
+            while chunk := content.read(CHUNK):
+                meter.add(len(chunk))
+                count += len(chunk)
+                yield chunk
+    except _ZIP_DAMAGE as error:
+        raise corrupt_archive(where, f"{info.orig_filename!r}: {error or 'it ends in the middle'}") from None
+    if count != declared:
+        raise InvalidSkill(f"{where}: {info.orig_filename!r} holds {count:,} bytes but declares {declared:,}")
+
+
+_MAGIC = {
+    b"PK\x03\x04": "zip",
+    b"PK\x05\x06": "zip",
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\0": "xz",
+}
+_DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, MemoryError)
+
+
+@dataclass(frozen=True, slots=True)
+class UnpackLimits:
+    """What is refused: bytes count as they come out, not as the archive declares them.
+
+    Folders that the name of a file merely implies count as `entries` too.
+    """
+
+    total: int = 256 << 20
+    per_entry: int = 64 << 20
+    entries: int = MAX_ENTRIES
+    ratio: int = 100
+    ratio_from: int = 8 << 20
+
+
+DEFAULT_LIMITS = UnpackLimits()
+
+
+def detect_format(head: bytes) -> str | None:
+    """The format of an archive by its first 512 bytes, or None; names of files are not asked."""
+    for magic, name in _MAGIC.items():
+        if head.startswith(magic):
+            return name
+    return "tar" if is_header(head) else None
+
+
+def unpack(archive: Path, into: Path, *, limits: UnpackLimits = DEFAULT_LIMITS, label: str | None = None) -> None:
+    """Write the files of `archive` to the new directory `into`, all or nothing.
+
+    Raises a `SkillError` that names the archive, the entry and the reason: `ForbiddenPath` for names and links that
+    could leave `into`, `LimitExceeded` for too much of anything, `InvalidSkill` for what is damaged or ambiguous,
+    `UnsupportedMedia` for what is no archive or cannot be read. `label` names the archive where its file does not.
+    Files get mode 0644, or 0755 where executable.
+    """
+    if into.exists():
+        raise InvalidArgument("into", f"{into} exists already")
+    where = label or archive.name
+    entries = EntryNames(where, limits.entries)
+    with replace_directory(into) as directory, closing(_iter_members(archive, where, limits)) as members:
+        for number, member in enumerate(members, start=1):
+            if number > limits.entries:
+                raise LimitExceeded(f"{where}: holds more than {limits.entries:,} entries")
+            _write_member(member, directory, entries, where, limits)
+
+
+def _iter_members(archive: Path, where: str, limits: UnpackLimits) -> Generator[Member]:
+    try:
+        with archive.open("rb") as file:
+            kind = detect_format(file.read(BLOCK))
+        packed = archive.stat().st_size
+    except OSError as error:
+        raise SourceUnavailable(f"{archive}: cannot be read: {error.strerror}") from None
+    meter = UnpackMeter(where, packed, total=limits.total, ratio=limits.ratio, ratio_from=limits.ratio_from)
+    if kind == "zip":
+        yield from zip_members(archive, where, meter, entries=limits.entries)
+    elif kind:
+        yield from _iter_tar(archive, kind, where, meter)
+    else:
+        raise UnsupportedMedia(f"{where}: is not a zip or tar archive")
+
+
+def _iter_tar(archive: Path, kind: str, where: str, meter: UnpackMeter) -> Iterator[Member]:
+    with _open_decompressor(archive, kind) as stream:
+        yield from tar_members(_CheckedStream(stream, where), where, meter)
+
+
+def _open_decompressor(archive: Path, kind: str) -> io.BufferedIOBase:
+    match kind:
+        case "gzip":
+            return gzip.open(archive, "rb")
+        case "bzip2":
+            return bz2.open(archive, "rb")
+        case "xz":
+            return lzma.open(archive, "rb")
+        case _:
+            return archive.open("rb")
+
+
+class _CheckedStream:
+    """A stream whose every way to fail is the same error."""
+
+    def __init__(self, stream: io.BufferedIOBase, where: str) -> None:
+        self._stream = stream
+        self._where = where
+
+    def read(self, size: int, /) -> bytes:
+        try:
+            return self._stream.read(size)
+        except _DAMAGE as error:
+            raise corrupt_archive(self._where, error) from None
+
+
+def _write_member(member: Member, directory: Path, entries: EntryNames, where: str, limits: UnpackLimits) -> None:
+    name = member.name
+    if member.kind is MemberKind.DIRECTORY:
+        # Archives made with `tar -C folder .` begin with "./".
+        path = entries.add_directory(name) if PurePosixPath(name).parts else PurePosixPath()
+        if not _is_litter(path):
+            (directory / path).mkdir(mode=0o755, parents=True, exist_ok=True)
+        return
+    if member.kind is not MemberKind.FILE:
+        raise ForbiddenPath(f"{where}: {name!r} is a {member.kind}; only files and folders are unpacked")
+    path = entries.add_file(name)
+    if not _is_litter(path):
+        _write_file(member, directory / path, where, limits)
+
+
+def _is_litter(path: PurePosixPath) -> bool:
+    return path.parts[:1] == ("__MACOSX",) or path.name == ".DS_Store"
+
+
+def _write_file(member: Member, path: Path, where: str, limits: UnpackLimits) -> None:
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    mode = 0o755 if member.executable else 0o644
+    count = 0
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        os.fchmod(file.fileno(), mode)
+        for chunk in member.chunks:
+            count += len(chunk)
+            if count > limits.per_entry:
+                raise LimitExceeded(f"{where}: {member.name!r} is larger than {limits.per_entry:,} bytes")
+            file.write(chunk)

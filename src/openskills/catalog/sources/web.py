@@ -1,0 +1,421 @@
+"""Archives, files and .well-known indexes at an address.
+
+What a well-known index publishes, in the three shapes that are in use. Pure: bytes in, values and problems out.
+
+Skills that a web server publishes in a `.well-known` index.
+
+Skills at a web address: an archive, a SKILL.md, or a host that publishes an index.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+from urllib.parse import quote, unquote, urlunsplit
+
+from openskills.catalog.root import FetchResult, Progress, Root
+from openskills.catalog.skill import SKILL_FILE
+from openskills.catalog.sources.archive import UnpackLimits, detect_format, unpack
+from openskills.catalog.sources.cache import (
+    cache_key,
+    has_archive_suffix,
+    hash_file,
+    join_url,
+    normalize_url,
+    place_archive,
+    place_skill_file,
+    redact,
+    split_url,
+)
+from openskills.catalog.sources.entries import EntryNames, is_plain_name
+from openskills.catalog.sources.http import Downloader, SourceDownload
+from openskills.errors import (
+    DeadlineExceeded,
+    InvalidSkill,
+    LimitExceeded,
+    SkillError,
+    SourceUnavailable,
+    UnsupportedMedia,
+)
+from openskills.filesystem import MONTH, find_folder, remove_unused, replace_directory
+from openskills.skillmd.problem import Problem, Severity
+
+MAX_SKILLS = 1000
+MAX_FILES = 1000
+_DIGEST = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})")
+_VERSION = re.compile(r"0\.[0-9]+\.[0-9]+")
+
+Fields = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexArtifact:
+    """One file to download: an archive of the skill, or its SKILL.md."""
+
+    url: str
+    sha256: str
+    is_archive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SkillIndexEntry:
+    """One skill of an index. `files` maps paths to digests, which are None in indexes of version 0.1.0."""
+
+    name: str
+    files: Mapping[str, str | None]
+    digest: str | None = None
+    artifact: IndexArtifact | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SkillIndex:
+    """The skills that can be fetched, and what is wrong with the others."""
+
+    skills: tuple[SkillIndexEntry, ...]
+    problems: tuple[Problem, ...]
+
+
+def skill_digest(files: Mapping[str, str]) -> str:
+    """The digest of a skill over the digests of its files, as the 0.2.0 draft defines it."""
+    lines = (f"{path}\0{files[path]}\n".encode() for path in sorted(files, key=str.encode))
+    return hashlib.sha256(b"".join(lines)).hexdigest()
+
+
+def read_index(data: bytes, where: str) -> SkillIndex:
+    """Read an index. `where` names it in messages.
+
+    Raises `UnsupportedMedia` for what is no index and `LimitExceeded` for one with too many skills. A skill that
+    cannot be used is a problem and does not hide the others.
+    """
+    skills: dict[str, SkillIndexEntry] = {}
+    problems: list[Problem] = []
+    for number, entry in enumerate(_parse_entries(data, where), start=1):
+        try:
+            skill = _parse_skill(entry, f"{where}: skill {number}")
+            if skill.name in skills:
+                raise InvalidSkill(f"{where}: the name {skill.name!r} appears twice; the first one counts")
+            skills[skill.name] = skill
+        except SkillError as error:
+            problems.append(Problem("index-skill", str(error)))
+    if any(None in skill.files.values() for skill in skills.values()):
+        message = f"{where}: gives no digests, so what was downloaded from it could not be checked"
+        problems.append(Problem("index-unverified", message, Severity.NOTE))
+    return SkillIndex(tuple(skills.values()), tuple(problems))
+
+
+def _parse_entries(data: bytes, where: str) -> list[object]:
+    try:
+        document: object = json.loads(data)
+    except (ValueError, RecursionError):
+        raise UnsupportedMedia(f"{where}: is not an index of skills: it is not JSON") from None
+    top = _as_fields(document)
+    entries = top.get("skills") if top else None
+    if top is None or not isinstance(entries, list):
+        raise UnsupportedMedia(f'{where}: is not an index of skills: it has no list "skills"')
+    version = str(top.get("version", "0.1.0"))
+    if not _VERSION.fullmatch(version):
+        raise UnsupportedMedia(f"{where}: has version {version[:40]!r}; 0.1.0 and 0.2.0 are understood")
+    listed = cast("list[object]", entries)
+    if len(listed) > MAX_SKILLS:
+        raise LimitExceeded(f"{where}: lists {len(listed):,} skills; at most {MAX_SKILLS:,} are read")
+    return listed
+
+
+def _parse_skill(entry: object, where: str) -> SkillIndexEntry:
+    fields = _as_fields(entry)
+    name = fields.get("name") if fields else None
+    if fields is None or not isinstance(name, str):
+        raise InvalidSkill(f'{where}: has no "name"')
+    if not is_plain_name(name):
+        raise InvalidSkill(f"{where}: {name[:80]!r} is not the name of a skill; use letters, digits and hyphens")
+    where = f"{where} ({name})"
+    if "files" in fields:
+        return _parse_skill_files(name, fields, where)
+    kind = fields.get("type")
+    if kind not in ("skill-md", "archive"):
+        raise InvalidSkill(f'{where}: has neither "files" nor a "type" of "skill-md" or "archive"')
+    return SkillIndexEntry(name, {}, None, _parse_artifact(fields, where, is_archive=kind == "archive"))
+
+
+def _parse_skill_files(name: str, fields: Fields, where: str) -> SkillIndexEntry:
+    listed = fields["files"]
+    if not isinstance(listed, list) or len(cast("list[object]", listed)) > MAX_FILES:
+        raise InvalidSkill(f'{where}: "files" must be a list of at most {MAX_FILES:,} files')
+    files = dict(_parse_files(cast("list[object]", listed), where))
+    if SKILL_FILE not in files:
+        raise InvalidSkill(f'{where}: "files" has no {SKILL_FILE}')
+    if None in files.values():
+        return SkillIndexEntry(name, files)
+    digest = _parse_digest(fields, where)
+    package = _as_fields(fields.get("package"))
+    artifact = _parse_artifact(package, f"{where}: package", is_archive=True) if package else None
+    return SkillIndexEntry(name, files, digest, artifact)
+
+
+def _parse_files(listed: list[object], where: str) -> Iterator[tuple[str, str | None]]:
+    entries = EntryNames(where)
+    for item in listed:
+        fields = _as_fields(item)
+        path = fields.get("path") if fields else item
+        if not isinstance(path, str):
+            raise InvalidSkill(f'{where}: an item of "files" has no path')
+        if any("\ud800" <= char <= "\udfff" for char in path):
+            raise InvalidSkill(f"{where}: {path[:80]!r} contains half a character (a lone surrogate)")
+        yield str(entries.add_file(path)), _parse_digest(fields, f"{where}: {path!r}") if fields else None
+
+
+def _parse_artifact(fields: Fields, where: str, *, is_archive: bool) -> IndexArtifact:
+    url = fields.get("url")
+    if not isinstance(url, str) or not url:
+        raise InvalidSkill(f'{where}: has no "url"')
+    return IndexArtifact(url, _parse_digest(fields, where), is_archive)
+
+
+def _parse_digest(fields: Fields, where: str) -> str:
+    found = _DIGEST.fullmatch(str(fields.get("digest", "")))
+    if not found:
+        raise InvalidSkill(f'{where}: has no "digest" of the form sha256:<64 hex digits>')
+    return found[1].lower()
+
+
+def _as_fields(value: object) -> Fields | None:
+    return cast("Fields", value) if isinstance(value, dict) else None
+
+
+INDEX_PATHS = ("/.well-known/agent-skills/index.json", "/.well-known/skills/index.json")
+"""Where an index may lie below an address, the current place first."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLimits:
+    """Bytes of the index, bytes of one skill, and seconds for all skills together."""
+
+    index: int = 5 << 20
+    skill: int = 50 << 20
+    seconds: float = 600.0
+
+
+DEFAULT_LIMITS = IndexLimits()
+
+
+def fetch_index(
+    url: str,
+    downloads: Downloader,
+    cache: Path,
+    progress: Progress,
+    *,
+    pin: str | None = None,
+    limits: IndexLimits = DEFAULT_LIMITS,
+) -> FetchResult:
+    """Download every skill of the index at `url` into a folder of its own and give these folders.
+
+    Digests are verified; a skill that cannot be had or trusted is a problem of rule `index-skill` and does not hide
+    the others. What is here already is not downloaded again. Raises a `SkillError` when there is no usable index.
+    """
+    answer = downloads.get(url, pin=pin, progress=progress)
+    if answer.path.stat().st_size > limits.index:
+        raise LimitExceeded(f"{redact(url)}: is larger than {limits.index:,} bytes, too much for an index")
+    index = read_index(answer.path.read_bytes(), redact(url))
+    fetching = _IndexFetcher(answer, downloads, cache / "wellknown" / cache_key(normalize_url(url)), progress, limits)
+    problems = [*answer.problems, *index.problems]
+    roots: list[Root] = []
+    deadline = time.monotonic() + limits.seconds
+    for number, skill in enumerate(index.skills):
+        progress(f"fetching the skills of {redact(url)}", number, len(index.skills))
+        try:
+            if time.monotonic() > deadline:
+                raise DeadlineExceeded(f"there was no time left after {limits.seconds:g} seconds")
+            folder = fetching.fetch_skill(skill)
+            roots.append(Root(folder, redact(url), confine=folder, watch=False))
+        except SkillError as error:
+            problems.append(Problem("index-skill", f"{redact(url)}: skill {skill.name!r}: {error}"))
+    if roots:
+        remove_unused(roots[0].path.parent.parent, after=MONTH)
+    return FetchResult(tuple(roots), (*problems, *fetching.problems))
+
+
+class _IndexFetcher:
+    """The skills of one index on their way into `place`."""
+
+    def __init__(
+        self, index: SourceDownload, downloads: Downloader, place: Path, progress: Progress, limits: IndexLimits
+    ) -> None:
+        self.problems: tuple[Problem, ...] = ()
+        self._base = index.url
+        self._offline = bool(index.problems)
+        self._downloads = downloads
+        self._place = place
+        self._progress = progress
+        self._limits = limits
+
+    def fetch_skill(self, skill: SkillIndexEntry) -> Path:
+        """The folder of the skill, complete and checked. It lies under its digest, so a new version has a new place."""
+        if skill.artifact and not skill.files:
+            return self._fetch_artifact(skill, skill.artifact, skill.artifact.sha256)
+        if skill.digest and (folder := find_folder(self._folder(skill, skill.digest).parent)):
+            return folder
+        if skill.artifact and skill.digest:
+            return self._fetch_artifact(skill, skill.artifact, skill.digest)
+        return self._fetch_files(skill)
+
+    def _folder(self, skill: SkillIndexEntry, digest: str) -> Path:
+        return self._place / f"{skill.name}-{digest}" / skill.name
+
+    def _fetch_artifact(self, skill: SkillIndexEntry, artifact: IndexArtifact, digest: str) -> Path:
+        folder = self._folder(skill, digest)
+        if find_folder(folder.parent):
+            return folder
+        body = self._download(artifact.url, artifact.sha256)
+        with replace_directory(folder.parent) as temporary:
+            content = temporary / skill.name
+            if artifact.is_archive:
+                self._unpack(body, content, artifact)
+                _check_files(content, skill)
+            else:
+                self._check_size(body.path.stat().st_size)
+                content.mkdir(mode=0o755)
+                shutil.copyfile(body.path, content / SKILL_FILE)
+        return folder
+
+    def _unpack(self, body: SourceDownload, into: Path, artifact: IndexArtifact) -> None:
+        size = self._limits.skill
+        unpack(body.path, into, limits=UnpackLimits(size, size, MAX_FILES), label=redact(artifact.url))
+        if not (into / SKILL_FILE).is_file():
+            raise InvalidSkill(f"{redact(artifact.url)}: has no {SKILL_FILE} at its root")
+
+    def _fetch_files(self, skill: SkillIndexEntry) -> Path:
+        bodies: dict[str, SourceDownload] = {}
+        size = 0
+        for path, digest in skill.files.items():
+            bodies[path] = self._download(f"{quote(skill.name)}/{quote(path)}", digest)
+            size += bodies[path].path.stat().st_size
+            self._check_size(size)
+        digest = skill_digest({path: body.sha256 for path, body in bodies.items()})
+        _check_digest(skill, digest)
+        folder = self._folder(skill, digest)
+        if not find_folder(folder.parent):
+            with replace_directory(folder.parent) as temporary:
+                for path, body in bodies.items():
+                    target = temporary / skill.name / path
+                    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+                    shutil.copyfile(body.path, target)
+        return folder
+
+    def _download(self, reference: str, pin: str | None) -> SourceDownload:
+        url = join_url(self._base, reference, field="url")
+        if self._offline:
+            # The server was asked once and is not there; asking for every file would take for ever.
+            kept = self._downloads.find_cached(url)
+            if kept and pin in (None, kept.sha256):
+                return kept
+            raise SourceUnavailable(f"{redact(url)}: was not downloaded before, and the server cannot be reached")
+        body = self._downloads.get(url, pin=pin, progress=self._progress)
+        if body.problems:
+            self._offline = True
+            self.problems = body.problems
+        return body
+
+    def _check_size(self, size: int) -> None:
+        if size > self._limits.skill:
+            raise LimitExceeded(f"is larger than {self._limits.skill:,} bytes")
+
+
+def _check_files(content: Path, skill: SkillIndexEntry) -> None:
+    """Compare an unpacked package with the files that the index lists for it."""
+    if not skill.files:
+        return
+    found = {str(path.relative_to(content)): hash_file(path) for path in content.rglob("*") if path.is_file()}
+    for path in sorted(found.keys() | skill.files.keys()):
+        if found.get(path) != skill.files.get(path):
+            raise InvalidSkill(f"{path!r} in the package is not what the index lists")
+    _check_digest(skill, skill_digest(found))
+
+
+def _check_digest(skill: SkillIndexEntry, digest: str) -> None:
+    if skill.digest and digest != skill.digest:
+        raise InvalidSkill(f"its files have the digest {digest}, but the index says {skill.digest}")
+
+
+_HEAD = 512
+
+
+class WebSource:
+    """An http or https address. What it holds is decided by what the server answers, not by its name alone."""
+
+    def __init__(self, url: str, cache: Path, pin: str | None = None) -> None:
+        self.label = redact(url)
+        self._url = url
+        self._cache = cache
+        self._pin = pin
+
+    def fetch(self, progress: Progress) -> FetchResult:
+        """Download what is new and give the folders with the skills."""
+        with Downloader(self._cache / "downloads") as downloads:
+            if self._name == "index.json":
+                return self._fetch_index(self._url, downloads, progress)
+            try:
+                answer = downloads.get(self._url, pin=self._pin, progress=progress)
+            except SourceUnavailable as error:
+                if self._is_file or not self._can_have_index(error, downloads):
+                    raise
+                return self._probe(downloads, progress, str(error))
+            return self._read(answer, downloads, progress)
+
+    @property
+    def _name(self) -> str:
+        return unquote(split_url(self._url).path).rpartition("/")[2]
+
+    @property
+    def _is_file(self) -> bool:
+        """Whether the address promises a file, so that nothing else is worth trying."""
+        return bool(self._pin) or has_archive_suffix(self._name) or self._name == SKILL_FILE
+
+    def _read(self, answer: SourceDownload, downloads: Downloader, progress: Progress) -> FetchResult:
+        with answer.path.open("rb") as file:
+            head = file.read(_HEAD)
+        if detect_format(head):
+            folder = place_archive(answer.path, answer.sha256, self._cache, name=self._name or self.label)
+        elif self._name == SKILL_FILE or head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"---"):
+            folder = place_skill_file(answer.path, answer.sha256, self._cache, name=self._folder)
+        elif head.lstrip().startswith(b"{"):
+            return self._fetch_index(self._url, downloads, progress)
+        elif self._is_file:
+            raise UnsupportedMedia(f"{self.label}: is not a zip or tar archive")
+        else:
+            return self._probe(downloads, progress, f"{self.label}: is neither an archive nor a {SKILL_FILE}")
+        return FetchResult((Root(folder, self.label, confine=folder, watch=False),), answer.problems)
+
+    @property
+    def _folder(self) -> str:
+        """The name of the folder in which a SKILL.md lies on the server."""
+        return unquote(split_url(self._url).path).strip("/").rpartition("/")[0].rpartition("/")[2]
+
+    def _fetch_index(self, url: str, downloads: Downloader, progress: Progress) -> FetchResult:
+        return fetch_index(url, downloads, self._cache, progress, pin=self._pin)
+
+    def _index_urls(self) -> tuple[str, ...]:
+        parts = split_url(self._url)
+        base = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+        return tuple(base + place for place in INDEX_PATHS)
+
+    def _can_have_index(self, error: SourceUnavailable, downloads: Downloader) -> bool:
+        """A server that has nothing here may have an index below; one that cannot be reached may have had one."""
+        return bool(error.details.get("final")) or any(map(downloads.find_cached, self._index_urls()))
+
+    def _probe(self, downloads: Downloader, progress: Progress, found: str) -> FetchResult:
+        for url in self._index_urls():
+            try:
+                return self._fetch_index(url, downloads, progress)
+            except UnsupportedMedia:
+                # Servers of web applications answer every address with the same page.
+                continue
+            except SourceUnavailable as error:
+                if not error.details.get("final"):
+                    raise
+        hint = "name an archive, a SKILL.md or an index.json; for a git repository write git+https://..."
+        raise SourceUnavailable(f"{found}, and there is no {' or '.join(INDEX_PATHS)} below it; {hint}")

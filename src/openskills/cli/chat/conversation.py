@@ -1,0 +1,327 @@
+"""One conversation.
+
+What a conversation costs: estimated from the requests as they are sent, and as the provider counted.
+
+One conversation at the command line: what goes with the next message, and a run for each.
+
+A conversation that is over, as a person reads it. Pure.
+
+Where the conversations of the command line are kept, and whose they are.
+"""
+
+import os
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any, Protocol, cast, runtime_checkable
+
+from openskills.agent.agent import ARTIFACT, END, ERROR, SUMMARY, TOOL_CALL
+from openskills.agent.models.model import Usage
+from openskills.agent.runner import Attachment, Runner
+from openskills.agent.subagent import Load
+from openskills.artifacts.open import open_artifact_store
+from openskills.artifacts.store import USER_PREFIX, ArtifactStore, Scope
+from openskills.catalog.skill import Skill
+from openskills.cli.chat.input import (
+    attachment_name,
+    describe_attachment,
+    extract_files,
+    find_skill_mentions,
+    find_unknown_skill,
+    has_unique_names,
+    read_attachment,
+    resolve_path,
+)
+from openskills.cli.chat.view import ChatView, escape_text, format_call, format_result, format_usage, shorten
+from openskills.cli.output import Part, escape_line, pluralize
+from openskills.errors import InvalidArgument, SkillError, UnknownSession, UnknownSkill
+from openskills.prompt.usage import Ledger
+from openskills.runtime.options import ModelCall
+from openskills.runtime.runtime import SkillRuntime
+from openskills.runtime.session import SkillSession
+from openskills.session.events import MESSAGE, TOOL_RESPONSE, USER, Event
+from openskills.session.open import open_session_store
+from openskills.session.store import Session, SessionInfo, SessionKey, SessionStore
+from openskills.settings import Settings
+from openskills.tokens import estimate_tokens
+
+
+class TokenTracker:
+    """Sees every request before it is sent."""
+
+    def __init__(self) -> None:
+        self._ledger = Ledger()
+        self._loaded: tuple[str, ...] = ()
+
+    def record_request(self, call: ModelCall) -> None:
+        """A `before_model` of a session's options that leaves every request as it is."""
+        self._loaded = call.loaded_skills
+        self._ledger.record(call.messages, ())
+
+    def format_lines(self, events: Iterable[Event], skills: Iterable[Skill]) -> list[str]:
+        """What is known, for a person: `events` are the conversation's log, `skills` all that the model may load."""
+        sizes = {skill.name: _estimate_body(skill) for skill in skills}
+        found = [_format_usage(sum_usage(events)), *self._format_requests()]
+        found.append(f"all {pluralize(len(sizes), 'skill')} in full would be about {sum(sizes.values()):,} tokens")
+        if self._loaded:
+            names = ", ".join(f"{escape_line(name)} (about {sizes.get(name, 0):,})" for name in self._loaded)
+            found.append(f"in the last request were loaded: {names}")
+        return found
+
+    def _format_requests(self) -> list[str]:
+        if not self._ledger.requests:
+            return ["no request was sent since this chat was opened"]
+        last = self._ledger.last[-1]
+        again = f", {last.cache_share:.0%} of them unchanged since the one before" if last.before else ""
+        number = pluralize(self._ledger.requests, "request")
+        return [f"{number} since this chat was opened; the last had about {last.total:,} tokens{again}"]
+
+
+def sum_usage(events: Iterable[Event]) -> Usage:
+    """What the provider counted for all answers of a log."""
+    total: Counter[str] = Counter()
+    for event in events:
+        if event.kind == MESSAGE:
+            total.update(cast("Mapping[str, Any]", event.payload.get("usage") or {}))
+    return Usage(total["input"], total["output"], total["cached"])
+
+
+def _format_usage(usage: Usage) -> str:
+    if usage == Usage():
+        return "the model counts no tokens; all numbers here are estimates"
+    shown = format_usage({"input": usage.input, "output": usage.output, "cached": usage.cached})
+    return f"counted by the provider for this conversation: {shown}"
+
+
+def _estimate_body(skill: Skill) -> int:
+    try:
+        return estimate_tokens(skill.body())
+    except SkillError:
+        # Broken or gone since it was found: it costs nothing.
+        return 0
+
+
+NO_SKILLS = "there are no skills here; --skills PATH says where some are"
+
+
+@dataclass(slots=True)
+class ChatSession:
+    """A conversation that is open. `loads` go with every message, `files` with the next one."""
+
+    runner: Runner
+    runtime: SkillRuntime
+    session: SkillSession
+    view: ChatView
+    tokens: TokenTracker
+    loads: dict[str, Load] = field(default_factory=dict[str, Load])
+    files: list[Attachment] = field(default_factory=list[Attachment])
+
+    def find_skill(self, name: str) -> Skill:
+        """The skill that a person calls, also one that its author reserves for people.
+
+        Raises `UnknownSkill`, and `InvalidArgument` for one that is hidden for another reason, or not for people.
+        """
+        snapshot = self.runtime.catalog.snapshot
+        skill = snapshot.find(name)
+        if not skill.manifest.user_invocable:
+            raise InvalidArgument(skill.name, "its author keeps it for models (user-invocable); ask for what you want")
+        if skill.name in snapshot.hidden and not skill.manifest.disable_model_invocation:
+            raise InvalidArgument(skill.name, f"is hidden: {snapshot.hidden[skill.name].reason}")
+        return skill
+
+    def attach(self, path: str) -> None:
+        """Let a file of this machine go with the next message."""
+        file = read_attachment(path, field="attach")
+        self.files.append(file)
+        self.view.note(f"  attached: {describe_attachment(file)}")
+
+    async def send(self, text: str, skills: Sequence[str] = ()) -> bool:
+        """Send words, with the skills and the files that are named in them; true when an answer came.
+
+        Raises `SkillError` when nothing could be sent. What goes with the next message is kept then.
+        """
+        wrong = find_unknown_skill(text, self._find_visible)
+        if wrong is not None:
+            self._check_spelling(wrong)
+        mentioned = [self.find_skill(name).name for name in find_skill_mentions(text, self._find_visible)]
+        sent = extract_files(text, attachment_name)
+        if not has_unique_names(map(attachment_name, sent.files)):
+            # By its path a person can tell them apart, and so can the model.
+            sent = extract_files(text, resolve_path)
+        for path in sent.missing:
+            self.view.note(("note", "yellow"), f": there is no file {escape_line(path)}; it is sent as text")
+        files = [*self.files, *self._read_attachments(sent.files)]
+        named = {name: Load(name) for name in (*skills, *mentioned)}
+        loads = {**named, **self.loads}
+        with self.runtime.catalog.reveal(loads):
+            return await self._run(sent.text, tuple(loads.values()), files)
+
+    async def _run(self, text: str, loads: Sequence[Load], files: Sequence[Attachment]) -> bool:
+        scope = self.session.scope
+        self.view.begin()
+        run = self.runner.run(user=scope.user, session=scope.session, message=text, files=files, loads=loads)
+        kind = ""
+        async with aclosing(run) as events:
+            async for event in events:
+                self.files.clear()
+                self.view.show(event)
+                kind = event.kind
+        return kind == END
+
+    def _read_attachments(self, paths: Sequence[str]) -> list[Attachment]:
+        files = [read_attachment(path, field="@") for path in paths]
+        if has_unique_names(file.name for file in files):
+            return files
+        return [replace(file, name=path) for file, path in zip(files, paths, strict=True)]
+
+    def _find_visible(self, name: str) -> str | None:
+        snapshot = self.runtime.catalog.snapshot
+        return name if snapshot.has(name) or name in snapshot.hidden else None
+
+    def _check_spelling(self, name: str) -> None:
+        """Raise `UnknownSkill` for what is nearly the name of a skill; `$5` and `$home` are just words."""
+        try:
+            self.runtime.catalog.get(name)
+        except UnknownSkill as error:
+            if error.near:
+                raise
+
+
+def format_conversation(events: Sequence[Event]) -> Iterator[tuple[Part, ...]]:
+    """The lines of a conversation: what was said in full, every tool call with what came of it in one."""
+    results = {str(event.payload.get("call_id")): event for event in events if event.kind == TOOL_RESPONSE}
+    for event in events:
+        yield from _format_event(event, results)
+
+
+def conversation_title(events: Iterable[Event]) -> str:
+    """What the user said first, on one line."""
+    for event in events:
+        if event.kind == MESSAGE and event.author == USER:
+            return shorten(_message_text(event).partition("\n\n[attached: ")[0])
+    return ""
+
+
+def _format_event(event: Event, results: Mapping[str, Event]) -> Iterator[tuple[Part, ...]]:
+    payload = event.payload
+    if event.kind == MESSAGE and (text := _message_text(event)):
+        to = payload.get("to")
+        others = f" to {escape_line(str(to))}" if to and event.author != USER else ""
+        style = "bold green" if event.author == USER else "bold cyan"
+        yield ((f"{escape_line(event.author)}{others}", style), ": ", escape_text(text))
+    elif event.kind == TOOL_CALL:
+        result = results.get(str(payload.get("call_id")))
+        came = _format_result(result) if result else "no result"
+        line = format_call(str(payload.get("tool")), str(payload.get("arguments") or ""))
+        yield (("  * ", "dim"), line, (" -> ", "dim"), came)
+    elif event.kind == TOOL_RESPONSE and not payload.get("call_id"):
+        # Loaded by the person, not by the model.
+        yield (("  * ", "dim"), _format_result(event))
+    elif event.kind == ARTIFACT:
+        yield (("  kept ", "dim"), escape_line(str(payload.get("ref"))))
+    elif event.kind == SUMMARY:
+        yield (("  summary of everything before", "dim"), ": ", escape_text(str(payload.get("text"))))
+    elif event.kind == ERROR:
+        yield (("  error", "red"), ": ", escape_line(str(payload.get("message"))))
+
+
+def _format_result(event: Event) -> str:
+    return format_result(str(event.payload.get("content") or ""), failed=bool(event.payload.get("failed")))
+
+
+def _message_text(event: Event) -> str:
+    message = event.payload.get("message")
+    content = cast("Mapping[str, Any]", message).get("content") if isinstance(message, Mapping) else None
+    return content.strip("\n") if isinstance(content, str) else ""
+
+
+def current_user() -> str:
+    """The user of the command line, the same as for `openskills run`."""
+    return f"user-{os.getuid()}"
+
+
+@asynccontextmanager
+async def open_store(url: str | None, settings: Settings) -> AsyncGenerator[SessionStore]:
+    """The store at an address, by default a file in the state directory; closed in the end.
+
+    Raises `InvalidArgument` for what is no address, and `MissingExtra`.
+    """
+    store = open_session_store(url, settings)
+    # Some stores have connections to give back; that is no part of what every store can do.
+    close: Callable[[], Awaitable[None]] | None = getattr(store, "close", None)
+    try:
+        yield store
+    finally:
+        if close is not None:
+            await close()
+
+
+def open_artifacts(url: str | None, settings: Settings) -> ArtifactStore:
+    """The store of artifacts at an address, by default what is kept on this machine.
+
+    Raises `InvalidArgument` for what is no address, and `MissingExtra`.
+    """
+    return open_artifact_store(url, settings)
+
+
+async def list_conversations(
+    url: str | None, settings: Settings, app: str, user: str, limit: int
+) -> tuple[list[tuple[SessionInfo, str]], int]:
+    """The last conversations of a user, each with what was said first, and how many more there are."""
+    async with open_store(url, settings) as store:
+        infos = await store.list(app, user)
+        found: list[tuple[SessionInfo, str]] = []
+        for info in infos[:limit]:
+            session = await store.get(info.key)
+            found.append((info, conversation_title(session.events) if session else ""))
+        return found, len(infos) - len(found)
+
+
+async def read_conversation(url: str | None, settings: Settings, key: SessionKey) -> Session:
+    """A conversation; raises `UnknownSession` with names that are like it."""
+    async with open_store(url, settings) as store:
+        return await _load_session(store, key)
+
+
+async def delete_conversations(
+    url: str | None, settings: Settings, keys: Sequence[SessionKey], *, artifacts: ArtifactStore | None = None
+) -> int:
+    """Delete conversations, all or, when one is not there, none; with `artifacts` also what they kept there.
+
+    Gives how many artifacts went with them.
+    """
+    async with open_store(url, settings) as store:
+        for key in keys:
+            await _load_session(store, key)
+        count = 0
+        for key in keys:
+            count += await _delete_artifacts(key, artifacts) if artifacts is not None else 0
+            await store.delete(key)
+        return count
+
+
+async def _load_session(store: SessionStore, key: SessionKey) -> Session:
+    session = await store.get(key)
+    if session is None:
+        others = [info.key.session for info in await store.list(key.app, key.user)]
+        raise UnknownSession(key.session, get_close_matches(key.session, others, n=2, cutoff=0.7))
+    return session
+
+
+@runtime_checkable
+class _SweepableStore(Protocol):
+    """A store that can be rid of bytes that no artifact has any more."""
+
+    async def sweep(self) -> object: ...
+
+
+async def _delete_artifacts(key: SessionKey, store: ArtifactStore) -> int:
+    scope = Scope(key.app, key.user, key.session)
+    names = [one.name for one in await store.list(scope) if not one.name.startswith(USER_PREFIX)]
+    for name in names:
+        await store.delete(scope, name)
+    if names and isinstance(store, _SweepableStore):
+        await store.sweep()
+    return len(names)

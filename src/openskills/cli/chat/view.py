@@ -1,0 +1,292 @@
+"""What is shown.
+
+Tool calls and their results, each as one line for a person. Pure.
+
+A run as a person sees it: the answer as it is made, and a line for everything that is done for it.
+
+The answer is on stdout, everything else on stderr. In a pipe stdout has whole messages, and of these only the answer;
+what the agent says before it calls tools is beside the answer there.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, cast
+
+from openskills.agent.agent import ARTIFACT, DELTA, END, ERROR, SUMMARY, TOOL_CALL
+from openskills.cli.output import Part, escape_line, pluralize, say_text, warn
+from openskills.paths import to_printable
+from openskills.session.events import MESSAGE, TOOL_RESPONSE, Event, event_to_json
+
+MAX_LENGTH = 200
+_MAX_FILES = 4
+_FIRST = ("skill", "command", "path", "query", "glob", "pattern", "session_id", "chars", "task")
+"""The arguments that say most, in the order in which they are shown."""
+
+
+def format_call(tool: str, arguments: str) -> str:
+    """`skill_run csv-report: python3 scripts/report.py`."""
+    found = _parse_object(arguments)
+    if found is None:
+        return shorten(f"{tool} {arguments}")
+    shown = [_to_text(found[name]) for name in _FIRST if found.get(name) not in (None, "")]
+    if not shown:
+        shown = [f"{name}={_to_text(value)}" for name, value in found.items() if value not in (None, "", [], {})]
+    return shorten(f"{tool} {': '.join(shown)}" if shown else tool)
+
+
+def format_result(content: str, *, failed: bool = False) -> str:
+    """What came of a call: how a command ended and what it made, or the first line of a text."""
+    found = None if failed else _parse_object(content)
+    if found is None:
+        return _first_line(content)
+    if "status" in found:
+        return shorten(_format_interactive(found))
+    if "exit_code" in found:
+        return shorten(_format_ending(found))
+    return shorten(json.dumps(found, ensure_ascii=False))
+
+
+def escape_text(text: str) -> str:
+    """A text with all of its lines, safe for a terminal."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join("\t".join(escape_part(part) for part in line.split("\t")) for line in lines)
+
+
+def escape_part(text: str) -> str:
+    """A piece of a line, with what cannot be seen made visible, but for the joiners in words and emoji."""
+    return "".join(char if char in "\u200c\u200d" else to_printable(char) for char in text)
+
+
+def shorten(text: str, most: int = MAX_LENGTH) -> str:
+    """Foreign text on one line, not longer than is good to read."""
+    line = escape_line(text)
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _first_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        return "(nothing)"
+    more = f" (+{pluralize(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
+    return shorten(lines[0]) + more
+
+
+def _format_ending(found: Mapping[str, Any]) -> str:
+    code = found["exit_code"]
+    parts = [f"exit code {code}" + (", timed out" if found.get("timed_out") else "")]
+    said = str(found.get("stdout") or "") if code == 0 else str(found.get("stderr") or found.get("stdout") or "")
+    lines = [line for line in said.splitlines() if line.strip()]
+    if lines:
+        # A program says what it does first, and what went wrong last.
+        parts.append(lines[0] if code == 0 else lines[-1])
+    parts += _format_files(found.get("output_files"))
+    if found.get("isolation") == "none":
+        parts.append("not isolated")
+    return "; ".join(parts)
+
+
+def _format_files(files: object) -> list[str]:
+    listed = cast("Sequence[Any]", files) if isinstance(files, list) else ()
+    names = [str(cast("Mapping[str, Any]", file).get("name")) for file in listed if isinstance(file, Mapping)]
+    if not names:
+        return []
+    more = f" and {len(names) - _MAX_FILES} more" if len(names) > _MAX_FILES else ""
+    return [", ".join(names[:_MAX_FILES]) + more]
+
+
+def _format_interactive(found: Mapping[str, Any]) -> str:
+    interaction = found.get("interaction")
+    if isinstance(interaction, Mapping) and (hint := cast("Mapping[str, Any]", interaction).get("hint")):
+        return f"{found['status']}; it asks: {hint}"
+    if isinstance(found.get("result"), Mapping):
+        return f"{found['status']}; {_format_ending({'exit_code': found.get('exit_code'), **found['result']})}"
+    output = [line for line in str(found.get("output") or "").splitlines() if line.strip()]
+    return "; ".join([str(found["status"]), *output[-1:]])
+
+
+def _to_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _parse_object(text: str) -> dict[str, Any] | None:
+    try:
+        found: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+_MAX_NAME_LENGTH = 60
+
+
+class ChatView(Protocol):
+    """Shows what happens in a conversation."""
+
+    def show(self, event: Event) -> None:
+        """One event of a run."""
+        ...
+
+    def note(self, *parts: Part) -> None:
+        """A line beside the answer."""
+        ...
+
+    def begin(self) -> None:
+        """A run begins; that of before is over, however it ended."""
+        ...
+
+
+class JsonChatView:
+    """Events as lines of JSON on stdout, for a program."""
+
+    def show(self, event: Event) -> None:
+        """One event, at once."""
+        say_text(event_to_json(event))
+        sys.stdout.flush()
+
+    def note(self, *parts: Part) -> None:
+        """A line on stderr."""
+        warn(*parts)
+
+    def begin(self) -> None:
+        """Nothing is left of the run before."""
+
+
+class TextChatView:
+    """Text for a person. `agent` is the one who is talked to; what others do for it is shown with their name."""
+
+    def __init__(self, agent: str, *, verbose: bool = False) -> None:
+        self._agent = agent
+        self._verbose = verbose
+        self._streams = sys.stdout.isatty()
+        self._streamed = False
+        self._in_line = False
+        self._calls: dict[str, str] = {}
+        self._several = False
+        self._shown: Mapping[str, Callable[[Event], None]] = {
+            DELTA: self._delta,
+            MESSAGE: self._message,
+            TOOL_CALL: self._call,
+            TOOL_RESPONSE: self._response,
+            ARTIFACT: self._artifact,
+            SUMMARY: self._summary,
+            ERROR: self._error,
+            END: self._end,
+        }
+
+    def show(self, event: Event) -> None:
+        """One event; what changes only our own state is not shown."""
+        shown = self._shown.get(event.kind)
+        if shown is not None:
+            shown(event)
+
+    def note(self, *parts: Part) -> None:
+        """A line on stderr, after the end of what is being written."""
+        self.end_line()
+        warn(*parts)
+
+    def begin(self) -> None:
+        """Forget what the run before has left open."""
+        self.end_line()
+        self._calls.clear()
+
+    def end_line(self) -> None:
+        """Let the next line begin at the left."""
+        if self._in_line:
+            say_text("")
+            sys.stdout.flush()
+        self._in_line = self._streamed = False
+
+    def _delta(self, event: Event) -> None:
+        if not self._streams or event.author != self._agent:
+            return
+        text = escape_text(str(event.payload.get("text", "")))
+        text = text if self._streamed else text.lstrip("\n")
+        if text:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            self._streamed = True
+            self._in_line = not text.endswith("\n")
+
+    def _message(self, event: Event) -> None:
+        message = cast("Mapping[str, Any]", event.payload.get("message") or {})
+        if event.author != self._agent or "to" in event.payload:
+            return
+        streamed = self._streamed
+        self.end_line()
+        text = str(message.get("content") or "").strip("\n")
+        if streamed or not text:
+            return
+        if self._streams:
+            say_text(escape_text(text))
+        elif message.get("tool_calls"):
+            warn(escape_text(text) if sys.stderr.isatty() else text)
+        else:
+            say_text(text)
+        sys.stdout.flush()
+
+    def _call(self, event: Event) -> None:
+        arguments = str(event.payload.get("arguments") or "")
+        line = format_call(str(event.payload.get("tool")), arguments)
+        self._calls[str(event.payload.get("call_id"))] = line
+        self._several = len(self._calls) > 1
+        self.note(("* ", "bold"), f"{self._author_prefix(event)}{line}")
+        if self._verbose:
+            self._print_indented(arguments)
+
+    def _response(self, event: Event) -> None:
+        payload = event.payload
+        content, failed = str(payload.get("content") or ""), bool(payload.get("failed"))
+        call = self._calls.pop(str(payload.get("call_id")), None)
+        if payload.get("call_id") and call is None:
+            # A call of an earlier run, which was stopped: its end is noted now, and is no news.
+            return
+        # With several calls on their way a result must say whose it is.
+        whose = f"{shorten(call, _MAX_NAME_LENGTH)}: " if call and self._several else ""
+        # What was called by nobody was loaded for the person.
+        arrow: Part = ("  -> " if payload.get("call_id") else "* ", "red" if failed else "dim")
+        self.note(arrow, f"{self._author_prefix(event)}{whose}{format_result(content, failed=failed)}")
+        if self._verbose:
+            self._print_indented(content)
+
+    def _artifact(self, event: Event) -> None:
+        self.note(("  kept ", "dim"), escape_line(str(event.payload.get("ref"))))
+
+    def _summary(self, event: Event) -> None:
+        self.note("the conversation so far was summarised")
+        if self._verbose:
+            self._print_indented(str(event.payload.get("text", "")))
+
+    def _error(self, event: Event) -> None:
+        self.note(
+            ("error", "bold red"), f": {self._author_prefix(event)}{escape_line(str(event.payload.get('message')))}"
+        )
+
+    def _end(self, event: Event) -> None:
+        if event.author != self._agent:
+            return
+        self.end_line()
+        if not str(event.payload.get("text") or "").strip():
+            self.note("(no answer)")
+        if self._verbose:
+            self.note(format_cost(event.payload))
+
+    def _author_prefix(self, event: Event) -> str:
+        return "" if event.author == self._agent else f"{escape_line(event.author)}: "
+
+    def _print_indented(self, text: str) -> None:
+        for line in escape_text(text).split("\n"):
+            warn(f"     {line}")
+
+
+def format_cost(payload: Mapping[str, Any]) -> str:
+    """What a run cost, as its last event says."""
+    usage = cast("Mapping[str, int]", payload.get("usage") or {})
+    steps, calls = payload.get("steps", 0), payload.get("tool_calls", 0)
+    return f"steps: {steps}; tool calls: {calls}; tokens: {format_usage(usage)}"
+
+
+def format_usage(usage: Mapping[str, int]) -> str:
+    """`1,200 in (1,000 of them cached), 40 out`."""
+    cached = f" ({usage['cached']:,} of them cached)" if usage.get("cached") else ""
+    return f"{usage.get('input', 0):,} in{cached}, {usage.get('output', 0):,} out"

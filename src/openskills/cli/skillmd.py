@@ -1,0 +1,204 @@
+"""New, to-prompt, read-properties.
+
+`openskills new`: a skill to start from.
+
+`openskills read-properties`: the fields of one skill as JSON, as the reference tool prints them.
+
+`openskills to-prompt`: skills as the XML block of the specification, as its reference tool prints it.
+"""
+
+import html
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from openskills.cli.output import CliProgress, escape_line, say, say_json, say_text, warn
+from openskills.cli.problems import display_path, format_problem
+from openskills.errors import InvalidArgument, InvalidSkill
+from openskills.paths import inside, parse_relative, to_printable
+from openskills.prompt.blocks import strip_invisible
+from openskills.skillmd.yaml import Value
+
+
+def new(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Lower-case letters, digits and hyphens, as in pdf-tools.")
+    ],
+    directory: Annotated[str, typer.Option("--directory", "-d", metavar="DIR", help="Where to put its folder.")] = ".",
+    description: Annotated[
+        str | None, typer.Option("--description", metavar="TEXT", help="What it does and when to use it.")
+    ] = None,
+) -> None:
+    """Start a skill: a folder with SKILL.md, scripts/, references/ and assets/ that validates.
+
+    Nothing that exists is touched.
+
+    Examples:
+      openskills new pdf-tools
+      openskills new pdf-tools --directory .agents/skills
+      openskills new pdf-tools --description "Merge and split PDF files. Use when the user has PDFs."
+    """
+    from openskills.catalog.validate import validate
+    from openskills.skillmd.scaffold import scaffold
+
+    files = scaffold(name, description) if description is not None else scaffold(name)
+    folder = _create(Path(directory), name, files)
+    verdict = validate(folder)
+    for problem in verdict.problems:
+        say(*format_problem(problem))
+    _print_next_steps(folder, files)
+
+
+def _create(directory: Path, name: str, files: Mapping[str, str]) -> Path:
+    """Write the files into a folder that did not exist. Raises `InvalidArgument` when it does."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        # Not `inside`, which follows a link that has this name.
+        folder = Path(os.path.abspath(directory)) / parse_relative(name, field="NAME")
+        folder.mkdir()
+    except FileExistsError as error:
+        raise InvalidArgument("NAME", f"{error.filename} exists; nothing was changed, choose another name") from None
+    for path, text in files.items():
+        target = inside(folder, path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            if path.startswith("scripts/"):
+                os.fchmod(file.fileno(), 0o755)
+    return folder
+
+
+def _print_next_steps(folder: Path, files: Mapping[str, str]) -> None:
+    shown = display_path(str(folder))
+    say(("created ", "bold green"), (shown, "bold"))
+    for path in sorted(files):
+        say(f"  {path}")
+    say("")
+    say("Next:")
+    say(f"  1. Say what it does and when to use it in {shown}/SKILL.md; an agent decides by the description.")
+    say("  2. Put programs into scripts/, long texts into references/, templates into assets/.")
+    say(f"  3. openskills validate {shown}")
+
+
+_ORDER = ("name", "description", "license", "compatibility", "allowed-tools", "metadata")
+"""The fields in the order of the reference tool, which is not that of the specification."""
+
+
+def read_properties(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A skill's folder or its SKILL.md.")],
+) -> None:
+    """Print the fields of a skill as JSON.
+
+    Only the fields of the specification; those that are absent are left out. Values are as written:
+    text stays text, nested metadata stays nested. The skill need not be valid, it must be readable.
+
+    Examples:
+      openskills read-properties skills/pdf-tools
+      openskills read-properties . | jq -r .description
+
+    Exit codes: 0 done, 1 the skill cannot be read, 2 wrong usage or no such path.
+    """
+    from openskills.catalog.validate import resolve_skill_folder as skill_folder
+
+    try:
+        properties = read_spec_fields(skill_folder(path))
+    except InvalidSkill as error:
+        print_reference_error(error)
+        raise typer.Exit(1) from None
+    say_json(properties)
+
+
+def print_reference_error(error: InvalidSkill) -> None:
+    """Say it in the form of the reference tool, for scripts that look for it."""
+    warn(("Error", "bold red"), f": {escape_line(error.message)}")
+
+
+def read_spec_fields(folder: Path) -> dict[str, Value]:
+    """The fields of the specification that the skill in `folder` gives. Raises `InvalidSkill` when it has no name or
+    description, or cannot be read."""
+    fields = _read_fields(folder)
+    properties = {key: _fill_empty(fields[key]) for key in _ORDER if key in fields}
+    for key in ("name", "description"):
+        value = properties.get(key)
+        if not isinstance(value, str) or not value.strip():
+            raise InvalidSkill(f"{_display_file(folder)}: {key} is missing or is not text; every skill needs one")
+        properties[key] = value.strip()
+    if not properties.get("metadata"):
+        properties.pop("metadata", None)
+    return properties
+
+
+def _fill_empty(value: Value) -> Value:
+    """Where nothing was written the reference tool has an empty text."""
+    if isinstance(value, Mapping):
+        return {key: _fill_empty(inner) for key, inner in value.items()}
+    return "" if value is None else value
+
+
+def _read_fields(folder: Path) -> "dict[str, Value]":
+    from openskills.catalog.skill import read_skill_text
+    from openskills.skillmd.parse import parse
+
+    text, problem = read_skill_text(str(folder))
+    if problem is not None:
+        raise InvalidSkill(str(problem.with_path(_display_file(folder))), (problem,))
+    parsed = parse(text)
+    if parsed.manifest is None:
+        worst = parsed.problems[-1]
+        raise InvalidSkill(str(worst.with_path(_display_file(folder))), parsed.problems)
+    return dict(parsed.front.fields)
+
+
+def _display_file(folder: Path) -> str:
+    return to_printable(str(folder / "SKILL.md"))
+
+
+def to_prompt(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH", help="A skill's folder, its SKILL.md, or a directory of skills.")
+    ],
+) -> None:
+    """Print skills as <available_skills> XML for a system prompt.
+
+    Skills stand in the order given, each folder once. A skill that cannot be read is reported and left out; the others
+    are printed.
+
+    Examples:
+      openskills to-prompt skills/
+      openskills to-prompt skills/pdf-tools skills/brand-voice > prompt.xml
+
+    Exit codes: 0 done, 1 some skill cannot be read, 2 wrong usage or no such path.
+    """
+    entries: list[str] = []
+    failed = False
+    for folder in _find_folders(paths):
+        try:
+            entries.append(_format_entry(folder))
+        except InvalidSkill as error:
+            print_reference_error(error)
+            failed = True
+    say_text("\n".join(["<available_skills>", *entries, "</available_skills>"]))
+    if failed:
+        raise typer.Exit(1)
+
+
+def _find_folders(paths: Sequence[str]) -> list[Path]:
+    from openskills.catalog.validate import find_skill_folders as survey
+
+    with CliProgress("looking for skills") as progress:
+        return list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in survey(paths, progress).skills))
+
+
+def _format_entry(folder: Path) -> str:
+    properties = read_spec_fields(folder)
+    values = {
+        "name": strip_invisible(str(properties["name"])),
+        "description": strip_invisible(str(properties["description"])),
+        # Without a character it would be another path.
+        "location": to_printable(str(folder / "SKILL.md")),
+    }
+    lines = [f"<{tag}>\n{html.escape(value)}\n</{tag}>" for tag, value in values.items()]
+    return "\n".join(["<skill>", *lines, "</skill>"])

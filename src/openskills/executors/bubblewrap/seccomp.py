@@ -1,0 +1,306 @@
+"""Which system calls a command may make: a filter for the kernel, assembled here. Pure.
+
+Everything is allowed but what is named: ways to other processes, to the kernel's insides, to more namespaces, and to
+sockets that no network namespace holds back. A program for another architecture is killed, because its numbers mean
+other calls.
+"""
+
+import errno
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from openskills.errors import ExecutorUnavailable
+
+KILL = 0x80000000
+REFUSE = 0x00050000
+ALLOW = 0x7FFF0000
+
+_DENIED: dict[str, tuple[int | None, int | None]] = {
+    # Into other processes.
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440),
+    "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438),
+    # Around this filter.
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    # Mounts and namespaces.
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "move_mount": (429, 429),
+    "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
+    "mount_setattr": (442, 442),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    # Keys belong to a user, not to a namespace.
+    "keyctl": (250, 219),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    # The insides of the kernel.
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "fanotify_init": (300, 262),
+    "lookup_dcookie": (212, 18),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "create_module": (174, None),
+    "query_module": (178, None),
+    "get_kernel_syms": (177, None),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "syslog": (103, 116),
+    "modify_ldt": (154, None),
+    "iopl": (172, None),
+    "ioperm": (173, None),
+    "uselib": (134, None),
+    "ustat": (136, None),
+    "sysfs": (139, None),
+    "_sysctl": (156, None),
+    "nfsservctl": (180, 42),
+    "move_pages": (279, 239),
+    "migrate_pages": (256, 238),
+    # Files by number instead of by name, past every directory in between.
+    "open_by_handle_at": (304, 265),
+    "name_to_handle_at": (303, 264),
+    # The machine as a whole.
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "reboot": (169, 142),
+    "acct": (163, 89),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "vhangup": (153, 58),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "clock_adjtime": (305, 266),
+    "adjtimex": (159, 171),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
+}
+_SHARED: dict[str, tuple[int | None, int | None]] = {
+    # What only a namespace keeps apart, for commands that have none.
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semctl": (66, 191),
+    "semtimedop": (220, 192),
+    "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    "setpriority": (141, 140),
+    "ioprio_set": (251, 30),
+    "process_mrelease": (448, 448),
+}
+_ABSENT = {
+    # The C library asks for clone3 first; when there is none it uses clone, whose flags can be seen from here.
+    "clone3": (435, 435),
+    # Memory that belongs to no process, and so counts for none.
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "shmget": (29, 194),
+    "msgget": (68, 186),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+}
+_INIT_CALLS = {
+    # Who starves the first process of a namespace keeps it from ending the others.
+    "sched_setscheduler": (144, 119),
+    "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274),
+    "sched_setaffinity": (203, 122),
+    "prlimit64": (302, 261),
+}
+_CLONE, _SETSOCKOPT, _SOCKET, _SOCKETPAIR, _IOCTL, _PRLIMIT, _FCNTL, _SETPRIORITY, _IOPRIO_SET = (
+    (56, 220),
+    (54, 208),
+    (41, 198),
+    (53, 199),
+    (16, 29),
+    (302, 261),
+    (72, 25),
+    (141, 140),
+    (251, 30),
+)
+
+_NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+_TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
+_FIOSETOWN, _SIOCSPGRP = 0x8901, 0x8902
+_F_SETOWN, _F_SETOWN_EX, _NEGATIVE = 8, 15, 0x80000000
+_FIRST, _PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 1, 0, 1
+_SOL_SOCKET, _BUFFERS = 1, (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and both by force
+_AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
+_STREAM, _DATAGRAM, _SEQUENCED = 1, 2, 5
+_TYPE_MASK = 0xF
+_PROTOCOLS = (0, 1, 6, 17, 58)  # whatever fits, ICMP, TCP, UDP, ICMPv6
+_X32 = 0x40000000
+
+_IOCTLS = (_TIOCSTI, _TIOCLINUX, _TIOCSETD, _FIOSETOWN, _SIOCSPGRP)
+
+_LOAD, _MASK, _RETURN = 0x20, 0x54, 0x06
+_IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT = 0x15, 0x35, 0x45
+_NUMBER, _ARCHITECTURE = 0, 4
+_INSTRUCTION = struct.Struct("=HBBI")
+
+
+@dataclass(frozen=True, slots=True)
+class _FilterStep:
+    code: int
+    value: int
+    then: str = ""
+    other: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _FilterMachine:
+    audit: int
+    column: int
+    has_x32: bool = False
+
+
+_MACHINES = {"x86_64": _FilterMachine(0xC000003E, 0, has_x32=True), "aarch64": _FilterMachine(0xC00000B7, 1)}
+
+
+def build_filter(machine: str, *, namespaces: bool = True) -> bytes:
+    """The filter for a machine (`platform.machine()`), as the kernel and `bwrap --seccomp` take it.
+
+    `namespaces` says that the command has a network and an IPC namespace of its own. Without them it gets no network
+    sockets at all and nothing that processes of one user share. Raises `ExecutorUnavailable` for a machine whose
+    numbers are not known here.
+    """
+    if machine not in _MACHINES:
+        known = " and ".join(_MACHINES)
+        raise ExecutorUnavailable(f"there is no system call filter for {machine}, only for {known}; use a container")
+    return _assemble(_build_steps(_MACHINES[machine], namespaces))
+
+
+def _build_steps(machine: _FilterMachine, namespaces: bool) -> list[_FilterStep]:
+    column = machine.column
+    steps = [
+        _FilterStep(_LOAD, _ARCHITECTURE),
+        _FilterStep(_IF_EQUAL, machine.audit, "", "kill"),
+        _FilterStep(_LOAD, _NUMBER),
+    ]
+    if machine.has_x32:
+        steps.append(_FilterStep(_IF_AT_LEAST, _X32, "kill"))
+    denied = {**_DENIED, **({} if namespaces else _SHARED)}
+    for numbers in denied.values():
+        number = numbers[column]
+        if number is not None:
+            steps.append(_FilterStep(_IF_EQUAL, number, "refuse"))
+    steps += [
+        _FilterStep(_IF_EQUAL, numbers[column], "absent") for name, numbers in _ABSENT.items() if name not in denied
+    ]
+    steps += _match_call(
+        _CLONE[column], [_load_argument(0), _FilterStep(_IF_ANY_BIT, _NEW_NAMESPACES, "refuse", "allow")]
+    )
+    steps += _match_call(_IOCTL[column], [_load_argument(1), *_match_any(_IOCTLS, "refuse", "allow")])
+    steps += _match_call(_FCNTL[column], _build_owner_steps())
+    steps += _match_call(_SOCKETPAIR[column], _build_pair_steps())
+    # Buffers of sockets are memory of the kernel, which counts for nobody.
+    options = [_load_argument(1), _FilterStep(_IF_EQUAL, _SOL_SOCKET, "", "allow"), _load_argument(2)]
+    steps += _match_call(_SETSOCKOPT[column], [*options, *_match_any(_BUFFERS, "refuse", "allow")])
+    if namespaces:
+        steps += _match_call(_SOCKET[column], _build_socket_steps())
+        for numbers in _INIT_CALLS.values():
+            steps += _match_call(
+                numbers[column], [_load_argument(0), _FilterStep(_IF_EQUAL, _FIRST, "refuse", "allow")]
+            )
+        # Of one process, which is not the first; groups and users have the first among them.
+        for numbers, kind in ((_SETPRIORITY, _PRIO_PROCESS), (_IOPRIO_SET, _IOPRIO_WHO_PROCESS)):
+            one = [_load_argument(0), _FilterStep(_IF_EQUAL, kind, "", "refuse"), _load_argument(1)]
+            steps += _match_call(numbers[column], [*one, _FilterStep(_IF_EQUAL, _FIRST, "refuse", "allow")])
+    else:
+        steps.append(_FilterStep(_IF_EQUAL, _SOCKET[column], "refuse"))
+        steps += _match_call(_PRLIMIT[column], [_load_argument(0), _FilterStep(_IF_EQUAL, 0, "allow", "refuse")])
+    return [
+        *steps,
+        _FilterStep(_RETURN, ALLOW, label="allow"),
+        _FilterStep(_RETURN, REFUSE | errno.EPERM, label="refuse"),
+        _FilterStep(_RETURN, REFUSE | errno.ENOSYS, label="absent"),
+        _FilterStep(_RETURN, KILL, label="kill"),
+    ]
+
+
+def _load_argument(place: int) -> _FilterStep:
+    # The lower half only: all of these are 32 bits wide, and the kernel ignores the rest.
+    return _FilterStep(_LOAD, 16 + 8 * place)
+
+
+def _match_any(values: Sequence[int], inside: str, outside: str) -> list[_FilterStep]:
+    last = len(values) - 1
+    return [
+        _FilterStep(_IF_EQUAL, value, inside, outside if place == last else "") for place, value in enumerate(values)
+    ]
+
+
+def _match_call(number: int, body: Sequence[_FilterStep]) -> list[_FilterStep]:
+    """Steps for one call only; each way through them must end in a label."""
+    after = f"after {number}"
+    return [_FilterStep(_IF_EQUAL, number, "", after), *body, _FilterStep(_LOAD, _NUMBER, label=after)]
+
+
+def _build_socket_steps() -> list[_FilterStep]:
+    # Only what stays in a network namespace: not AF_UNIX (reaches sockets by path), AF_VSOCK (reaches the hypervisor),
+    # AF_NETLINK, AF_PACKET, AF_ALG; and no protocol that makes the kernel load a module.
+    return [
+        _load_argument(0),
+        _FilterStep(_IF_EQUAL, _AF_INET, "type"),
+        _FilterStep(_IF_EQUAL, _AF_INET6, "", "refuse"),
+        _FilterStep(_LOAD, 16 + 8, label="type"),
+        _FilterStep(_MASK, _TYPE_MASK),
+        _FilterStep(_IF_EQUAL, _STREAM, "protocol"),
+        _FilterStep(_IF_EQUAL, _DATAGRAM, "", "refuse"),
+        _FilterStep(_LOAD, 16 + 16, label="protocol"),
+        *_match_any(_PROTOCOLS, "allow", "refuse"),
+    ]
+
+
+def _build_owner_steps() -> list[_FilterStep]:
+    # A file may signal its owner when nobody has it open any more: a group outlives whoever was in it.
+    return [
+        _load_argument(1),
+        _FilterStep(_IF_EQUAL, _F_SETOWN_EX, "refuse"),
+        _FilterStep(_IF_EQUAL, _F_SETOWN, "", "allow"),
+        _load_argument(2),
+        _FilterStep(_IF_ANY_BIT, _NEGATIVE, "refuse", "allow"),
+    ]
+
+
+def _build_pair_steps() -> list[_FilterStep]:
+    # A pair of datagram sockets can be connected again, to a socket of the host; RAW is another word for datagram.
+    return [
+        _load_argument(0),
+        _FilterStep(_IF_EQUAL, _AF_UNIX, "", "refuse"),
+        _load_argument(1),
+        _FilterStep(_MASK, _TYPE_MASK),
+        *_match_any((_STREAM, _SEQUENCED), "allow", "refuse"),
+    ]
+
+
+def _assemble(steps: Sequence[_FilterStep]) -> bytes:
+    places = {step.label: place for place, step in enumerate(steps) if step.label}
+
+    def distance(label: str, place: int) -> int:
+        return places[label] - place - 1 if label else 0
+
+    return b"".join(
+        _INSTRUCTION.pack(step.code, distance(step.then, place), distance(step.other, place), step.value)
+        for place, step in enumerate(steps)
+    )

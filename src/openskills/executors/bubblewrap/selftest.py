@@ -1,0 +1,111 @@
+"""What a way of running commands must show before it is used: it is tried, from inside, and refused when it leaks."""
+
+import json
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.executors.environment import build_environment
+from openskills.executors.process import HostProcess
+from openskills.executors.protocol import Launcher, WorkspaceDirectory
+from openskills.executors.spec import SKILLS, TOP_DIRECTORIES, VENV, Command, Limits
+
+_INSIDE = 64
+PROGRAM = Path(__file__).parents[1] / "programs" / "probes.py"
+_SKILL = "probe"
+_NOBODY = 65534
+_SECRET = "secret"  # noqa: S105 - the name of a file
+_ALLOWED = ("OPENSKILL_RUN", "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE")
+_LIMITS = Limits(timeout=20.0, processes=64)
+_EXCERPT = 300
+
+ExpectedFindings = Mapping[str, tuple[str, ...]]
+"""For each probe the findings that are as they should be."""
+
+
+@contextmanager
+def create_trial_workspace() -> Generator[WorkspaceDirectory]:
+    """A workspace for one self-test, with a secret beside it."""
+    uid = _NOBODY if os.geteuid() == 0 else None
+    # The real path, because a system may have its temporary directory behind a link.
+    top = Path(os.path.realpath(tempfile.mkdtemp(prefix="openskills-check-")))
+    try:
+        top.chmod(0o711)
+        place = WorkspaceDirectory("check", top / "check" / "tree", uid)
+        for name in TOP_DIRECTORIES:
+            (place.tree / name).mkdir(parents=True)
+        skill = place.tree / SKILLS / _SKILL
+        (skill / VENV).mkdir(parents=True)
+        shutil.copyfile(PROGRAM, skill / PROGRAM.name)
+        (top / _SECRET).write_text("nothing")
+        if uid is not None:
+            for path in (place.tree, *place.tree.rglob("*")):
+                os.chown(path, uid, uid)
+        yield place
+    finally:
+        shutil.rmtree(top, ignore_errors=True)
+
+
+async def check_isolation(
+    launcher: Launcher, place: WorkspaceDirectory, expected: ExpectedFindings, advice: Callable[[str], str], name: str
+) -> None:
+    """Run the probes; raises `ExecutorUnavailable` with what they found and should not have, or why they did not run.
+
+    `advice` turns what went wrong into what to do about it.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        about = _build_probe_input(launcher, place, listener.getsockname()[1])
+        said = await _run_probes(launcher, about, advice, name)
+    try:
+        found = cast("dict[str, Any]", json.loads(said))
+        wrong = {probe: found.get(probe, "no answer") for probe in expected if found.get(probe) not in expected[probe]}
+    except (ValueError, AttributeError, TypeError):
+        raise ExecutorUnavailable(f"the self-test of {name} did not run to its end; nothing is run") from None
+    if wrong:
+        what = "; ".join(f"{probe}: {finding or 'none'}" for probe, finding in wrong.items())
+        raise ExecutorUnavailable(f"{name} does not isolate on this machine ({what}); nothing is run. {advice(what)}")
+
+
+def _build_probe_input(launcher: Launcher, place: WorkspaceDirectory, port: int) -> dict[str, object]:
+    secret = place.tree.parents[1] / _SECRET
+    # A host that is itself the first process of a container has a number that exists inside, too.
+    environ = [f"/proc/{os.getpid()}/environ"] if os.getpid() > _INSIDE else []
+    return {
+        "host": os.getpid(),
+        "port": port,
+        "secrets": ["/etc/shadow", "/etc/sudoers", str(secret), *environ],
+        "writable": [f"{launcher.root}/work", f"{launcher.root}/out", f"{launcher.root}/{SKILLS}/{_SKILL}/{VENV}"],
+        "closed": ["/", "/etc", "/usr", "/dev", f"{launcher.root}/{SKILLS}", f"{launcher.root}/{SKILLS}/{_SKILL}"],
+    }
+
+
+def format_writable(root: str) -> str:
+    """What the probe of writable places finds when all of them are."""
+    return f"{root}/work {root}/out {root}/{SKILLS}/{_SKILL}/{VENV}"
+
+
+async def _run_probes(launcher: Launcher, about: dict[str, object], advice: Callable[[str], str], name: str) -> str:
+    python = os.path.realpath(sys.executable)
+    command = Command((python,), skill=_SKILL, cwd=f"{SKILLS}/{_SKILL}", limits=_LIMITS)
+    env = build_environment(launcher.root, command, path=launcher.path, home=launcher.home)
+    about["variables"] = [*env, *_ALLOWED]
+    argv = (python, "-I", "-S", PROGRAM.name, json.dumps(about))
+    command = Command(argv, skill=_SKILL, cwd=command.cwd, limits=_LIMITS)
+    try:
+        process = await HostProcess.start(command, lambda stdio: launcher.launch(command, env, stdio))
+        ended = await process.wait()
+    except (ExecutorUnavailable, InvalidArgument) as error:
+        raise ExecutorUnavailable(f"{name} does not work on this machine: {error}. {advice(str(error))}") from None
+    if ended.exit_code:
+        said = ended.stderr.text().strip()[-_EXCERPT:]
+        raise ExecutorUnavailable(
+            f"the self-test of {name} failed with exit status {ended.exit_code}; nothing is run: {said}. {advice(said)}"
+        )
+    return ended.stdout.text()

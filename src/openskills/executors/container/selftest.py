@@ -1,0 +1,124 @@
+"""The self-test of containers: what a command inside finds, and what an engine adds to one without being asked."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, cast
+
+from openskills.errors import ExecutorUnavailable
+from openskills.executors.bubblewrap.selftest import (
+    ExpectedFindings,
+    check_isolation,
+    create_trial_workspace,
+    format_writable,
+)
+from openskills.executors.container.spec import ROOT
+from openskills.executors.process import HostProcess
+from openskills.executors.protocol import Launcher, WorkspaceDirectory
+from openskills.executors.spec import Command, Limits
+from openskills.executors.supervisor import SupervisedProcess
+
+_LIMITS = Limits(timeout=20.0)
+_EXCERPT = 500
+
+EXPECTED: ExpectedFindings = {
+    "capabilities": ("none",),
+    "new privileges": ("1",),
+    "system call filter": ("2",),
+    "strange variables": ("",),
+    "open descriptors": ("",),
+    "readable secrets": ("",),
+    "kernel settings": ("closed",),
+    "loopback of the host": ("ECONNREFUSED",),
+    "unix sockets": ("EPERM",),
+    "sockets of the hypervisor": ("EPERM",),
+    "user namespaces": ("EPERM",),
+    "writable places": (format_writable(ROOT),),
+    "places to keep closed": ("",),
+    "processes": ("few",),
+    "shared memory": ("small",),
+}
+"""What the probes of the self-test find in a container that is as it was asked for."""
+
+# Runs inside, with nothing of ours.
+FACTS = f"""
+import json, os
+read_only = lambda path: bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+interfaces = [line.split(":")[0].strip() for line in open("/proc/net/dev").read().splitlines()[2:]]
+engines = ("/var/run/docker.sock", "/run/docker.sock", "/run/podman/podman.sock")
+print(json.dumps({{
+    "interfaces": interfaces,
+    "read_only": read_only("/"),
+    "skills_read_only": read_only("{ROOT}/skills"),
+    "engines": [path for path in engines if os.path.exists(path)],
+}}))
+"""
+
+
+class LauncherFactory(Protocol):
+    """What makes a launcher for a place."""
+
+    async def attach(self, place: WorkspaceDirectory) -> Launcher: ...
+
+
+async def run_self_test(backend: LauncherFactory) -> None:
+    """Try a container of its own from inside. Raises `ExecutorUnavailable` that names what is wrong."""
+    with create_trial_workspace() as place:
+        uid = os.getuid() if place.uid is None else place.uid
+        launcher = await backend.attach(place)
+        try:
+            inside = _ImagePythonLauncher(launcher)
+            await check_isolation(inside, place, {**EXPECTED, "uid": (str(uid),)}, _suggest_fix, "the container")
+            wrong = find_faults(await _read_facts(launcher))
+        finally:
+            await launcher.close()
+    if wrong:
+        raise ExecutorUnavailable(f"the engine adds what was not asked for: {'; '.join(wrong)}; nothing is run")
+
+
+def find_faults(facts: Mapping[str, Any]) -> list[str]:
+    """What is wrong with a container that looks like this from inside, in words; empty when all is well."""
+    expected: Mapping[str, tuple[object, str]] = {
+        "interfaces": (["lo"], "the container has a network"),
+        "read_only": (True, "the root of the container can be written to"),
+        "skills_read_only": (True, "staged skills can be written to"),
+        "engines": ([], "the container can see the socket of an engine"),
+    }
+    return [words for name, (value, words) in expected.items() if facts.get(name) != value]
+
+
+async def _read_facts(launcher: Launcher) -> Mapping[str, Any]:
+    command = Command(("python3", "-I", "-S", "-c", FACTS), limits=_LIMITS)
+    env = {"PATH": ":".join(launcher.path)}
+    process = await HostProcess.start(command, lambda stdio: launcher.launch(command, env, stdio))
+    end = await process.wait()
+    try:
+        return cast("Mapping[str, Any]", json.loads(end.stdout.bytes()))
+    except ValueError:
+        said = end.stderr.text().strip()[-_EXCERPT:]
+        raise ExecutorUnavailable(f"the self-test of the container ended with {end.exit_code}: {said}") from None
+
+
+class _ImagePythonLauncher:
+    """A launcher whose commands were meant for this machine's interpreter, which the image does not have."""
+
+    visible_pids = False
+
+    def __init__(self, launcher: Launcher) -> None:
+        self._launcher = launcher
+        self.root = launcher.root
+        self.home = launcher.home
+        self.path: Sequence[str] = launcher.path
+
+    async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
+        return await self._launcher.launch(replace(command, argv=("python3", *command.argv[1:])), env, stdio)
+
+    async def close(self) -> None:
+        await self._launcher.close()
+
+
+def _suggest_fix(what: str) -> str:
+    if "writable places" in what:
+        return "The engine must run containers without mapping users, and SELinux must let them use the workspace."
+    return "See which runtime and which defaults the engine is configured with."

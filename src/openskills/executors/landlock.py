@@ -1,0 +1,199 @@
+"""Commands held back by Landlock, a system call filter and limits, for machines where bubblewrap cannot be had.
+
+Weaker than the sandbox, and never chosen by itself. A command sees real paths and the names of other processes, and it
+shares the kernel's tables with everybody. It reads the system and its workspace, writes to `work/ runs/ out/` and to
+its skill's `.venv/`, and has no socket at all; there is no `/tmp` and no `/dev/shm` for it. What Landlock does not
+know: a host that is not root lets it change modes and times of that user's own files. A root host gives it a user.
+"""
+
+import base64
+import json
+import os
+import platform
+import resource
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from openskills.errors import ExecutorUnavailable
+from openskills.executors.bubblewrap.backend import allow_traversal, build_reach_command
+from openskills.executors.bubblewrap.etc import DIRECTORIES, FILES, SYSTEM_PATH, find_visible_system
+from openskills.executors.bubblewrap.profile import create_memory_file, encode_words
+from openskills.executors.bubblewrap.seccomp import build_filter
+from openskills.executors.bubblewrap.selftest import (
+    ExpectedFindings,
+    check_isolation,
+    create_trial_workspace,
+    format_writable,
+)
+from openskills.executors.files.beneath import DirectoryOpener
+from openskills.executors.protocol import Interpreter, WorkspaceDirectory
+from openskills.executors.spec import OUT, RUNS, SKILLS, VENV, WORK, Command, Isolation
+from openskills.executors.supervisor import LaunchRequest, SupervisedProcess, SupervisorPool, to_rlimits
+
+PROGRAM = Path(__file__).parent / "programs" / "landlock.py"
+ADVICE = (
+    "Landlock is in Linux 6.2 and newer, when `lsm=` at boot names it; signals are held back from 6.12 on. "
+    "Use the executor `sandbox` or `container`."
+)
+_READABLE = ("/proc", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+_READY, _GO, _VARIABLES = 3, 4, 5
+_TMP, _LINKS = "tmp", "bin"
+
+
+class LandlockBackend:
+    """Runs commands that have given up almost everything. `read_only`, `path` and `python` are as for the sandbox."""
+
+    name = "landlock"
+    # Modes of a file are not among what Landlock guards, and a hard link has the modes of the original.
+    isolates = False
+    own_users = True
+
+    def __init__(
+        self,
+        *,
+        read_only: Sequence[Path] = (),
+        path: Sequence[str] = (),
+        python: Path | None = None,
+        rules: bytes | None = None,
+    ) -> None:
+        self._pool = SupervisorPool()
+        self._python = Interpreter.chosen(python) or Interpreter.base()
+        self._read_only = (Path(sys.base_prefix), *self._python.directories, *read_only)
+        self._rules = rules
+        self._passed = False
+        self._path = tuple(path)
+
+    async def check(self) -> Isolation:
+        """Run the self-test unless it has passed already; raises `ExecutorUnavailable` with what failed and the fix."""
+        if not self._passed:
+            with create_trial_workspace() as place:
+                launcher = await self.attach(place)
+                expected = build_expected_results(launcher.root, place.uid)
+                await check_isolation(launcher, place, expected, lambda _: ADVICE, "Landlock")
+            self._passed = True
+        return Isolation.LANDLOCK
+
+    async def attach(self, place: WorkspaceDirectory) -> "LandlockLauncher":
+        """What starts the commands of this workspace."""
+        if sys.platform != "linux":
+            raise ExecutorUnavailable(f"Landlock needs Linux. {ADVICE}")
+        if os.geteuid() == 0:
+            if not place.uid:
+                raise ExecutorUnavailable("nothing is run as root; give the workspace a user of its own")
+            allow_traversal(place.tree, place.uid)
+        rules = build_filter(platform.machine(), namespaces=False) if self._rules is None else self._rules
+        links = Path(os.path.realpath(place.tree)).parent / _LINKS
+        self._python.link_in(links)
+        shown = (*self._read_only, *([links] if self._python.links else []))
+        path = (*self._path, *self._python.search_path(str(links)), *SYSTEM_PATH)
+        return LandlockLauncher(place, self._pool, shown, path, rules)
+
+    async def close(self) -> None:
+        """End everything."""
+        await self._pool.close()
+
+
+class LandlockLauncher:
+    """Starts the commands of one workspace."""
+
+    visible_pids = True
+
+    def __init__(
+        self,
+        place: WorkspaceDirectory,
+        pool: SupervisorPool,
+        read_only: Sequence[Path],
+        path: Sequence[str],
+        rules: bytes,
+    ) -> None:
+        system = find_visible_system(read_only)
+        self._tree = Path(os.path.realpath(place.tree))
+        self._uid = place.uid if os.geteuid() == 0 else None
+        self._pool = pool
+        self._rules = base64.b64encode(rules).decode("ascii")
+        self._read_only = read_only
+        self._readable = [*system.binds, *DIRECTORIES, *FILES, *_READABLE, str(self._tree)]
+        self.root = str(self._tree)
+        self.home = f"{self.root}/{WORK}"
+        self.path = path
+
+    async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
+        """Start a command with this environment and these descriptors."""
+        if command.network:
+            raise ExecutorUnavailable("there is no network under Landlock; use the executor `sandbox` or `container`")
+        encode_words(command.argv)
+        argv = [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(self._build_config(command)), *command.argv]
+        if self._uid is not None:
+            needed = [self._tree, PROGRAM.parent, Path(sys.prefix), *self._read_only]
+            argv = build_reach_command(needed, argv)
+        # Programs of ours begin as root: they are told the command's variables, and have none themselves.
+        variables = create_memory_file(json.dumps({**env, "TMPDIR": self._make_temp_dir(command)}).encode())
+        try:
+            launch = LaunchRequest(
+                argv,
+                {},
+                "/",
+                {**dict(enumerate(stdio)), _VARIABLES: variables},
+                terminal=0 if command.terminal else None,
+                handshake=(_READY, _GO),
+            )
+            return await self._pool.start(launch)
+        finally:
+            os.close(variables)
+
+    async def close(self) -> None:
+        """Nothing is held for a workspace."""
+
+    def _build_config(self, command: Command) -> dict[str, object]:
+        places = [f"{self.root}/{name}" for name in (WORK, RUNS, OUT)]
+        if command.skill is not None:
+            places.append(f"{self.root}/{SKILLS}/{command.skill}/{VENV}")
+        limits = [*to_rlimits(command.limits)]
+        if self._uid is not None and command.limits.processes is not None:
+            # Counted for the user: only a user that nobody else is can be held to it.
+            limits.append((resource.RLIMIT_NPROC, command.limits.processes, command.limits.processes))
+        return {
+            "uid": self._uid,
+            "limits": limits,
+            "read": self._readable,
+            "write": places,
+            "devices": _DEVICES,
+            "filter": self._rules,
+            "cwd": os.path.normpath(f"{self.root}/{command.cwd}"),
+            "handshake": (_READY, _GO),
+            "variables": _VARIABLES,
+        }
+
+    def _make_temp_dir(self, command: Command) -> str:
+        # Step by step, through no link: commands of this session can put one anywhere in their workspace.
+        owner = (self._uid, self._uid) if self._uid is not None else None
+        tree = os.open(self._tree, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.close(DirectoryOpener(tree, owner).create(f"{command.run_dir}/{_TMP}", links=False))
+        finally:
+            os.close(tree)
+        return f"{self.root}/{command.run_dir}/{_TMP}"
+
+
+def build_expected_results(root: str, uid: int | None) -> ExpectedFindings:
+    """What the probes of the self-test find under Landlock."""
+    return {
+        "uid": (str(os.getuid() if uid is None else uid),),
+        "capabilities": ("none",),
+        "new privileges": ("1",),
+        "system call filter": ("2",),
+        "strange variables": ("",),
+        "open descriptors": ("",),
+        "readable secrets": ("",),
+        "kernel settings": ("closed",),
+        "signals to the host": ("EPERM",),
+        "loopback of the host": ("EPERM",),
+        "datagrams": ("EPERM",),
+        "unix sockets": ("EPERM",),
+        "sockets of the hypervisor": ("EPERM",),
+        "user namespaces": ("EPERM",),
+        "writable places": (format_writable(root),),
+        "places to keep closed": ("",),
+    }

@@ -1,0 +1,146 @@
+"""From the name of an executor to the executor; only what is chosen is imported."""
+
+import importlib
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, cast
+
+from openskills.concurrency import CrossLoopLock
+from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.executors.protocol import Executor, Workspace
+from openskills.executors.records.quota import Quota
+from openskills.executors.spec import Isolation, SkillSnapshot
+from openskills.settings import Settings
+
+EXECUTOR_NAMES = ("auto", "sandbox", "container", "landlock", "local")
+
+_BACKENDS = {
+    "local": "openskills.executors.local:LocalBackend",
+    "sandbox": "openskills.executors.bubblewrap.backend:SandboxBackend",
+    "landlock": "openskills.executors.landlock:LandlockBackend",
+    "container": "openskills.executors.container.backend:ContainerBackend",
+}
+_ALLOW_LOCAL = "To run commands without any isolation, set OPENSKILL_ALLOW_LOCAL=1 or choose the executor `local`."
+
+
+def open_executor(name: str, settings: Settings, *, allow_landlock: bool = False, **options: Any) -> Executor:
+    """The executor of this name: one of `NAMES`, or `package.module:factory`, called with `settings` and `options`.
+
+    `auto` is `sandbox` when its self-test passes, and `local` otherwise if the settings allow that. `allow_landlock`
+    lets `auto` and `sandbox` take Landlock where bubblewrap does not work. Nothing else is ever taken instead of what
+    was asked for. Raises `InvalidArgument` for a name that means nothing.
+    """
+    if ":" in name:
+        return cast("Executor", _import_factory(name)(settings, **options))
+    if name not in EXECUTOR_NAMES:
+        near = get_close_matches(name, EXECUTOR_NAMES)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(EXECUTOR_NAMES)}"
+        raise InvalidArgument("executor", f"there is none named {name!r}; {hint}")
+    names = ["sandbox"] if name == "auto" else [name]
+    if allow_landlock and names == ["sandbox"]:
+        names.append("landlock")
+    if name == "auto" and settings.allow_local:
+        names.append("local")
+    makers = [lambda one=one: _open_builtin(one, settings, options if one == names[0] else {}) for one in names]
+    return makers[0]() if name != "auto" and len(makers) == 1 else FallbackExecutor(makers, name)
+
+
+def _open_builtin(name: str, settings: Settings, options: dict[str, Any]) -> Executor:
+    backend = _import_factory(_BACKENDS[name])
+    if name == "sandbox":
+        places = {"search_path": settings.search_path, "workspaces": settings.state_dir / "workspaces"}
+        options = {**places, "kept": settings.sandbox_kept, **options}
+    if name == "container":
+        options = {"options": _build_container_options(settings), **options}
+    else:
+        options = {"python": settings.python, **options}
+    directory = _import_factory("openskills.executors.workspace:DirectoryExecutor")
+    quota = Quota(max_bytes=settings.workspace_bytes, max_files=settings.workspace_files)
+    made = directory(
+        backend(**options), settings.state_dir, quota=quota, uids=settings.sandbox_uids, ttl=settings.workspace_ttl
+    )
+    return cast("Executor", made)
+
+
+def _build_container_options(settings: Settings) -> object:
+    given = {"image": settings.container_image, "engine": settings.docker_host}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return _import_factory("openskills.executors.container.spec:ContainerOptions")(**chosen)
+
+
+def _import_factory(dotted: str) -> Callable[..., object]:
+    module, _, attribute = dotted.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ModuleNotFoundError as error:
+        raise InvalidArgument("executor", f"{dotted!r} cannot be imported: {error}") from error
+    if not callable(found):
+        raise InvalidArgument("executor", f"{module!r} has nothing named {attribute!r} that can be called")
+    return found
+
+
+class FallbackExecutor:
+    """The first of several executors whose check passes, decided when it is first used; implements `Executor`.
+
+    While none works every use raises `ExecutorUnavailable` with what the first one said, and the next use tries again.
+    """
+
+    def __init__(self, makers: Sequence[Callable[[], Executor]], name: str) -> None:
+        self._factories = makers
+        self._name = name
+        self._chosen: Executor | None = None
+        self._lock = CrossLoopLock()
+
+    @property
+    def name(self) -> str:
+        """How it is called in settings; after the first use, what was chosen."""
+        return self._chosen.name if self._chosen else self._name
+
+    async def check(self) -> Isolation:
+        """See `Executor.check`."""
+        return await (await self._choose()).check()
+
+    async def snapshot(self, name: str, directory: Path) -> SkillSnapshot:
+        """See `Executor.snapshot`."""
+        return await (await self._choose()).snapshot(name, directory)
+
+    async def open(self, key: str) -> Workspace:
+        """See `Executor.open`."""
+        return await (await self._choose()).open(key)
+
+    async def remove(self, key: str) -> bool:
+        """See `Executor.remove`."""
+        return await (await self._choose()).remove(key)
+
+    async def close(self) -> None:
+        """See `Executor.close`."""
+        if self._chosen is not None:
+            await self._chosen.close()
+
+    async def __aenter__(self) -> "FallbackExecutor":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _choose(self) -> Executor:
+        async with self._lock:
+            if self._chosen is None:
+                self._chosen = await self._find_working()
+            return self._chosen
+
+    async def _find_working(self) -> Executor:
+        failures: list[ExecutorUnavailable] = []
+        for make in self._factories:
+            candidate = make()
+            try:
+                await candidate.check()
+            except ExecutorUnavailable as failure:
+                failures.append(failure)
+                await candidate.close()
+            else:
+                return candidate
+        if self._name == "auto":
+            raise ExecutorUnavailable(f"{failures[0].message} {_ALLOW_LOCAL}")
+        raise failures[0]

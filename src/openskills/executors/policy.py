@@ -1,0 +1,468 @@
+"""CommandPolicy: allow, deny, resolve.
+
+A command line taken apart without a shell: one command, POSIX quoting, nothing that only a shell could do. Pure.
+
+Programs whose whole purpose is to run another one: who may run them may run everything. Plain names.
+
+Which commands may be run. Pure.
+
+A policy is a convenience for its operator and keeps a model on a path; it is not a boundary. Programs that run others
+when their arguments say so (`python3 -c`, `find -exec`, `awk`, `git -c`) are known by a table, and no table is
+complete; a script may do anything. What a command can reach is decided by its executor.
+
+Which file a command would run, asked where it would run.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from openskills.errors import CommandDenied, InvalidArgument
+from openskills.executors.policy_programs import find_inline_code, has_language
+from openskills.executors.protocol import Workspace
+from openskills.executors.spec import RESERVED, SKILLS, Command, EndReason, Limits
+
+MAX_COMMAND = 16 * 1024
+
+_FORBIDDEN = {"\n": "a line break", "\r": "a carriage return", "`": "a backtick", "$(": "'$('"} | {
+    mark: repr(mark) for mark in ";&|<>"
+}
+_ASSIGNMENT = re.compile(r"[ \t]*[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
+_PIECE = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^ \t'"\\]+)|([ \t]+)""", re.DOTALL)
+_ESCAPED = re.compile(r'\\([$`"\\])')
+_SPACE = 5
+
+
+def parse_command_line(command: str) -> tuple[str, ...]:
+    """The words of one simple command. An empty word in quotes is a word.
+
+    Raises `CommandDenied` for what needs a shell: `;`, `&`, `|`, `<`, `>`, backticks, `$(`, line breaks (in quotes,
+    too: what is written and what is meant cannot be told apart by a reader) and a leading `NAME=value`. Raises
+    `InvalidArgument` for nothing at all, an unfinished quote, a NUL byte, and more than 16 KiB.
+    """
+    if len(command.encode("utf-8", "surrogatepass")) > MAX_COMMAND:
+        raise InvalidArgument("command", f"is longer than {MAX_COMMAND:,} bytes; put it into a script")
+    if "\0" in command:
+        raise InvalidArgument("command", "contains a NUL byte")
+    for mark, name in _FORBIDDEN.items():
+        if mark in command:
+            advice = "run one command without a shell, or give its arguments as a list"
+            raise CommandDenied(f"{name} is not possible under a command policy; {advice}", rule="shell")
+    if match := _ASSIGNMENT.match(command):
+        raise CommandDenied(f"{match[0].strip()!r} before a command needs a shell; use env", rule="shell")
+    found = _split_words(command)
+    if not found or not found[0]:
+        raise InvalidArgument("command", "is empty; its first word is the program")
+    return found
+
+
+def _split_words(command: str) -> tuple[str, ...]:
+    found: list[str] = []
+    inside = False
+    place = 0
+    while place < len(command):
+        match = _PIECE.match(command, place)
+        if match is None:
+            raise InvalidArgument("command", f"a quote or backslash at character {place + 1} is never closed")
+        place = match.end()
+        if match.lastindex == _SPACE:
+            inside = False
+            continue
+        piece = _unquote(match)
+        if inside:
+            found[-1] += piece
+        else:
+            found.append(piece)
+        inside = True
+    return tuple(found)
+
+
+def _unquote(match: re.Match[str]) -> str:
+    if match[2] is not None:
+        return _ESCAPED.sub(r"\1", match[2])
+    return next(part for part in match.groups() if part is not None)
+
+
+SHELLS = frozenset(
+    {
+        *("sh", "bash", "rbash", "dash", "ash", "hush", "zsh", "rzsh", "ksh", "mksh", "lksh", "pdksh", "oksh", "yash"),
+        *("posh", "fish", "csh", "tcsh", "pwsh", "nu", "elvish", "xonsh", "osh", "ysh", "static-sh"),
+    }
+)
+
+MULTICALL_PROGRAMS = frozenset({"busybox", "toybox", "coreutils", "uutils", "sbase-box", "ubase-box"})
+"""Programs that are many in one: which one is decided by the name that they are called by, or by an argument."""
+
+WRAPPERS = SHELLS | {
+    *(
+        *MULTICALL_PROGRAMS,
+        "env",
+        "xargs",
+        "parallel",
+        "sem",
+        "nohup",
+        "timeout",
+        "time",
+        "watch",
+        "script",
+        "expect",
+        "entr",
+    ),
+    *("sudo", "su", "doas", "runuser", "pkexec", "setpriv", "capsh", "gosu", "su-exec", "run0", "sg", "newgrp"),
+    *("chroot", "unshare", "nsenter", "bwrap", "firejail", "proot", "fakeroot", "fakechroot", "systemd-nspawn"),
+    *("nice", "ionice", "chrt", "taskset", "numactl", "prlimit", "choom", "setsid", "setarch", "linux32", "linux64"),
+    *("i386", "x86_64", "uname26", "stdbuf", "unbuffer", "flock", "daemonize", "cpulimit", "faketime"),
+    *("strace", "ltrace", "gdb", "lldb", "valgrind", "perf", "catchsegv", "hyperfine", "chronic", "tini"),
+    *("dumb-init", "chpst", "softlimit", "setuidgid", "envdir", "direnv", "rlwrap", "run-parts", "xvfb-run"),
+    *("dbus-run-session", "dbus-launch", "ssh-agent", "systemd-run", "start-stop-daemon", "ssh", "sshpass", "at"),
+    *("batch", "crontab", "tmux", "screen", "torsocks", "proxychains", "proxychains4", "pipx", "uvx", "npx", "bunx"),
+    *("command", "exec", "eval", "builtin", "source", "."),
+}
+
+_VERSION = re.compile(r"[-.]?\d[\d.]*$")
+
+
+def is_wrapper(name: str) -> bool:
+    """Whether a program of this name (without a directory, perhaps with a version) runs what its arguments say."""
+    folded = name.casefold()
+    # The loader runs the program that it is given, wherever that lies.
+    is_loader = folded.startswith(("ld-linux", "ld-musl", "ld.so", "ld64.so"))
+    return is_loader or folded in WRAPPERS or _VERSION.sub("", folded) in WRAPPERS
+
+
+def is_multicall(name: str) -> bool:
+    """Whether a program of this name is many in one."""
+    return name.casefold() in MULTICALL_PROGRAMS
+
+
+MAX_ARGUMENT = 128 * 1024 - 1
+"""Bytes of one argument; the kernel takes no longer one."""
+MAX_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedProgram:
+    """A file that would be run, as an absolute path that commands see, and what it really is.
+
+    `real` is the file behind all links, "" when there are none. `same` are those of the entries that were asked about
+    which lead to the same file. `run_by` are the programs that run it, when it is a script in the workspace.
+    """
+
+    file: str
+    real: str = ""
+    same: tuple[str, ...] = ()
+    run_by: tuple["ResolvedProgram", ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What it is called. A program that is many in one (busybox) is whatever it is called as."""
+        real = _get_basename(self.real)
+        return frozenset({_get_basename(self.file), *([real] if real and not is_multicall(real) else [])})
+
+
+ProgramResolver: TypeAlias = Callable[[str], ResolvedProgram | None]
+"""Which file the executor would run for a program; None: there is none."""
+
+
+def _resolve_nothing(name: str) -> ResolvedProgram | None:
+    del name
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyContext:
+    """Where a command would be run: the workspace as it sees it, the skill, what its programs are, and the directory.
+
+    `cwd` is relative to the workspace; None when it is not known.
+    """
+
+    root: str
+    resolve: ProgramResolver = _resolve_nothing
+    skill: str | None = None
+    cwd: str | None = None
+
+    @property
+    def home(self) -> str:
+        """What paths in the lists are relative to: the skill's root, or the workspace."""
+        return f"{self.root}/{SKILLS}/{self.skill}" if self.skill is not None else self.root
+
+    def is_in_workspace(self, program: ResolvedProgram) -> bool:
+        """Whether a file lies in the workspace: a skill brought it, or a command made it."""
+        return program.file.startswith(f"{self.root}/") or program.real.startswith(f"{self.root}/")
+
+    def is_command_writable(self, program: ResolvedProgram) -> bool:
+        """Whether a file lies where commands can write: it may be anything, under any name."""
+        real = program.real or program.file
+        return real.startswith(f"{self.root}/") and not self.is_skill_file(real)
+
+    def is_skill_file(self, path: str) -> bool:
+        """Whether a path, relative to the directory of the command or absolute, is that of a file of a skill.
+
+        No command can write there: it is what the skill's author wrote.
+        """
+        if not path.startswith("/") and self.cwd is None:
+            return False
+        whole = path if path.startswith("/") else f"{self.root}/{self.cwd}/{path}"
+        place = [part for part in whole.removeprefix(f"{self.root}/").split("/") if part not in ("", ".")]
+        below = whole.startswith(f"{self.root}/") and ".." not in place
+        return below and place[0] == SKILLS and len(place) > 2 and place[2] not in RESERVED
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPolicy:
+    """Lists of commands. Without any, everything is allowed and text is given to bash.
+
+    With one there is no shell, and one command at a time. It is judged by the file that would be run. A plain name in
+    `allow` (`python3`) is the program of the machine, never a file of that name that a skill brings or a command made.
+    An entry with a slash (`scripts/run.sh`, `.venv/bin/tool`) is that file below the skill's root, or an absolute path.
+    `deny` wins; its plain names match every program of that name, wherever it lies, in small and capital letters.
+    What leads to the same file, and a script that a denied program runs, is denied as well. Programs that run others
+    (shells, `env`, `xargs`, `timeout` …) are denied unless `allow` has them, and so is a script for one of them that is
+    no part of the skill but was written by a command. Without an `allow`, so is code in arguments (`python3 -c`, `awk`
+    unless its program is a file of the skill) and what starts programs by arguments (`find -exec`), as far as the table
+    in `starters` knows it. An `allow` of `()` allows nothing; None is no list.
+    """
+
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, allow: Iterable[str] | None, deny: Iterable[str] = ()) -> "CommandPolicy":
+        """A policy from lists as people write them: blanks around entries, `./` before them and repetitions go."""
+        return cls(None if allow is None else _normalize_entries(allow), _normalize_entries(deny))
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether there is any list."""
+        return self.allow is not None or bool(self.deny)
+
+    def resolve_argv(self, command: str | Sequence[str], where: PolicyContext) -> tuple[str, ...]:
+        """What is to be executed for a command. Under a policy its first item is the file that was judged.
+
+        Raises `CommandDenied` with the rule and what would be allowed, `InvalidArgument` for what cannot be a command.
+        """
+        if not self.has_lists and isinstance(command, str) and command.strip():
+            return _check_argv(("bash", "-c", command))
+        if not self.has_lists:
+            return _check_argv(() if isinstance(command, str) else tuple(command))
+        found = _check_argv(parse_command_line(command) if isinstance(command, str) else tuple(command))
+        return (self._check_program(found[0], found[1:], where), *found[1:])
+
+    def describe(self) -> str:
+        """One sentence for the model that is to write commands, or nothing when there is no list."""
+        if not self.has_lists:
+            return ""
+        text = "One command without a shell"
+        if self.allow is not None:
+            text += f"; allowed: {_format_entries(self.allow)}"
+        if self.deny:
+            text += f"; denied: {_format_entries(self.deny)}"
+        return text + "."
+
+    def resolve_denied(self, where: PolicyContext) -> tuple[str, ...]:
+        """The entries of `deny` as `ResolvedProgram.same` has them: plain names, and absolute paths."""
+        return tuple(_resolve_entry(entry, where) if "/" in entry else entry for entry in self.deny)
+
+    def _check_program(self, program: str, arguments: Sequence[str], where: PolicyContext) -> str:
+        if ".." in program.split("/"):
+            raise self._build_denial(program, "has '..' in it", "path")
+        found = where.resolve(program)
+        if found is not None:
+            found = replace(found, file=_normalize_path(found.file))
+        denied = self._find_denied(program, found, where)
+        if denied is not None:
+            by = "" if denied == program else f"leads to {denied}, which "
+            raise self._build_denial(program, f"{by}is on the list of denied commands", "deny")
+        if self._find_allow_entry(program, found, where) is None:
+            if is_wrapper(_get_basename(program)) or (self.allow is None and _is_indirect_wrapper(found, where)):
+                raise self._build_denial(program, "runs other commands, so a policy must allow it by name", "wrapper")
+            if self.allow is not None:
+                raise self._build_denial(program, _explain_denial(program, found, where, self.allow), "allow")
+            if (by := _find_inline_code(program, arguments, found, where)) is not None:
+                why = f"with {by} runs what no list of commands can judge; run a script, or have it allowed by name"
+                raise self._build_denial(program, why, "inline")
+        if found is None:
+            raise InvalidArgument("command", f"there is no program {program!r} here")
+        return found.file
+
+    def _find_denied(self, program: str, found: ResolvedProgram | None, where: PolicyContext) -> str | None:
+        """What of a command is denied: itself, or the first of those that run it."""
+        denied = {entry.casefold() for entry in self.resolve_denied(where)}
+        if _get_basename(program).casefold() in denied:
+            return program
+        for one in (found, *found.run_by) if found is not None else ():
+            same = () if is_multicall(_get_basename(one.real)) else one.same
+            if not denied.isdisjoint(name.casefold() for name in (*one.names, one.file, *same)):
+                return program if one is found else one.file
+        return None
+
+    def _find_allow_entry(self, program: str, found: ResolvedProgram | None, where: PolicyContext) -> str | None:
+        """The entry that allows this file."""
+        for entry in self.allow or ():
+            if "/" in entry:
+                if found is not None and found.file == _resolve_entry(entry, where):
+                    return entry
+            elif program == entry and (found is None or not where.is_in_workspace(found)):
+                return entry
+        return None
+
+    def _build_denial(self, program: str, why: str, rule: str) -> CommandDenied:
+        allowed = "" if self.allow is None else f"; allowed: {_format_entries(self.allow)}"
+        return CommandDenied(f"{program!r} {why}{allowed}", rule=rule, allowed=list(self.allow or ())[:MAX_SHOWN])
+
+
+def _check_argv(argv: tuple[str, ...]) -> tuple[str, ...]:
+    if not argv or not argv[0].strip():
+        raise InvalidArgument("command", "is empty; its first word is the program")
+    for place, argument in enumerate(argv):
+        if "\0" in argument:
+            raise InvalidArgument("command", f"argument {place} contains a NUL byte")
+        try:
+            size = len(argument.encode("utf-8", "surrogateescape"))
+        except UnicodeEncodeError:
+            raise InvalidArgument("command", f"argument {place} contains half a character (a lone surrogate)") from None
+        if size > MAX_ARGUMENT:
+            raise InvalidArgument("command", f"argument {place} is longer than {MAX_ARGUMENT:,} bytes; use a file")
+    return argv
+
+
+def _normalize_entries(entries: Iterable[str]) -> tuple[str, ...]:
+    cleaned = (_normalize_path(entry.strip()) for entry in entries)
+    return tuple(dict.fromkeys(entry for entry in cleaned if entry))
+
+
+def _normalize_path(path: str) -> str:
+    """A path without empty and `.` parts; `./x` stays a path."""
+    if "/" not in path:
+        return path
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    start = "/" if path.startswith("/") else "" if len(parts) > 1 else "./"
+    return start + "/".join(parts) if parts else ""
+
+
+def _resolve_entry(entry: str, where: PolicyContext) -> str:
+    return entry if entry.startswith("/") else f"{where.home}/{entry.removeprefix('./')}"
+
+
+def _is_indirect_wrapper(found: ResolvedProgram | None, where: PolicyContext) -> bool:
+    """Whether a program runs others under a name that does not say so."""
+    if found is None:
+        return False
+    # A skill's own script is what its author wrote; one that a command wrote is a command line by another name.
+    run_by = found.run_by if where.is_command_writable(found) else ()
+    if any(map(where.is_command_writable, run_by)) or any(has_language(name) for one in run_by for name in one.names):
+        return True
+    return any(is_wrapper(name) for one in (found, *run_by) for name in one.names)
+
+
+def _find_inline_code(
+    program: str, arguments: Sequence[str], found: ResolvedProgram | None, where: PolicyContext
+) -> str | None:
+    """What in the arguments of a program runs something else. A file of the skill is no program of that name."""
+    if found is None or where.is_skill_file(found.real or found.file):
+        return None
+    return find_inline_code((_get_basename(program), *found.names), arguments, where.is_skill_file)
+
+
+def _explain_denial(program: str, found: ResolvedProgram | None, where: PolicyContext, allow: Sequence[str]) -> str:
+    if "/" not in program and program in allow and found is not None:
+        inside = found.file.removeprefix(f"{where.home}/")
+        return f"would run {inside}, which is not the machine's; allow {inside!r} if that is meant"
+    return "is not on the list of allowed commands"
+
+
+def _format_entries(entries: Sequence[str]) -> str:
+    more = f" (+{len(entries) - MAX_SHOWN} more)" if len(entries) > MAX_SHOWN else ""
+    return ", ".join(entries[:MAX_SHOWN]) + more if entries else "nothing"
+
+
+def _get_basename(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+# Answers with NUL-terminated fields: the file, the file behind all links, those of the other arguments that are the
+# same file, an empty one; then, of a file in the workspace, how it begins. Nothing of the workspace has a part in the
+# answer: neither the shell nor the two programs are looked for where commands can write.
+_LOOKUP_SCRIPT = r"""
+set -f; IFS=:; own=; found=
+for place in $PATH; do
+  case $place in "$WORKSPACE_DIR"/*) ;; *) own=$own:$place ;; esac
+done
+real() { real=$(PATH=${own#:} readlink -fn "$1" && echo x) && real=${real%x}; }
+real "$WORKSPACE_DIR" && root=$real || exit 1
+case $1 in
+*/*) found=$1 ;;
+*) for place in $PATH; do [ -f "$place/$1" ] && [ -x "$place/$1" ] && { found=$place/$1; break; }; done ;;
+esac
+[ -f "$found" ] && [ -x "$found" ] || exit 1
+case $found in /*) ;; *) found=$PWD/$found ;; esac
+case $found in "$root"/*) found=$WORKSPACE_DIR${found#"$root"} ;; esac
+real "$found" || exit 1
+case $real in "$root"/*) real=$WORKSPACE_DIR${real#"$root"} ;; esac
+printf '%s\0%s\0' "$found" "$real"
+shift
+for entry in "$@"; do
+  case $entry in
+  */*) [ "$found" -ef "$entry" ] && printf '%s\0' "$entry" ;;
+  *) for place in $PATH; do [ "$found" -ef "$place/$entry" ] && { printf '%s\0' "$entry"; break; }; done ;;
+  esac
+done
+printf '\0'
+case $real in "$WORKSPACE_DIR"/*) PATH=${own#:} head -c 256 "$found" ;; esac
+"""
+_LIMITS = Limits(timeout=10.0, output_bytes=64 * 1024)
+_MAX_DEPTH = 5
+"""So many interpreters of interpreters are more than a kernel follows."""
+
+
+async def find_program_path(workspace: Workspace, wanted: str | tuple[str, ...], command: Command) -> str | None:
+    """The file, as an absolute path that commands see; None when there is none."""
+    found = await find_program(workspace, wanted, command)
+    return None if found is None else found.file
+
+
+async def find_program(
+    workspace: Workspace, wanted: str | tuple[str, ...], command: Command, others: Sequence[str] = ()
+) -> ResolvedProgram | None:
+    """The file that would be run, what it is, and which of `others` (names and absolute paths) are the same file.
+
+    Asked in the command's own directory, because only there `PATH` means what it will mean.
+    """
+    found = parse_command_line(wanted) if isinstance(wanted, str) else wanted
+    if not found or not found[0]:
+        return None
+    bare = replace(command, env={}, secrets={}, stdin=b"", input_open=False, terminal=None, network=(), warm=None)
+    return await _lookup_program(workspace, replace(bare, limits=_LIMITS), found[0], tuple(others), _MAX_DEPTH)
+
+
+async def _lookup_program(
+    workspace: Workspace, command: Command, name: str, others: tuple[str, ...], deeper: int
+) -> ResolvedProgram | None:
+    process = await workspace.start(replace(command, argv=("/bin/sh", "-c", _LOOKUP_SCRIPT, "sh", name, *others)))
+    ended = await process.wait()
+    if ended.exit_code != 0 or ended.ending is not EndReason.EXITED or ended.stdout.cut:
+        return None
+    said, _, head = ended.stdout.bytes().partition(b"\0\0")
+    file, real, *same = (field.decode("utf-8", "surrogateescape") for field in said.split(b"\0"))
+    run_by: list[ResolvedProgram] = []
+    for interpreter in parse_shebang(head) if deeper else ():
+        found = await _lookup_program(workspace, command, interpreter, others, deeper - 1)
+        if found is not None:
+            run_by += [found, *found.run_by]
+    return ResolvedProgram(file, real, tuple(same), tuple(run_by))
+
+
+def parse_shebang(head: bytes) -> tuple[str, ...]:
+    """What a file's first line has it run by: the one of `#!/bin/sh`, and `python3` of `#!/usr/bin/env python3`."""
+    line = head.split(b"\n", 1)[0]
+    if not line.startswith(b"#!"):
+        return ()
+    first, *rest = line[2:].decode("utf-8", "surrogateescape").split(maxsplit=1) or [""]
+    if not first:
+        return ()
+    if first.rsplit("/", 1)[-1] != "env" or not rest:
+        return (first,)
+    named = rest[0].split()
+    # With options, env may run anything; it stands for itself then.
+    return (named[0],) if len(named) == 1 and named[0][0] != "-" and "=" not in named[0] else (first,)

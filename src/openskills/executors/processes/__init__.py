@@ -1,1 +1,0 @@
-"""Commands that run: started, captured, talked to, ended."""

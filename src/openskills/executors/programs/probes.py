@@ -1,0 +1,139 @@
+"""A small program that tries to get out of where it runs, without doing harm, and says what it found.
+
+    python -I -S probes.py ABOUT
+
+ABOUT is a JSON object: `host` (its pid), `port` of a listener on its loopback, `secrets` (files not to be readable),
+`writable` and `closed` (directories), `variables` (what the environment may hold). It prints one JSON object, a word
+for each probe. It runs by itself, so it imports nothing of ours.
+"""
+
+import ctypes
+import errno
+import io
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+_CLONE_NEWUSER = 0x10000000
+_VSOCK = 40
+_TINY = 1 << 30
+
+
+def _get_error_name(error: OSError) -> str:
+    return errno.errorcode.get(error.errno or 0, str(error.errno))
+
+
+def _try_action(action: "Callable[..., object]", *arguments: object) -> str:
+    """The name of the error that an action ends in, or "done"."""
+    try:
+        found = action(*arguments)
+    except OSError as error:
+        return _get_error_name(error)
+    if isinstance(found, (socket.socket, io.IOBase)):
+        found.close()
+    return "done"
+
+
+def _read_status(field: str) -> str:
+    with open("/proc/self/status", encoding="ascii") as file:
+        for line in file:
+            name, _, value = line.partition(":")
+            if name == field:
+                return value.strip()
+    return ""
+
+
+def _create_file(directory: str) -> None:
+    path = os.path.join(directory, ".openskills-probe")
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    os.unlink(path)
+
+
+def _connect(port: int) -> None:
+    with socket.socket() as connection:
+        connection.settimeout(2)
+        connection.connect(("127.0.0.1", port))
+
+
+def _connect_datagram(port: int) -> None:
+    with socket.socket(type=socket.SOCK_DGRAM) as connection:
+        connection.connect(("127.0.0.1", port))
+
+
+def _create_namespace() -> str:
+    if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWUSER):
+        return errno.errorcode.get(ctypes.get_errno(), "")
+    return "done"
+
+
+def _find_strange_variables(known: "list[str]") -> str:
+    found: set[str] = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                pairs = file.read().split(b"\0")
+        except OSError:
+            continue
+        found |= {os.fsdecode(pair.partition(b"=")[0]) for pair in pairs if pair}
+    return " ".join(sorted(found - set(known)))
+
+
+def _list_descriptors() -> str:
+    # The listing has one of its own, which is gone when it is looked at.
+    found = [name for name in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{name}")]
+    return " ".join(name for name in found if int(name) > 2)
+
+
+def _check_capabilities() -> str:
+    return (
+        "none" if not any(int(_read_status(name), 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")) else "some"
+    )
+
+
+def _list_readable(paths: "list[str]") -> str:
+    return " ".join(path for path in paths if _try_action(open, path, "rb") == "done")
+
+
+def _list_creatable(directories: "list[str]") -> str:
+    return " ".join(directory for directory in directories if _try_action(_create_file, directory) == "done")
+
+
+def _measure_shared_memory() -> str:
+    try:
+        found = os.statvfs("/dev/shm")  # noqa: S108
+    except OSError as error:
+        return _get_error_name(error)
+    return "small" if found.f_blocks * found.f_frsize < _TINY else "large"
+
+
+def probe(about: "dict[str, Any]") -> "dict[str, str]":
+    """What each probe found, as a word."""
+    pids = [name for name in os.listdir("/proc") if name.isdigit()]
+    return {
+        "uid": str(os.getuid()),
+        "capabilities": _check_capabilities(),
+        "new privileges": _read_status("NoNewPrivs"),
+        "system call filter": _read_status("Seccomp"),
+        "strange variables": _find_strange_variables(about["variables"]),
+        "open descriptors": _list_descriptors(),
+        "readable secrets": _list_readable(about["secrets"]),
+        "kernel settings": "writable" if os.access("/proc/sys/kernel/core_pattern", os.W_OK) else "closed",
+        "loopback of the host": _try_action(_connect, about["port"]),
+        "datagrams": _try_action(_connect_datagram, about["port"]),
+        "unix sockets": _try_action(socket.socket, socket.AF_UNIX, socket.SOCK_STREAM),
+        "sockets of the hypervisor": _try_action(socket.socket, _VSOCK, socket.SOCK_STREAM),
+        "writable places": _list_creatable(about["writable"]),
+        "places to keep closed": _list_creatable(about["closed"]),
+        "signals to the host": _try_action(os.kill, about["host"], 0),
+        "processes": "few" if len(pids) < 8 else "many",
+        "shared memory": _measure_shared_memory(),
+        # Last, because if it works nothing is as it was.
+        "user namespaces": _create_namespace(),
+    }
+
+
+if __name__ == "__main__":
+    json.dump(probe(json.loads(sys.argv[1])), sys.stdout)

@@ -1,0 +1,400 @@
+"""A small program that starts commands for one host process, and ends them all when that process is gone.
+
+It runs by itself (`python -I -S keeper.py FD`, also in a container), so it imports nothing of ours. It has one thread,
+because PDEATHSIG counts threads, and adopts orphans, so that a command that forks twice is still its child. Messages
+are JSON behind their length, in both directions; file descriptors travel beside the length.
+
+    start   id, argv, env, cwd (a path, or the index of a descriptor), umask, user (only root can say who)
+            fds         {number in the command: index of a descriptor}
+            terminal    number of a descriptor of the command that is its controlling terminal
+            ignored     signals that the command begins with as ignored
+            handshake   [ready, go]: numbers of two pipes in the command. It says on the first that it is set up, and
+                        waits on the second; nobody answers when the host has gone, or before `release` with `hold`
+            contained   the command ends its own descendants (bwrap); otherwise they are ended with it
+            joins       the command stays in this program's session, as what a shell becomes does
+    signal  id, number, deep: to the command inside a container of its own, not to what contains it
+    release id: let a command begin that was held
+    limit   limits, [[resource, soft, hard]]: of this program, and so of all commands that it starts from now on
+    fork    with a descriptor: serve that one, too, from a new process
+
+    serving pid     started id, pid     ready id     failed id, errno, what
+    exited  id, status, was_ready, cpu_ms, clean (false: it left processes that would not die)
+"""
+
+import errno
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from contextlib import contextmanager, suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+    from typing import Any, NoReturn
+
+    Message = dict[str, Any]
+
+
+_HEADER = struct.Struct("!I")
+_MAX_FDS, _MAX_MESSAGE = 64, 64 * 1024 * 1024
+_PR_SET_CHILD_SUBREAPER = 36
+_KILL_TIMEOUT = _SEAL_TIMEOUT = 1.0
+_IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
+# Python ignores the first two, this program the others; a command begins without either.
+_DEFAULT_SIGNALS = frozenset((signal.SIGPIPE, signal.SIGXFSZ, *_IGNORED))
+
+
+class SupervisedCommand:
+    """One started command, and our ends of the pipes of its handshake."""
+
+    def __init__(self, pid: int, contained: bool, held: bool, ready: int, go: int) -> None:
+        self.pid, self.contained, self.is_held = pid, contained, held
+        self.ready, self.go = ready, go
+        self.was_ready = ready < 0
+
+    def close(self) -> None:
+        _close((self.ready, self.go))
+        self.ready = self.go = -1
+
+
+class SupervisorServer:
+    """Serves one connection. When it ends, so does everything that was started over it."""
+
+    def __init__(self, connection: socket.socket, wakeups: int) -> None:
+        self._connection = connection
+        self._wakeups = wakeups
+        self._commands: dict[int, SupervisedCommand] = {}
+        self._forks: set[int] = set()
+        self._poll = select.poll()
+        self._poll.register(connection, select.POLLIN)
+        self._poll.register(wakeups, select.POLLIN)
+
+    def serve(self) -> None:
+        """Say who we are, and work until the host has gone."""
+        try:
+            self._send(event="serving", id=0, pid=os.getpid())
+            while True:
+                for descriptor, _ in self._poll.poll():
+                    if descriptor == self._wakeups:
+                        os.read(self._wakeups, 4096)
+                    elif descriptor == self._connection.fileno():
+                        self._handle_message(*self._receive())
+                    else:
+                        self._on_ready(descriptor)
+                self._reap()
+        except (EOFError, ConnectionError, ValueError):
+            return
+        finally:
+            for command in self._commands.values():
+                _ignore_missing(os.killpg, command.pid, signal.SIGKILL)
+            _kill_and_reap_children(())
+
+    def _receive(self) -> "tuple[Message, list[int]]":
+        header, descriptors, _, _ = socket.recv_fds(self._connection, _HEADER.size, _MAX_FDS)
+        # What arrives over a socket would be inherited by every command.
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        try:
+            (length,) = _HEADER.unpack(header + self._receive_exactly(_HEADER.size - len(header)))
+            return json.loads(self._receive_exactly(min(length, _MAX_MESSAGE))), descriptors
+        except BaseException:
+            _close(descriptors)
+            raise
+
+    def _receive_exactly(self, length: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < length:
+            part = self._connection.recv(length - len(parts))
+            if not part:
+                raise EOFError
+            parts += part
+        return bytes(parts)
+
+    def _send(self, **message: object) -> None:
+        data = json.dumps(message).encode()
+        self._connection.sendall(_HEADER.pack(len(data)) + data)
+
+    def _handle_message(self, message: "Message", descriptors: "list[int]") -> None:
+        try:
+            action = message["op"]
+            if action == "start":
+                self._start(message, descriptors)
+            elif action == "signal":
+                self._forward_signal(message)
+            elif action == "release":
+                self._release(message["id"])
+            elif action == "limit":
+                for kind, soft, hard in message["limits"]:
+                    _set_limit(kind, soft, hard)
+            elif action == "fork":
+                self._fork(descriptors)
+        finally:
+            _close(descriptors)
+
+    def _start(self, message: "Message", descriptors: "list[int]") -> None:
+        identity = message["id"]
+        fds: dict[int, int] = {int(number): descriptors[index] for number, index in message["fds"].items()}
+        theirs = ours = (-1, -1)
+        if message.get("handshake"):
+            (ready, their_ready), (their_go, go) = os.pipe(), os.pipe()
+            theirs, ours = (their_ready, their_go), (ready, go)
+            fds.update(zip(message["handshake"], theirs))  # noqa: B905 - must run on Python 3.9
+        try:
+            pid = _spawn(message, fds, descriptors)
+        except (OSError, ValueError) as error:
+            _close((*theirs, *ours))
+            number = getattr(error, "errno", None) or errno.EINVAL
+            self._send(event="failed", id=identity, errno=number, what=getattr(error, "strerror", None) or str(error))
+            return
+        _close(theirs)
+        command = self._commands[identity] = SupervisedCommand(
+            pid, message.get("contained", False), message.get("hold", False), *ours
+        )
+        if command.ready >= 0:
+            self._poll.register(command.ready, select.POLLIN)
+        self._send(event="started", id=identity, pid=pid)
+
+    def _on_ready(self, descriptor: int) -> None:
+        """Somebody inside says that everything is set up: now, while the host lives, it may begin."""
+        self._poll.unregister(descriptor)
+        for identity, command in self._commands.items():
+            if command.ready == descriptor:
+                command.was_ready = bool(os.read(descriptor, 1))
+                os.close(descriptor)
+                command.ready = -1
+                if not command.is_held:
+                    self._release(identity)
+                if command.was_ready:
+                    self._send(event="ready", id=identity)
+                return
+
+    def _release(self, identity: int) -> None:
+        command = self._commands.get(identity)
+        if command is not None and command.go >= 0:
+            # One that is not sealed never begins: its pipe is closed.
+            command.was_ready = command.was_ready and (not command.contained or _is_sealed(command.pid))
+            if command.was_ready:
+                _ignore_missing(os.write, command.go, b"\n")
+            command.close()
+
+    def _forward_signal(self, message: "Message") -> None:
+        command = self._commands.get(message["id"])
+        if command is None:
+            return
+        number = message["number"]
+        below = _list_descendants(command.pid) if command.contained else []
+        if below and (number == signal.SIGKILL or message.get("deep")):
+            # Below bwrap is the first process of the namespace, which can be starved and then ends nobody; then all.
+            for pid in below if number == signal.SIGKILL else _list_children(below[0]):
+                _ignore_missing(os.kill, pid, number)
+        else:
+            _ignore_missing(os.killpg, command.pid, number)
+            _ignore_missing(os.kill, command.pid, number)
+
+    def _fork(self, descriptors: "list[int]") -> None:
+        try:
+            pid = os.fork()
+        except OSError:
+            return  # The other side sees its connection closed.
+        if pid:
+            self._forks.add(pid)
+            return
+        # The new process has commands of its own; the old one still has all of these.
+        self._connection.close()
+        for command in self._commands.values():
+            command.close()
+        serve(descriptors[0])
+
+    def _reap(self) -> None:
+        ended: dict[int, tuple[int, int]] = {}
+        while (pid := (found := _wait_child())[0]) > 0:
+            self._forks.discard(pid)
+            ended[pid] = found[1:]
+        alone = pid < 0
+        for identity, command in list(self._commands.items()) if ended else ():
+            if command.pid in ended:
+                self._on_exit(identity, command, *ended[command.pid], alone=alone)
+        # A child that nobody started is the first process of a sandbox that ends, what a killed bwrap had not yet tied
+        # to itself, or what a killed fork of ours left. Its end is told like any other's: nobody waits for it here.
+        if ended and not alone and all(command.contained for command in self._commands.values()):
+            for pid in [one for orphan in _kill_children(self._list_own_pids()) for one in _list_descendants(orphan)]:
+                _ignore_missing(os.kill, pid, signal.SIGKILL)
+
+    def _list_own_pids(self) -> "set[int]":
+        return {*self._forks, *(command.pid for command in self._commands.values())}
+
+    def _on_exit(self, identity: int, command: SupervisedCommand, status: int, cpu_ms: int, *, alone: bool) -> None:
+        del self._commands[identity]
+        if command.ready >= 0:
+            self._poll.unregister(command.ready)
+        command.close()
+        clean = True
+        # Who has no child at all has no orphan to look for.
+        if not command.contained and not alone:
+            _ignore_missing(os.killpg, command.pid, signal.SIGKILL)
+            clean = _kill_and_reap_children(self._list_own_pids())
+        code = os.waitstatus_to_exitcode(status)
+        self._send(event="exited", id=identity, status=code, was_ready=command.was_ready, cpu_ms=cpu_ms, clean=clean)
+
+
+def _spawn(message: "Message", fds: "dict[int, int]", descriptors: "list[int]") -> int:
+    """Start the command without copying this process: posix_spawn is the quickest way there is."""
+    cwd = message["cwd"]
+    os.chdir(descriptors[cwd] if isinstance(cwd, int) else cwd)
+    os.umask(message.get("umask", 0o077))
+    argv, env, terminal = message["argv"], message["env"], message.get("terminal")
+    # Numbers may be taken by other descriptors, so all go through numbers that are free.
+    spare = max([*fds.values(), *fds, 2]) + 1
+    actions: list[Any] = [(os.POSIX_SPAWN_DUP2, source, spare + place) for place, source in enumerate(fds.values())]
+    actions += [(os.POSIX_SPAWN_DUP2, spare + place, number) for place, number in enumerate(fds)]
+    actions += [(os.POSIX_SPAWN_CLOSE, spare + place) for place in range(len(fds))]
+    if terminal is not None:
+        # The first terminal that the leader of a new session opens is the one that controls it.
+        actions.append((os.POSIX_SPAWN_OPEN, spare, f"/dev/fd/{terminal}", os.O_RDWR, 0))
+        actions.append((os.POSIX_SPAWN_CLOSE, spare))
+    defaults, program = _DEFAULT_SIGNALS.difference(message.get("ignored", ())), _find_program(argv[0], env)
+    with _switch_user(message.get("user")):
+        new = not message.get("joins")
+        return os.posix_spawn(program, argv, env, file_actions=actions, setsid=new, setsigdef=defaults, setsigmask=())
+
+
+def _wait_child() -> "tuple[int, int, int]":
+    """A child that has ended, its status and its time; 0 when none has, -1 when there are no children."""
+    try:
+        pid, status, usage = os.wait4(-1, os.WNOHANG)
+    except ChildProcessError:
+        return -1, 0, 0
+    return pid, status, round((usage.ru_utime + usage.ru_stime) * 1000)
+
+
+@contextmanager
+def _switch_user(user: "int | None") -> "Generator[None]":
+    """Root is another user for a moment; what it starts then stays that user. Quicker than a program in between."""
+    if user is None:
+        yield
+        return
+    groups = os.getgroups()
+    os.setgroups([])
+    os.setresgid(user, user, 0)
+    os.setresuid(user, user, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+        os.setresgid(0, 0, 0)
+        os.setgroups(groups)
+
+
+def _find_program(name: str, env: "dict[str, str]") -> str:
+    if "/" in name:
+        return name
+    for path in (f"{directory}/{name}" for directory in env.get("PATH", os.defpath).split(":")):
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path
+    raise FileNotFoundError(2, "there is no such program")
+
+
+def _set_limit(kind: int, soft: int, hard: int) -> None:
+    _, most = resource.getrlimit(kind)
+    if most != resource.RLIM_INFINITY:
+        soft, hard = min(soft, most), min(hard, most)
+    resource.setrlimit(kind, (soft, hard))
+
+
+def _ignore_missing(action: "Callable[..., object]", *arguments: object) -> None:
+    """Do something to a process that may be gone by now; then there is nothing to do."""
+    with suppress(ProcessLookupError, PermissionError, BrokenPipeError, ChildProcessError):
+        action(*arguments)
+
+
+def _list_children(pid: int) -> "list[int]":
+    """Those of all its threads; none when it has gone."""
+    with suppress(OSError):
+        tasks = os.listdir(f"/proc/{pid}/task")
+        return [int(word) for task in tasks for word in _read_file(f"/proc/{pid}/task/{task}/children").split()]
+    return []
+
+
+def _list_descendants(pid: int) -> "list[int]":
+    """All processes below this one, the nearest first."""
+    found = [pid]
+    for parent in found:
+        found += _list_children(parent)
+    return found[1:]
+
+
+def _read_file(path: str) -> str:
+    """A file of /proc; nothing when the process has gone. Read as bytes, which is quicker by a lot."""
+    with suppress(OSError), open(path, "rb", buffering=0) as file:
+        return file.read().decode("utf-8", "replace")
+    return ""
+
+
+def _is_sealed(pid: int) -> bool:
+    """Wait for the filter of a sandbox's first process, which bwrap sets right after it has tied it to the outside."""
+    deadline = time.monotonic() + _SEAL_TIMEOUT
+    for first in _list_children(pid):
+        while "Seccomp:\t2" not in _read_file(f"/proc/{first}/status"):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.0005)
+    return True
+
+
+def _kill_children(spared: "Iterable[int]") -> "list[int]":
+    found = [pid for pid in _list_children(os.getpid()) if pid not in spared]
+    for pid in found:
+        _ignore_missing(os.kill, pid, signal.SIGKILL)
+    return found
+
+
+def _kill_and_reap_children(spared: "Iterable[int]") -> bool:
+    """Kill and reap every child but `spared`, and the children that these leave to us; false when some remain."""
+    deadline = time.monotonic() + _KILL_TIMEOUT
+    while found := _kill_children(spared):
+        for pid in found:
+            _ignore_missing(os.waitpid, pid, os.WNOHANG)
+        if time.monotonic() > deadline:
+            return False
+    return True
+
+
+def _close(descriptors: "Iterable[int]") -> None:
+    for descriptor in descriptors:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _on_child_exit(*_: object) -> None:
+    """A child has ended. That the signal came is enough: it woke the loop."""
+
+
+def serve(descriptor: int, kind: "type[SupervisorServer]" = SupervisorServer) -> "NoReturn":
+    """Be a keeper for this connection until the other side closes it; then end the process."""
+    if os.getsid(0) != os.getpid():
+        os.setsid()
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _on_child_exit)
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        os.set_inheritable(descriptor, False)
+        kind(socket.socket(fileno=descriptor), reading).serve()
+    finally:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

@@ -1,0 +1,527 @@
+"""Mother, zygote, call.
+
+A small program that keeps the interpreter of one hosted skill ready, and forks the processes that serve its calls.
+
+It runs in the interpreter of the skill, locally or inside a sandbox, so it imports nothing of ours; its parts (`PARTS`
+in `fork_mother.py`) are put into one namespace by the last lines of its command line. On descriptor 0 it has a
+connection to the host, on which the host says first what to load, and then
+
+    z SLOT and a descriptor     serve this connection, too: a *zygote* is forked for it (`hostzygote.py`)
+    k SLOT                      end that zygote with everything below it
+
+and hears `e SLOT` when a zygote has ended and nothing that it or its calls started is left, and after each `k`. When
+the connection ends, everything ends. Nothing of a call ever passes through here: whoever serves one reads it itself, so
+that no call can find traces of another in its memory.
+
+A process that serves the calls of one connection, one after the other, each in a fresh process that it forks.
+
+A part of `hostmother.py`: it runs in the interpreter of a skill, so it imports nothing of ours. The process of the next
+call is forked ahead of time and waits for the call itself; this one only looks after it. The call, behind its length:
+
+    flags (1: tell the output as it comes), length of the variables, the variables (NAME=value, each with a NUL behind),
+    and what the skill reads from its stdin
+
+The answer is a row of frames: `o` and `e` with what came on stdout and stderr, then `x` with how it ended:
+
+    wait status, processor time in microseconds, memory in KiB, bytes on stdout and stderr in all, flags
+    (1: it was never begun, because the script has changed; 2: stdout was cut; 4: it left something that cannot be
+    undone, so this was the last call here), and the names of the modules that it has imported, with commas
+"""
+
+from __future__ import annotations
+
+import _socket
+import builtins
+import ctypes
+import gc
+import json
+import mmap
+import os
+import select
+import signal
+import site
+import struct
+import sys
+import time
+import types
+import warnings
+from _frozen_importlib_external import SourceFileLoader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container
+    from typing import Any
+
+    from openskills.executors.programs.call import (
+        CHANGED,
+        LIVE,
+        NAMES_OFFSET,
+        TAKEN,
+        CallExit,
+        CallProcess,
+        CallServer,
+        read_imported_names,
+    )
+    from openskills.executors.programs.fork_exit import Attempt
+    from openskills.executors.programs.traces import Traces
+
+    Work = list[Any]
+    """What a call does at the bottom of its stack: a function and its arguments."""
+
+
+_ORDER = struct.Struct("!cI")
+_LENGTH = struct.Struct("!I")
+_CMSG = _socket.CMSG_SPACE(4)
+_MAX_SOURCE = 8 * 1024 * 1024
+
+
+class ZygoteServer:
+    """The interpreter with everything loaded; the same object in all processes that are forked from it."""
+
+    def __init__(self, end: CallExit) -> None:
+        self.end = end
+        self._control = _socket.socket(fileno=os.dup(0))
+        self._zygotes: dict[int, int] = {}
+        self.wanted: dict[str, Any] = {}
+        self.work: Work = []
+        self._stamps: dict[str, tuple[int, ...]] = {}
+
+    def serve(self) -> Work:
+        """Work until the host has gone; returns only in the process of a call, with what it is to execute."""
+        refused = ""
+        with Attempt() as attempt:
+            refused = self._prepare()
+        self._send(json.dumps({"refused": refused, "failed": attempt.message}).encode())
+        if refused or attempt.failed:
+            os._exit(0)
+        adopt_orphans()
+        # Calls share a user: none of them is to look into the memory of what forks the next.
+        set_protection(True)
+        gc.collect()
+        # The collector would touch every object, and so copy every page into each call.
+        gc.freeze()
+        return self._serve_orders()
+
+    def has_changed(self) -> bool:
+        """Whether what was loaded is no longer what is on the disk."""
+        return any(_read_stamp(path) != stamp for path, stamp in self._stamps.items())
+
+    def _prepare(self) -> str:
+        self.wanted = json.loads(self._receive_exactly(_LENGTH.unpack(self._receive_exactly(_LENGTH.size))[0]))
+        sys.path[:] = self.wanted["path"]
+        # What the module `site` adds to a language that people know; it was left out for what else it does.
+        site.setquit()
+        site.setcopyright()
+        site.sethelper()
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(null, number)
+        os.close(null)
+        return self._load()
+
+    def _load(self) -> str:
+        """Import and compile; why a cold start would do something else, if so."""
+        entry = self.wanted["entry"]
+        shadows = _find_shadow(os.path.dirname(entry))
+        if shadows:
+            return f"{shadows} beside it has the name of a module that is loaded already"
+        before = set(os.listdir("/proc/self/fd"))
+        for name in self.wanted["preload"]:
+            with Attempt() as attempt:
+                exec(f"import {name}", {"__name__": "__main__"})  # noqa: S102
+            if attempt.failed and name in self.wanted["named"]:
+                return f"{name} cannot be imported: {attempt.message}"[:500]
+        if len(os.listdir("/proc/self/task")) > 1:
+            return "its modules start threads when they are imported"
+        if set(os.listdir("/proc/self/fd")) != before:
+            return "its modules keep files open when they are imported"
+        self._stamps = _collect_stamps(entry)
+        source = _read_source(entry)
+        with Attempt() as attempt:
+            code = compile(source, entry, "exec", dont_inherit=True)
+            self.work = [exec, code, vars(_create_main_module(entry))]
+        if attempt.failed:
+            return "it cannot be compiled"
+        sys.argv[:] = [entry, *self.wanted["args"]]
+        sys.orig_argv[:] = [sys.executable, *sys.argv]
+        self.end.prepare(self.work)
+        return ""
+
+    def _serve_orders(self) -> Work:
+        wakeups, waking = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(wakeups, select.POLLIN)
+        while True:
+            signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+            signal.signal(signal.SIGCHLD, _on_child_exit)
+            for descriptor, _ in poll.poll():
+                if descriptor == wakeups:
+                    os.read(wakeups, 4096)
+                    self._reap()
+                    continue
+                work = self._handle_order((wakeups, waking))
+                if work is not None:
+                    return work
+
+    def _handle_order(self, ours: tuple[int, int]) -> Work | None:
+        try:
+            data, ancillary, _, _ = self._control.recvmsg(_ORDER.size, _CMSG)
+        except OSError:
+            data, ancillary = b"", []
+        if not data:
+            kill_children(())
+            os._exit(0)
+        order, slot = _ORDER.unpack(data + self._receive_exactly(_ORDER.size - len(data)))
+        if order == b"k":
+            pid = next((pid for pid, other in self._zygotes.items() if other == slot), 0)
+            if pid:
+                os.kill(pid, signal.SIGKILL)
+            else:
+                # It has ended by itself. That was said before the host asked for it, so nobody may have listened.
+                self._control.sendall(_ORDER.pack(b"e", slot))
+            return None
+        connection = int.from_bytes(ancillary[0][2][:4], sys.byteorder)
+        pid = quiet_fork()
+        if pid:
+            os.close(connection)
+            self._zygotes[pid] = slot
+            return None
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        for descriptor in (*ours, self._control.detach()):
+            os.close(descriptor)
+        return Zygote(self, connection).serve()
+
+    def _reap(self) -> None:
+        """A zygote has ended: so must everything that has become our child with its end."""
+        ended: list[int] = []
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            if pid in self._zygotes:
+                ended.append(self._zygotes.pop(pid))
+        kill_children(self._zygotes)
+        for slot in ended:
+            self._control.sendall(_ORDER.pack(b"e", slot))
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self._control.sendall(_LENGTH.pack(len(data)) + data)
+        except OSError:
+            os._exit(0)
+
+    def _receive_exactly(self, length: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < length:
+            part = self._control.recv(length - len(parts))
+            if not part:
+                os._exit(0)
+            parts += part
+        return bytes(parts)
+
+
+def _on_child_exit(*_: object) -> None:
+    """The pipe does it; the signal must only not be ignored."""
+
+
+def _create_main_module(entry: str) -> types.ModuleType:
+    """`__main__` as it is for `python entry`."""
+    main = types.ModuleType("__main__")
+    names = vars(main)
+    names.update(
+        __loader__=SourceFileLoader("__main__", entry),
+        __builtins__=builtins,
+        __annotations__={},
+        __file__=entry,
+        __cached__=None,
+    )
+    sys.modules["__main__"] = main
+    return main
+
+
+def _read_source(entry: str) -> bytes:
+    with open(entry, "rb") as file:
+        return file.read(_MAX_SOURCE)
+
+
+def _collect_stamps(entry: str) -> dict[str, tuple[int, ...]]:
+    """What the script and every module that is no part of Python looked like when they were loaded."""
+    standard = os.path.dirname(os.__file__)
+    found = {entry}
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and not (file.startswith(standard) and "-packages" not in file):
+            found.add(file)
+    return {path: _read_stamp(path) for path in found}
+
+
+def _read_stamp(path: str) -> tuple[int, ...]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def _find_shadow(directory: str) -> str:
+    """The first name in the directory that a cold start would import instead of what is loaded here."""
+    loaded = {name.partition(".")[0] for name in sys.modules}
+    for found in os.listdir(directory):
+        if found.endswith((".py", ".so")) and found.partition(".")[0] in loaded:
+            return found
+    return ""
+
+
+_FRAME = struct.Struct("!cI")
+_END = struct.Struct("!cIiQQQQB")
+_BUFFER = 256 * 1024
+_ROOM = _BUFFER - 4096
+_LITTLE = 4096
+_EXIT_WAIT_MS = 5  # milliseconds
+_KILL_TIMEOUT = 1.0
+_PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
+_STALE, _CUT, _UNCLEAN = 1, 2, 4
+_STDOUT, _STDERR = 1, 2
+
+
+class Zygote:
+    """Serves one connection until the host closes it."""
+
+    def __init__(self, mother: CallServer, connection: int) -> None:
+        self._server = mother
+        self._connection = _socket.socket(fileno=connection)
+        # Shared with the process of a call, which says here what has become of it.
+        self._flags = mmap.mmap(-1, mmap.PAGESIZE)
+        self._done, self._doing = os.pipe() if mother.wanted["reuse"] else (-1, -1)
+        self._max_bytes = {_STDOUT: mother.wanted["stdout"], _STDERR: mother.wanted["stderr"]}
+        self._numbers: dict[int, int] = {}
+        self._buffer = bytearray(_BUFFER)
+        self._view = memoryview(self._buffer)
+        self._traces = Traces() if mother.wanted["tidy"] else None
+        self._poll = select.poll()
+        self._ending = select.poll()
+        self._filled = 0
+        self._is_settled = False
+        self._counts = {_STDOUT: 0, _STDERR: 0}
+
+    def serve(self) -> Work:
+        """Work until the host has gone; returns only in the process of a call, with what it is to execute."""
+        os.setsid()
+        adopt_orphans()
+        # Its own stdout and stderr are the pipes of its calls, which inherit them.
+        for number in (_STDOUT, _STDERR):
+            reading, writing = os.pipe()
+            os.set_blocking(reading, False)
+            os.dup2(writing, number)
+            os.close(writing)
+            self._numbers[reading] = number
+            self._poll.register(reading, select.POLLIN)
+        if self._done >= 0:
+            self._poll.register(self._done, select.POLLIN)
+        while True:
+            self._reset()
+            # A call may have changed what it shares with the next one.
+            os.set_blocking(_STDOUT, True)
+            os.set_blocking(_STDERR, True)
+            set_protection(False)
+            pid = quiet_fork()
+            if pid == 0:
+                return CallProcess(self._server, self._connection, self._flags, self._doing).begin(self._list_own_fds())
+            set_protection(True)
+            self._supervise_call(pid)
+
+    def _list_own_fds(self) -> list[int]:
+        """Descriptors that are not for the process of a call."""
+        return [*self._numbers, self._done] if self._done >= 0 else list(self._numbers)
+
+    def _reset(self) -> None:
+        self._is_settled = False
+        self._flags[: NAMES_OFFSET + 2] = bytes(NAMES_OFFSET + 2)
+        self._counts[_STDOUT] = self._counts[_STDERR] = 0
+
+    def _supervise_call(self, pid: int) -> None:
+        handle = os.pidfd_open(pid)
+        self._poll.register(handle, select.POLLIN)
+        self._ending.register(handle, select.POLLIN)
+        if self._done >= 0:
+            self._ending.register(self._done, select.POLLIN)
+        self._relay_until_exit(pid, handle)
+        self._poll.unregister(handle)
+        self._ending.unregister(handle)
+        os.close(handle)
+        _, status, usage = os.wait4(pid, 0)
+        if self._is_settled:
+            # It was done, and only what it left behind was too much.
+            status = 0
+        clean = _has_no_children() or kill_children(())
+        if not self._flags[TAKEN]:
+            self._report_stale()
+            return
+        if self._traces is not None:
+            clean = clean and self._traces.undone()
+        self._drain(self._poll.poll(0))
+        self._finish(status, usage, 0 if clean else _UNCLEAN)
+        if not clean:
+            os._exit(0)
+
+    def _relay_until_exit(self, pid: int, handle: int) -> None:
+        patience = _EXIT_WAIT_MS
+        while True:
+            ready = self._poll.poll()
+            # What a script prints it mostly prints right before it ends.
+            ended = self._ending.poll(0 if self._flags[LIVE] else patience)
+            if (handle, select.POLLIN) in ended:
+                return
+            if ended:
+                patience = _EXIT_WAIT_MS
+                self._finish_reused_call(pid)
+                continue
+            patience = 0
+            self._drain(ready)
+            self._send()
+            if self._counts[_STDOUT] > self._max_bytes[_STDOUT]:
+                os.kill(pid, signal.SIGKILL)
+
+    def _finish_reused_call(self, pid: int) -> None:
+        """A process that serves many calls is done with one. When that left others behind, it was its last."""
+        os.read(self._done, 1)
+        if list_children(pid) or not kill_children((pid,)):
+            self._is_settled = True
+            os.kill(pid, signal.SIGKILL)
+            return
+        self._drain([one for one in self._poll.poll(0) if one[0] in self._numbers])
+        self._finish(0, None, 0)
+
+    def _finish(self, status: int, usage: Any, flags: int) -> None:
+        spent = int((usage.ru_utime + usage.ru_stime) * 1_000_000) if usage else 0
+        memory = usage.ru_maxrss if usage else 0
+        counts = self._counts[_STDOUT], self._counts[_STDERR]
+        if counts[0] > self._max_bytes[_STDOUT]:
+            flags |= _CUT
+        names = read_imported_names(self._flags)
+        body = _END.size - _FRAME.size + len(names)
+        _END.pack_into(self._buffer, self._filled, b"x", body, status, spent, memory, *counts, flags)
+        self._filled += _END.size
+        if names:
+            self._view[self._filled : self._filled + len(names)] = names
+            self._filled += len(names)
+        # Before it is sent: the next call may come right after.
+        self._reset()
+        self._send()
+
+    def _report_stale(self) -> None:
+        """The process has ended without a call: the host has gone, or what it was to execute has changed."""
+        if not self._flags[CHANGED]:
+            os._exit(0)
+        _END.pack_into(self._buffer, 0, b"x", _END.size - _FRAME.size, 0, 0, 0, 0, 0, _STALE)
+        self._filled = _END.size
+        self._send()
+        os._exit(0)
+
+    def _drain(self, ready: list[tuple[int, int]]) -> None:
+        """Take what is in the pipes; of what is more than there may be, only how much it was."""
+        for descriptor, _ in ready:
+            number = self._numbers[descriptor]
+            while True:
+                if self._filled + _LITTLE >= _ROOM:
+                    self._send()
+                start = self._filled + _FRAME.size
+                try:
+                    count = os.readv(descriptor, [self._view[start:_ROOM]])
+                except BlockingIOError:
+                    break
+                kept = min(count, max(self._max_bytes[number] - self._counts[number], 0))
+                self._counts[number] += count
+                if kept:
+                    _FRAME.pack_into(self._buffer, self._filled, b"o" if number == _STDOUT else b"e", kept)
+                    self._filled = start + kept
+                # Less than there was room for is all that there was. One that is to be killed may write quicker than
+                # this reads.
+                if start + count < _ROOM or self._counts[_STDOUT] > self._max_bytes[_STDOUT]:
+                    break
+
+    def _send(self) -> None:
+        if self._filled:
+            try:
+                self._connection.sendall(self._view[: self._filled])
+            except OSError:
+                kill_children(())
+                os._exit(0)
+            # The next call gets a copy of this memory, and nothing of this one in it.
+            self._view[: self._filled] = bytes(self._filled)
+            self._filled = 0
+
+
+_prctl = ctypes.CDLL(None).prctl
+_prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose parents end."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def set_protection(on: bool) -> None:
+    """Keep others of the same user from looking into the memory of this process; a process that is forked inherits it.
+
+    Set here around each fork, because to set it in the new process would take five times as long.
+    """
+    _prctl(_PR_SET_DUMPABLE, 0 if on else 1, 0, 0, 0)
+
+
+def quiet_fork() -> int:
+    """Fork, without a word about threads of libraries, which are ready for it; threads of Python there are none."""
+    if sys.version_info < (3, 12):
+        return os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _has_no_children() -> bool:
+    """Whether there is no child left. One that has ended is reaped on the way."""
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return True
+    return False
+
+
+def kill_children(spared: Container[int]) -> bool:
+    """Kill and reap every child but `spared`, and the children that these leave to us; false when some remain."""
+    deadline = time.monotonic() + _KILL_TIMEOUT
+    while True:
+        found = [pid for pid in list_children(os.getpid()) if pid not in spared]
+        if not found:
+            return True
+        for pid in found:
+            _kill_process(pid)
+        for pid in found:
+            _reap_process(pid)
+        if time.monotonic() > deadline:
+            return False
+
+
+def list_children(pid: int) -> list[int]:
+    """The processes whose parent this is."""
+    with open(f"/proc/{pid}/task/{pid}/children", "rb", buffering=0) as file:
+        return [int(word) for word in file.read().split()]
+
+
+def _kill_process(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _reap_process(pid: int) -> None:
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return

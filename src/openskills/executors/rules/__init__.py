@@ -1,1 +1,0 @@
-"""Which commands may run, with which variables."""

@@ -1,0 +1,412 @@
+"""Workspaces on this machine.
+
+One workspace in a directory of this machine: its files, its staged skills, its running commands.
+
+Workspaces in a directory of this machine: written once for `local`, `sandbox`, `landlock` and `container`.
+
+They differ in how a command is started, which is a `Backend`'s business.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from openskills.artifacts.store import Content
+from openskills.concurrency import CrossLoopLock, run_in_thread, shield_until_done
+from openskills.errors import ExecutorUnavailable, LimitExceeded
+from openskills.executors.environment import build_environment
+from openskills.executors.files.tree import WorkspaceTree
+from openskills.executors.process import HostProcess, StartCounter, WatchFunction
+from openskills.executors.protocol import Backend, Launcher, WorkspaceDirectory, WorkspaceFileReader
+from openskills.executors.records.leases import DAY, Lease, WorkspaceStore
+from openskills.executors.records.quota import Quota, check_free_space, measure_usage, read_free_bytes
+from openskills.executors.spec import (
+    SKILLS,
+    VENV,
+    Command,
+    FileInfo,
+    Isolation,
+    SkillSnapshot,
+    WorkspaceListing,
+    WorkspaceUsage,
+)
+from openskills.executors.staging.mount import materialize_snapshot, remove_replaced
+from openskills.executors.staging.snapshots import SnapshotStore
+from openskills.executors.supervisor import SupervisedProcess
+from openskills.executors.warm import PreloadSpec, WarmInterpreterPool
+from openskills.executors.watchdog import watch
+from openskills.telemetry.metrics import count
+from openskills.telemetry.spans import span
+
+_CHUNK = 1024 * 1024
+_CLOSED = "the workspace is closed; open it again"
+_CHECK_INTERVAL, _SHARE = 1.0, 20
+_LARGE = 1024 * 1024
+
+
+class DirectoryWorkspace:
+    """One workspace; implements `Workspace`. It belongs to the event loop in which it was opened."""
+
+    def __init__(
+        self,
+        lease: Lease,
+        launcher: Launcher,
+        isolation: Isolation,
+        store: SnapshotStore,
+        *,
+        share: bool,
+        quota: Quota,
+    ) -> None:
+        self._lease = lease
+        self._launcher = launcher
+        self._store = store
+        self._share = share
+        self._quota = quota
+        self._owner = (lease.uid, lease.uid) if lease.uid is not None else None
+        self._tree = WorkspaceTree(lease.tree, owner=self._owner)
+        self._staged: dict[str, str] = {}
+        self._warm = WarmInterpreterPool(launcher)
+        self._running: set[HostProcess] = set()
+        self._starts = StartCounter()
+        self._unused_run_dir: str | None = None
+        self._next_disk_check = 0.0
+        self._closed = False
+        self._loop = asyncio.get_running_loop()
+        self.isolation = isolation
+
+    @property
+    def id(self) -> str:
+        """Names it in its executor."""
+        return self._lease.id
+
+    @property
+    def root(self) -> str:
+        """The workspace as its commands see it."""
+        return self._launcher.root
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more can be done with it."""
+        return self._closed
+
+    async def stage(self, snapshot: SkillSnapshot) -> None:
+        """See `Workspace.stage`."""
+        self._check_open()
+        is_here = self._staged.get(snapshot.name) == snapshot.digest
+        count("openskills.skill.stagings", cached=is_here)
+        if not is_here:
+            # Until it is known what is there.
+            self._staged.pop(snapshot.name, None)
+            await run_in_thread(
+                lambda: materialize_snapshot(
+                    self._store, snapshot, self._lease.tree, share=self._share, owner=self._owner
+                )
+            )
+            self._staged[snapshot.name] = snapshot.digest
+
+    async def write(self, path: str, data: Content, *, executable: bool = False) -> FileInfo:
+        """See `Workspace.write`."""
+        self._check_open()
+        info = await self._write_content(path, data, executable=executable)
+        if info.size > _LARGE:
+            self._next_disk_check = 0.0
+        return info
+
+    async def link(self, path: str, target: str) -> None:
+        """See `Workspace.link`."""
+        self._check_open()
+        self._tree.link(path, target)
+
+    async def make_directory(self, path: str) -> None:
+        """See `Workspace.make_directory`."""
+        self._check_open()
+        self._tree.make_directory(path)
+
+    async def remove(self, path: str) -> bool:
+        """See `Workspace.remove`."""
+        self._check_open()
+        self._next_disk_check = 0.0
+        return await run_in_thread(lambda: self._tree.remove(path))
+
+    @asynccontextmanager
+    async def open(self, path: str) -> AsyncGenerator[WorkspaceFileReader]:
+        """See `Workspace.open`."""
+        self._check_open()
+        descriptor, info = self._tree.open(path)
+        try:
+            yield WorkspaceFileReader(info, _read_chunks(descriptor, info.size))
+        finally:
+            os.close(descriptor)
+
+    async def mark(self) -> int:
+        """See `Workspace.mark`."""
+        self._check_open()
+        return self._tree.mark()
+
+    async def list(self, globs: Sequence[str], *, since: int | None = None, limit: int = 10_000) -> WorkspaceListing:
+        """See `Workspace.list`."""
+        self._check_open()
+        small = self._tree.list_small(globs, since=since, limit=limit)
+        return small or await run_in_thread(lambda: self._tree.list(globs, since=since, limit=limit))
+
+    async def start(self, command: Command) -> HostProcess:
+        """See `Workspace.start`."""
+        self._check_open()
+        # Whoever closes the workspace waits for us.
+        with self._starts:
+            await self._check_disk()
+            self._check_open()
+            process = await self._start_process(command)
+            if self._closed:
+                # Closed meanwhile: nobody else knows of this one.
+                await process.kill()
+                raise ExecutorUnavailable(_CLOSED)
+        self._running.add(process)
+        process.add_done_callback(lambda ended: self._on_process_end(ended, command.run_dir))
+        return process
+
+    async def usage(self) -> WorkspaceUsage:
+        """See `Workspace.usage`."""
+        return await run_in_thread(lambda: measure_usage(self._lease.tree))
+
+    async def close(self) -> None:
+        """See `Workspace.close`."""
+        if self._closed:
+            return
+        self._closed = True
+        # Nobody can try again: who is cancelled meanwhile has to wait until others can have it.
+        await shield_until_done(self._shut_down())
+
+    async def _shut_down(self) -> None:
+        try:
+            # What belonged to a loop that was closed cannot be awaited: it ends with the keepers of that loop.
+            if not self._loop.is_closed():
+                await self._starts.wait_idle()
+                await asyncio.gather(*(process.kill() for process in list(self._running)))
+                await self._warm.close()
+                await self._launcher.close()
+            if self._unused_run_dir is not None:
+                self._tree.remove(self._unused_run_dir)
+        finally:
+            self._tree.close()
+            self._lease.release()
+
+    async def _start_process(self, command: Command) -> HostProcess:
+        self._make_run_dir(command.run_dir)
+        if command.cwd != command.run_dir:
+            self._tree.check_directory(command.cwd)
+        launcher = self._launcher
+        env = build_environment(
+            launcher.root, command, path=launcher.path, home=launcher.home, venv=self._has_venv(command.skill)
+        )
+        return await HostProcess.start(
+            command, lambda stdio: self._launch(command, env, stdio), self._create_watch(command)
+        )
+
+    async def _write_content(self, path: str, data: Content, *, executable: bool) -> FileInfo:
+        if isinstance(data, bytes):
+            return await run_in_thread(lambda: self._tree.write(path, [data], executable=executable))
+        with self._tree.open_writer(path, executable=executable) as arriving:
+            async for chunk in data:
+                await run_in_thread(lambda chunk=chunk: arriving.write(chunk))
+            return await run_in_thread(arriving.commit)
+
+    async def _launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
+        if command.warm is None:
+            return await self._launcher.launch(command, env, stdio)
+        warmth = PreloadSpec(command.warm, self._staged.get(command.skill or "", ""))
+        started = await self._warm.launch(command, env, stdio, warmth)
+        if started.reason:
+            count("openskills.run.cold_starts")
+            started.process.notes.append(f"started cold: {started.reason}")
+        return started.process
+
+    def _has_venv(self, skill: str | None) -> bool:
+        return skill is not None and self._tree.has_directory(f"{SKILLS}/{skill}/{VENV}/bin")
+
+    def _on_process_end(self, process: HostProcess, run_dir: str) -> None:
+        self._running.discard(process)
+        # A directory for every run that ever was would be all that an old workspace consists of.
+        if not self._closed and self._tree.is_empty(run_dir):
+            unused, self._unused_run_dir = self._unused_run_dir, run_dir
+            if unused is not None and unused != run_dir:
+                self._tree.remove(unused)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ExecutorUnavailable(_CLOSED)
+
+    async def _check_disk(self) -> None:
+        """Raise `LimitExceeded` when the disk or the workspace is full.
+
+        Once in a second is often enough, and less often when it takes long: in between the watchdog ends commands.
+        """
+        begun = time.monotonic()
+        if begun < self._next_disk_check:
+            return
+        check_free_space(self._lease.tree, self._quota)
+        self._lease.touch()
+        said = self._quota.describe_excess(await run_in_thread(lambda: measure_usage(self._lease.tree)))
+        if said:
+            raise LimitExceeded(f"{said}; remove some, or raise OPENSKILL_WORKSPACE_BYTES or OPENSKILL_WORKSPACE_FILES")
+        now = time.monotonic()
+        self._next_disk_check = now + max(_CHECK_INTERVAL, (now - begun) * _SHARE)
+
+    def _make_run_dir(self, run_dir: str) -> None:
+        """Give the run its directory: one that an earlier run has not used, under a new name, costs a tenth."""
+        unused, self._unused_run_dir = self._unused_run_dir, None
+        parent, _, name = run_dir.rpartition("/")
+        if unused is None or not unused.startswith(f"{parent}/") or not self._tree.rename_directory(unused, name):
+            self._tree.make_directory(run_dir)
+
+    def _create_watch(self, command: Command) -> WatchFunction:
+        tree = self._lease.tree
+        known = self._launcher.visible_pids
+        # Of a warm command the pid is that of its server, or of what contains it: all that runs there is counted.
+        return lambda kept: watch(
+            kept.pid if known else None,
+            command.limits,
+            lambda: measure_usage(tree),
+            self._quota,
+            free=lambda: read_free_bytes(tree),
+        )
+
+
+async def _read_chunks(descriptor: int, size: int) -> AsyncIterator[bytes]:
+    left = size
+    while left > 0:
+        data = await run_in_thread(lambda: os.read(descriptor, min(left, _CHUNK)))  # noqa: B023 - awaited at once
+        if not data:
+            return
+        left -= len(data)
+        yield data
+
+
+_SWEEP_EVERY = 60 * 60.0
+_SNAPSHOT_TTL = 7 * DAY
+SANDBOX_UIDS = (52000, 55999)
+"""Below what Debian and systemd give away (from 60000), above where people are, and there in most containers, too."""
+
+
+class DirectoryExecutor:
+    """Workspaces below a directory of this machine, run by one backend; implements `Executor`."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        state_dir: Path,
+        *,
+        quota: Quota | None = None,
+        uids: tuple[int, int] | None = SANDBOX_UIDS,
+        ttl: float = DAY,
+    ) -> None:
+        self._backend = backend
+        self._quota = quota or Quota()
+        self._ttl = ttl
+        self._root = state_dir / "workspaces"
+        self._snapshots = SnapshotStore(state_dir / "snapshots")
+        self._workspaces = WorkspaceStore(self._root, self._quota, uids if backend.own_users else None)
+        self._open: dict[str, DirectoryWorkspace] = {}
+        self._open_lock = CrossLoopLock()
+        self._sweep_task: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """How it is called in settings."""
+        return self._backend.name
+
+    async def check(self) -> Isolation:
+        """See `Executor.check`."""
+        return await self._backend.check()
+
+    async def snapshot(self, name: str, directory: Path) -> SkillSnapshot:
+        """See `Executor.snapshot`."""
+        return await run_in_thread(lambda: self._snapshots.take(name, directory))
+
+    async def open(self, key: str) -> DirectoryWorkspace:
+        """See `Executor.open`."""
+        isolation = await self._backend.check()
+        self._start_sweep()
+        async with self._open_lock:
+            workspace = self._open.get(key)
+            if workspace is None or workspace.is_closed:
+                # A process that serves many sessions must not hold what is left of those that are over.
+                self._open = {other: one for other, one in self._open.items() if not one.is_closed}
+                workspace = self._open[key] = await self._open_workspace(key, isolation)
+            return workspace
+
+    async def remove(self, key: str) -> bool:
+        """See `Executor.remove`."""
+        id_ = self._workspaces.id_from_key(key, self.name)
+        with span("workspace.cleanup", {"workspace.id": id_}) as watched:
+            async with self._open_lock:
+                workspace = self._open.pop(key, None)
+                if workspace is not None:
+                    await workspace.close()
+                removed = await run_in_thread(lambda: self._workspaces.remove(id_))
+            watched.set({"workspace.removed": int(removed)})
+        count("openskills.workspace.removed", int(removed))
+        return removed
+
+    async def close(self) -> None:
+        """See `Executor.close`."""
+        async with self._open_lock:
+            for workspace in self._open.values():
+                await workspace.close()
+            self._open.clear()
+        try:
+            # One of another event loop ends with that, and cannot be awaited here.
+            if self._sweep_task is not None and self._sweep_task.get_loop() is asyncio.get_running_loop():
+                await self._sweep_task
+        finally:
+            await self._backend.close()
+
+    async def sweep(self) -> None:
+        """Remove workspaces that nobody has used for longer than they live, and snapshots that nobody has asked for."""
+        cleaned = await run_in_thread(self._workspaces.sweep)
+        count("openskills.workspace.removed", len(cleaned.removed))
+        await run_in_thread(lambda: self._snapshots.sweep(frozenset(), older_than=_SNAPSHOT_TTL))
+
+    def _start_sweep(self) -> None:
+        """Once in a while, beside the first use: nobody should have to remember to do it."""
+        if self._sweep_task is None and _is_due(self._root / ".swept"):
+            self._sweep_task = asyncio.get_running_loop().create_task(self.sweep())
+
+    async def __aenter__(self) -> "DirectoryExecutor":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _claim_lease(self, key: str) -> Lease:
+        lease = self._workspaces.claim(key, executor=self.name, ttl=self._ttl)
+        try:
+            remove_replaced(lease.tree)
+        except BaseException:
+            lease.release()
+            raise
+        return lease
+
+    async def _open_workspace(self, key: str, isolation: Isolation) -> DirectoryWorkspace:
+        lease = await run_in_thread(lambda: self._claim_lease(key), undo=Lease.release)
+        try:
+            launcher = await self._backend.attach(WorkspaceDirectory(lease.id, lease.tree, lease.uid))
+        except BaseException:
+            lease.release()
+            raise
+        share = self._backend.isolates
+        return DirectoryWorkspace(lease, launcher, isolation, self._snapshots, share=share, quota=self._quota)
+
+
+def _is_due(marker: Path) -> bool:
+    """Whether the last sweep is long ago; says that there is one now."""
+    try:
+        if time.time() - marker.stat().st_mtime < _SWEEP_EVERY:
+            return False
+    except FileNotFoundError:
+        marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    marker.touch()
+    return True

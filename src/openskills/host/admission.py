@@ -1,0 +1,455 @@
+"""Concurrency, queue, rate limits.
+
+How often a key may call: a bucket of tokens that fills at a steady rate. Pure: who asks brings the time.
+
+How long calls take, measured: what a waiting time is computed from. Pure.
+
+Who waits for a place: first in, first out for each key, and the keys take turns. Decides; waits for nothing.
+
+Who may call now, who waits, and who is sent away: limits for each key, each skill, and in all.
+
+A call that finds a place goes on at once: no task, no lock, nothing awaited. One that finds none waits in a bounded
+line, and is sent away with 429 as soon as it is clear that it cannot be served before its deadline. So whatever comes
+in, those that are let in wait no longer than a full line takes.
+"""
+
+import asyncio
+import math
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+from openskills.errors import TooManyRequests
+from openskills.host.auth import Principal
+from openskills.host.model import Registration
+
+
+@dataclass(frozen=True, slots=True)
+class RateState:
+    """What a caller may know about its limit: how many calls at once, how many are left, seconds until all are back."""
+
+    limit: int
+    remaining: int
+    reset: float
+    window: float
+
+    def headers(self) -> list[tuple[str, str]]:
+        """The header fields of the IETF draft (RateLimit, RateLimit-Policy), and the older ones that clients know."""
+        reset = str(math.ceil(self.reset))
+        return [
+            ("RateLimit-Policy", f'"key";q={self.limit};w={max(math.ceil(self.window), 1)}'),
+            ("RateLimit", f'"key";r={self.remaining};t={reset}'),
+            ("X-RateLimit-Limit", str(self.limit)),
+            ("X-RateLimit-Remaining", str(self.remaining)),
+            ("X-RateLimit-Reset", reset),
+        ]
+
+
+class TokenBucket:
+    """`burst` tokens at most, `rate` new ones each second. It begins full."""
+
+    __slots__ = ("_at", "_tokens", "burst", "rate")
+
+    def __init__(self, rate: float, burst: int, now: float) -> None:
+        self.rate = rate
+        self.burst = burst
+        self._tokens = float(burst)
+        self._at = now
+
+    def take(self, now: float) -> float:
+        """Take a token: 0.0 when there was one, else the seconds until there is; then nothing was taken."""
+        self._fill(now)
+        if self._tokens >= 1.0:
+            self._tokens -= 1.0
+            return 0.0
+        return (1.0 - self._tokens) / self.rate
+
+    def state(self, now: float) -> RateState:
+        """How it stands."""
+        self._fill(now)
+        missing = (self.burst - self._tokens) / self.rate
+        return RateState(self.burst, int(self._tokens), missing, self.burst / self.rate)
+
+    def _fill(self, now: float) -> None:
+        # Time that stands still or goes back fills nothing.
+        self._tokens = min(self._tokens + max(now - self._at, 0.0) * self.rate, float(self.burst))
+        self._at = max(now, self._at)
+
+
+def burst_size(rate: float, burst: int | None, share: float) -> int:
+    """How many calls at once: what was asked for, else those of one second; at least one."""
+    wanted = rate if burst is None else burst
+    return max(math.ceil(wanted * share), 1)
+
+
+_MEAN_WEIGHT = 0.1
+"""How much the last call counts against all before it."""
+
+_MAX_SKILLS = 1_000
+
+
+class ServiceTimes:
+    """A moving mean of the seconds that calls held their place: over all, and of each skill."""
+
+    def __init__(self) -> None:
+        self._all: float | None = None
+        self._of: dict[str, float] = {}
+
+    def record(self, skill: str, seconds: float) -> None:
+        """One call of this skill has ended."""
+        self._all = _update_mean(self._all, seconds)
+        if skill in self._of or len(self._of) < _MAX_SKILLS:
+            self._of[skill] = _update_mean(self._of.get(skill), seconds)
+
+    def mean(self, skill: str | None = None) -> float:
+        """What a call takes, of one skill or of any; 0.0 as long as nothing is known."""
+        found = self._all if skill is None else self._of.get(skill, self._all)
+        return found or 0.0
+
+
+def _update_mean(mean: float | None, seconds: float) -> float:
+    return seconds if mean is None else mean + _MEAN_WEIGHT * (seconds - mean)
+
+
+def estimate_wait(ahead: int, places: int, mean: float) -> float:
+    """Seconds until a call may go that has `ahead` calls before it, where `places` calls run at a time."""
+    return (ahead + 1) * mean / max(places, 1)
+
+
+@dataclass(eq=False, slots=True)
+class Waiter:
+    """One call that waits: `turn` is done when it may go, or is sent away."""
+
+    key: str
+    skill: str
+    key_limit: int | None
+    skill_limit: int | None
+    deadline: float
+    since: float
+    turn: "asyncio.Future[None]"
+    timer: asyncio.TimerHandle | None = None
+
+
+class AdmissionQueue:
+    """The waiting calls of every key. The key that is served goes behind the others."""
+
+    def __init__(self) -> None:
+        self._lines: OrderedDict[str, deque[Waiter]] = OrderedDict()
+        self._skills: dict[str, int] = {}
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Waiter]:
+        return (waiter for line in self._lines.values() for waiter in line)
+
+    def count_key(self, key: str) -> int:
+        """How many calls of a key wait."""
+        return len(self._lines.get(key, ()))
+
+    def count_skill(self, skill: str) -> int:
+        """How many calls of a skill wait."""
+        return self._skills.get(skill, 0)
+
+    def count_ahead(self, key: str) -> int:
+        """How many of those that wait now would go before one more call of this key."""
+        mine = self.count_key(key)
+        return mine + sum(min(len(line), mine + 1) for other, line in self._lines.items() if other != key)
+
+    def add(self, waiter: Waiter) -> None:
+        """Put a call behind those of its key."""
+        self._lines.setdefault(waiter.key, deque()).append(waiter)
+        self._skills[waiter.skill] = self._skills.get(waiter.skill, 0) + 1
+        self._length += 1
+
+    def remove(self, waiter: Waiter) -> bool:
+        """Take a call out; whether it was there."""
+        line = self._lines.get(waiter.key)
+        if line is None or waiter not in line:
+            return False
+        line.remove(waiter)
+        if not line:
+            del self._lines[waiter.key]
+        self._skills[waiter.skill] -= 1
+        if not self._skills[waiter.skill]:
+            del self._skills[waiter.skill]
+        self._length -= 1
+        return True
+
+    def pop_next(self, may_go: Callable[[Waiter], bool]) -> Waiter | None:
+        """Take out the call whose turn it is: the first that may go, of the first key that has one."""
+        for key, line in self._lines.items():
+            for waiter in line:
+                if may_go(waiter):
+                    self._lines.move_to_end(key)
+                    self.remove(waiter)
+                    return waiter
+        return None
+
+    def find_displaceable(self, unless: str) -> Waiter | None:
+        """Who came last of the key with most waiting calls, if those are more than one more than of `unless`.
+
+        When there is no place left, a key that has many gives one to a key that has few.
+        """
+        longest = max(self._lines.values(), key=len, default=None)
+        if longest is None or len(longest) <= self.count_key(unless) + 1:
+            return None
+        return longest[-1]
+
+
+_MIN_RETRY_AFTER = 0.1
+"""Seconds; nobody is told to come back earlier."""
+
+
+class AdmissionObserver(Protocol):
+    """Who wants to know, for metrics."""
+
+    def on_queue_change(self, length: int) -> None:
+        """So many calls wait now."""
+        ...
+
+    def on_admit(self, waited: float) -> None:
+        """A call goes on, after so many seconds."""
+        ...
+
+    def on_reject(self, reason: str) -> None:
+        """A call was sent away: `rate`, `queue_full`, `timeout_outcome`, `deadline` or `displaced`."""
+        ...
+
+
+class Admission:
+    """The places of one host. It belongs to one event loop.
+
+    `capacity` calls run at a time, and `queue` more may wait. With N worker processes each gets `share=1/N` of every
+    limit, of keys and skills too, at least one place: what is promised for a key holds for all of them together when
+    its calls are spread evenly.
+    """
+
+    def __init__(
+        self,
+        *,
+        capacity: int,
+        queue: int,
+        share: float = 1.0,
+        watch: AdmissionObserver | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._share = share
+        self._capacity = self._worker_share(capacity)
+        self._queue = math.ceil(queue * share)
+        self._watch = watch
+        self._clock = clock
+        self._running = 0
+        self._of_key: dict[str, int] = {}
+        self._of_skill: dict[str, int] = {}
+        self._buckets: dict[str, TokenBucket] = {}
+        self._line = AdmissionQueue()
+        self._times = ServiceTimes()
+
+    @property
+    def active_count(self) -> int:
+        """How many calls have a place."""
+        return self._running
+
+    @property
+    def queue_length(self) -> int:
+        """How many calls wait for one."""
+        return len(self._line)
+
+    def admit(self, principal: Principal, registration: Registration, deadline: float) -> "AdmissionSlot":
+        """`async with` this around a call. `deadline` is in the loop's time.
+
+        Raises `TooManyRequests` with `retry_after` (seconds) in its details, and `limit`: which one it was.
+        """
+        return AdmissionSlot(self, principal, registration, deadline)
+
+    def rate_state(self, principal: Principal) -> RateState | None:
+        """How the rate limit of a key stands, for the header fields of a response; `None` where there is none."""
+        bucket = self._bucket(principal)
+        return None if bucket is None else bucket.state(self._now())
+
+    def take_token(self, principal: Principal) -> None:
+        """Count a call against the rate of its key; raises `TooManyRequests` when it comes too early."""
+        bucket = self._bucket(principal)
+        wait = 0.0 if bucket is None else bucket.take(self._now())
+        if wait:
+            message = f"the key {principal.name!r} may call {principal.rate_per_second:g} times a second; slow down"
+            raise self._build_refusal("rate", message, wait)
+
+    def enter(self, place: "AdmissionSlot") -> Waiter | None:
+        """Take a place: `None` when there is one, else who waits for it. Raises `TooManyRequests`."""
+        key, skill = place.principal.name, place.registration.id
+        key_limit = self._optional_share(place.principal.concurrency)
+        skill_limit = self._optional_share(place.registration.limits.concurrency)
+        if self._has_capacity(key, key_limit, skill, skill_limit):
+            self._grant(key, skill, 0.0)
+            return None
+        loop = asyncio.get_running_loop()
+        waiter = Waiter(key, skill, key_limit, skill_limit, place.deadline, self._now(), loop.create_future())
+        self._check_deadline(waiter)
+        self._make_room(waiter)
+        self._line.add(waiter)
+        waiter.timer = loop.call_at(waiter.deadline, self._expire, waiter)
+        self._notify_queue_length()
+        return waiter
+
+    def leave(self, key: str, skill: str, seconds: float | None) -> None:
+        """Give a place back, after so many seconds of work (`None`: there was none), and let the next ones go."""
+        if seconds is not None:
+            self._times.record(skill, seconds)
+        self._running -= 1
+        _decrement(self._of_key, key)
+        _decrement(self._of_skill, skill)
+        self._start_waiters()
+
+    def abandon(self, waiter: Waiter) -> None:
+        """Who waits was cancelled: it leaves the line, or the place that it has just been given."""
+        if waiter.timer is not None:
+            waiter.timer.cancel()
+        if self._line.remove(waiter):
+            self._notify_queue_length()
+        elif waiter.turn.done() and not waiter.turn.cancelled() and waiter.turn.exception() is None:
+            self.leave(waiter.key, waiter.skill, None)
+
+    def _now(self) -> float:
+        return (self._clock or asyncio.get_running_loop().time)()
+
+    def _worker_share(self, limit: int) -> int:
+        return max(math.ceil(limit * self._share), 1)
+
+    def _optional_share(self, limit: int | None) -> int | None:
+        return None if limit is None else self._worker_share(limit)
+
+    def _bucket(self, principal: Principal) -> TokenBucket | None:
+        if principal.rate_per_second is None:
+            return None
+        rate = principal.rate_per_second * self._share
+        burst = burst_size(principal.rate_per_second, principal.burst, self._share)
+        found = self._buckets.get(principal.name)
+        # The limits of a key may have been changed since its last call.
+        if found is None or (found.rate, found.burst) != (rate, burst):
+            found = self._buckets[principal.name] = TokenBucket(rate, burst, self._now())
+        return found
+
+    def _has_capacity(self, key: str, key_limit: int | None, skill: str, skill_limit: int | None) -> bool:
+        return (
+            self._running < self._capacity
+            and (key_limit is None or self._of_key.get(key, 0) < key_limit)
+            and (skill_limit is None or self._of_skill.get(skill, 0) < skill_limit)
+        )
+
+    def _can_start(self, waiter: Waiter) -> bool:
+        # One that was cancelled leaves the line by itself, a moment later.
+        return not waiter.turn.done() and self._has_capacity(
+            waiter.key, waiter.key_limit, waiter.skill, waiter.skill_limit
+        )
+
+    def _grant(self, key: str, skill: str, waited: float) -> None:
+        self._running += 1
+        self._of_key[key] = self._of_key.get(key, 0) + 1
+        self._of_skill[skill] = self._of_skill.get(skill, 0) + 1
+        if self._watch is not None:
+            self._watch.on_admit(waited)
+
+    def _start_waiters(self) -> None:
+        if not self._line:
+            return
+        while self._running < self._capacity and (waiter := self._line.pop_next(self._can_start)) is not None:
+            if waiter.timer is not None:
+                waiter.timer.cancel()
+            self._grant(waiter.key, waiter.skill, self._now() - waiter.since)
+            waiter.turn.set_result(None)
+        self._notify_queue_length()
+
+    def _estimate(self, waiter: Waiter) -> float:
+        """Seconds until one more call like this could begin, by what calls took lately."""
+        line, times = self._line, self._times
+        waits = [estimate_wait(line.count_ahead(waiter.key), self._capacity, times.mean())]
+        if waiter.key_limit is not None:
+            waits.append(estimate_wait(line.count_key(waiter.key), waiter.key_limit, times.mean()))
+        if waiter.skill_limit is not None:
+            waits.append(estimate_wait(line.count_skill(waiter.skill), waiter.skill_limit, times.mean(waiter.skill)))
+        return max(waits)
+
+    def _check_deadline(self, waiter: Waiter) -> None:
+        wait = self._estimate(waiter)
+        if waiter.since + wait + self._times.mean(waiter.skill) > waiter.deadline:
+            message = f"{len(self._line)} calls wait already; this one would not be served before its deadline"
+            raise self._build_refusal("too_late", message, wait)
+
+    def _make_room(self, waiter: Waiter) -> None:
+        if len(self._line) < self._queue:
+            return
+        displaced = self._line.find_displaceable(unless=waiter.key)
+        if displaced is None:
+            message = f"every place is taken, and {len(self._line)} calls wait already"
+            raise self._build_refusal("queue_full", message, self._estimate(waiter))
+        message = f"the key {displaced.key!r} has too many waiting calls; another key needed the place"
+        self._reject(displaced, "displaced", message)
+
+    def _expire(self, waiter: Waiter) -> None:
+        self._reject(waiter, "deadline", "no place became free before the deadline of this call")
+
+    def _reject(self, waiter: Waiter, reason: str, message: str) -> None:
+        if waiter.timer is not None:
+            waiter.timer.cancel()
+        if self._line.remove(waiter) and not waiter.turn.done():
+            waiter.turn.set_exception(self._build_refusal(reason, message, self._estimate(waiter)))
+            self._notify_queue_length()
+
+    def _build_refusal(self, reason: str, message: str, wait: float) -> TooManyRequests:
+        if self._watch is not None:
+            self._watch.on_reject(reason)
+        seconds = round(max(wait, _MIN_RETRY_AFTER), 3)
+        return TooManyRequests(f"{message}; try again in {seconds:g} s", limit=reason, retry_after=seconds)
+
+    def _notify_queue_length(self) -> None:
+        if self._watch is not None:
+            self._watch.on_queue_change(len(self._line))
+
+
+class AdmissionSlot:
+    """A place in the host for the time of one call. `waited` are the seconds that it took to get it."""
+
+    __slots__ = ("_admission", "_entered", "deadline", "principal", "registration", "waited")
+
+    def __init__(self, admission: Admission, principal: Principal, registration: Registration, deadline: float) -> None:
+        self._admission = admission
+        self._entered = 0.0
+        self.principal = principal
+        self.registration = registration
+        self.deadline = deadline
+        self.waited = 0.0
+
+    async def __aenter__(self) -> "AdmissionSlot":
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        self._admission.take_token(self.principal)
+        waiter = self._admission.enter(self)
+        if waiter is not None:
+            try:
+                await waiter.turn
+            except asyncio.CancelledError:
+                self._admission.abandon(waiter)
+                raise
+        self._entered = loop.time()
+        self.waited = self._entered - began
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        held = asyncio.get_running_loop().time() - self._entered
+        # A call that was cancelled says nothing about how long calls take.
+        measured = None if kind is not None and issubclass(kind, asyncio.CancelledError) else held
+        self._admission.leave(self.principal.name, self.registration.id, measured)
+
+
+def _decrement(counts: dict[str, int], name: str) -> None:
+    if counts[name] == 1:
+        del counts[name]
+    else:
+        counts[name] -= 1

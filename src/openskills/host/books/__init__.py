@@ -1,1 +1,0 @@
-"""What is kept around invocations: who may call, how many wait, what ran, what it was like."""

@@ -1,0 +1,290 @@
+""":invoke, :stream, async.
+
+The addresses of the host, and what each does.
+
+`Prefer: respond-async` and `?mode=async`: the work goes on, the answer says where to look.
+
+`POST /skills/{id}:invoke`: the way of most requests, so it is short.
+
+`POST /skills/{id}:stream`: the same as `:invoke`, told as it happens.
+
+`POST /skills/{id}:{verb}`: told apart by hand, because every invocation comes this way.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from urllib.parse import parse_qs
+
+from openskills.errors import InvalidArgument, SkillError
+from openskills.host import http
+from openskills.host.auth import ANONYMOUS, Authenticator, Principal
+from openskills.host.history import new_run_id
+from openskills.host.http import (
+    BODY_TIMEOUT,
+    PING_SECONDS,
+    ClientDisconnect,
+    HttpExchange,
+    HttpRefusal,
+    HttpResponse,
+    SseEvent,
+    build_document,
+    build_refusal,
+    cancel_on_disconnect,
+    read_body,
+    response_from_result,
+    send_events,
+    trace_headers,
+)
+from openskills.host.idempotency import IDEMPOTENCY_HEADER as REPLAY_KEY
+from openskills.host.idempotency import IdempotencyGuard, location_header
+from openskills.host.model import Failure, InvokeResult, Listener, SkillOutputEvent
+from openskills.host.runs import Runs
+from openskills.host.service import Host, Invocation, InvokeRequest
+from openskills.host.strict_json import check_json, read_input
+
+_PREFERENCE_APPLIED = (b"preference-applied", b"respond-async")
+
+
+def is_synchronous(exchange: HttpExchange) -> bool:
+    """Whether the caller waits for the result, as most do. Raises `InvalidArgument` for a mode that is not known."""
+    if exchange.scope["query_string"]:
+        modes = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True).get("mode", ["sync"])
+        if modes[-1] not in {"sync", "async"}:
+            raise InvalidArgument("mode", f"{modes[-1][:50]!r} is not one of sync, async")
+        if modes[-1] == "async":
+            return False
+    prefer = exchange.headers.get(b"prefer")
+    return prefer is None or b"respond-async" not in {part.strip() for part in prefer.lower().split(b",")}
+
+
+class RunStarter:
+    """Begins runs that go on without their caller."""
+
+    def __init__(self, host: Host, runs: Runs) -> None:
+        self._host = host
+        self._runs = runs
+
+    async def start(self, exchange: HttpExchange, asked: InvokeRequest) -> HttpResponse:
+        """Begin, and say where to look. Raises `SkillError`, or `Refused` for what cannot begin."""
+        fault = self._host.find_failure(asked)
+        if fault is not None:
+            raise HttpRefusal(fault)
+        registration = self._host.get_registration(asked.skill_id, asked.principal)
+        run_id = new_run_id()
+
+        async def make(listener: Listener) -> InvokeResult:
+            return (await self._host.perform(asked._replace(listener=listener, run_id=run_id))).result
+
+        run = await self._runs.start(
+            make,
+            skill_id=registration.id,
+            trace_id=asked.trace_id,
+            principal=asked.principal.name,
+            version=registration.version,
+            run_id=run_id,
+        )
+        answer = build_document(
+            run.to_dict(), exchange.trace, skill_id=run.skill_id, status=202, latency_ms=exchange.latency_ms
+        )
+        answer.headers.extend((location_header(run.id), _PREFERENCE_APPLIED))
+        return answer
+
+
+LEASE_MARGIN = 60.0
+"""Seconds beyond its time limit that an invocation may be under way: waiting, starting, ending."""
+
+
+class InvokeHandler:
+    """Reads what is asked for, has it done, answers."""
+
+    def __init__(
+        self,
+        host: Host,
+        gate: Authenticator,
+        replays: IdempotencyGuard,
+        run_starts: RunStarter,
+        *,
+        most: int,
+        seconds: float = BODY_TIMEOUT,
+    ) -> None:
+        self._host = host
+        self._replays = replays
+        self._run_starts = run_starts
+        self._gate = gate
+        self._most = most
+        self._seconds = seconds
+
+    async def invoke(self, exchange: HttpExchange, skill_id: str) -> None:
+        """Answer with the result of the skill."""
+        try:
+            asked = await self.read_request(exchange, skill_id)
+            answer = await self._respond(exchange, asked)
+            answer.headers.extend(self._host.rate_limit_headers(asked.principal))
+        except HttpRefusal as refused:
+            await self.refuse(exchange, skill_id, refused.failure, close=refused.close)
+        except SkillError as error:
+            await self.refuse(exchange, skill_id, Failure.from_error(error))
+        except ClientDisconnect:
+            return
+        else:
+            await exchange.send_response(answer)
+
+    async def read_request(self, exchange: HttpExchange, skill_id: str) -> InvokeRequest:
+        """What a request asks for. Raises `SkillError`, `Refused` or `ClientDisconnect`."""
+        if exchange.hostile is not None:
+            raise exchange.hostile
+        principal = self._gate.authenticate(exchange)
+        check_json(exchange.headers.get(b"content-type"))
+        body = await read_body(exchange, self._most, seconds=self._seconds)
+        trace = exchange.trace
+        return InvokeRequest(
+            skill_id,
+            read_input(body),
+            trace.id,
+            principal,
+            exchange.began,
+            body,
+            traceparent=trace.here,
+            parent=trace.parent,
+        )
+
+    async def _respond(self, exchange: HttpExchange, asked: InvokeRequest) -> HttpResponse:
+        waits = is_synchronous(exchange)
+        if waits and REPLAY_KEY not in exchange.headers:
+            return await self._perform(exchange, asked)
+        registration = self._host.get_registration(asked.skill_id, asked.principal)
+        return await self._replays.run_once(
+            exchange,
+            lambda: self._perform(exchange, asked) if waits else self._run_starts.start(exchange, asked),
+            principal=asked.principal.name,
+            route=f"{registration.id}:invoke{'' if waits else '?mode=async'}",
+            body=asked.body,
+            lease=registration.timeout_ms / 1000 + LEASE_MARGIN,
+        )
+
+    async def _perform(self, exchange: HttpExchange, asked: InvokeRequest) -> HttpResponse:
+        ended = await cancel_on_disconnect(exchange.receive, self._host.perform(asked))
+        return response_from_result(ended.result, ended.body, exchange.trace)
+
+    async def refuse(
+        self,
+        exchange: HttpExchange,
+        skill_id: str,
+        failure: Failure,
+        *,
+        principal: Principal = ANONYMOUS,
+        close: bool = False,
+    ) -> None:
+        """Answer a request that reaches no skill."""
+        asked = InvokeRequest(skill_id, {}, exchange.trace.id, principal, exchange.began)
+        ended = self._host.record_refusal(failure, asked)
+        await exchange.send_response(response_from_result(ended.result, ended.body, exchange.trace), close=close)
+
+
+class EventStreamHandler:
+    """Reads what is asked for, has it done, and tells of it meanwhile. Who hangs up ends it."""
+
+    def __init__(self, host: Host, invocations: InvokeHandler, *, ping: float = PING_SECONDS) -> None:
+        self._host = host
+        self._invocations = invocations
+        self._ping = ping
+
+    async def stream(self, exchange: HttpExchange, skill_id: str) -> None:
+        """Answer with events, the last of them the result. What cannot begin is refused as `:invoke` does it."""
+        try:
+            asked = await self._invocations.read_request(exchange, skill_id)
+            fault = self._host.find_failure(asked)
+        except HttpRefusal as refused:
+            await self._invocations.refuse(exchange, skill_id, refused.failure, close=refused.close)
+        except SkillError as error:
+            await self._invocations.refuse(exchange, skill_id, Failure.from_error(error))
+        except ClientDisconnect:
+            return
+        else:
+            if fault is not None:
+                await self._invocations.refuse(exchange, skill_id, fault, principal=asked.principal)
+                return
+            with suppress(ClientDisconnect):
+                await cancel_on_disconnect(exchange.receive, self._send_events(exchange, asked))
+
+    async def _send_events(self, exchange: HttpExchange, asked: InvokeRequest) -> None:
+        async with aclosing(stream_events(self._host, asked)) as events:
+            await send_events(exchange, events, ping=self._ping)
+
+
+async def stream_events(host: Host, asked: InvokeRequest) -> AsyncGenerator[SseEvent]:
+    """What happens in an invocation, from `start` to `result`. Closing the generator cancels it."""
+    told: asyncio.Queue[SkillOutputEvent | None] = asyncio.Queue()
+    work = asyncio.create_task(host.perform(asked._replace(listener=told.put_nowait)))
+    work.add_done_callback(lambda _: told.put_nowait(None))
+    try:
+        while (emitted := await told.get()) is not None:
+            yield SseEvent(emitted.kind, emitted.data)
+        for event in final_events(work.result()):
+            yield event
+    finally:
+        work.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
+
+
+def final_events(ended: Invocation) -> tuple[SseEvent, ...]:
+    """The last events: the result, and before it the error where there is one."""
+    failure = ended.result.outcome.failure
+    result = SseEvent("result", ended.body)
+    if failure is None:
+        return (result,)
+    return SseEvent("error", ended.result.to_dict()["error"]), result
+
+
+_log = logging.getLogger("openskills.host")
+_MAX_ID_LENGTH = 100
+SKILLS_PREFIX = "/skills/"
+
+ActionHandler = Callable[[HttpExchange, str], Awaitable[None]]
+
+
+def is_action_path(path: str) -> bool:
+    """Whether a path is `/skills/{id}:{verb}`, with whatever id and verb."""
+    return path.startswith(SKILLS_PREFIX) and ":" in path and "/" not in path[len(SKILLS_PREFIX) :]
+
+
+class SkillActions:
+    """What can be done with a skill."""
+
+    def __init__(self, invocations: InvokeHandler, streams: EventStreamHandler) -> None:
+        self._verbs: dict[str, ActionHandler] = {"invoke": invocations.invoke, "stream": streams.stream}
+
+    async def handle(self, exchange: HttpExchange) -> None:
+        """Answer a request whose path names a verb."""
+        skill_id, _, word = exchange.path[len(SKILLS_PREFIX) :].rpartition(":")
+        verb = self._verbs.get(word)
+        if verb is None:
+            known = [f":{name}" for name in self._verbs]
+            await exchange.send_response(
+                self._build_refusal(exchange, skill_id, http.unknown_action(f":{word}", known))
+            )
+        elif exchange.method == "POST":
+            await verb(exchange, skill_id[:_MAX_ID_LENGTH])
+        elif exchange.method == "OPTIONS":
+            await exchange.send_response(options_response(exchange, ("POST", "OPTIONS")))
+        else:
+            answer = self._build_refusal(exchange, skill_id, http.wrong_method(exchange.method, ("POST",)))
+            await exchange.send_response(add_allow_header(answer, ("POST", "OPTIONS")))
+
+    def _build_refusal(self, exchange: HttpExchange, skill_id: str, failure: Failure) -> HttpResponse:
+        return build_refusal(
+            failure, exchange.trace, skill_id=skill_id[:_MAX_ID_LENGTH], latency_ms=exchange.latency_ms
+        )
+
+
+def add_allow_header(answer: HttpResponse, methods: tuple[str, ...]) -> HttpResponse:
+    """The same answer, with the methods that are possible."""
+    return answer._replace(headers=[*answer.headers, (b"allow", ", ".join(methods).encode())])
+
+
+def options_response(exchange: HttpExchange, methods: tuple[str, ...]) -> HttpResponse:
+    """The answer to the question which methods are possible."""
+    return add_allow_header(HttpResponse(204, trace_headers(exchange.trace), b""), methods)

@@ -1,1 +1,0 @@
-"""The addresses of the host, and what each does."""

@@ -1,0 +1,239 @@
+"""Docker.
+
+The request that makes the container of one call. Pure.
+
+Everything that keeps a skill in is in it: another user than root, no network, a root that cannot be written to, no
+capability, limits. The manifest may name another user, and `network: true` where a skill has to have one.
+
+Calls skills that are container images (`docker`): a new container for each call, with the call on its stdin.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from openskills.concurrency import run_in_thread
+from openskills.errors import ExecutorUnavailable
+from openskills.executors.container.backend import HostIdentity, remove_orphaned_containers
+from openskills.executors.container.engine import OneShotEngine
+from openskills.executors.container.spec import HOST_LABEL
+from openskills.executors.spec import Isolation
+from openskills.host.model import Call, ManifestFault, Outcome, Registration
+from openskills.host.runners.isolation import build_call_environment
+from openskills.host.runners.output import LiveLines, RawSkillOutput, outcome_from_output, timeout_outcome
+from openskills.host.runners.program import STDERR_BYTES, encode_call_input, read_arguments
+from openskills.settings import Settings
+
+DATA_DIR: Final = "/data"
+"""Where a container sees the `allowed_root` of its skill."""
+_TMP_DIR, _HOME_DIR = "/tmp", "/home/skill"  # noqa: S108 - inside the container
+_DEFAULT_USER = "65534:65534"
+_MIB = 1024 * 1024
+_CPU_PERIOD = 1_000_000_000
+_ROOT_USERS = ("0", "root")
+
+
+def build_container_request(registration: Registration, env: Mapping[str, str], mark: str) -> dict[str, Any]:
+    """The body of the request; `mark` says which host made it. Raises `ManifestFault` for what cannot be asked."""
+    network = bool(registration.options.get("network", False))
+    return {
+        "Image": registration.entry,
+        "Cmd": list(read_arguments(registration)) or None,
+        "User": _check_user(registration),
+        "Hostname": "skill",
+        "Env": [f"{name}={value}" for name, value in env.items()],
+        "Labels": {HOST_LABEL: mark, "openskills.skill": registration.id},
+        "Healthcheck": {"Test": ["NONE"]},
+        "StopSignal": "SIGKILL",
+        "OpenStdin": True,
+        "StdinOnce": True,
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "Tty": False,
+        "NetworkDisabled": not network,
+        "HostConfig": _build_host_config(registration, network=network),
+    }
+
+
+def _build_host_config(registration: Registration, *, network: bool) -> dict[str, Any]:
+    limits = registration.limits
+    memory = {} if limits.memory_bytes is None else {"Memory": limits.memory_bytes, "MemorySwap": limits.memory_bytes}
+    ulimits = {"core": 0, "fsize": limits.file_bytes, "cpu": limits.cpu_seconds}
+    return {
+        "Init": True,
+        "Privileged": False,
+        "NetworkMode": "bridge" if network else "none",
+        "IpcMode": "private",
+        "ReadonlyRootfs": True,
+        "CapDrop": ["ALL"],
+        "SecurityOpt": ["no-new-privileges"],
+        **memory,
+        "PidsLimit": limits.processes or -1,
+        "NanoCpus": _CPU_PERIOD,
+        "ShmSize": 16 * _MIB,
+        "Ulimits": [{"Name": n, "Soft": v, "Hard": v} for n, v in ulimits.items() if v is not None],
+        # What it prints is read while it runs, and would fill the engine's disk.
+        "LogConfig": {"Type": "none", "Config": {}},
+        "Tmpfs": dict.fromkeys((_TMP_DIR, _HOME_DIR), f"rw,nosuid,nodev,size={64 * _MIB},mode=1777"),
+        "Mounts": _build_mounts(registration),
+    }
+
+
+def _build_mounts(registration: Registration) -> list[dict[str, Any]]:
+    if registration.allowed_root is None:
+        return []
+    return [
+        {
+            "Type": "bind",
+            "Source": str(registration.allowed_root),
+            "Target": DATA_DIR,
+            "ReadOnly": not registration.writable,
+            "BindOptions": {"Propagation": "rprivate"},
+        }
+    ]
+
+
+def build_container_environment(registration: Registration, per_call: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a call; PATH is the image's own."""
+    root = {} if registration.allowed_root is None else {"OPENSKILL_ALLOWED_ROOT": DATA_DIR}
+    return {
+        "HOME": _HOME_DIR,
+        "LANG": "C.UTF-8",
+        **registration.environment,
+        "OPENSKILL_SKILL_ID": registration.id,
+        "OPENSKILL_TIMEOUT_MS": str(registration.timeout_ms),
+        **root,
+        **per_call,
+    }
+
+
+def _check_user(registration: Registration) -> str:
+    user = str(registration.options.get("user", _DEFAULT_USER))
+    if user.partition(":")[0] in _ROOT_USERS:
+        raise ManifestFault("user", "a skill does not run as root; name another user of the image")
+    return user
+
+
+_NOTES = {"isolation": str(Isolation.CONTAINER)}
+_SIGNAL_BASE, _LAST_SIGNAL = 128, 64
+
+
+class DockerRunner:
+    """Implements `Runner`. `connect` makes the engine of an address; blocking."""
+
+    def __init__(self, settings: Settings, connect: Callable[[str | None], OneShotEngine] = OneShotEngine) -> None:
+        self._address = settings.docker_host
+        self._connect = connect
+        # Not the threads that everybody uses: they must be there for what ends a container that these wait for.
+        threads = settings.host_concurrency or 2 * (os.cpu_count() or 1)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="openskills-docker")
+        self._engine: OneShotEngine | None = None
+        self._connecting = asyncio.Lock()
+
+    async def prepare(self, registration: Registration) -> None:
+        """See `Runner.prepare`: the engine answers, can limit containers, and has the image."""
+        engine = await self._connect_engine()
+        build_container_request(registration, {}, "")
+        await asyncio.to_thread(engine.find_image, registration.entry)
+
+    async def invoke(self, registration: Registration, call: Call) -> Outcome:
+        """See `Runner.invoke`."""
+        engine = await self._connect_engine()
+        env = build_container_environment(registration, build_call_environment(call))
+        request = build_container_request(registration, env, str(HostIdentity.of_this_process()))
+        lines = None if call.listener is None else LiveLines(call.listener, call.secrets)
+        said = _DockerSkillOutput(asyncio.get_running_loop(), registration.limits.output_bytes, lines)
+        stdin = encode_call_input(call.input)
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self._threads, engine.run, request, stdin, said.on_output, said.on_start)
+        try:
+            async with asyncio.timeout_at(call.deadline):
+                status = await asyncio.shield(work)
+        except TimeoutError:
+            await self._stop(engine, said, work)
+            written = RawSkillOutput(bytes(said.stdout), bytes(said.stderr), secrets=call.secrets, notes=_NOTES)
+            return timeout_outcome(registration.timeout_ms, written)
+        except asyncio.CancelledError:
+            await self._stop(engine, said, work)
+            raise
+        if lines is not None:
+            lines.flush()
+        limit = registration.limits.output_bytes if said.cut else None
+        written = RawSkillOutput(
+            bytes(said.stdout), bytes(said.stderr), _to_returncode(status), limit, call.secrets, _NOTES
+        )
+        return outcome_from_output(written)
+
+    async def forget(self, skill_id: str) -> None:
+        """See `Runner.forget`. Nothing is kept between calls."""
+
+    async def close(self) -> None:
+        """See `Runner.close`."""
+        if self._engine is not None:
+            await asyncio.to_thread(self._engine.close)
+            self._engine = None
+        self._threads.shutdown(wait=False)
+
+    async def _connect_engine(self) -> OneShotEngine:
+        async with self._connecting:
+            if self._engine is None:
+                engine = await asyncio.to_thread(self._connect, self._address)
+                await asyncio.to_thread(engine.check)
+                # What a host that was killed has left.
+                await asyncio.to_thread(remove_orphaned_containers, engine)
+                self._engine = engine
+            return self._engine
+
+    async def _stop(self, engine: OneShotEngine, said: "_DockerSkillOutput", work: "asyncio.Future[int]") -> None:
+        """Remove the container, wherever its thread is, and wait until that has ended, too."""
+        said.wanted.clear()
+        if said.container:
+            await run_in_thread(lambda: engine.remove(said.container))
+        await asyncio.wait((work,))
+        if not work.cancelled() and isinstance(work.exception(), ExecutorUnavailable):
+            return
+
+
+@dataclass(slots=True)
+class _DockerSkillOutput:
+    """What came from a container, heard in a thread."""
+
+    loop: asyncio.AbstractEventLoop
+    most: int
+    lines: LiveLines | None
+    container: str = ""
+    cut: bool = False
+    stdout: bytearray = field(default_factory=bytearray)
+    stderr: bytearray = field(default_factory=bytearray)
+    wanted: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.wanted.set()
+
+    def on_start(self, container: str) -> None:
+        """The container was made. Raises `ExecutorUnavailable` when nobody waits for it any more."""
+        self.container = container
+        if not self.wanted.is_set():
+            raise ExecutorUnavailable("the call was stopped before it began")
+
+    def on_output(self, stream: str, data: bytes) -> bool:
+        """Keep what may be kept; says whether more is wanted."""
+        kept, most = (self.stdout, self.most) if stream == "stdout" else (self.stderr, STDERR_BYTES)
+        room = most - len(kept)
+        kept += data[:room]
+        if self.lines is not None and room > 0:
+            self.loop.call_soon_threadsafe(self.lines.write, stream, data[:room])
+        self.cut = self.cut or (stream == "stdout" and len(data) > room)
+        return self.wanted.is_set() and not self.cut
+
+
+def _to_returncode(status: int) -> int:
+    """The engine says of a signal what a shell would."""
+    if _SIGNAL_BASE < status <= _SIGNAL_BASE + _LAST_SIGNAL:
+        return _SIGNAL_BASE - status
+    return status if status >= 0 else -9

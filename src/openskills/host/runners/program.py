@@ -1,0 +1,271 @@
+"""Cli:exec, cold processes.
+
+One call of a skill as a process of its own, started cold: the same contract as a warm one, for any program.
+
+What a skill that is a command is started with: its arguments, and the call on its stdin. Pure.
+
+Calls skills that are programs (`cli:exec`): the same contract as for scripts, a new process for each call.
+"""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+import orjson
+
+from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.executors.bubblewrap.profile import create_memory_file
+from openskills.executors.spec import Isolation
+from openskills.executors.supervisor import ExitStatus, SupervisedProcess
+from openskills.executors.zygote import OutputCallback, WorkerResult, WorkerTimeout
+from openskills.host.model import Call, ManifestFault, Outcome, Registration
+from openskills.host.runners.isolation import IsolationProvider, SkillIsolation, build_call_environment
+from openskills.host.runners.output import LiveLines, RawSkillOutput, outcome_from_output, timeout_outcome
+
+STDERR_BYTES = 256 * 1024
+_CHUNK = 64 * 1024
+_KILL_TIMEOUT = 5.0
+_SIGNAL_BASE = 128
+
+
+class _SkillOutputPipe:
+    """Our end of a pipe: what came is kept up to `most` bytes, all of it is counted and told."""
+
+    def __init__(self, name: str, descriptor: int, most: int, heard: OutputCallback | None) -> None:
+        os.set_blocking(descriptor, False)
+        self._name, self._descriptor, self._most, self._heard = name, descriptor, most, heard
+        self._loop = asyncio.get_running_loop()
+        self.data = bytearray()
+        self.count = 0
+        self.full = asyncio.Event()
+        self._loop.add_reader(descriptor, self.read)
+
+    def read(self) -> None:
+        """Take what is there."""
+        while self._descriptor >= 0:
+            try:
+                data = os.read(self._descriptor, _CHUNK)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self.close()
+                return
+            kept = data[: max(self._most - self.count, 0)]
+            self.count += len(data)
+            self.data += kept
+            if kept and self._heard is not None:
+                self._heard(self._name, kept)
+            if self.count > self._most:
+                self.full.set()
+                return
+
+    def close(self) -> None:
+        """Let go of the pipe. Safe to call twice."""
+        if self._descriptor >= 0:
+            self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+async def run_cold(
+    place: SkillIsolation,
+    registration: Registration,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    stdin: bytes,
+    deadline: float,
+    heard: OutputCallback | None = None,
+) -> WorkerResult:
+    """Run a program once to its end, with this on its stdin.
+
+    Raises `WorkerTimeout` at the deadline, and what starting it raises. After either, and after a cancellation, nothing
+    of it is left when this returns.
+    """
+    stdout = stderr = None
+    with _SkillStdio(stdin) as theirs:
+        stdout = _SkillOutputPipe("stdout", theirs.stdout, registration.limits.output_bytes, heard)
+        stderr = _SkillOutputPipe("stderr", theirs.stderr, STDERR_BYTES, heard)
+        try:
+            kept = await place.start(registration, argv, env, theirs.stdio)
+        except BaseException:
+            stdout.close()
+            stderr.close()
+            raise
+    try:
+        end = await _wait_for_exit(kept, stdout, deadline)
+        for stream in (stdout, stderr):
+            stream.read()
+    except TimeoutError:
+        for stream in (stdout, stderr):
+            stream.read()
+        raise WorkerTimeout(bytes(stdout.data), bytes(stderr.data)) from None
+    finally:
+        stdout.close()
+        stderr.close()
+    if end.lost:
+        raise ExecutorUnavailable("the process that starts skills has ended; try again")
+    cut = stdout.count > registration.limits.output_bytes
+    return WorkerResult(
+        returncode=_to_returncode(end.status, place.isolation),
+        stdout=bytes(stdout.data),
+        stderr=bytes(stderr.data),
+        stdout_bytes=stdout.count,
+        stderr_bytes=stderr.count,
+        cut=cut,
+        stale=False,
+        clean=end.clean,
+        cpu_ms=end.cpu_ms,
+        memory_kib=0,
+    )
+
+
+def _to_returncode(status: int, isolation: Isolation) -> int:
+    """How the command itself ended. What contains it says of a signal what a shell would."""
+    if isolation is Isolation.BUBBLEWRAP and _SIGNAL_BASE < status <= _SIGNAL_BASE + signal.NSIG:
+        return _SIGNAL_BASE - status
+    return status
+
+
+async def _wait_for_exit(kept: SupervisedProcess, stdout: _SkillOutputPipe, deadline: float) -> ExitStatus:
+    """How it ended, by itself or because it wrote too much; at the deadline and when cancelled it is killed first."""
+    full = asyncio.ensure_future(stdout.full.wait())
+    ending = asyncio.ensure_future(kept.wait())
+    try:
+        async with asyncio.timeout_at(deadline):
+            await asyncio.wait((full, ending), return_when=asyncio.FIRST_COMPLETED)
+            if not ending.done():
+                kept.signal(signal.SIGKILL)
+            return await ending
+    except BaseException:
+        kept.signal(signal.SIGKILL)
+        with suppress(TimeoutError):
+            await asyncio.shield(_wait_until_gone(kept))
+        raise
+    finally:
+        full.cancel()
+        ending.cancel()
+
+
+async def _wait_until_gone(kept: SupervisedProcess) -> None:
+    async with asyncio.timeout(_KILL_TIMEOUT):
+        await kept.wait()
+
+
+class _SkillStdio:
+    """Two pipes and a file in memory. When it is left, the other side's ends are closed; ours belong to the streams."""
+
+    def __init__(self, stdin: bytes) -> None:
+        self._stdin = stdin
+
+    def __enter__(self) -> "_SkillStdio":
+        opened: list[int] = []
+        try:
+            opened += os.pipe2(os.O_CLOEXEC)
+            opened += os.pipe2(os.O_CLOEXEC)
+            opened.append(create_memory_file(self._stdin))
+        except BaseException:
+            for descriptor in opened:
+                os.close(descriptor)
+            raise
+        self.stdout, their_stdout, self.stderr, their_stderr, stdin = opened
+        self.stdio = (stdin, their_stdout, their_stderr)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in self.stdio:
+            os.close(descriptor)
+
+
+def read_arguments(registration: Registration) -> tuple[str, ...]:
+    """The `args` of the manifest; raises `ManifestFault` when they are no list of texts."""
+    found = registration.options.get("args", ())
+    if isinstance(found, str) or not isinstance(found, Sequence):
+        raise ManifestFault("args", "is a list of arguments")
+    return tuple(str(one) for one in cast("Sequence[object]", found))
+
+
+def encode_call_input(input: Mapping[str, Any]) -> bytes:  # noqa: A002 - the word of the protocol
+    """What a skill reads from its stdin."""
+    try:
+        return orjson.dumps({"input": input})
+    except orjson.JSONEncodeError:
+        # Numbers of more than 64 bits, half characters: whoever calls from Python may have them.
+        return json.dumps({"input": dict(input)}).encode()
+
+
+class ExecRunner:
+    """Implements `Runner`. `concurrency` is how many calls of one skill run at a time, if the skill does not say."""
+
+    def __init__(self, places: IsolationProvider, *, concurrency: int) -> None:
+        self._places = places
+        self._concurrency = concurrency
+        self._turns: dict[str, tuple[int, asyncio.Semaphore]] = {}
+
+    async def prepare(self, registration: Registration) -> None:
+        """See `Runner.prepare`."""
+        entry = registration.entry
+        if not os.path.isfile(entry):
+            raise ManifestFault("entry", f"there is no file {entry}; correct it in the manifest")
+        if not os.access(entry, os.X_OK):
+            raise ManifestFault("entry", f"{entry} cannot be executed; make it executable with chmod +x")
+        read_arguments(registration)
+        await self._places.get(registration)
+
+    async def invoke(self, registration: Registration, call: Call) -> Outcome:
+        """See `Runner.invoke`."""
+        place = await self._places.get(registration)
+        try:
+            async with asyncio.timeout_at(call.deadline):
+                turn = self._get_semaphore(registration)
+                await turn.acquire()
+        except TimeoutError:
+            return timeout_outcome(registration.timeout_ms, RawSkillOutput(b"", notes=_build_notes(place)))
+        try:
+            return await self._run(place, registration, call)
+        finally:
+            turn.release()
+
+    async def forget(self, skill_id: str) -> None:
+        """See `Runner.forget`."""
+        self._turns.pop(skill_id, None)
+
+    async def close(self) -> None:
+        """See `Runner.close`. Nothing is kept between calls."""
+
+    def _get_semaphore(self, registration: Registration) -> asyncio.Semaphore:
+        most = registration.limits.concurrency or self._concurrency
+        found = self._turns.get(registration.id)
+        if found is None or found[0] != most:
+            found = self._turns[registration.id] = (most, asyncio.Semaphore(most))
+        return found[1]
+
+    async def _run(self, place: SkillIsolation, registration: Registration, call: Call) -> Outcome:
+        argv = (registration.entry, *read_arguments(registration))
+        env = {**place.environment(registration), **build_call_environment(call)}
+        stdin = encode_call_input(call.input)
+        lines = None if call.listener is None else LiveLines(call.listener, call.secrets)
+        heard = None if lines is None else lines.write
+        try:
+            ended = await run_cold(place, registration, argv, env, stdin, call.deadline, heard)
+        except InvalidArgument as error:
+            raise ManifestFault("entry", error.message) from None
+        except WorkerTimeout as late:
+            written = RawSkillOutput(late.stdout, late.stderr, secrets=call.secrets, notes=_build_notes(place))
+            return timeout_outcome(registration.timeout_ms, written)
+        finally:
+            if lines is not None:
+                lines.flush()
+        limit = registration.limits.output_bytes if ended.cut else None
+        return outcome_from_output(
+            RawSkillOutput(ended.stdout, ended.stderr, ended.returncode, limit, call.secrets, _build_notes(place))
+        )
+
+
+def _build_notes(place: SkillIsolation) -> dict[str, Any]:
+    return {"isolation": str(place.isolation)}

@@ -1,0 +1,295 @@
+"""Cli:python.
+
+Which modules of the standard library a script imports, so that they can be loaded once for all its calls. Pure.
+
+Calls skills that are Python scripts (`cli:python`): a fresh process for each call, usually a warm one.
+"""
+
+import ast
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from openskills.errors import ExecutorUnavailable, SkillError
+from openskills.executors.supervisor import SupervisedProcess
+from openskills.executors.warm import is_module_name
+from openskills.executors.zygote import (
+    ForkServer,
+    ForkServerConfig,
+    WarmStartUnsupported,
+    WorkerPool,
+    WorkerResult,
+    WorkerTimeout,
+    encode_call,
+)
+from openskills.host.model import Call, ManifestFault, Outcome, Registration, SkillStartMethod
+from openskills.host.runners.isolation import IsolationProvider, SkillIsolation, build_call_environment
+from openskills.host.runners.output import LiveLines, RawSkillOutput, outcome_from_output, timeout_outcome
+from openskills.host.runners.program import STDERR_BYTES, encode_call_input, read_arguments, run_cold
+from openskills.subprocesses import run_program
+
+_ALWAYS_PRELOADED = ("json", "re")
+_SKILLKIT = "openskills.skillkit"
+_NEVER_PRELOADED = frozenset(
+    {
+        # They show windows or pages, change the terminal, or belong to those who develop Python.
+        *("antigravity", "this", "turtle", "turtledemo", "tkinter", "idlelib", "curses", "readline", "rlcompleter"),
+        *("test", "lib2to3", "pydoc_data", "__main__", "__future__", "__hello__", "__phello__", "site", "venv"),
+    }
+)
+_MAX_MODULES = 64
+
+
+def find_preloadable(source: bytes) -> tuple[str, ...]:
+    """What a script imports of the standard library, and of ours for skills; nothing of what cannot be read."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    wanted = (name for name in _find_imports(tree) if _is_preloadable(name))
+    return tuple(dict.fromkeys((*_ALWAYS_PRELOADED, *wanted)))[:_MAX_MODULES]
+
+
+def select_preloadable(names: Iterable[str]) -> tuple[str, ...]:
+    """Those that can be loaded ahead of modules that a call says it has imported: whoever calls may say anything."""
+    return tuple(name for name in names if is_module_name(name) and _is_preloadable(name))[:_MAX_MODULES]
+
+
+def _find_imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def _is_preloadable(name: str) -> bool:
+    top = name.partition(".")[0]
+    standard = top in sys.stdlib_module_names and top not in _NEVER_PRELOADED
+    return standard or name == _SKILLKIT or name.startswith(f"{_SKILLKIT}.")
+
+
+_SEARCH_PATH_TIMEOUT = 20.0
+_EXCERPT_LENGTH = 300
+_MAX_REFRESHES = 3
+_MAX_REUSES = 1000
+_MAX_SOURCE = 8 * 1024 * 1024
+
+
+class PythonRunner:
+    """Implements `Runner`. `concurrency` is how many calls of one skill run at a time, if the skill does not say."""
+
+    def __init__(self, places: IsolationProvider, *, concurrency: int) -> None:
+        self._places = places
+        self._concurrency = concurrency
+        self._skills: dict[str, _PythonSkill] = {}
+        self._newest: dict[str, Registration] = {}
+        self._retiring: dict[asyncio.Task[None], _PythonSkill] = {}
+        self._paths: dict[str, tuple[str, ...]] = {}
+
+    async def prepare(self, registration: Registration) -> None:
+        """See `Runner.prepare`."""
+        # Said at once: one that takes long to make never takes the place of one that came after it.
+        self._newest[registration.id] = registration
+        served = await self._get_skill(registration)
+        if self._skills.get(registration.id) is served:
+            await served.prepare()
+
+    async def invoke(self, registration: Registration, call: Call) -> Outcome:
+        """See `Runner.invoke`."""
+        served = self._skills.get(registration.id)
+        if served is None or served.registration is not registration:
+            self._newest.setdefault(registration.id, registration)
+            served = await self._get_skill(registration)
+        return await served.invoke(call)
+
+    async def forget(self, skill_id: str) -> None:
+        """See `Runner.forget`."""
+        self._newest.pop(skill_id, None)
+        served = self._skills.pop(skill_id, None)
+        if served is not None:
+            self._retire(served)
+
+    async def close(self) -> None:
+        """See `Runner.close`."""
+        for skill_id in list(self._skills):
+            await self.forget(skill_id)
+        retiring = dict(self._retiring)
+        await asyncio.gather(*(served.close() for served in retiring.values()), *retiring)
+
+    async def _get_skill(self, registration: Registration) -> "_PythonSkill":
+        """What serves this registration: for good if it is the newest, else for the call that comes with it."""
+        place = await self._places.get(registration)
+        python = find_interpreter(registration)
+        path = await self._get_search_path(python)
+        known = self._skills.get(registration.id)
+        if known is not None and known.registration == registration:
+            return known
+        most = registration.limits.concurrency or self._concurrency
+        found = _PythonSkill(registration, place, python, path, most)
+        if self._newest.get(registration.id, registration) != registration:
+            self._retire(found)
+            return found
+        self._skills[registration.id] = found
+        if known is not None:
+            self._retire(known)
+        return found
+
+    def _retire(self, served: "_PythonSkill") -> None:
+        task = asyncio.get_running_loop().create_task(served.retire())
+        self._retiring[task] = served
+        task.add_done_callback(self._retiring.pop)
+
+    async def _get_search_path(self, python: str) -> tuple[str, ...]:
+        if python not in self._paths:
+            self._paths[python] = await asyncio.to_thread(read_search_path, python)
+        return self._paths[python]
+
+
+def find_interpreter(registration: Registration) -> str:
+    """The interpreter of a skill: the one its manifest names in `python`, or ours."""
+    chosen = registration.options.get("python")
+    return str(chosen) if chosen else sys.executable
+
+
+def read_search_path(python: str) -> tuple[str, ...]:
+    """Where an interpreter looks for modules when it starts as usual, but for the script's own directory. Blocking."""
+    argv = (python, "-I", "-c", "import json, sys; print(json.dumps(sys.path))")
+    try:
+        done = run_program(argv, environment={}, cwd=Path("/"), timeout=_SEARCH_PATH_TIMEOUT, max_output=1024 * 1024)
+    except SkillError as error:
+        raise _interpreter_error(python, error.message) from None
+    try:
+        return tuple(json.loads(done.stdout))
+    except ValueError:
+        said = done.stderr.decode("utf-8", "replace").strip()[-_EXCERPT_LENGTH:]
+        raise _interpreter_error(python, f"it ended with {done.returncode} and said {said!r}") from None
+
+
+def _interpreter_error(python: str, because: str) -> ExecutorUnavailable:
+    return ExecutorUnavailable(
+        f"the interpreter {python} does not work: {because}; install it or correct `python` in the manifest"
+    )
+
+
+class _PythonSkill:
+    """One skill and what is kept for it."""
+
+    def __init__(
+        self, registration: Registration, place: SkillIsolation, python: str, path: tuple[str, ...], most: int
+    ) -> None:
+        self.registration = registration
+        self._place = place
+        self._python = python
+        self._path = path
+        self._environment = place.environment(registration)
+        self._notes: dict[str, Any] = {"isolation": str(place.isolation)}
+        self._cold_because = (
+            "" if registration.warm is not SkillStartMethod.SPAWN and sys.platform == "linux" else "it says so"
+        )
+        self._pool = WorkerPool(self._start_fork_server, most=most, alone=place.is_exclusive)
+        self._learned: tuple[str, ...] = ()
+        self._lessons = 0
+
+    async def prepare(self) -> None:
+        """Have an interpreter ready; raises `SkillError` when the script is not there or nothing can be started."""
+        if not os.path.isfile(self.registration.entry):
+            raise ManifestFault("entry", f"there is no file {self.registration.entry}; correct it in the manifest")
+        if not self._cold_because:
+            try:
+                await self._pool.prepare()
+            except WarmStartUnsupported as error:
+                self._disable_warm_start(error)
+
+    async def invoke(self, call: Call) -> Outcome:
+        """One call."""
+        stdin = encode_call_input(call.input)
+        lines = None if call.listener is None else LiveLines(call.listener, call.secrets)
+        heard = None if lines is None else lines.write
+        try:
+            ended = None
+            if not self._cold_because:
+                message = _encode_message(stdin, call)
+                try:
+                    ended = await self._pool.call(message, call.deadline, heard)
+                except WarmStartUnsupported as error:
+                    self._disable_warm_start(error)
+            if ended is None:
+                argv = (self._python, self.registration.entry, *read_arguments(self.registration))
+                env = {**self._environment, **build_call_environment(call)}
+                ended = await run_cold(self._place, self.registration, argv, env, stdin, call.deadline, heard)
+        except WorkerTimeout as late:
+            written = RawSkillOutput(late.stdout, late.stderr, secrets=call.secrets, notes=self._notes)
+            return timeout_outcome(self.registration.timeout_ms, written)
+        finally:
+            if lines is not None:
+                lines.flush()
+        if ended.imported:
+            self._learn(ended.imported)
+        return self._to_outcome(ended, call)
+
+    async def retire(self) -> None:
+        """End what is kept behind the last of the calls that have begun."""
+        await self._pool.retire()
+
+    async def close(self) -> None:
+        """End what is kept, and the calls that it serves."""
+        await self._pool.close()
+
+    def _to_outcome(self, ended: WorkerResult, call: Call) -> Outcome:
+        limit = self.registration.limits.output_bytes if ended.cut else None
+        return outcome_from_output(
+            RawSkillOutput(ended.stdout, ended.stderr, ended.returncode, limit, call.secrets, self._notes)
+        )
+
+    def _learn(self, imported: Sequence[str]) -> None:
+        """What a call had to import, the next ones have ready."""
+        new = tuple(name for name in select_preloadable(imported) if name not in self._learned)
+        if new and self._lessons < _MAX_REFRESHES:
+            self._lessons += 1
+            self._learned += new
+            self._pool.refresh()
+
+    def _disable_warm_start(self, error: WarmStartUnsupported) -> None:
+        self._cold_because = str(error)
+        self._notes = {**self._notes, "cold_start": str(error)}
+
+    async def _start_fork_server(self) -> ForkServer:
+        registration = self.registration
+        ahead = (*await asyncio.to_thread(_read_preloadable, registration.entry), *self._learned)
+        wanted = ForkServerConfig(
+            entry=registration.entry,
+            args=read_arguments(registration),
+            path=(os.path.dirname(os.path.realpath(registration.entry)), *self._path),
+            preload=(*ahead, *(name for name in registration.preload if name not in ahead)),
+            named=registration.preload,
+            stdout=registration.limits.output_bytes,
+            stderr=STDERR_BYTES,
+            tidy=self._place.is_exclusive,
+            reuse=_MAX_REUSES if registration.warm is SkillStartMethod.REUSE else 0,
+        )
+        return await ForkServer.start(self._launch, self._python, wanted)
+
+    async def _launch(self, argv: Sequence[str], stdin: int, stderr: int) -> SupervisedProcess:
+        with open(os.devnull, "r+b", 0) as null:
+            stdio = (stdin, null.fileno(), stderr)
+            return await self._place.start(self.registration, argv, self._environment, stdio)
+
+
+def _read_preloadable(entry: str) -> tuple[str, ...]:
+    try:
+        with open(entry, "rb") as file:
+            return find_preloadable(file.read(_MAX_SOURCE))
+    except OSError:
+        raise ManifestFault("entry", f"{entry} cannot be read; correct it in the manifest") from None
+
+
+def _encode_message(stdin: bytes, call: Call) -> bytes:
+    try:
+        return encode_call(stdin, build_call_environment(call), live=call.listener is not None)
+    except ValueError as error:
+        raise ManifestFault("secrets", f"the variable {error} cannot be set: it has a NUL byte in it") from None

@@ -1,0 +1,87 @@
+"""The table from the kind of a skill (`type:runtime`) to the runner that calls it.
+
+An installed package adds a kind with an entry point in the group `openskills.runners`: its name is the kind, and it
+leads to a callable that takes the settings and returns a `Runner`. Those of this package cannot be replaced.
+"""
+
+import asyncio
+import importlib
+import os
+from collections.abc import Callable
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import cast
+
+from openskills.errors import ExecutorUnavailable
+from openskills.host.model import ManifestFault, Registration, SkillRunner
+from openskills.host.runners.isolation import IsolationProvider
+from openskills.settings import Settings
+
+ENTRY_POINT_GROUP = "openskills.runners"
+RUNNER_CLASSES = {
+    "cli:python": "openskills.host.runners.python:PythonRunner",
+    "cli:exec": "openskills.host.runners.program:ExecRunner",
+    "http": "openskills.host.runners.http:HttpRunner",
+    "docker": "openskills.host.runners.docker:DockerRunner",
+    "inproc": "openskills.host.runners.function:FunctionRunner",
+}
+
+
+class Runners:
+    """Makes each runner when a skill first wants it. It belongs to one event loop.
+
+    `directory` is where commands begin: the one that the host was started in, because manifests are written for it.
+    """
+
+    def __init__(self, settings: Settings, *, directory: Path | None = None) -> None:
+        self._settings = settings
+        self._places = IsolationProvider(settings, directory or Path.cwd())
+        self._runners: dict[str, SkillRunner] = {}
+        self._others: dict[str, EntryPoint] | None = None
+
+    def get_runner(self, registration: Registration) -> SkillRunner:
+        """The runner of a skill's kind; raises `ManifestFault` when there is none."""
+        found = self._runners.get(registration.kind)
+        if found is None:
+            found = self._runners[registration.kind] = self._create(registration.kind)
+        return found
+
+    async def close(self) -> None:
+        """End everything that was started."""
+        runners = list(self._runners.values())
+        self._runners.clear()
+        await asyncio.gather(*(runner.close() for runner in runners))
+        await self._places.close()
+
+    def _create(self, kind: str) -> SkillRunner:
+        concurrency = self._settings.host_concurrency or 2 * (os.cpu_count() or 1)
+        if kind in ("cli:python", "cli:exec"):
+            return cast("SkillRunner", _import_object(RUNNER_CLASSES[kind])(self._places, concurrency=concurrency))
+        if kind in RUNNER_CLASSES:
+            return cast("SkillRunner", _import_object(RUNNER_CLASSES[kind])(self._settings))
+        if self._others is None:
+            self._others = {found.name: found for found in entry_points(group=ENTRY_POINT_GROUP)}
+        if kind not in self._others:
+            raise ManifestFault("type", _unknown_kind_message(kind, (*RUNNER_CLASSES, *self._others)))
+        return load_foreign_runner(self._others[kind], self._settings)
+
+
+def _import_object(dotted: str) -> Callable[..., object]:
+    module, _, name = dotted.partition(":")
+    return cast("Callable[..., object]", getattr(importlib.import_module(module), name))
+
+
+def load_foreign_runner(found: EntryPoint, settings: Settings) -> SkillRunner:
+    """The runner of another package; raises `ExecutorUnavailable` when it cannot be imported."""
+    try:
+        make = found.load()
+    except (ImportError, AttributeError) as error:
+        raise ExecutorUnavailable(f"the runner {found.name!r} ({found.value}) cannot be imported: {error}") from error
+    return cast("SkillRunner", make(settings))
+
+
+def _unknown_kind_message(kind: str, known: tuple[str, ...]) -> str:
+    near = get_close_matches(kind, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
+    return f"there is no runner for {kind!r}; {hint}"

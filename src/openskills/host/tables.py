@@ -1,0 +1,73 @@
+"""The tables of the host's database, as steps from nothing to what they are now. Pure.
+
+A step that was released is never changed: what is to be different is a new step.
+"""
+
+from openskills.session.sqlite import MigrationStep
+
+STEPS: tuple[MigrationStep, ...] = (
+    (
+        # Ids begin with the time, so this is the order of time, and no other index is needed.
+        """
+        CREATE TABLE history (
+            id TEXT NOT NULL PRIMARY KEY,
+            trace_id TEXT NOT NULL,
+            who TEXT NOT NULL,
+            skill_id TEXT NOT NULL,
+            version TEXT NOT NULL,
+            runner_type TEXT NOT NULL,
+            began REAL NOT NULL,
+            latency_ms REAL NOT NULL,
+            success INTEGER NOT NULL,
+            code INTEGER NOT NULL,
+            message TEXT NOT NULL,
+            bytes_in INTEGER NOT NULL,
+            bytes_out INTEGER NOT NULL,
+            input_digest TEXT NOT NULL
+        ) WITHOUT ROWID
+        """,
+        # Apart, so that looking through the history does not read it.
+        "CREATE TABLE history_content (id TEXT NOT NULL PRIMARY KEY, input BLOB, output BLOB)",
+        """
+        CREATE TABLE answers (
+            id TEXT NOT NULL PRIMARY KEY,
+            request TEXT NOT NULL,
+            token TEXT NOT NULL,
+            expires REAL NOT NULL,
+            status INTEGER,
+            body BLOB
+        )
+        """,
+        "CREATE INDEX answers_by_end ON answers (expires)",
+        """
+        CREATE TABLE runs (
+            id TEXT NOT NULL PRIMARY KEY,
+            principal TEXT NOT NULL,
+            skill_id TEXT NOT NULL,
+            trace_id TEXT NOT NULL,
+            version TEXT NOT NULL,
+            state TEXT NOT NULL,
+            worker TEXT NOT NULL,
+            created REAL NOT NULL,
+            started REAL,
+            ended REAL,
+            cancel INTEGER NOT NULL DEFAULT 0,
+            cut INTEGER NOT NULL DEFAULT 0,
+            status INTEGER,
+            result BLOB
+        )
+        """,
+        "CREATE INDEX runs_by_end ON runs (ended)",
+        """
+        CREATE TABLE run_events (
+            run TEXT NOT NULL,
+            seq INTEGER NOT NULL,
+            kind TEXT NOT NULL,
+            at REAL NOT NULL,
+            data BLOB NOT NULL,
+            PRIMARY KEY (run, seq)
+        ) WITHOUT ROWID
+        """,
+        "CREATE TABLE workers (id TEXT NOT NULL PRIMARY KEY, pid INTEGER NOT NULL, beat REAL NOT NULL)",
+    ),
+)

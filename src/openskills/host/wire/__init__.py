@@ -1,1 +1,0 @@
-"""HTTP as bytes: strict reading, answers that are always results, connections that cannot starve others."""

@@ -1,0 +1,521 @@
+"""Confined files, globs, decoding.
+
+A file that has no name until it is whole, so that nobody sees half of it and a killed process leaves nothing.
+
+The files that a skill may use: names from outside are looked up step by step below one directory, at use.
+
+Which paths a pattern means. Pure; without regular expressions, so no pattern takes long.
+
+All files below a directory, one after the other, opened by descriptors so that nothing can be swapped in between.
+
+Which encoding a text is in. A guess from its first bytes; pure.
+"""
+
+import codecs
+import errno
+import os
+import stat
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import BinaryIO, TypeVar
+
+from openskills.errors import ForbiddenPath, InvalidArgument, LimitExceeded, SkillError
+from openskills.paths import open_inside, parse_relative
+from openskills.skillkit.entry import SkillCallContext
+
+_ARRIVING = ".arriving-"
+_MODE = 0o600
+_PRIVATE = 0o700
+_FILE, _DIRECTORY = 0o644, 0o755
+_NO_TEMPORARY = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
+
+
+@contextmanager
+def atomic_file(directory: int, name: str) -> Generator[BinaryIO]:
+    """A file to be written, which takes the place of `name` in an open directory when the block ends well.
+
+    What was there before is replaced; a link is replaced and not followed. Raises `SkillError` when nothing can be
+    written there.
+    """
+    temporary = f"{_ARRIVING}{os.urandom(8).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        nameless = _open_unnamed(directory)
+        descriptor = os.open(temporary, flags, _MODE, dir_fd=directory) if nameless is None else nameless
+    except OSError as error:
+        raise write_error(name, error) from error
+    named = nameless is None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            inherit_permissions(directory, descriptor)
+            if not named:
+                # Nothing can be linked over an existing file, so it needs a name of its own for a moment.
+                os.link(f"/proc/self/fd/{descriptor}", temporary, dst_dir_fd=directory)
+                named = True
+        os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        if named:
+            os.unlink(temporary, dir_fd=directory)
+        raise
+
+
+def make_directory(parent: int, name: str) -> None:
+    """Make a directory in an open one, unless it is there; raises `SkillError` when that is not allowed."""
+    try:
+        os.mkdir(name, _PRIVATE, dir_fd=parent)
+        made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise write_error(name, error) from error
+    try:
+        inherit_permissions(parent, made)
+    finally:
+        os.close(made)
+
+
+def inherit_permissions(directory: int, made: int) -> None:
+    """Let those see something who see the directory that it is in, whatever the umask of the skill: others read it."""
+    mask = _DIRECTORY if stat.S_ISDIR(os.fstat(made).st_mode) else _FILE
+    # Not every file system knows permissions.
+    with suppress(OSError):
+        os.fchmod(made, os.fstat(directory).st_mode & mask)
+
+
+def write_error(name: str, error: OSError) -> SkillError:
+    """What to tell whoever asked for a file that the system does not let us make."""
+    denied = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+    hint = "; its manifest has to say `writable: true`, and its user has to own the directory" if denied else ""
+    return SkillError(f"{name!r} cannot be written: {error.strerror}{hint}")
+
+
+def _open_unnamed(directory: int) -> int | None:
+    """A descriptor of a file without a name; None where the system has none, or could not name it later."""
+    kind = getattr(os, "O_TMPFILE", None)
+    if kind is None or not os.path.isdir("/proc/self/fd"):
+        return None
+    try:
+        return os.open(".", kind | os.O_WRONLY | os.O_CLOEXEC, _MODE, dir_fd=directory)
+    except OSError as error:
+        if error.errno in _NO_TEMPORARY:
+            return None
+        raise
+
+
+MAX_FILE = 5 * 1024 * 1024
+"""Bytes of one file that are read unless a skill asks for more."""
+MAX_RESULTS = 20
+"""How many things a skill gives back unless it is asked for more."""
+
+
+class AllowedRoot:
+    """A directory that outside names cannot leave.
+
+    Names are relative: to the directory (`logs/app.log`), or to where it lies (`./data/logs/app.log`, when it is called
+    `data`). Absolute names, `..`, and links that lead out are refused with `ForbiddenPath`; it is looked at while
+    opening, so nobody can swap a link in between. FIFOs, devices and sockets are no files.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        self.name = os.path.basename(self.path) or "root"
+        if not os.path.isdir(self.path):
+            raise SkillError(f"there is no directory {self.name!r}; make it, or set OPENSKILL_ALLOWED_ROOT to another")
+
+    def inner(self, name: str, *, field: str = "path") -> str:
+        """An outside name as a path below this directory; empty for the directory itself. Looks at nothing."""
+        if name.startswith("/"):
+            raise ForbiddenPath(f"{field}: {name[:200]!r} is absolute; use a path such as ./{self.name}/notes.txt")
+        if all(part in ("", ".") for part in name.split("/")):
+            return ""
+        parts = parse_relative(name, field=field).parts
+        return "/".join(parts[1:] if parts[0] == self.name else parts)
+
+    def outer(self, inner: str) -> str:
+        """How a path below this directory is called outside; `inner` understands it."""
+        return f"{self.name}/{inner}" if inner else self.name
+
+    def open(self, name: str, *, field: str = "path") -> BinaryIO:
+        """Open a file for reading."""
+        inner = self.inner(name, field=field)
+        if not inner:
+            raise InvalidArgument(field, f"{name!r} is a directory; name a file in it")
+        descriptor = self._open_descriptor(inner, field)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise InvalidArgument(field, f"{self.outer(inner)!r} is no ordinary file")
+        os.set_blocking(descriptor, True)
+        return os.fdopen(descriptor, "rb")
+
+    def read(self, name: str, *, limit: int = MAX_FILE, field: str = "path") -> bytes:
+        """The content of a file; `LimitExceeded` when it is larger than `limit` bytes."""
+        with self.open(name, field=field) as file:
+            data = file.read(limit + 1)
+        if len(data) > limit:
+            raise LimitExceeded(f"{field}: {name!r} is larger than {limit} bytes", field=field, limit=limit)
+        return data
+
+    def open_directory(self, name: str, *, field: str = "path") -> int:
+        """A descriptor of a directory."""
+        inner = self.inner(name, field=field)
+        descriptor = self._open_descriptor(inner, field) if inner else os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise InvalidArgument(field, f"{self.outer(inner)!r} is no directory")
+        return descriptor
+
+    @contextmanager
+    def open_writer(self, name: str, *, field: str = "path") -> Generator[BinaryIO]:
+        """Write a file that appears whole when the block ends, and not at all when it fails. Replaces an older one.
+
+        Directories on the way are made. A link in the place of the file is replaced, not followed.
+        """
+        inner = self.inner(name, field=field)
+        folder, _, last = inner.rpartition("/")
+        if not last:
+            raise InvalidArgument(field, f"{name!r} names no file")
+        directory = self._make_directories(folder, field)
+        try:
+            if self._is_directory(last, directory):
+                raise InvalidArgument(field, f"{self.outer(inner)!r} is a directory")
+            with atomic_file(directory, last) as file:
+                yield file
+        finally:
+            os.close(directory)
+
+    @staticmethod
+    def _is_directory(name: str, directory: int) -> bool:
+        try:
+            return stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+        except FileNotFoundError:
+            return False
+
+    def _open_descriptor(self, inner: str, field: str) -> int:
+        with _translate_errors(field, self.outer(inner)):
+            return open_inside(self.path, inner, field=field)
+
+    def _make_directories(self, folder: str, field: str) -> int:
+        """A descriptor of a directory below this one; what is missing of it is made."""
+        made = ""
+        for part in folder.split("/") if folder else ():
+            parent = self.open_directory(self.outer(made), field=field)
+            try:
+                make_directory(parent, part)
+            finally:
+                os.close(parent)
+            made = f"{made}/{part}" if made else part
+        return self.open_directory(self.outer(folder), field=field)
+
+
+@contextmanager
+def _translate_errors(field: str, name: str) -> Generator[None]:
+    """Errors of the system in words for whoever gave the name."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+            raise InvalidArgument(field, f"there is no {name!r}") from None
+        if error.errno == errno.ELOOP:
+            raise ForbiddenPath(f"{field}: {name!r} is a link that leads in circles") from None
+        if error.errno == errno.EINVAL:
+            # What was a link is none any more when it is read.
+            raise ForbiddenPath(f"{field}: {name!r} changed while it was opened") from None
+        if error.errno == errno.EISDIR:
+            raise InvalidArgument(field, f"{name!r} is a directory") from None
+        raise SkillError(f"{field}: {name!r} cannot be used: {error.strerror}") from error
+
+
+def root(path: str | None = None) -> AllowedRoot:
+    """The directory that this skill may use: `OPENSKILL_ALLOWED_ROOT`, or `./data`."""
+    return AllowedRoot(path if path is not None else SkillCallContext().allowed_root)
+
+
+MAX_PATTERN_CHARACTERS = 1000
+MAX_ALTERNATIVES = 64
+
+_Item = TypeVar("_Item")
+
+
+class Glob:
+    """A pattern over relative paths: `*`, `?`, `[a-z]`, `[!a-z]`, `{md,txt}`, and `**` for any number of folders.
+
+    A pattern without `/` is about names and fits in every folder, as with `grep --include`. Raises `InvalidArgument`
+    for a pattern that cannot be, and `ForbiddenPath` for one that is absolute or climbs.
+    """
+
+    def __init__(self, pattern: str, *, field: str = "glob") -> None:
+        if not pattern.strip() or "\0" in pattern:
+            raise InvalidArgument(field, "is empty; leave it out to mean every file")
+        if len(pattern) > MAX_PATTERN_CHARACTERS:
+            raise InvalidArgument(field, f"has {len(pattern)} characters; {MAX_PATTERN_CHARACTERS} is the most")
+        spread = list(_expand_alternatives(pattern, field))
+        self._alternatives = [_split_parts(one, field) for one in spread]
+
+    def matches(self, path: str) -> bool:
+        """Whether the pattern means this path."""
+        parts = path.split("/")
+        return any(_is_match(parts, wanted, lambda part: part == "**", _is_name_match) for wanted in self._alternatives)
+
+
+def _split_parts(pattern: str, field: str) -> list[str]:
+    if pattern.startswith("/"):
+        raise ForbiddenPath(f"{field}: {pattern!r} is absolute; write it relative to the folder that is searched")
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise ForbiddenPath(f"{field}: {pattern!r} climbs out with '..'")
+    return ["**", *parts] if len(parts) == 1 else parts
+
+
+def _expand_alternatives(pattern: str, field: str) -> Iterator[str]:
+    """A pattern without `{a,b}` for each choice of one with them."""
+    waiting, given = [pattern], 0
+    while waiting:
+        one = waiting.pop()
+        opening = one.rfind("{")
+        closing = one.find("}", opening)
+        if opening < 0 or closing < 0:
+            yield one
+        else:
+            # The last brace that opens holds no other, so this works from the inside out.
+            middle = reversed(one[opening + 1 : closing].split(","))
+            waiting += [one[:opening] + choice + one[closing + 1 :] for choice in middle]
+        given += 1
+        if given > 2 * MAX_ALTERNATIVES or len(waiting) > MAX_ALTERNATIVES:
+            raise InvalidArgument(field, f"has more than {MAX_ALTERNATIVES} alternatives in braces")
+
+
+def _is_name_match(name: str, pattern: str) -> bool:
+    return _is_match(name, _tokenize(pattern), lambda piece: piece == "*", _is_character_match)
+
+
+def _tokenize(pattern: str) -> list[str]:
+    """`a[b-d]*` as `a`, `[b-d]`, `*`. A bracket that is not closed is an ordinary character."""
+    tokens: list[str] = []
+    place = 0
+    while place < len(pattern):
+        closing = pattern.find("]", place + (3 if pattern[place + 1 : place + 2] in ("!", "^") else 2))
+        end = closing + 1 if pattern[place] == "[" and closing > 0 else place + 1
+        tokens.append(pattern[place:end])
+        place = end
+    return tokens
+
+
+def _is_character_match(character: str, token: str) -> bool:
+    if len(token) == 1:
+        return token in ("?", character)
+    inner = token[1:-1]
+    negated = inner[:1] in ("!", "^")
+    return _is_in_class(character, inner[1:] if negated else inner) != negated
+
+
+def _is_in_class(character: str, inner: str) -> bool:
+    place = 0
+    while place < len(inner):
+        if inner[place + 1 : place + 2] == "-" and place + 2 < len(inner):
+            if inner[place] <= character <= inner[place + 2]:
+                return True
+            place += 3
+        else:
+            if inner[place] == character:
+                return True
+            place += 1
+    return False
+
+
+def _is_match(
+    items: Sequence[str], wanted: Sequence[_Item], anything: Callable[[_Item], bool], fits: Callable[[str, _Item], bool]
+) -> bool:
+    """Whether a sequence fits a pattern in which some items stand for any number of things.
+
+    Only the last of those is ever tried again, so this takes at most the product of the lengths.
+    """
+    at = want = 0
+    star = -1
+    resumed = 0
+    while at < len(items):
+        if want < len(wanted) and anything(wanted[want]):
+            star, resumed = want, at
+            want += 1
+        elif want < len(wanted) and fits(items[at], wanted[want]):
+            at += 1
+            want += 1
+        elif star >= 0:
+            resumed += 1
+            at, want = resumed, star + 1
+        else:
+            return False
+    return all(anything(rest) for rest in wanted[want:])
+
+
+MAX_DEPTH = 64
+"""Directories in directories that are entered; each keeps a descriptor open."""
+
+
+class Walk:
+    """The ordinary files below a directory, in the order of their names, and what was left out on the way.
+
+    Links are never followed and hidden names never looked at, so nothing is met twice and nothing leads out.
+    """
+
+    def __init__(self, root: AllowedRoot, name: str = "", *, glob: Glob | None = None, field: str = "path") -> None:
+        """Raises `ForbiddenPath` or `InvalidArgument` when `name` is no directory below the root."""
+        self._start = root.open_directory(name, field=field)
+        self._inner = root.inner(name, field=field)
+        self._glob = glob
+        self.links = 0
+        self.special = 0
+        self.unreadable = 0
+        self.too_deep = 0
+
+    def files(self) -> Generator[tuple[str, BinaryIO]]:
+        """The path of each file below the root, and the file, open for reading until the next one is asked for.
+
+        Memory is needed for the names of one directory at each level only. To be called once.
+        """
+        # Names are sorted backwards, so that the next one is at the end.
+        levels = [(self._start, "", self._list_names(self._start))]
+        try:
+            while levels:
+                directory, prefix, names = levels[-1]
+                if not names:
+                    os.close(directory)
+                    levels.pop()
+                    continue
+                name = names.pop()
+                path = f"{prefix}{name}"
+                descriptor = self._open_entry(name, directory)
+                if descriptor is None:
+                    continue
+                if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                    self._enter(levels, descriptor, path)
+                else:
+                    yield from self._open_file(descriptor, path)
+        finally:
+            for directory, _, _ in levels:
+                os.close(directory)
+
+    def _enter(self, levels: list[tuple[int, str, list[str]]], descriptor: int, path: str) -> None:
+        if len(levels) >= MAX_DEPTH:
+            self.too_deep += 1
+            os.close(descriptor)
+        else:
+            levels.append((descriptor, f"{path}/", self._list_names(descriptor)))
+
+    def _open_file(self, descriptor: int, path: str) -> Iterator[tuple[str, BinaryIO]]:
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                self.special += 1
+            elif self._glob is None or self._glob.matches(path):
+                os.set_blocking(descriptor, True)
+                yield (f"{self._inner}/{path}" if self._inner else path), file
+
+    def _list_names(self, directory: int) -> list[str]:
+        names: list[str] = []
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if entry.name.startswith("."):
+                        continue
+                    if entry.is_symlink():
+                        self.links += 1
+                    elif self._is_wanted(entry):
+                        names.append(entry.name)
+        except OSError:
+            self.unreadable += 1
+        names.sort(reverse=True)
+        return names
+
+    def _is_wanted(self, entry: "os.DirEntry[str]") -> bool:
+        """Directories and ordinary files; opening anything else might do something."""
+        if entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False):
+            return True
+        self.special += 1
+        return False
+
+    def _open_entry(self, name: str, directory: int) -> int | None:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            return os.open(name, flags, dir_fd=directory)
+        except OSError:
+            # Gone or turned into a link since its directory was read, or not for us.
+            self.unreadable += 1
+            return None
+
+
+SAMPLE_BYTES = 65_536
+"""Bytes that a guess needs at most."""
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_BINARY_MAGIC = (b"%PDF-", b"\x1f\x8b", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"\x7fELF", b"BZh")
+_FEW_CONTROLS = 0.02
+_OF_TEXTS = bytes(byte for byte in range(256) if byte >= 32 or byte in b"\t\n\v\f\r\x1b\b")
+
+
+def detect_encoding(sample: bytes) -> str | None:
+    """The name of the encoding of a text that begins like this; None when it is no text.
+
+    Byte order marks are believed. Then UTF-8 when it is valid, UTF-16 when it looks like it, GB18030 when it is valid
+    and looks like Chinese, and Windows-1252, which fits everything. Decode with `errors="replace"`: what comes after
+    the sample may be different.
+    """
+    sample = sample[:SAMPLE_BYTES]
+    for mark, name in _MARKS:
+        if sample.startswith(mark):
+            return name
+    if sample.startswith(_BINARY_MAGIC):
+        return None
+    if b"\0" in sample:
+        return _detect_utf16(sample)
+    if _is_valid(sample, "utf-8"):
+        return "utf-8" if _has_few_controls(sample) else None
+    if not _has_few_controls(sample):
+        return None
+    if _is_valid(sample, "gb18030") and _is_likely_chinese(sample):
+        return "gb18030"
+    return "cp1252"
+
+
+def _detect_utf16(sample: bytes) -> str | None:
+    """Western text in UTF-16 has a zero in every other byte."""
+    pairs = len(sample) // 2
+    low, high = sample[0 : 2 * pairs : 2].count(0), sample[1 : 2 * pairs : 2].count(0)
+    name = "utf-16-le" if high > low else "utf-16-be"
+    if max(low, high) <= pairs // 3 or min(low, high) > pairs // 50:
+        return None
+    decoded = sample[: 2 * pairs].decode(name, "replace")
+    return name if _has_few_controls(decoded.encode("utf-8", "replace")) else None
+
+
+def _is_valid(sample: bytes, encoding: str) -> bool:
+    try:
+        # The last character of a sample may be cut.
+        codecs.getincrementaldecoder(encoding)("strict").decode(sample, final=len(sample) < SAMPLE_BYTES)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _has_few_controls(sample: bytes) -> bool:
+    return len(sample.translate(None, _OF_TEXTS)) <= len(sample) * _FEW_CONTROLS
+
+
+def _is_likely_chinese(sample: bytes) -> bool:
+    """Whether most bytes beyond ASCII come in pairs in which both are high, as in common Chinese characters."""
+    beyond = paired = place = 0
+    while place < len(sample):
+        if sample[place] < 0x80:
+            place += 1
+            continue
+        pair = place + 1 < len(sample) and sample[place] >= 0xA1 and sample[place + 1] >= 0xA1
+        beyond += 1
+        paired += pair
+        place += 2
+    return paired * 2 > beyond

@@ -1,0 +1,89 @@
+"""Applying the safe fixes to the text of a SKILL.md."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from openskills.skillmd.parse import parse
+from openskills.skillmd.problem import Edit, Problem
+
+_MAX_ROUNDS = 8
+
+
+def apply_fixes(text: str, problems: Iterable[Problem]) -> tuple[str, tuple[Problem, ...]]:
+    """Apply the fixes that these problems of `text` carry; the new text and the problems that are thereby mended.
+
+    A fix is applied whole or not at all: it is left out when one of its edits overlaps an edit already taken. Fixes
+    that want exactly the same edits count as one.
+    """
+    taken: list[Edit] = []
+    fixed: list[Problem] = []
+    for problem in problems:
+        edits = problem.fix.edits if problem.fix else ()
+        fresh = [edit for edit in edits if edit not in _nearby_edits(taken, edit)]
+        if edits and not any(_has_overlap(edit, other) for edit in fresh for other in _nearby_edits(taken, edit)):
+            for edit in fresh:
+                taken.insert(bisect_left(taken, _edit_order(edit), key=_edit_order), edit)
+            fixed.append(problem)
+    return _apply_edits(text, taken), tuple(fixed)
+
+
+def apply_all_fixes(text: str, judge: Callable[[str], Iterable[Problem]]) -> tuple[str, tuple[Problem, ...]]:
+    """Judge and mend until nothing is left to mend: one fix may uncover, or have stood in the way of, another.
+
+    Doing it again to the result changes nothing. A fix after which the file would mean something else is not applied,
+    whatever it promised: the manifest, its name aside, and the body stay the same.
+    """
+    fixed: list[Problem] = []
+    for _ in range(_MAX_ROUNDS):
+        problems = tuple(judge(text))
+        mended, now = apply_fixes(text, problems)
+        if not _has_same_meaning(text, mended):
+            mended, now = _apply_first_safe_fix(text, problems)
+        if mended == text:
+            break
+        text = mended
+        fixed += now
+    return text, tuple(fixed)
+
+
+def _apply_first_safe_fix(text: str, problems: tuple[Problem, ...]) -> tuple[str, tuple[Problem, ...]]:
+    """The first fix that changes the text and not its meaning; the others get their turn in the next round."""
+    for problem in problems:
+        mended, now = apply_fixes(text, (problem,))
+        if mended != text and _has_same_meaning(text, mended):
+            return mended, now
+    return text, ()
+
+
+def _has_same_meaning(text: str, other: str) -> bool:
+    before, after = parse(text), parse(other)
+    if before.manifest is None or after.manifest is None:
+        return before.manifest is after.manifest
+    return before.body == after.body and replace(before.manifest, name="") == replace(after.manifest, name="")
+
+
+def _edit_order(edit: Edit) -> tuple[int, int]:
+    return edit.start, edit.end
+
+
+def _nearby_edits(taken: list[Edit], edit: Edit) -> list[Edit]:
+    """Those edits already taken that could touch this one: taken edits are in order and do not overlap."""
+    index = bisect_left(taken, _edit_order(edit), key=_edit_order)
+    end = bisect_left(taken, (edit.end + 1, 0), key=_edit_order)
+    return taken[max(0, index - 1) : end]
+
+
+def _has_overlap(edit: Edit, other: Edit) -> bool:
+    # An insertion at the edge of a replacement is in no conflict with it; two insertions at one place are.
+    same_place = edit.start == edit.end == other.start == other.end
+    return same_place or (edit.start < other.end and other.start < edit.end)
+
+
+def _apply_edits(text: str, edits: list[Edit]) -> str:
+    pieces: list[str] = []
+    position = 0
+    for edit in edits:
+        pieces += (text[position : edit.start], edit.replacement)
+        position = edit.end
+    return "".join((*pieces, text[position:]))

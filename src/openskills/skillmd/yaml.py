@@ -1,0 +1,301 @@
+"""YAML with scalars as text, and its fast path.
+
+How much of somebody's file is read before it is refused.
+
+The values that front matter holds, and the places they stood at.
+
+The YAML of front matter to plain values: every scalar stays the text that was written, nothing is executed.
+
+Built from the parser's events with a stack of our own, so that depth costs no recursion and a fault stops the work
+at once. Aliases, anchors and tags are refused: front matter has no use for them, and they are how YAML explodes.
+
+Front matter of the plainest kind, read without a YAML parser.
+
+Most skills have one `key: value` per line and perhaps one level of indented pairs under `metadata`. Reading those with
+one regular expression is several times faster and spares a process the import of the parser. Whatever is not
+certainly of that kind is left to `yamltree`; a property test holds the two to the same answers.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+MAX_FILE_BYTES = 1024 * 1024
+"""A whole SKILL.md. The largest of 134 real ones has 73 KB."""
+
+MAX_FRONTMATTER_CHARACTERS = 256 * 1024
+"""What stands between the fences. The largest real one has 2 KB."""
+
+MAX_DEPTH = 32
+"""How deep lists and maps may be nested."""
+
+MAX_KEYS = 10_000
+"""How many keys and list items front matter may have in all."""
+
+
+Value: TypeAlias = "str | Sequence[Value] | Mapping[str, Value] | None"
+"""Every scalar is the text its author wrote: `no`, `1.0` and `2026-01-01` are never turned into something else."""
+
+ValuePath: TypeAlias = tuple[str | int, ...]
+"""The way to a value from the top: `("metadata", "version")`, `("allowed-tools", 0)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePosition:
+    """Where a key or value stands in the file: line and column from 1, character offsets of its source text.
+
+    `style` tells how a scalar was written: `'` or `"` quoted, `|` or `>` block, `!` tagged as text; empty for the rest.
+    """
+
+    line: int
+    column: int
+    start: int
+    end: int
+    style: str = ""
+
+
+NULL_WORDS = frozenset({"", "~", "null", "Null", "NULL"})
+"""The unquoted words that stand for no value."""
+
+_STRING = "tag:yaml.org,2002:str"
+
+
+class PositionRecorder(Protocol):
+    """Told where things stand, by the offsets of their source text."""
+
+    def key(self, path: ValuePath, start: int, end: int, style: str) -> None:
+        """A key."""
+        ...
+
+    def value(self, path: ValuePath, start: int, end: int, style: str) -> None:
+        """A scalar, or the beginning of a list or map."""
+        ...
+
+    def close(self, path: ValuePath, end: int) -> None:
+        """The end of a list or map: that of its last value, or of its bracket."""
+        ...
+
+
+class FrontMatterError(Exception):
+    """Why front matter cannot be read; `offset` says where in it."""
+
+    def __init__(self, rule: str, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.rule = rule
+        self.message = message
+        self.offset = offset
+
+
+class YamlDocument:
+    """What `read_yaml` found: the top mapping, and keys that stood twice with the offset of the second one."""
+
+    __slots__ = ("duplicates", "fields")
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Value] = {}
+        self.duplicates: list[tuple[str, int]] = []
+
+
+def read_yaml(text: str, record: PositionRecorder | None = None) -> YamlDocument:
+    """Read one YAML mapping. Of a repeated key the last counts. Raises only `FrontMatterError`."""
+    import yaml
+
+    loader_class: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    try:
+        loader = loader_class(text)
+    except yaml.YAMLError as error:
+        raise _syntax_error(error) from None
+    try:
+        return _YamlBuilder(loader, record).build()
+    except yaml.YAMLError as error:
+        raise _syntax_error(error) from None
+    finally:
+        loader.dispose()
+
+
+class _YamlBuilder:
+    """One pass over the events. Each open container has the step that leads to it and, in a map, the key in hand."""
+
+    def __init__(self, loader: Any, record: PositionRecorder | None) -> None:
+        self._loader = loader
+        self._record = record
+        self._tree = YamlDocument()
+        self._containers: list[dict[str, Value] | list[Value]] = []
+        self._steps: list[str | int] = []
+        self._keys: list[str | None] = []
+        self._count = 0
+        self._documents = 0
+        self._end = 0
+
+    def build(self) -> YamlDocument:
+        import yaml
+
+        next_event = self._loader.get_event
+        handlers = {
+            yaml.ScalarEvent: self._scalar,
+            yaml.MappingStartEvent: self._open_map,
+            yaml.SequenceStartEvent: self._open_list,
+            yaml.MappingEndEvent: self._close,
+            yaml.SequenceEndEvent: self._close,
+            yaml.AliasEvent: self._alias,
+            yaml.DocumentStartEvent: self._document,
+        }
+        ended = yaml.StreamEndEvent
+        while True:
+            event = next_event()
+            handler = handlers.get(event.__class__)
+            if handler is not None:
+                handler(event)
+            elif event.__class__ is ended:
+                return self._tree
+
+    def _document(self, event: Any) -> None:
+        self._documents += 1
+        if self._documents > 1:
+            raise _error_at(event, "yaml-syntax", "not YAML: a second document begins inside the front matter")
+
+    def _alias(self, event: Any) -> None:
+        # `*all files` is no alias but text that broke the parser: the next event says so, as a syntax error.
+        self._loader.get_event()
+        raise _error_at(event, "yaml-alias", f"the alias *{event.anchor} is refused; write the value out")
+
+    def _scalar(self, event: Any) -> None:
+        if event.anchor is not None or event.tag is not None:
+            self._refuse_decoration(event)
+        text: str = event.value
+        if not self._containers:
+            if text or event.style:
+                raise _error_at(event, "frontmatter-mapping", "the front matter is text; write fields as `key: value`")
+        elif self._keys[-1] is None and isinstance(self._containers[-1], dict):
+            self._key(event, text, self._containers[-1])
+        else:
+            self._put(event, None if not event.style and text in NULL_WORDS and event.tag is None else text)
+
+    def _key(self, event: Any, text: str, mapping: dict[str, Value]) -> None:
+        self._keys[-1] = text
+        if text in mapping:
+            self._tree.duplicates.append((text, event.start_mark.index))
+        if self._record is not None:
+            self._end = event.end_mark.index
+            self._record.key((*self._steps, text), event.start_mark.index, self._end, event.style or "")
+
+    def _put(self, event: Any, value: Value) -> str | int:
+        """Store a value in the container on top and return the step that leads to it."""
+        self._count += 1
+        if self._count > MAX_KEYS:
+            raise _error_at(event, "yaml-keys", f"more than {MAX_KEYS:,} keys and items")
+        top = self._containers[-1]
+        key = self._keys[-1]
+        step: str | int
+        if isinstance(top, list):
+            step = len(top)
+            top.append(value)
+        else:
+            step = "" if key is None else key
+            top[step] = value
+            self._keys[-1] = None
+        if self._record is not None:
+            self._end = event.end_mark.index
+            # A scalar with the tag of text is as good as quoted.
+            style = getattr(event, "style", None) or ("!" if event.tag else "")
+            self._record.value((*self._steps, step), event.start_mark.index, self._end, style)
+        return step
+
+    def _open_map(self, event: Any) -> None:
+        self._open(event, {})
+
+    def _open_list(self, event: Any) -> None:
+        self._open(event, [])
+
+    def _open(self, event: Any, container: dict[str, Value] | list[Value]) -> None:
+        if event.anchor is not None or event.tag is not None:
+            self._refuse_decoration(event)
+        if not self._containers:
+            if isinstance(container, list):
+                raise _error_at(
+                    event, "frontmatter-mapping", "the front matter is a list; write fields as `key: value`"
+                )
+            self._tree.fields = container
+        else:
+            if self._keys[-1] is None and isinstance(self._containers[-1], dict):
+                raise _error_at(event, "yaml-syntax", "not YAML: a list or map cannot be a key")
+            if len(self._containers) >= MAX_DEPTH:
+                raise _error_at(event, "yaml-depth", f"values are nested more than {MAX_DEPTH} levels deep")
+            self._steps.append(self._put(event, container))
+        self._containers.append(container)
+        self._keys.append(None)
+
+    def _close(self, event: Any) -> None:
+        self._containers.pop()
+        self._keys.pop()
+        if self._record is not None:
+            # A block ends where the next token begins, which is no part of it; a bracket has a width.
+            if event.end_mark.index > event.start_mark.index:
+                self._end = event.end_mark.index
+            self._record.close(tuple(self._steps), self._end)
+        if self._steps:
+            self._steps.pop()
+
+    def _refuse_decoration(self, event: Any) -> None:
+        if event.anchor is not None:
+            raise _error_at(event, "yaml-alias", f"the anchor &{event.anchor} is refused; write values out")
+        if event.tag == _STRING:
+            return
+        # `!important` before a word is how people write, and only by chance a tag.
+        rule = "yaml-syntax" if event.tag.startswith("!") and hasattr(event, "value") else "yaml-tag"
+        raise _error_at(event, rule, f"the tag {event.tag} is refused; write plain values")
+
+
+def _error_at(event: Any, rule: str, message: str) -> FrontMatterError:
+    return FrontMatterError(rule, message, event.start_mark.index)
+
+
+def _syntax_error(error: Any) -> FrontMatterError:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    return FrontMatterError("yaml-syntax", f"not YAML: {problem}", mark.index if mark else 0)
+
+
+_TEXT = r"[^\n\r\t:#\x85\u2028\u2029]*"
+# Atomic: what it took it keeps, trailing blanks included, so that nothing is tried twice.
+_PLAIN = rf"(?>[^\W_]{_TEXT}(?:(?::(?=[^\s\x85\u2028\u2029])|(?<! )#){_TEXT})*)"
+_DOUBLE = r'"([^"\\\n\r\t\x85\u2028\u2029]*)"'
+_SINGLE = r"'([^'\n\r\t\x85\u2028\u2029]*)'"
+_LINE = re.compile(rf"(  )?([A-Za-z][A-Za-z0-9_-]{{0,63}}):(?: +(?:({_PLAIN})|{_DOUBLE}|{_SINGLE}))? *\r?\n")
+
+
+def read_simple_yaml(front: str) -> dict[str, Value] | None:
+    """The fields, or None when this is not plainly one pair per line. Agrees with `read_yaml` where it answers."""
+    size = len(front)
+    if not size or front.count("\n") > MAX_KEYS:
+        return None
+    fields: dict[str, Value] = {}
+    nested: dict[str, Value] | None = None
+    parent: str | None = None
+    end = 0
+    while end < size:
+        match = _LINE.match(front, end)
+        if match is None:
+            return None
+        end = match.end()
+        indent, key, plain, double, single = match.groups()
+        value: Value = _plain(plain) if plain else double if double is not None else single
+        if indent is None:
+            target, nested = fields, None
+            parent = key if plain is None and value is None else None
+        elif parent is None:
+            return None
+        else:
+            if nested is None:
+                fields[parent] = nested = {}
+            target = nested
+        if key in target:
+            return None
+        target[key] = value
+    return fields
+
+
+def _plain(text: str) -> str | None:
+    text = text.rstrip(" ")
+    return None if text in NULL_WORDS else text

@@ -1,0 +1,143 @@
+"""OpenTelemetry, where the application uses it. We neither need it nor load it: it has to be there already."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from openskills.telemetry.values import PlainValue
+from openskills.version import __version__
+
+if TYPE_CHECKING:
+    from contextvars import Token
+
+    from opentelemetry.context import Context
+    from opentelemetry.metrics import Counter, Histogram
+    from opentelemetry.trace import Span, Tracer, TracerProvider
+
+
+_SCOPE = "openskills"
+_SECONDS = [0.001, 0.002, 0.005, *(0.01 * 2**power for power in range(14))]
+"""Bounds of buckets: those of the GenAI conventions, and what a tool without a model takes."""
+
+
+class OtelSpan:
+    """One span of OpenTelemetry. It never has the text of an error: that may quote anything."""
+
+    __slots__ = ("_span", "_token")
+
+    def __init__(self, span: "Span") -> None:
+        self._span = span
+        self._token: Token[Context] | None = None
+
+    @property
+    def trace_id(self) -> str:
+        """As 32 hex digits."""
+        return format(self._span.get_span_context().trace_id, "032x")
+
+    def enter(self) -> None:
+        """Become the parent of what begins from here on."""
+        from opentelemetry import context, trace
+
+        self._token = context.attach(trace.set_span_in_context(self._span))
+
+    def leave(self) -> None:
+        """Be nobody's parent any more."""
+        if self._token is not None:
+            from opentelemetry import context
+
+            context.detach(self._token)
+
+    def set(self, attributes: Mapping[str, PlainValue]) -> None:
+        """Add attributes."""
+        self._span.set_attributes(attributes)
+
+    def end(self, error: str) -> None:
+        """It is over; `error` is the type of what went wrong, or empty."""
+        if error:
+            from opentelemetry.trace import StatusCode
+
+            self._span.set_attribute("error.type", error)
+            self._span.set_status(StatusCode.ERROR)
+        self._span.end()
+
+
+@dataclass(slots=True)
+class _TracerCache:
+    """What was made for a provider, so that it is made once."""
+
+    provider: "TracerProvider | None" = None
+    tracer: "Tracer | None" = None
+    is_unset: bool = False
+
+
+_tracer_cache = _TracerCache()
+_counters: "dict[str, Counter]" = {}
+_histograms: "dict[str, Histogram]" = {}
+
+
+def find_tracer() -> "Tracer | None":
+    """That of the application; None when nobody has set up tracing, even if some library has loaded the API."""
+    if "opentelemetry.trace" not in sys.modules:
+        return None
+    from opentelemetry import trace
+
+    # Where no provider is set, the next call reads the environment each time: once is enough.
+    if _tracer_cache.is_unset and getattr(trace, "_TRACER_PROVIDER", trace) is None:
+        return None
+    provider = trace.get_tracer_provider()
+    _tracer_cache.is_unset = isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider)
+    if _tracer_cache.is_unset:
+        return None
+    if provider is not _tracer_cache.provider:
+        _tracer_cache.tracer, _tracer_cache.provider = provider.get_tracer(_SCOPE, __version__), provider
+    return _tracer_cache.tracer
+
+
+def start_otel_span(tracer: "Tracer", name: str, attributes: Mapping[str, PlainValue]) -> OtelSpan:
+    """Begin a span below the one that is current here."""
+    return OtelSpan(tracer.start_span(name, attributes=attributes))
+
+
+def current_trace_id() -> str:
+    """The trace that the application is in, as 32 hex digits; empty when it is in none."""
+    if "opentelemetry.trace" not in sys.modules:
+        return ""
+    from opentelemetry import trace
+
+    found = trace.get_current_span().get_span_context()
+    return format(found.trace_id, "032x") if found.is_valid else ""
+
+
+def add_to_counter(name: str, amount: int, labels: Mapping[str, str]) -> None:
+    """Add to a counter of the application."""
+    if "opentelemetry.metrics" not in sys.modules:
+        return
+    counter = _counters.get(name)
+    if counter is None:
+        from opentelemetry import metrics
+
+        unit = "By" if name.endswith("bytes") else "1"
+        counter = _counters[name] = metrics.get_meter(_SCOPE, __version__).create_counter(name, unit=unit)
+    counter.add(amount, labels)
+
+
+def observe_seconds(name: str, seconds: float, labels: Mapping[str, str]) -> None:
+    """Put a length of time into a histogram of the application."""
+    if "opentelemetry.metrics" not in sys.modules:
+        return
+    histogram = _histograms.get(name)
+    if histogram is None:
+        histogram = _histograms[name] = _get_histogram(name)
+    histogram.record(seconds, labels)
+
+
+def _get_histogram(name: str) -> "Histogram":
+    from opentelemetry import metrics
+
+    meter: Any = metrics.get_meter(_SCOPE, __version__)
+    try:
+        return meter.create_histogram(name, unit="s", explicit_bucket_boundaries_advisory=_SECONDS)
+    except TypeError:
+        # Before 1.30 it takes no advice.
+        return meter.create_histogram(name, unit="s")

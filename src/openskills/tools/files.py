@@ -1,0 +1,633 @@
+"""Read_file, write_file, list_files.
+
+Files of a workspace, of the artifact store and of skills, opened for reading in one way.
+
+`read_file`: some lines of a file, or what kind of file it is.
+
+`write_file`: a text file in the workspace.
+
+Which files a pattern stands for: of the workspace, of a skill, of the artifact store.
+
+`list_files`: which files there are, with their sizes.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import stat
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+from weakref import WeakValueDictionary
+
+from pydantic import AliasChoices, Field
+
+from openskills.artifacts.store import Artifact, parse_ref
+from openskills.catalog.skill import SKILL_FILE, Skill
+from openskills.concurrency import run_in_thread
+from openskills.errors import (
+    ExecutorUnavailable,
+    ForbiddenPath,
+    InvalidArgument,
+    InvalidSkill,
+    LimitExceeded,
+    SkillError,
+    UnknownSkill,
+)
+from openskills.executors.files.globs import compile_globs, escape_glob
+from openskills.executors.protocol import Workspace
+from openskills.executors.spec import OUT, SKILLS, WORK, WRITABLE, FileInfo, check_writable_path
+from openskills.paths import open_inside, to_printable
+from openskills.tools.lines import HEAD_BYTES, UTF_16, Page, Pager, PageText, decode_page, detect_text_type, is_binary
+from openskills.tools.refs import (
+    ArtifactFile,
+    FileKind,
+    FileRef,
+    SkillFile,
+    WorkspaceFile,
+    build_artifact_error,
+    build_skill_file_error,
+    build_workspace_file_error,
+    is_absolute,
+    parse_file_ref,
+    split_file_ref,
+    split_skill_ref,
+)
+from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult
+from openskills.tools.uploads import UploadStager
+
+_CHUNK = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A file that is open: `chunks` gives its bytes once. `sha256` is empty unless it is known anyway."""
+
+    file: FileRef
+    size: int
+    chunks: AsyncIterator[bytes]
+    sha256: str = ""
+
+
+async def resolve_file(context: ToolContext, text: str, *, field: str = "file_name") -> FileRef:
+    """The file that a model means; the workspace is opened only when its root has to be known."""
+    return parse_file_ref(text, root=await find_workspace_root(context, text), field=field)
+
+
+async def find_workspace_root(context: ToolContext, text: str) -> str | None:
+    """The workspace's root as commands see it, when the text is absolute."""
+    return (await context.open_runner()).workspace.root if is_absolute(text) else None
+
+
+async def prepare_workspace(context: ToolContext) -> tuple[Workspace, tuple[str, ...]]:
+    """The workspace with the files of the conversation in `work/inputs/`, and which of them are missing and why."""
+    workspace = (await context.open_runner()).workspace
+    staging = UploadStager(context.uploads, workspace, scope=context.scope, artifacts=context.artifacts)
+    return workspace, (await staging.stage()).missing
+
+
+@asynccontextmanager
+async def open_file(context: ToolContext, file: FileRef, *, field: str = "file_name") -> AsyncGenerator[OpenFile]:
+    """Open a file. What is not staged in `skills/` is read from the catalog's skill.
+
+    Raises `InvalidArgument` with the nearest names when there is none, `ForbiddenPath` when a link leads out,
+    `UnknownSkill` for a skill that is not visible, `ExecutorUnavailable` when there is no workspace.
+    """
+    async with AsyncExitStack() as stack:
+        match file:
+            case SkillFile():
+                yield await _read_from_skill(context, file, stack, field)
+            case ArtifactFile():
+                yield await _read_from_store(context, file, stack, field)
+            case WorkspaceFile():
+                yield await _read_from_workspace(context, file, stack, field)
+
+
+async def _read_from_workspace(
+    context: ToolContext, file: WorkspaceFile, stack: AsyncExitStack, field: str
+) -> OpenFile:
+    try:
+        workspace, missing = await prepare_workspace(context)
+    except ExecutorUnavailable:
+        found = await _read_unstaged(context, file, stack, field)
+        if found is None:
+            raise
+        return found
+    try:
+        reading = await stack.enter_async_context(workspace.open(file.path))
+    except InvalidArgument as error:
+        found = await _read_unstaged(context, file, stack, field)
+        if found is None:
+            raise await build_workspace_file_error(context, workspace, file.path, error, field, missing) from None
+        return found
+    return OpenFile(WorkspaceFile(reading.info.path), reading.info.size, reading.chunks)
+
+
+async def _read_unstaged(
+    context: ToolContext, file: WorkspaceFile, stack: AsyncExitStack, field: str
+) -> OpenFile | None:
+    """A file of a skill that the workspace does not have, from the catalog; None when it is not there either."""
+    top, *rest = PurePosixPath(file.path).parts
+    if top != SKILLS or len(rest) < 2:
+        return None
+    try:
+        return await _read_from_skill(context, SkillFile(rest[0], "/".join(rest[1:])), stack, field)
+    except SkillError:
+        return None
+
+
+async def _read_from_store(context: ToolContext, file: ArtifactFile, stack: AsyncExitStack, field: str) -> OpenFile:
+    if context.artifacts is None:
+        raise InvalidArgument(field, "this session keeps no artifacts; read the file in the workspace")
+    try:
+        reading = await stack.enter_async_context(context.artifacts.open(context.scope, file.name, file.version))
+    except InvalidArgument as error:
+        known = [artifact.name for artifact in await context.artifacts.list(context.scope)]
+        raise build_artifact_error(file.name, known, error, field) from None
+    artifact = reading.artifact
+    return OpenFile(ArtifactFile(artifact.name, artifact.version), artifact.size, reading.chunks, artifact.sha256)
+
+
+async def _read_from_skill(context: ToolContext, file: SkillFile, stack: AsyncExitStack, field: str) -> OpenFile:
+    skill = context.skills.get(file.skill)
+    try:
+        # Not in a thread: a cancellation would lose the descriptor.
+        descriptor, size = _open_skill_file(skill, file.path, field)
+    except OSError as error:
+        raise await build_skill_file_error(skill, file.path, error, field) from None
+    stack.callback(os.close, descriptor)
+    chunks = await stack.enter_async_context(aclosing(_read_chunks(descriptor, size)))
+    return OpenFile(SkillFile(skill.name, file.path), size, chunks)
+
+
+def _open_skill_file(skill: Skill, path: str, field: str) -> tuple[int, int]:
+    """A descriptor and the size of a regular file in the skill's folder."""
+    # Whoever put a link to another directory in the place of the folder has no SKILL.md there.
+    if not os.path.lexists(skill.location):
+        raise InvalidSkill(f"{skill.name}: its folder is no skill any more")
+    descriptor = open_inside(skill.directory, path, field=field)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        kind = "is a directory" if stat.S_ISDIR(status.st_mode) else "is no regular file"
+        raise InvalidArgument(field, f"{path!r} of the skill {skill.name!r} {kind}; list_files shows its files")
+    return descriptor, status.st_size
+
+
+async def _read_chunks(descriptor: int, size: int) -> AsyncGenerator[bytes]:
+    # A file that grows while it is read ends where it ended when it was opened.
+    left = size
+    while left > 0:
+        data = await run_in_thread(lambda: os.read(descriptor, min(left, _CHUNK)))  # noqa: B023 - awaited at once
+        if not data:
+            return
+        left -= len(data)
+        yield data
+
+
+MAX_COUNTED_BYTES = 64 * 1024 * 1024
+"""The lines of a larger file are not counted, and its digest is not made."""
+
+
+class ReadFileArguments(Arguments):
+    """What `read_file` takes."""
+
+    file_name: str = Field(
+        validation_alias=AliasChoices("file_name", "path"),
+        description="Path in the workspace such as out/report.md, or workspace://, artifact://name[@version], "
+        "skill://name/path",
+    )
+    start_line: int | None = Field(default=None, description="First line to read, counted from 1")
+    num_lines: int | None = Field(default=None, description="How many lines; as many as fit when left out")
+    start_byte: int | None = Field(default=None, description="Bytes of start_line to skip: to read on in a long line")
+
+
+@dataclass(frozen=True, slots=True)
+class _FilePage:
+    """What was read: the page, and how many lines there are when they were all counted."""
+
+    page: Page
+    total_lines: int | None
+
+
+async def read_file(context: ToolContext, arguments: ReadFileArguments) -> ToolResult:
+    """Read some lines. A file that is no text is described, whatever lines were asked for."""
+    file = await resolve_file(context, arguments.file_name)
+    start = Pager(
+        _check_number(arguments.start_line, "start_line") or 1,
+        _check_number(arguments.start_byte, "start_byte"),
+        _check_number(arguments.num_lines, "num_lines") or None,
+    )
+    async with open_file(context, file) as source:
+        head = await _read_head(source.chunks)
+        if is_binary(head):
+            return _describe_binary(source, head, await _compute_digest(source, head))
+        return _format_page(source, head, await _read_page(source, head, start))
+
+
+def _check_number(value: int | None, field: str) -> int:
+    """Nothing and 0 both mean that it was not asked for."""
+    if value is not None and value < 0:
+        raise InvalidArgument(field, f"{value} is negative; count from the beginning of the file")
+    return value or 0
+
+
+async def _read_head(chunks: AsyncIterator[bytes]) -> bytes:
+    """At least the first `HEAD` bytes, if there are so many."""
+    head = b""
+    while len(head) < HEAD_BYTES:
+        chunk = await anext(chunks, b"")
+        if not chunk:
+            break
+        head += chunk
+    return head
+
+
+async def _read_page(source: OpenFile, head: bytes, pager: Pager) -> _FilePage:
+    pager.feed(head)
+    seen = len(head)
+    while not (pager.is_full and source.size > MAX_COUNTED_BYTES):
+        chunk = await anext(source.chunks, b"")
+        if not chunk:
+            return _FilePage(pager.build_page(), pager.lines)
+        pager.feed(chunk)
+        seen += len(chunk)
+    return _FilePage(pager.build_page(complete=seen >= source.size), None)
+
+
+async def _compute_digest(source: OpenFile, head: bytes) -> str:
+    if source.sha256 or source.size > MAX_COUNTED_BYTES:
+        return source.sha256
+    digest = hashlib.sha256(head)
+    async for chunk in source.chunks:
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _describe_binary(source: OpenFile, head: bytes, digest: str) -> ToolResult:
+    kind = detect_text_type(_get_name(source), head)
+    facts = [kind, f"{source.size:,} bytes", *([f"sha256 {digest}"] if digest else [])]
+    said = f"{source.file.ref} is not UTF-8 text ({', '.join(facts)}) and is not shown; {_suggest_use(source, kind)}"
+    data = {**_describe_file(source, kind), "contents": "", "binary": True, "truncated": False, "message": said}
+    return ToolResult(f"[{said}]", {**data, "sha256": digest} if digest else data)
+
+
+def _suggest_use(source: OpenFile, kind: str) -> str:
+    if isinstance(source.file, ArtifactFile):
+        return f'a command gets it with {{"from": "{source.file.ref}"}} in its inputs'
+    if kind == UTF_16:
+        return "convert it with a command: iconv -f UTF-16 -t UTF-8"
+    return f"a command can use it as {source.file.path}"
+
+
+def _format_page(source: OpenFile, head: bytes, read: _FilePage) -> ToolResult:
+    page = read.page
+    text = decode_page(page, is_beginning=page.start_line == 1)
+    notes = [*text.notes, *_describe_next_page(source, page)]
+    data: dict[str, Any] = {
+        **_describe_file(source, detect_text_type(_get_name(source), head)),
+        "contents": text.text,
+        "start_line": page.start_line,
+        "end_line": page.end_line,
+        "total_lines": read.total_lines,
+        "truncated": page.cut,
+    }
+    if page.next_line is not None:
+        data["next"] = {"start_line": page.next_line, "start_byte": page.next_byte}
+    if notes:
+        data["message"] = "; ".join(notes)
+    return ToolResult(_describe_text(source, read, text, notes), data)
+
+
+def _describe_file(source: OpenFile, kind: str) -> dict[str, Any]:
+    return {"file_name": source.file.display_name, "ref": source.file.ref, "size_bytes": source.size, "mime_type": kind}
+
+
+def _get_name(source: OpenFile) -> str:
+    return source.file.name if isinstance(source.file, ArtifactFile) else source.file.path
+
+
+def _describe_next_page(source: OpenFile, page: Page) -> list[str]:
+    """How to read on."""
+    if page.next_line is None:
+        return []
+    again: dict[str, Any] = {"file_name": source.file.display_name, "start_line": page.next_line}
+    if page.next_byte:
+        again["start_byte"] = page.next_byte
+    where = f" within line {page.next_line:,}" if page.next_byte else ""
+    return [f"there is more{where}; read on with {json.dumps(again, ensure_ascii=False)}"]
+
+
+def _describe_text(source: OpenFile, read: _FilePage, text: PageText, notes: list[str]) -> str:
+    page = read.page
+    lines = f"lines {page.start_line:,}-{page.end_line:,}" if page.end_line >= page.start_line else "no lines"
+    total = f" of {read.total_lines:,}" if read.total_lines is not None else ""
+    newline = "" if not text.text or text.text.endswith("\n") else "\n"
+    footer = f"[{'; '.join(notes)}]" if notes else ""
+    return f"[{source.file.display_name}: {lines}{total}, {source.size:,} bytes]\n{text.text}{newline}{footer}".rstrip(
+        "\n"
+    )
+
+
+READ_FILE = Tool(
+    "read_file",
+    "Read a text file of the workspace, an artifact or a file of a skill, all of it or some lines. What a result calls "
+    "`ref` can be given as file_name, in later turns, too. Long files come in pages, and the result says how to read "
+    "on. Files that are no text are described.",
+    ReadFileArguments,
+    read_file,
+)
+
+
+MAX_WRITE_BYTES = 4 * 1024 * 1024
+
+# Two calls of one message may append to one file: each must see what the other has written.
+_WRITE_LOCKS: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+
+class WriteFileArguments(Arguments):
+    """What `write_file` takes."""
+
+    file_name: str = Field(
+        validation_alias=AliasChoices("file_name", "path"),
+        description="Path in work/, out/ or runs/, such as work/notes.md; directories are made",
+    )
+    content: str = Field(validation_alias=AliasChoices("content", "contents"), description="The text to write")
+    append: bool | None = Field(default=None, description="Add to the end of the file instead of replacing it")
+
+
+async def write_file(context: ToolContext, arguments: WriteFileArguments) -> ToolResult:
+    """Write a file in one step, or append to one. What begins with `#!`, or was a program before, is one."""
+    path = _check_writable(await resolve_file(context, arguments.file_name))
+    data = _encode_content(arguments.content)
+    workspace = (await context.open_runner()).workspace
+    async with _WRITE_LOCKS.setdefault(workspace.id, asyncio.Lock()):
+        before = await _find_existing(workspace, path, append=bool(arguments.append))
+        if arguments.append and before is not None:
+            info = await workspace.write(path, _append_chunks(workspace, path, data), executable=before.executable)
+        else:
+            executable = data.startswith(b"#!") or (before is not None and before.executable)
+            info = await workspace.write(path, data, executable=executable)
+    return _describe_written(info, before, len(data), appended=bool(arguments.append) and before is not None)
+
+
+def _check_writable(file: FileRef) -> str:
+    """The path to write to; raises `ForbiddenPath` with one that would do."""
+    match file:
+        case SkillFile():
+            raise ForbiddenPath(f"file_name: {file.ref} is in a skill; skills are read-only, write to work/ or out/")
+        case ArtifactFile():
+            raise ForbiddenPath(
+                f"file_name: {file.ref} is an artifact, which never changes; write to out/ and save it with skill_run"
+            )
+        case WorkspaceFile(path=path):
+            if path.partition("/")[0] not in (*WRITABLE, SKILLS):
+                raise ForbiddenPath(
+                    f"file_name: nothing can be written to {path!r}; write {OUT}/{path} or {WORK}/{path}"
+                )
+            return check_writable_path(path, field="file_name")
+
+
+def _encode_content(content: str) -> bytes:
+    try:
+        data = content.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InvalidArgument("content", "contains half a character (a lone surrogate)") from None
+    if len(data) > MAX_WRITE_BYTES:
+        raise LimitExceeded(
+            f"content: {len(data):,} bytes are more than the {MAX_WRITE_BYTES:,} that can be written at once;"
+            " write them in parts with append, or let a command write them",
+            limit=MAX_WRITE_BYTES,
+            size=len(data),
+        )
+    return data
+
+
+async def _find_existing(workspace: Workspace, path: str, *, append: bool) -> FileInfo | None:
+    """What is there now. Raises `InvalidArgument` when it is to be kept and cannot be read."""
+    try:
+        async with workspace.open(path) as reading:
+            return reading.info
+    except InvalidArgument:
+        listing = await workspace.list([escape_glob(path)], limit=1)
+        if append and (listing.files or listing.skipped):
+            raise
+        return listing.files[0] if listing.files else None
+
+
+async def _append_chunks(workspace: Workspace, path: str, data: bytes) -> AsyncIterator[bytes]:
+    async with workspace.open(path) as reading:
+        async for chunk in reading.chunks:
+            yield chunk
+    yield data
+
+
+def _describe_written(info: FileInfo, before: FileInfo | None, written: int, *, appended: bool) -> ToolResult:
+    file = WorkspaceFile(info.path)
+    data: dict[str, Any] = {
+        "file_name": info.path,
+        "ref": file.ref,
+        "size_bytes": info.size,
+        "replaced": before is not None and not appended,
+        "appended": appended,
+    }
+    if appended:
+        return ToolResult(f"appended {written:,} bytes to {info.path}; it has {info.size:,} bytes now", data)
+    instead = f", replacing {before.size:,} bytes" if before is not None else ""
+    return ToolResult(f"wrote {info.size:,} bytes to {info.path}{instead}", data)
+
+
+WRITE_FILE = Tool(
+    "write_file",
+    "Write a text file into work/ (for commands to use) or out/ (results) of the workspace; a file there is replaced "
+    "unless append is true. Skills are read-only.",
+    WriteFileArguments,
+    write_file,
+)
+
+
+ALL_FILES = "**"
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file, and how many bytes it has."""
+
+    file: FileRef
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileSearchResult:
+    """Files, sorted; not `complete` when there are more. `skipped` says what matched and is no file."""
+
+    entries: tuple[FileEntry, ...]
+    complete: bool = True
+    skipped: tuple[str, ...] = ()
+
+
+def patterns_except(name: str) -> tuple[str, ...]:
+    """Patterns for every name but this one."""
+    found = [f"{escape_glob(name)}?*"]
+    for place, char in enumerate(name):
+        head = escape_glob(name[:place])
+        found += [f"{head}[!{char}]*", *([head] if head else [])]
+    return tuple(found)
+
+
+_TOPS = patterns_except(SKILLS)
+
+
+async def find_files(context: ToolContext, glob: str | None, *, limit: int, field: str = "glob") -> FileSearchResult:
+    """The files that match a pattern, at most `limit` of them. A directory stands for all that is in it.
+
+    Nothing stands for the whole workspace without its skills. `skill://name[/pattern]` are files of a skill;
+    `artifact://[pattern]` the latest artifacts of the session, and `artifact://name` every version of one.
+    """
+    kind, rest = split_file_ref(glob or ALL_FILES, root=await find_workspace_root(context, glob or ""), field=field)
+    match kind:
+        case FileKind.SKILL:
+            return await _find_in_skill(context, rest, limit, field)
+        case FileKind.ARTIFACT:
+            return await _find_in_store(context, rest, limit, field)
+        case FileKind.WORKSPACE:
+            return await _find_in_workspace(context, rest, limit, field)
+
+
+async def _find_in_workspace(context: ToolContext, rest: str, limit: int, field: str) -> FileSearchResult:
+    globs = _exclude_skills(rest)
+    compile_globs(globs, field=field)
+    workspace, missing = await prepare_workspace(context)
+    listing = await workspace.list(globs, limit=limit)
+    if not listing.files and rest.startswith(f"{SKILLS}/"):
+        return await _find_unstaged(context, rest, limit, field)
+    entries = tuple(FileEntry(WorkspaceFile(info.path), info.size) for info in listing.files)
+    return FileSearchResult(entries, listing.complete, (*missing, *listing.skipped))
+
+
+def _exclude_skills(pattern: str) -> tuple[str, ...]:
+    """The pattern; one for files anywhere does not mean the copies of skills, which have names of their own."""
+    if not pattern.replace(ALL_FILES, "").strip("/."):
+        return ("*", *(f"{top}/**" for top in _TOPS))
+    if pattern.startswith("**/"):
+        tail = pattern.removeprefix("**/")
+        return (tail, *(f"{top}/**/{tail}" for top in _TOPS))
+    return _add_directories(pattern)
+
+
+async def _find_unstaged(context: ToolContext, rest: str, limit: int, field: str) -> FileSearchResult:
+    """Files of a skill that the workspace does not have, from the catalog."""
+    try:
+        return await _find_in_skill(context, rest.removeprefix(f"{SKILLS}/"), limit, field)
+    except (UnknownSkill, InvalidArgument):
+        return FileSearchResult(())
+
+
+async def _find_in_skill(context: ToolContext, rest: str, limit: int, field: str) -> FileSearchResult:
+    name, pattern = split_skill_ref(rest, field=field)
+    skill = context.skills.get(name)
+    matches = _compile_pattern(pattern or ALL_FILES, field)
+    files = [(path, size) for path, size in await run_in_thread(lambda: _list_skill_files(skill)) if matches(path)]
+    found = [FileEntry(SkillFile(skill.name, path), size) for path, size in files if _is_text(path)]
+    # As in the workspace: such a name can be given to no tool.
+    odd = tuple(f"{to_printable(path)} has a name that is not UTF-8" for path, _ in files if not _is_text(path))
+    return FileSearchResult(tuple(found[:limit]), len(found) <= limit, odd)
+
+
+def _list_skill_files(skill: Skill) -> list[tuple[str, int]]:
+    size = len(skill.read(SKILL_FILE))
+    return [(SKILL_FILE, size), *((resource.path, resource.size) for resource in skill.resources())]
+
+
+def _is_text(name: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in name)
+
+
+async def _find_in_store(context: ToolContext, rest: str, limit: int, field: str) -> FileSearchResult:
+    if context.artifacts is None:
+        raise InvalidArgument(field, "this session keeps no artifacts")
+    kept = await context.artifacts.list(context.scope)
+    pattern = rest or ALL_FILES
+    name, version = parse_ref(f"artifact://{pattern}", field=field)
+    if any(artifact.name == name for artifact in kept):
+        versions = await context.artifacts.versions(context.scope, name)
+        return _list_artifacts([one for one in versions if version in (None, one.version)], limit)
+    matches = _compile_pattern(pattern, field)
+    return _list_artifacts([artifact for artifact in kept if matches(artifact.name)], limit)
+
+
+def _list_artifacts(artifacts: Sequence[Artifact], limit: int) -> FileSearchResult:
+    entries = [FileEntry(ArtifactFile(artifact.name, artifact.version), artifact.size) for artifact in artifacts]
+    return FileSearchResult(tuple(entries[:limit]), len(entries) <= limit)
+
+
+def _compile_pattern(pattern: str, field: str) -> Callable[[str], bool]:
+    """Whether a name that is no path in the workspace matches."""
+    # Below some directory `inputs/` and the like are names as any other.
+    globs = compile_globs([f"x/{one}" for one in _add_directories(pattern)], field=field)
+    return lambda name: globs.matches(f"x/{name}")
+
+
+def _add_directories(pattern: str) -> tuple[str, ...]:
+    """The pattern, and everything below the directories that it may stand for."""
+    return (pattern, f"{pattern.rstrip('/')}/**") if pattern.rstrip("/") else (pattern,)
+
+
+DEFAULT_FILES, MAX_FILES = 200, 1_000
+_MAX_SKIPPED = 10
+
+
+class ListFilesArguments(Arguments):
+    """What `list_files` takes."""
+
+    glob: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("glob", "pattern", "path"),
+        description="Pattern or directory such as out/**/*.csv; skill://name for the files of a skill, artifact:// for "
+        "artifacts; left out: the whole workspace without its skills",
+    )
+    limit: int | None = Field(
+        default=None, description=f"At most so many files, {DEFAULT_FILES} unless given, {MAX_FILES:,} at most"
+    )
+
+
+async def list_files(context: ToolContext, arguments: ListFilesArguments) -> ToolResult:
+    """List files, sorted by path, one on each line with its size in bytes."""
+    if arguments.limit is not None and arguments.limit < 0:
+        raise InvalidArgument("limit", f"{arguments.limit} is negative")
+    found = await find_files(context, arguments.glob, limit=min(arguments.limit or DEFAULT_FILES, MAX_FILES))
+    data: dict[str, Any] = {
+        "files": [_entry_to_json(entry) for entry in found.entries],
+        "truncated": not found.complete,
+    }
+    if found.skipped:
+        data["skipped"] = list(found.skipped)
+    return ToolResult(_describe_listing(found, arguments.glob), data)
+
+
+def _entry_to_json(entry: FileEntry) -> dict[str, Any]:
+    return {"path": entry.file.display_name, "ref": entry.file.ref, "size_bytes": entry.size}
+
+
+def _describe_listing(found: FileSearchResult, glob: str | None) -> str:
+    lines = [f"{to_printable(entry.file.display_name)}\t{entry.size}" for entry in found.entries]
+    if not lines:
+        lines.append(f"[no files match {glob[:200]!r}]" if glob else "[the workspace has no files yet]")
+    if not found.complete:
+        lines.append(f"[only the first {len(found.entries):,} files; narrow the pattern to see others]")
+    lines += [f"[{skipped}; left out]" for skipped in found.skipped[:_MAX_SKIPPED]]
+    if len(found.skipped) > _MAX_SKIPPED:
+        lines.append(f"[{len(found.skipped) - _MAX_SKIPPED} more are left out]")
+    return "\n".join(lines)
+
+
+LIST_FILES = Tool(
+    "list_files",
+    "List files with their sizes in bytes: of the workspace, of a skill, or artifacts. What is listed can be given to "
+    "read_file.",
+    ListFilesArguments,
+    list_files,
+)

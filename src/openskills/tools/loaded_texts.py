@@ -1,0 +1,187 @@
+"""The texts that an agent has loaded, as they were when it loaded them. Blocking reads, none when nothing is new.
+
+A text stays the same, to the byte, for as long as it is loaded, whatever happens on disk meanwhile: what the model was
+told does not change behind its back, and a prompt cache keeps what it has.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from openskills.catalog.skill import SKILL_FILE, Skill
+from openskills.catalog.snapshot import CatalogSnapshot
+from openskills.errors import InvalidArgument, InvalidSkill, LimitExceeded, SkillError
+from openskills.prompt.blocks import MIN_TOKENS, LoadedSkill, LoadedText, TokenBudget, fit_text, parse_fragment
+from openskills.session.state import ALL, AgentView
+from openskills.tokens import TokenCounter, estimate_tokens
+
+ContinuationHint = Callable[[str, str, int, int], str]
+"""How to continue reading a skill's text: `build_continuation_hint(skill, path, line, character)`."""
+
+_HEADING = "[Doc] {}\n\n\n\n, {}"
+"""About what stands around a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleTexts:
+    """What an agent is to see: the skills that are loaded, and what of them cannot be had any more.
+
+    `gone` are skills, `missing` pairs of a skill and a document of it.
+    """
+
+    skills: tuple[LoadedSkill, ...] = ()
+    gone: tuple[str, ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()
+
+
+class LoadedTexts:
+    """One agent's texts. Threads may use it at the same time; they wait for each other."""
+
+    def __init__(
+        self, read_on: ContinuationHint, budget: TokenBudget | None = None, count: TokenCounter = estimate_tokens
+    ) -> None:
+        self._read_on = read_on
+        self._budget = budget or TokenBudget()
+        self._count = count
+        self._bodies: dict[str, LoadedText] = {}
+        self._docs: dict[str, dict[str, LoadedText]] = {}
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._lock = threading.RLock()
+
+    def load(self, skill: Skill) -> LoadedText:
+        """The body of a skill; read now unless it is here.
+
+        Raises `InvalidSkill` when it cannot be read, `LimitExceeded` when there is no room left for it.
+        """
+        with self._lock:
+            if skill.name not in self._bodies:
+                room = self._check_room(self._count_remaining(), SKILL_FILE)
+                self._bodies[skill.name] = self._build_text(
+                    skill, SKILL_FILE, skill.body(), min(room, self._budget.body)
+                )
+            return self._bodies[skill.name]
+
+    def select(self, skill: Skill, docs: Iterable[str]) -> tuple[LoadedText, ...]:
+        """Documents of a skill, sorted by path; those that are new are read now, all of them or none.
+
+        Raises `InvalidArgument` for one that cannot be read or is no text, `LimitExceeded` when there is no room left.
+        """
+        with self._lock:
+            here, paths = self._docs.setdefault(skill.name, {}), self._expand_paths(skill, docs)
+            new: dict[str, LoadedText] = {}
+            left = self._count_remaining()
+            for path in paths:
+                if path not in here and path not in new:
+                    room = self._check_room(left, path)
+                    new[path] = self._build_text(skill, path, _read_text(skill, path), min(room, self._budget.doc))
+                    left -= self._count_text(new[path])
+            here.update(new)
+            return tuple(here[path] for path in sorted(paths))
+
+    def collect_visible(self, view: AgentView, skills: CatalogSnapshot) -> VisibleTexts:
+        """Everything that is loaded, in the order in which it came here.
+
+        What is not loaded is forgotten, so that the next load reads it again.
+        """
+        with self._lock:
+            loaded = view.list_loaded()
+            for name in [name for name in self._bodies if name not in loaded]:
+                self.forget(name)
+            found: dict[str, LoadedSkill] = {}
+            missing: list[tuple[str, str]] = []
+            for name in loaded:
+                shown = self._build_loaded_skill(name, view.docs(name), skills, missing)
+                if shown is not None:
+                    found[name] = shown
+            gone = tuple(name for name in loaded if name not in found)
+            return VisibleTexts(tuple(found[name] for name in self._bodies if name in found), gone, tuple(missing))
+
+    def forget(self, name: str) -> None:
+        """Read a skill and its documents again when they are loaded the next time."""
+        with self._lock:
+            self._bodies.pop(name, None)
+            self._docs.pop(name, None)
+            self._names.pop(name, None)
+
+    def _build_loaded_skill(
+        self, name: str, docs: Sequence[str], skills: CatalogSnapshot, missing: list[tuple[str, str]]
+    ) -> LoadedSkill | None:
+        held = self._docs.get(name, {})
+        wanted = self._names.get(name) if docs == (ALL,) else docs
+        if name in self._bodies and wanted is not None and all(path in held for path in wanted):
+            for path in held.keys() - set(wanted):
+                del held[path]
+            return LoadedSkill(name, self._bodies[name], tuple(held[path] for path in sorted(wanted)))
+        try:
+            skill = skills.get(name)
+            if name not in self._bodies:
+                room = min(self._count_remaining() - self._count_heading(SKILL_FILE), self._budget.body)
+                self._bodies[name] = self._build_text(skill, SKILL_FILE, skill.body(), room)
+        except SkillError:
+            # It was here when it was loaded; the caller says that it has gone.
+            return None
+        return LoadedSkill(name, self._bodies[name], self._read_available_docs(skill, docs, missing))
+
+    def _read_available_docs(
+        self, skill: Skill, docs: Sequence[str], missing: list[tuple[str, str]]
+    ) -> tuple[LoadedText, ...]:
+        """The documents that can still be read; one that has gone must not take the others with it."""
+        here = self._docs.setdefault(skill.name, {})
+        left = self._count_remaining()
+        for path in self._expand_paths(skill, docs):
+            if path not in here:
+                try:
+                    room = self._check_room(left, path)
+                    here[path] = self._build_text(skill, path, _read_text(skill, path), min(room, self._budget.doc))
+                    left -= self._count_text(here[path])
+                except (InvalidArgument, InvalidSkill, LimitExceeded):
+                    missing.append((skill.name, path))
+        return tuple(here[path] for path in sorted(self._expand_paths(skill, docs)) if path in here)
+
+    def _expand_paths(self, skill: Skill, docs: Iterable[str]) -> tuple[str, ...]:
+        wanted = tuple(docs)
+        if wanted != (ALL,):
+            return wanted
+        if skill.name not in self._names:
+            self._names[skill.name] = tuple(doc.path for doc in skill.docs())
+        return self._names[skill.name]
+
+    def _count_remaining(self) -> int:
+        """How many tokens are left for all texts."""
+        pieces = [*self._bodies.values(), *(piece for docs in self._docs.values() for piece in docs.values())]
+        return self._budget.total - sum(map(self._count_text, pieces))
+
+    def _count_text(self, piece: LoadedText) -> int:
+        return piece.tokens + self._count_heading(piece.path)
+
+    def _count_heading(self, path: str) -> int:
+        return self._count(_HEADING.format(path, path))
+
+    def _check_room(self, left: int, path: str) -> int:
+        """What is left for a text; raises `LimitExceeded` when that is too little to show anything."""
+        room, total = left - self._count_heading(path), self._budget.total
+        if room < MIN_TOKENS:
+            raise LimitExceeded(
+                f"there is no room for {path[:200]}: loaded texts have {total - left:,} of {total:,} tokens; unload a "
+                "skill with skill_unload, or select documents with mode replace",
+                limit=total,
+            )
+        return room
+
+    def _build_text(self, skill: Skill, name: str, text: str, room: int) -> LoadedText:
+        path, part = parse_fragment(name)
+
+        def rest(line: int, character: int) -> str:
+            return self._read_on(skill.name, path, line, character)
+
+        return fit_text(name, text, room, self._count, rest, part)
+
+
+def _read_text(skill: Skill, name: str) -> str:
+    path, _ = parse_fragment(name)
+    if path == SKILL_FILE:
+        return skill.body()
+    try:
+        return skill.read(path).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidArgument("docs", f"{path!r} of {skill.name!r} is not UTF-8 text") from None

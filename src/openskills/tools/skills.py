@@ -1,0 +1,234 @@
+"""Load, unload, docs, search.
+
+Which documents of a skill a model means. Blocking reads of directories only.
+
+`skill_load`: the text of a skill comes into the model's sight.
+
+`skill_unload`: the text of a skill leaves the model's sight.
+
+`skill_select_docs` and `skill_list_docs`: which documents of a loaded skill are in the model's sight.
+
+`skill_search`: find skills that the overview has no room for.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from pydantic import Field
+
+from openskills.catalog.skill import SKILL_FILE, Skill
+from openskills.errors import InvalidArgument, NotLoaded
+from openskills.paths import to_printable
+from openskills.prompt.blocks import parse_fragment, to_one_line
+from openskills.session.state import ALL, Change, DocsChosen, Loaded, Unloaded
+from openskills.tools.tool import Arguments, TextList, Tool, ToolContext, ToolResult
+
+
+def resolve_docs(skill: Skill, docs: Sequence[str] | None, *, include_all: bool = False) -> tuple[str, ...] | None:
+    """The selection that was asked for, each once; `(ALL,)` for every document, None when none was named.
+
+    A path may end in `#L10` or `#L10-L20`: the lines from there on. Raises `InvalidArgument` with the nearest paths for
+    what is no document of the skill.
+    """
+    if include_all or (docs and ALL in docs):
+        return (ALL,)
+    if docs is None:
+        return None
+    known = [resource.path for resource in skill.docs()]
+    return tuple(dict.fromkeys(_check_doc(skill, path.removeprefix("./"), known) for path in docs))
+
+
+def _check_doc(skill: Skill, wanted: str, known: Sequence[str]) -> str:
+    path, lines = parse_fragment(wanted)
+    if path in known or (path == SKILL_FILE and lines is not None):
+        return wanted
+    if path == SKILL_FILE:
+        raise InvalidArgument("docs", f"{SKILL_FILE} is what skill_load itself shows; name other documents")
+    raise InvalidArgument(
+        "docs", f"{wanted[:200]!r} is no document of {skill.name!r}; {_suggest_docs(skill, path, known)}"
+    )
+
+
+def _suggest_docs(skill: Skill, path: str, known: Sequence[str]) -> str:
+    if not known:
+        return "it has none"
+    if any(resource.path == path for resource in skill.resources()):
+        return f"only .md and .txt files are; read it as skill://{skill.name}/{path}"
+    same = [one for one in known if path and one.endswith(f"/{path}")]
+    near = same[:3] or get_close_matches(path[:300], known, n=3, cutoff=0.5)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    few = ", ".join(known[:10])
+    return f"it has {few}" + (f" and {len(known) - 10} more; see skill_list_docs" if len(known) > 10 else "")
+
+
+class LoadArguments(Arguments):
+    """What `skill_load` takes."""
+
+    skill: str = Field(description="Name of the skill, as it is listed")
+    docs: TextList | None = Field(default=None, description="Documents of the skill to show as well, by path")
+    include_all_docs: bool = Field(default=False, description="Show every document; prefer a few")
+
+
+async def load(context: ToolContext, arguments: LoadArguments) -> ToolResult:
+    """Load a skill, and documents with it when some are named; those that were selected before stay otherwise."""
+    skill = context.skills.get(arguments.skill)
+    docs = resolve_docs(skill, arguments.docs, include_all=arguments.include_all_docs)
+    # Read here: what cannot be read is not loaded, and the model is told why.
+    body = await asyncio.to_thread(context.loaded_texts.load, skill)
+    pieces = await asyncio.to_thread(context.loaded_texts.select, skill, docs or ())
+    data = {
+        "skill": skill.name,
+        "docs": [piece.path for piece in pieces],
+        "estimated_tokens": body.tokens + sum(piece.tokens for piece in pieces),
+        "cut": [piece.path for piece in (body, *pieces) if piece.cut_after is not None],
+    }
+    return ToolResult(f"loaded: {skill.name}", data, changes=(Loaded(skill.name, docs),))
+
+
+SKILL_LOAD = Tool(
+    "skill_load",
+    "Load a skill: its instructions are shown to you with this result. Load a skill before you rely on it or run it; "
+    "add only the documents you need. Not for finding out which skills there are.",
+    LoadArguments,
+    load,
+)
+
+
+class UnloadArguments(Arguments):
+    """What `skill_unload` takes."""
+
+    skill: str = Field(description="Name of a loaded skill")
+
+
+async def unload(context: ToolContext, arguments: UnloadArguments) -> ToolResult:
+    """Unload a skill with its documents. One that has left the catalog can be unloaded, too."""
+    name, view = arguments.skill.strip(), context.view()
+    known = name if name in view.entries else context.skills.get(name).name
+    was_loaded = view.can_run(known)
+    text = f"unloaded: {known}" if was_loaded else f"{known} was not loaded; nothing has changed"
+    data = {"skill": known, "was_loaded": was_loaded}
+    return ToolResult(text, data, changes=(Unloaded(known),) if was_loaded else ())
+
+
+SKILL_UNLOAD = Tool(
+    "skill_unload",
+    "Take a loaded skill and its documents out of your sight when you are done with it.",
+    UnloadArguments,
+    unload,
+)
+
+
+class SelectDocsArguments(Arguments):
+    """What `skill_select_docs` takes."""
+
+    skill: str = Field(description="Name of a loaded skill")
+    docs: TextList | None = Field(
+        default=None, description="Documents by path; 'guide.md#L120' or 'guide.md#L120-L180' for some lines"
+    )
+    include_all_docs: bool = Field(default=False, description="Every document; prefer a few")
+    mode: Literal["add", "replace", "clear"] = Field(
+        default="replace", description="add keeps those selected before, replace sets the whole list, clear empties it"
+    )
+
+
+class ListDocsArguments(Arguments):
+    """What `skill_list_docs` takes."""
+
+    skill: str = Field(description="Name of the skill")
+
+
+async def select_docs(context: ToolContext, arguments: SelectDocsArguments) -> ToolResult:
+    """Choose documents of a loaded skill; those that are new are shown with this result."""
+    skill = context.skills.get(arguments.skill)
+    view = context.view()
+    if not view.can_run(skill.name):
+        raise NotLoaded(f'{skill.name!r} is not loaded; call skill_load with {{"skill": "{skill.name}"}} first')
+    wanted = () if arguments.mode == "clear" else _resolve_selection(context, arguments) or ()
+    added = arguments.mode == "add"
+    await asyncio.to_thread(context.loaded_texts.select, skill, wanted)
+    changes: tuple[Change, ...] = (DocsChosen(skill.name, wanted, added),)
+    if not view.is_loaded(skill.name):
+        # It was shown once and is gone; documents without their instructions would be no use.
+        changes = (Loaded(skill.name), *changes)
+    after = tuple(dict.fromkeys((*view.docs(skill.name), *wanted))) if added else wanted
+    return ToolResult.from_data({"skill": skill.name, "mode": arguments.mode, **_selection_to_json(after)}, changes)
+
+
+async def list_docs(context: ToolContext, arguments: ListDocsArguments) -> ToolResult:
+    """Paths and sizes of a skill's documents, and which of them are selected."""
+    skill = context.skills.get(arguments.skill)
+    selected = context.view().docs(skill.name)
+    docs = [
+        {
+            "path": doc.path,
+            "size_bytes": doc.size,
+            "estimated_tokens": (doc.size + 3) // 4,
+            "selected": selected == (ALL,) or doc.path in selected,
+        }
+        for doc in await asyncio.to_thread(skill.docs)
+    ]
+    return ToolResult.from_data({"skill": skill.name, "docs": docs})
+
+
+def _resolve_selection(context: ToolContext, arguments: SelectDocsArguments) -> tuple[str, ...] | None:
+    skill = context.skills.get(arguments.skill)
+    return resolve_docs(skill, arguments.docs, include_all=arguments.include_all_docs)
+
+
+def _selection_to_json(docs: tuple[str, ...]) -> dict[str, Any]:
+    return {"include_all_docs": True} if ALL in docs else {"selected_docs": sorted(docs)}
+
+
+SKILL_SELECT_DOCS = Tool(
+    "skill_select_docs",
+    "Show documents of a loaded skill, or take them away. Choose all that you need at once.",
+    SelectDocsArguments,
+    select_docs,
+)
+SKILL_LIST_DOCS = Tool(
+    "skill_list_docs", "List a skill's documents with their sizes, to choose from.", ListDocsArguments, list_docs
+)
+
+
+MAX_RESULTS = 20
+_MAX_QUERY_CHARS = 200
+_MAX_DESCRIPTION_CHARS = 2_000
+_GOOD_FIT = 0.5
+
+
+class SearchArguments(Arguments):
+    """What `skill_search` takes."""
+
+    query: str = Field(description="What you want to do, in a few words")
+    limit: int = Field(default=5, ge=1, le=MAX_RESULTS, description="How many skills to list at most")
+
+
+async def search(context: ToolContext, arguments: SearchArguments) -> ToolResult:
+    """The skills that fit a query, best first."""
+    # The first search makes the index.
+    hits = await asyncio.to_thread(context.skills.search, arguments.query, arguments.limit)
+    found = [
+        {
+            "name": to_printable(hit.skill.name),
+            "description": to_one_line(hit.skill.description)[:_MAX_DESCRIPTION_CHARS],
+        }
+        for hit in hits
+    ]
+    asked = arguments.query if len(arguments.query) <= _MAX_QUERY_CHARS else f"{arguments.query[:_MAX_QUERY_CHARS]}…"
+    data = {"query": to_printable(asked), "skills": found}
+    if not found:
+        data["hint"] = "nothing fits; try other words, or words from the task itself"
+    elif hits[0].fit < _GOOD_FIT:
+        data["hint"] = "none of these fits well; try other words, or go on without a skill"
+    return ToolResult.from_data(data)
+
+
+SKILL_SEARCH = Tool(
+    "skill_search",
+    "Find skills by what they do, when the list of available skills is not complete. Load one with skill_load.",
+    SearchArguments,
+    search,
+)

@@ -1,0 +1,93 @@
+"""Names of models."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from openskills.agent.models.anthropic import AnthropicModel
+from openskills.agent.models.open import open_model
+from openskills.agent.models.openai import OpenAIModel
+from openskills.agent.rules.model import RuleModel
+from openskills.catalog.catalog import Catalog
+from openskills.errors import InvalidArgument, MissingExtra, Unauthorized
+from openskills.settings import Settings
+from openskills.testing.models import ScriptedModel
+
+SETTINGS = Settings.from_env({"OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2"})
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("openai/gpt-5", OpenAIModel),
+        ("openai/meta-llama/llama-4:free", OpenAIModel),
+        ("anthropic/claude-opus-5-5", AnthropicModel),
+    ],
+)
+def test_a_provider_and_a_name_are_its_model(name: str, kind: type[object]) -> None:
+    model = open_model(name, SETTINGS)
+    assert (type(model), model.name) == (kind, name)
+
+
+def test_options_go_to_the_model() -> None:
+    with pytest.raises(InvalidArgument, match="base_url"):
+        open_model("openai/gpt-5", SETTINGS, base_url="nowhere")
+
+
+def test_rules_need_a_catalog_and_nothing_else(tmp_path: Path) -> None:
+    catalog = Catalog.from_paths(tmp_path)
+    assert isinstance(open_model("rule", SETTINGS, catalog=catalog), RuleModel)
+    with pytest.raises(InvalidArgument, match="model: rule needs the option `catalog`"):
+        open_model("rule", SETTINGS)
+
+
+def factory(settings: Settings, *, suffix: str) -> ScriptedModel:
+    return ScriptedModel([], name=settings.environment["MINE"] + suffix)
+
+
+def test_a_factory_of_ones_own_is_called_with_the_settings() -> None:
+    settings = Settings.from_env({"MINE": "my-model"})
+    assert open_model("tests.agent.test_choose:factory", settings, suffix="-1").name == "my-model-1"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("gpt-5", r"did you mean openai/gpt-5\?"),
+        ("claude-opus-5-5", r"did you mean anthropic/claude-opus-5-5\?"),
+        ("ollama/llama4", "use openai/NAME .*OPENAI_BASE_URL.*, anthropic/NAME, rule .*package.module:factory"),
+        ("openai/", "use openai/NAME"),
+        ("", "use openai/NAME"),
+        ("no_such_module:make", "cannot be imported"),
+        ("json:no_such_thing", "has nothing named 'no_such_thing' that can be called"),
+    ],
+)
+def test_a_name_that_means_nothing_is_refused_with_what_there_is(name: str, hint: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"model: .*{hint}"):
+        open_model(name, SETTINGS)
+
+
+@pytest.mark.parametrize(("name", "package"), [("openai/x", "openai"), ("anthropic/x", "anthropic")])
+def test_a_provider_whose_package_is_not_installed_is_told(
+    name: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra, match=rf"openskills\[{package}\]"):
+        open_model(name, SETTINGS)
+
+
+def test_a_provider_without_a_key_is_told() -> None:
+    with pytest.raises(Unauthorized, match="OPENAI_API_KEY"):
+        open_model("openai/gpt-5", Settings.from_env({}))
+
+
+def test_choosing_imports_no_client_that_was_not_chosen() -> None:
+    script = (
+        "import sys; from openskills.agent.models.open import model_named; from openskills.settings import Settings\n"
+        "assert not {'openai', 'anthropic', 'httpx2'} & set(sys.modules)\n"
+        "model_named('openai/gpt-5', Settings.from_env({'OPENAI_API_KEY': 'k'}))\n"
+        "assert 'openai' in sys.modules and 'anthropic' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -1,0 +1,282 @@
+"""The model without a language model, at work.
+
+What the rules do next.
+"""
+
+import json
+import logging
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openskills.agent.agent import Agent
+from openskills.agent.rules.model import Action, LoadAction, RulePlan, RunAction, SayAction
+from openskills.agent.rules.turn import parse_turn
+from openskills.agent.runner import AgentReply, Attachment, Runner
+from openskills.catalog.catalog import Catalog
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
+from openskills.session.events import TOOL_RESPONSE
+from openskills.sync import run
+from tests.agent.rule_requests import RULES_SAID, answer, arguments, called, catalog_in, ended, loaded, user
+from tests.prompt.garbage import garbage
+from tests.tools.contexts import settings_in
+
+DESCRIPTION = "Describe a CSV table with its rows (表格). Use when the user gives a table."
+BODY = "```\npython3 scripts/rows.py table.csv --output rows.txt\n```"
+SCRIPT = """\
+import sys
+source, target = sys.argv[1], sys.argv[3]
+rows = open(source).read().splitlines()
+open(target, "w").write(f"{len(rows) - 1} rows in {source}")
+"""
+
+
+def replied(directory: Path, *messages: tuple[str, bytes | None], **options: Any) -> list[AgentReply]:
+    """The answers of an agent without a language model to messages of one session, each with a table or without."""
+    directory.chmod(0o755)
+    catalog = catalog_in(directory, rows=(DESCRIPTION, BODY))
+    (directory / "skills" / "rows" / "scripts").mkdir()
+    (directory / "skills" / "rows" / "scripts" / "rows.py").write_text(SCRIPT)
+    executor = options.pop("executor", "local")
+
+    async def talk() -> list[AgentReply]:
+        async with SkillRuntime(catalog, executor, settings=settings_in(directory)) as runtime:
+            runner = Runner("app", Agent("assistant", "rule", runtime, options=SessionOptions(**options)))
+            return [
+                await runner.reply(
+                    user="u", session="s", message=text, files=[Attachment("t.csv", data)] if data is not None else []
+                )
+                for text, data in messages
+            ]
+
+    return run(talk())
+
+
+def test_a_request_becomes_a_file_and_a_later_one_finds_the_file_again(tmp_path: Path) -> None:
+    first, second = replied(tmp_path, ("Describe this table", b"a\n1\n2\n"), ("再描述一次表格", None))
+    assert "    2 rows in inputs/t.csv" in first.text
+    assert "Kept: artifact://out/rows.txt@0" in first.text
+    assert "已保存：artifact://out/rows.txt@1" in second.text
+    assert [reply.text.count("language model") + reply.text.count("语言模型") for reply in (first, second)] == [1, 1]
+
+
+@pytest.mark.parametrize("mode", ["turn", "once", "session"])
+@pytest.mark.parametrize("placement", ["tool_result", "system"])
+def test_it_works_wherever_texts_of_skills_stand_and_however_long(tmp_path: Path, mode: str, placement: str) -> None:
+    (reply,) = replied(tmp_path, ("Describe this table", b"a\n"), load_mode=mode, placement=placement)
+    assert "    0 rows in inputs/t.csv" in reply.text
+    assert len([event for event in reply.events if event.kind == TOOL_RESPONSE]) == 2
+
+
+def test_without_an_executor_it_reads_the_skill_out(tmp_path: Path) -> None:
+    (reply,) = replied(tmp_path, ("Describe this table", b"a\n"), executor=None)
+    assert reply.text.startswith("No command can be run here")
+    assert "    python3 scripts/rows.py table.csv" in reply.text
+
+
+def test_a_command_that_the_policy_denies_is_told(tmp_path: Path) -> None:
+    (reply,) = replied(tmp_path, ("Describe this table", b"a\n"), denied_commands=["python3"])
+    assert reply.text.startswith("I wanted to run")
+    assert "python3" in reply.text
+
+
+def test_skills_that_a_conversation_may_not_see_are_not_chosen(tmp_path: Path) -> None:
+    catalog = catalog_in(tmp_path, rows=DESCRIPTION, other="Something else.")
+    parameters = {"properties": {"skill": {"enum": ["other"]}}}
+    tools = [{"type": "function", "function": {"name": "skill_load", "parameters": parameters}}]
+    found = answer(catalog, [user("$rows", "t.csv")], tools)
+    assert not found.calls
+    assert "There is no skill named rows" in found.text
+
+
+def test_it_calls_tools_as_they_want_to_be_called(tmp_path: Path) -> None:
+    catalog = catalog_in(tmp_path, rows=(DESCRIPTION, BODY))
+    first = answer(catalog, [user("Describe this table", "t.csv")])
+    assert ([call.name for call in first.calls], arguments(first)) == (["skill_load"], {"skill": "rows"})
+    second = answer(catalog, [user("Describe this table", "t.csv"), *loaded("rows", BODY)])
+    command = "python3 scripts/rows.py inputs/t.csv --output out/rows.txt"
+    assert arguments(second) == {"skill": "rows", "command": command, "save_as_artifacts": True}
+    assert (second.stop, second.model, second.text) == ("tool_calls", "rule", "")
+
+
+def test_where_a_request_went_is_logged_once_without_its_words(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog = catalog_in(tmp_path, rows=(DESCRIPTION, BODY))
+    asked = user("Describe this secret table", "t.csv")
+    with caplog.at_level(logging.INFO, logger="openskills"):
+        answer(catalog, [asked])
+        answer(catalog, [asked, *loaded("rows", BODY)])
+    (record,) = caplog.records
+    assert record.__dict__["selected_skill_id"] == "rows"
+    assert record.__dict__["routing_reason"] == "search"
+    assert "secret" not in json.dumps({name: str(value) for name, value in record.__dict__.items()})
+
+
+@given(st.lists(garbage, max_size=4), st.lists(garbage, max_size=2))
+def test_no_messages_and_no_tools_make_it_fail(messages: list[Any], tools: list[Any]) -> None:
+    found = answer(Catalog([]), messages, tools)
+    assert not found.calls
+    assert any(words in found.text for words in RULES_SAID)
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    """A catalog with one skill."""
+    return catalog_in(tmp_path_factory.mktemp("rules"), rows=(DESCRIPTION, BODY))
+
+
+@given(data=st.data())
+def test_whatever_tools_answer_a_turn_has_one_load_and_two_runs_at_most(rows: Catalog, data: st.DataObject) -> None:
+    tables = st.sampled_from(["Describe this table", "plot it", "描述表格", "$rows", "/rows 1 2 3"])
+    result = st.sampled_from(["", "error: no", "{", "loaded: rows", '{"exit_code": 1}', '{"exit_code": 0}', "\ud800"])
+    messages = [user(data.draw(tables), *data.draw(st.lists(st.sampled_from(["a.csv", "b.log"]), max_size=3)))]
+    bodies = st.sampled_from([BODY, "", "`sh x.sh a.csv b.csv`", "```\nsh x.sh <what>", f"`sh x.sh`\n{BODY} plot"])
+    calls: list[str] = []
+    while (found := answer(rows, messages)).calls:
+        (call,) = found.calls
+        calls.append(call.name)
+        assert len(calls) <= 3
+        text = data.draw(result)
+        if call.name == "skill_load" and data.draw(st.booleans()):
+            messages += loaded("rows", data.draw(bodies))
+        else:
+            messages += called(call.id, call.name, text, **json.loads(call.arguments))
+    assert calls.count("skill_load") <= 1
+    assert calls.count("skill_run") <= 2
+    assert any(words in found.text for words in RULES_SAID)
+
+
+RULE_PLAN_BODY = """\
+Describe it:
+
+```
+python3 scripts/report.py table.csv --output report.md
+```
+
+Draw a chart:
+
+```
+python3 scripts/chart.py table.csv --x month --output chart.svg
+```
+"""
+BOTH = ("skill_load", "skill_run")
+REPORT = "python3 scripts/report.py inputs/a.csv --output out/report.md"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return catalog_in(
+        tmp_path, csv_report=("Describe a CSV table, draw a chart of it.", RULE_PLAN_BODY), notes="Writes minutes."
+    )
+
+
+def planned(catalog: Catalog, *messages: dict[str, Any], tools: Collection[str] = BOTH) -> Action:
+    return RulePlan(parse_turn(messages), tools, catalog.snapshot).choose_action()
+
+
+def said(action: Action) -> str:
+    assert isinstance(action, SayAction)
+    return action.text
+
+
+def test_the_skill_that_fits_is_loaded_then_run_then_told(catalog: Catalog) -> None:
+    asked = user("Describe this table", "a.csv")
+    assert planned(catalog, asked) == LoadAction("csv-report")
+    turn = [asked, *loaded("csv-report", RULE_PLAN_BODY)]
+    assert planned(catalog, *turn) == RunAction("csv-report", REPORT)
+    turn += ended("run-1", "csv-report", REPORT, stdout="6 rows")
+    text = said(planned(catalog, *turn))
+    assert "    6 rows" in text
+    assert text.endswith("Nobody has read the result.")
+    assert "of all skills it shares the most" in text
+
+
+def test_a_skill_that_is_in_sight_already_is_not_loaded_again(catalog: Catalog) -> None:
+    system = {"role": "system", "content": f"Loaded skill context:\n\n[Loaded] csv-report\n\n{RULE_PLAN_BODY}"}
+    assert planned(catalog, system, user("go on", "a.csv")) == RunAction("csv-report", REPORT)
+
+
+def test_one_file_at_a_time_two_at_most_and_the_rest_is_named(catalog: Catalog) -> None:
+    turn = [user("Describe these tables", "a.csv", "b.csv", "c.csv"), *loaded("csv-report", RULE_PLAN_BODY)]
+    for name in ("a", "b"):
+        command = f"python3 scripts/report.py inputs/{name}.csv --output out/{name}-report.md"
+        assert planned(catalog, *turn) == RunAction("csv-report", command)
+        turn += ended(f"run-{name}", "csv-report", command, stdout=f"rows of {name}")
+    text = said(planned(catalog, *turn))
+    assert "rows of a" in text
+    assert "rows of b" in text
+    assert "c.csv. Ask again" in text
+
+
+def test_when_the_command_of_the_words_fails_the_first_of_the_skill_is_run_once(catalog: Catalog) -> None:
+    chart = "python3 scripts/chart.py inputs/a.csv --x month --output out/chart.svg"
+    turn = [user("plot it", "a.csv"), *loaded("csv-report", RULE_PLAN_BODY)]
+    assert planned(catalog, *turn) == RunAction("csv-report", chart)
+    turn += ended("run-1", "csv-report", chart, exit_code=2, stderr="no column month")
+    assert planned(catalog, *turn) == RunAction("csv-report", REPORT)
+    turn += ended("run-2", "csv-report", REPORT, exit_code=2, stderr="no table")
+    text = said(planned(catalog, *turn))
+    assert "no column month" in text
+    assert "no table" in text
+
+
+def test_the_first_command_is_not_repeated_when_it_fails(catalog: Catalog) -> None:
+    turn = [user("Describe this table", "a.csv"), *loaded("csv-report", RULE_PLAN_BODY)]
+    turn += ended("run-1", "csv-report", REPORT, exit_code=3, stderr="no table")
+    assert "no table" in said(planned(catalog, *turn))
+
+
+def test_a_file_of_an_earlier_message_is_used_when_none_comes_with_this_one(catalog: Catalog) -> None:
+    turn = [user("hello", "a.csv"), user("describe that table"), *loaded("csv-report", RULE_PLAN_BODY)]
+    assert planned(catalog, *turn) == RunAction("csv-report", REPORT)
+
+
+def test_without_a_file_nothing_is_run(catalog: Catalog) -> None:
+    assert "Attach one" in said(planned(catalog, user("describe my table"), *loaded("csv-report", RULE_PLAN_BODY)))
+
+
+def test_where_nothing_can_be_run_the_text_of_the_skill_is_the_answer(catalog: Catalog) -> None:
+    turn = [user("describe my table"), *loaded("csv-report", RULE_PLAN_BODY)]
+    text = said(planned(catalog, *turn, tools=("skill_load",)))
+    assert text.startswith("No command can be run here")
+    assert "    Describe it:" in text
+
+
+def test_a_skill_without_a_command_is_for_a_language_model(catalog: Catalog) -> None:
+    text = said(planned(catalog, user("$notes"), *loaded("notes", "Read all of it.")))
+    assert "no command that a rule could run" in text
+    assert "    Read all of it." in text
+
+
+def test_where_nothing_can_be_loaded_nothing_is_done(catalog: Catalog) -> None:
+    assert "cannot be loaded here" in said(planned(catalog, user("$notes"), tools=()))
+
+
+def test_a_skill_that_cannot_be_loaded_is_not_tried_again(catalog: Catalog) -> None:
+    turn = [user("$notes"), *called("load-1", "skill_load", "error: it is broken", skill="notes")]
+    assert "could not be loaded: it is broken" in said(planned(catalog, *turn))
+
+
+def test_the_answer_of_a_skill_that_works_elsewhere_is_passed_on(catalog: Catalog) -> None:
+    turn = [user("$notes"), *called("load-1", "skill_load", "The minutes are done.", skill="notes")]
+    assert "The minutes are done." in said(planned(catalog, *turn))
+
+
+def test_a_step_without_a_result_ends_the_turn(catalog: Catalog) -> None:
+    turn = [user("$notes"), *called("load-1", "skill_load", skill="notes")]
+    assert "no result of the last step" in said(planned(catalog, *turn))
+
+
+def test_no_request_and_no_fitting_skill_are_said(catalog: Catalog) -> None:
+    assert said(planned(catalog)).startswith("There is no request.")
+    assert said(planned(catalog, user("tell me a joke"))).startswith("No skill here clearly fits")
+
+
+def test_a_chinese_request_is_answered_in_chinese(catalog: Catalog) -> None:
+    assert said(planned(catalog, user("讲个笑话"))).startswith("这里没有明显适合这个请求的技能")

@@ -1,0 +1,120 @@
+"""A chat at a terminal: Ctrl-C stops a run and not the session, Ctrl-D ends it, and no error does."""
+
+from pathlib import Path
+
+import pytest
+
+from openskills.agent.models.model import ModelResponse
+from openskills.testing.model_server import ErrorReply, ModelReply, ModelServer
+from openskills.testing.models import call_tools
+from tests.cli.chatting import PROMPT, Chat
+from tests.cli.command import Command
+from tests.skill_writer import WriteSkill
+
+MODEL = ("--model", "openai/scripted", "--executor", "none", "--skills", "skills")
+
+
+@pytest.fixture(autouse=True)
+def skill(openskills: Command, write_skill: WriteSkill) -> Path:
+    """There is a skill."""
+    del openskills  # makes the directory in which the skill is written
+    return write_skill("alpha")
+
+
+def test_words_are_answered_line_after_line_until_ctrl_d(openskills: Command) -> None:
+    with ModelServer(["Hello!", "Bye."]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
+        assert "session chat-" in chat.expect()
+        assert chat.say("hi") == f"hi\nHello!{PROMPT}"
+        assert chat.say("  ") == f"  {PROMPT}"
+        assert chat.say("and now") == f"and now\nBye.{PROMPT}"
+        ran = chat.end()
+    assert ran.code == 0
+    assert ran.out.splitlines()[-1].endswith("goes on with it")
+    assert [message["content"] for message in server.requests[1].body["messages"][1:]] == ["hi", "Hello!", "and now"]
+
+
+def test_an_answer_appears_while_it_is_made_and_ctrl_c_ends_it_and_not_the_chat(openskills: Command) -> None:
+    slow = ModelReply(ModelResponse("one two " * 200), piece=4, between=0.2)
+    with (
+        ModelServer([slow, "I am still here."]) as server,
+        Chat(openskills, *MODEL, environment=server.environment) as chat,
+    ):
+        chat.expect()
+        chat.type("count\n")
+        chat.expect("one ")
+        chat.type("\x03")
+        assert "stopped; the conversation goes on" in chat.expect()
+        assert server.requests[0].disconnected.wait(30)
+        assert chat.say("hello?") == f"hello?\nI am still here.{PROMPT}"
+        assert chat.end().code == 0
+
+
+def test_ctrl_c_at_the_prompt_throws_away_what_was_typed(openskills: Command) -> None:
+    with ModelServer(["Yes."]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
+        chat.expect()
+        chat.type("never mind")
+        chat.expect("never mind")
+        chat.interrupt_prompt()
+        chat.type("really\n")
+        chat.expect("Yes.")
+    assert server.requests[0].body["messages"][-1]["content"] == "really"
+
+
+def test_an_error_is_one_line_and_the_chat_goes_on(openskills: Command) -> None:
+    refused = ErrorReply(401, "that key is no good")
+    with ModelServer([refused, "Fine."]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
+        chat.expect()
+        failed = chat.say("hi")
+        assert "error: " in failed
+        assert len(failed.splitlines()) == 3
+        assert "error: /nothing: there is neither an order nor a skill of that name" in chat.say("/nothing")
+        assert "Fine." in chat.say("again")
+        assert chat.end().code == 0
+    assert "Traceback" not in chat.screen
+
+
+def test_tool_calls_are_shown_with_what_came_of_them(openskills: Command) -> None:
+    both = call_tools(("skill_load", {"skill": "alpha"}), ("skill_load", {"skill": "alfa"}), text="Let me see.")
+    with ModelServer([both, "Done."]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
+        chat.expect()
+        lines = chat.say("merge").splitlines()
+        chat.end()
+    assert lines[1:4] == ["Let me see.", "* skill_load alpha", "* skill_load alfa"]
+    assert "  -> skill_load alpha: loaded: alpha" in lines
+    assert any(line.startswith("  -> skill_load alfa: error: there is no skill named 'alfa'") for line in lines)
+    assert lines[-2] == "Done."
+
+
+def test_what_a_model_says_cannot_command_the_terminal(openskills: Command) -> None:
+    with (
+        ModelServer(["a\x1b]52;c;aGk=\x07b\tc\n表"]) as server,
+        Chat(openskills, *MODEL, environment=server.environment) as chat,
+    ):
+        chat.expect()
+        assert "a\\x1b]52;c;aGk=\\x07b" in chat.say("hi")
+        assert "\n表\n" in chat.end().out
+
+
+def test_a_chat_goes_on_in_another_process(openskills: Command) -> None:
+    with ModelServer(["Hello Ada!", "Ada."]) as server:
+        with Chat(openskills, *MODEL, "--session", "mine", environment=server.environment) as chat:
+            chat.expect()
+            chat.say("I am Ada")
+            chat.end("/quit\n")
+        with Chat(openskills, *MODEL, "--session", "mine", environment=server.environment) as chat:
+            assert "session mine, 3 events so far" in chat.expect()
+            assert "Ada." in chat.say("Who am I?")
+            chat.end()
+    said = [message["content"] for message in server.requests[1].body["messages"][1:]]
+    assert said == ["I am Ada", "Hello Ada!", "Who am I?"]
+
+
+def test_asked_to_end_it_ends_what_it_does_and_says_so_by_its_status(openskills: Command) -> None:
+    slow = ModelReply(ModelResponse("one two " * 200), piece=4, between=0.2)
+    with ModelServer([slow]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
+        chat.expect()
+        chat.type("count\n")
+        chat.expect("one ")
+        chat.terminate()
+        assert chat.finish().code == 143
+        assert server.requests[0].disconnected.wait(30)

@@ -1,0 +1,552 @@
+"""Warm interpreters and the slots that they serve.
+
+The slots of a skill.
+
+What the host and the processes of calls say to each other.
+
+One connection to what serves calls.
+"""
+
+import ast
+import asyncio
+import socket
+import struct
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openskills.errors import DeadlineExceeded, ExecutorUnavailable
+from openskills.executors import programs
+from openskills.executors.zygote import (
+    PARTS,
+    ForkServer,
+    FrameParser,
+    WarmStartUnsupported,
+    Worker,
+    WorkerPool,
+    WorkerResult,
+    encode_call,
+)
+from openskills.sync import run
+from tests.host.mothers import call, with_mothers
+
+Begin = Callable[[], Awaitable[ForkServer]]
+PIDS = "import os; print(os.getpid(), os.getppid(), end='')"
+
+
+def test_slots_are_served_by_processes_of_their_own(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> list[bytes]:
+        mother = await begin()
+        slots = [mother.open_worker(), mother.open_worker()]
+        said = [(await call(slot)).stdout for slot in (*slots, *slots)]
+        assert mother.worker_count == 2
+        await mother.close()
+        return said
+
+    pids = [line.split() for line in with_mothers(tmp_path, PIDS, work)]
+    assert len({own for own, _ in pids}) == 4
+    assert pids[0][1] == pids[2][1] != pids[1][1]
+
+
+def test_a_slot_that_is_ended_ends_its_call_and_no_other(tmp_path: Path) -> None:
+    text = "import os, time\nif os.environ.get('WAIT'): time.sleep(600)\nprint('ok', end='')"
+
+    async def work(begin: Begin) -> bytes:
+        mother = await begin()
+        first, second = mother.open_worker(), mother.open_worker()
+        waiting = asyncio.ensure_future(call(first, WAIT="1"))
+        await asyncio.wait((waiting,), timeout=0.1)
+        await mother.kill_worker(first)
+        with pytest.raises(ExecutorUnavailable):
+            await waiting
+        said = (await call(second)).stdout
+        await mother.close()
+        return said
+
+    assert with_mothers(tmp_path, text, work) == b"ok"
+
+
+def test_a_module_that_cannot_be_imported_is_refused_when_it_was_named(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> None:
+        with pytest.raises(WarmStartUnsupported, match="no_such_module"):
+            await begin()
+
+    with_mothers(tmp_path, "", work, preload=("no_such_module",), named=("no_such_module",))
+
+
+def test_a_module_that_starts_threads_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "threads.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(5,)).start()"
+    )
+
+    async def work(begin: Begin) -> None:
+        with pytest.raises(WarmStartUnsupported, match="threads"):
+            await begin()
+
+    with_mothers(tmp_path, "", work, preload=("threads",), named=("threads",))
+
+
+def test_an_interpreter_that_is_not_ready_in_time_is_told_and_ended(tmp_path: Path) -> None:
+    (tmp_path / "endless.py").write_text(
+        "import os, time\nwith open(__file__ + '.pid', 'w') as file: file.write(str(os.getpid()))\ntime.sleep(600)"
+    )
+
+    async def work(begin: Callable[..., Awaitable[ForkServer]]) -> None:
+        with pytest.raises(ExecutorUnavailable, match=r"not ready within 3 s"):
+            await begin(within=3.0)
+        pid = (tmp_path / "endless.py.pid").read_text()
+        async with asyncio.timeout(20):
+            while Path(f"/proc/{pid}").exists():
+                await asyncio.sleep(0.01)
+
+    with_mothers(tmp_path, "", work, preload=("endless",))
+
+
+def test_a_script_that_is_gone_is_told(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> None:
+        (tmp_path / "skill.py").unlink()
+        with pytest.raises(ExecutorUnavailable, match="FileNotFoundError"):
+            await begin()
+
+    with_mothers(tmp_path, "", work)
+
+
+def test_a_closed_interpreter_opens_no_slot(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> None:
+        mother = await begin()
+        await mother.close()
+        await mother.close()
+        with pytest.raises(ExecutorUnavailable):
+            mother.open_worker()
+
+    with_mothers(tmp_path, "", work)
+
+
+def test_the_parts_of_the_program_do_not_overwrite_each_others_names() -> None:
+    names: Counter[str] = Counter()
+    for part in PARTS:
+        tree = ast.parse((Path(programs.__path__[0]) / f"{part}.py").read_text("utf-8"))
+        defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        for node in tree.body:
+            targets = (
+                node.targets
+                if isinstance(node, ast.Assign)
+                else [node.target]
+                if isinstance(node, ast.AnnAssign)
+                else []
+            )
+            defined |= {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+        names.update(defined - {"TYPE_CHECKING"})
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+PARENT = "import os; print(os.getppid(), end='')"
+SLOW = "import time; time.sleep(600)"
+CALL = encode_call(b"", {}, live=False)
+
+
+async def serve(pool: WorkerPool, seconds: float = 20.0) -> WorkerResult:
+    return await pool.call(CALL, asyncio.get_running_loop().time() + seconds)
+
+
+def test_slots_are_made_on_demand_and_not_more_than_allowed(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> tuple[int, int, int]:
+        pool = WorkerPool(begin, most=3)
+        await pool.prepare()
+        first = pool.worker_count
+        found = await asyncio.gather(*(serve(pool) for _ in range(20)))
+        last = pool.worker_count
+        await pool.close()
+        return first, last, len({ended.stdout for ended in found})
+
+    assert with_mothers(tmp_path, PARENT, work) == (1, 3, 3)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_idle_slots_and_interpreters_are_ended_and_come_back(tmp_path: Path, alone: bool) -> None:
+    async def work(begin: Begin) -> None:
+        begun: list[ForkServer] = []
+
+        async def counted() -> ForkServer:
+            begun.append(await begin())
+            return begun[-1]
+
+        pool = WorkerPool(counted, most=2, alone=alone, idle=0.05)
+        await serve(pool)
+        async with asyncio.timeout(20):
+            while pool.worker_count or begun[0].is_usable:
+                await asyncio.sleep(0.01)
+        assert (await serve(pool)).returncode == 0
+        assert len(begun) == 2
+        await pool.close()
+
+    with_mothers(tmp_path, PARENT, work)
+
+
+def test_after_a_renewal_calls_have_a_new_interpreter(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> tuple[bytes, bytes, bytes]:
+        pool = WorkerPool(begin, most=1)
+        before = (await serve(pool)).stdout
+        again = (await serve(pool)).stdout
+        pool.renew()
+        after = (await serve(pool)).stdout
+        await pool.close()
+        return before, again, after
+
+    before, again, after = with_mothers(tmp_path, PARENT, work)
+    assert before == again != after
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_refreshed_pool_changes_over_when_the_new_interpreter_is_ready(tmp_path: Path, alone: bool) -> None:
+    async def work(begin: Begin) -> None:
+        gate = asyncio.Event()
+        gate.set()
+
+        async def gated() -> ForkServer:
+            await gate.wait()
+            return await begin()
+
+        pool = WorkerPool(gated, most=2, alone=alone)
+        before = (await serve(pool)).stdout
+        gate.clear()
+        pool.refresh()
+        assert (await serve(pool)).stdout == before
+        gate.set()
+        async with asyncio.timeout(20):
+            while (await serve(pool)).stdout == before:
+                await asyncio.sleep(0.01)
+        await pool.close()
+
+    with_mothers(tmp_path, PARENT, work)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_call_that_is_too_late_gives_its_place_to_the_next(tmp_path: Path, alone: bool) -> None:
+    async def work(begin: Begin) -> None:
+        pool = WorkerPool(begin, most=1, alone=alone)
+        await pool.prepare()
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                await serve(pool, 0.3)
+        assert pool.worker_count == 0
+        await pool.close()
+
+    with_mothers(tmp_path, SLOW, work)
+
+
+def test_who_waits_too_long_for_a_place_is_told_and_who_is_cancelled_takes_none(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> None:
+        pool = WorkerPool(begin, most=1)
+        await pool.prepare()
+        first = asyncio.ensure_future(serve(pool))
+        await asyncio.sleep(0)
+        cancelled = asyncio.ensure_future(serve(pool))
+        with pytest.raises(DeadlineExceeded, match="not begun"):
+            await serve(pool, 0.1)
+        cancelled.cancel()
+        first.cancel()
+        await asyncio.wait((first, cancelled))
+        with pytest.raises(TimeoutError):
+            await serve(pool, 0.3)
+        await pool.close()
+
+    with_mothers(tmp_path, SLOW, work)
+
+
+def test_everybody_gets_a_turn_however_often_others_call(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> list[int]:
+        pool = WorkerPool(begin, most=1)
+        turns = [0] * 4
+
+        async def again_and_again(number: int) -> None:
+            while sum(turns) < 80:
+                await serve(pool)
+                turns[number] += 1
+
+        await asyncio.gather(*map(again_and_again, range(4)))
+        await pool.close()
+        return turns
+
+    assert min(with_mothers(tmp_path, PARENT, work)) >= 15
+
+
+def test_who_is_cancelled_when_it_has_just_got_a_slot_passes_it_on(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> None:
+        pool = WorkerPool(begin, most=1)
+        await pool.prepare()
+        for _ in range(20):
+            calls = [asyncio.ensure_future(serve(pool)) for _ in range(4)]
+            await calls[0]
+            # The next one has the slot by now, or is about to learn that it has.
+            calls[1].cancel()
+            await asyncio.wait(calls)
+            assert calls[3].result().returncode == 0
+        assert pool.worker_count <= 1
+        await pool.close()
+
+    with_mothers(tmp_path, PARENT, work)
+
+
+def test_what_cannot_begin_is_told_to_everybody_who_waits(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> list[str]:
+        del begin
+
+        async def never() -> ForkServer:
+            await asyncio.sleep(0)
+            raise ExecutorUnavailable("no")
+
+        pool = WorkerPool(never, most=1)
+        found = await asyncio.gather(*(serve(pool) for _ in range(3)), return_exceptions=True)
+        await pool.close()
+        return [str(one) for one in found]
+
+    assert with_mothers(tmp_path, "", work) == ["no"] * 3
+
+
+class Gated:
+    """Begins interpreters when it may."""
+
+    def __init__(self, begin: Begin) -> None:
+        self._begin = begin
+        self.asked = asyncio.Event()
+        self.may = asyncio.Event()
+        self.begun: list[ForkServer] = []
+
+    async def __call__(self) -> ForkServer:
+        self.asked.set()
+        await self.may.wait()
+        self.begun.append(await self._begin())
+        return self.begun[-1]
+
+
+def test_a_call_does_not_wait_beyond_its_deadline_for_an_interpreter_and_the_next_has_it(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> None:
+        gated = Gated(begin)
+        pool = WorkerPool(gated, most=1)
+        async with asyncio.timeout(20):
+            with pytest.raises(DeadlineExceeded, match="not begun"):
+                await serve(pool, 0.05)
+        gated.may.set()
+        assert (await serve(pool)).returncode == 0
+        assert len(gated.begun) == 1
+        await pool.close()
+
+    with_mothers(tmp_path, PARENT, work)
+
+
+def test_an_interpreter_that_begins_while_the_pool_closes_is_not_left(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> None:
+        gated = Gated(begin)
+        pool = WorkerPool(gated, most=1)
+        calling = asyncio.ensure_future(serve(pool))
+        await gated.asked.wait()
+        await pool.close()
+        gated.may.set()
+        with pytest.raises(ExecutorUnavailable):
+            await calling
+        assert not any(mother.is_usable for mother in gated.begun)
+
+    with_mothers(tmp_path, PARENT, work)
+
+
+def test_a_closed_pool_is_not_refreshed(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> None:
+        gated = Gated(begin)
+        gated.may.set()
+        pool = WorkerPool(gated, most=1)
+        await serve(pool)
+        pool.refresh()
+        await pool.close()
+        pool.refresh()
+        await pool.close()
+        assert [mother.is_usable for mother in gated.begun] == [False]
+
+    with_mothers(tmp_path, PARENT, work)
+
+
+def test_who_is_cancelled_while_the_pool_closes_is_cancelled(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> None:
+        pool = WorkerPool(begin, most=1)
+        await pool.prepare()
+        running = asyncio.ensure_future(serve(pool))
+        waiting = asyncio.ensure_future(serve(pool))
+        await asyncio.sleep(0)
+        closing = asyncio.ensure_future(pool.close())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait((running, waiting, closing))
+        assert waiting.cancelled()
+
+    with_mothers(tmp_path, SLOW, work)
+
+
+def test_a_pool_that_retires_serves_those_who_have_come_and_ends_behind_the_last(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> None:
+        gated = Gated(begin)
+        pool = WorkerPool(gated, most=1)
+        calls = [asyncio.ensure_future(serve(pool)) for _ in range(3)]
+        await gated.asked.wait()
+        retiring = asyncio.ensure_future(pool.retire())
+        gated.may.set()
+        assert [ended.returncode for ended in await asyncio.gather(*calls)] == [0, 0, 0]
+        await retiring
+        assert [mother.is_usable for mother in gated.begun] == [False]
+        with pytest.raises(ExecutorUnavailable):
+            await serve(pool)
+
+    with_mothers(tmp_path, PARENT, work)
+
+
+def test_a_pool_that_closes_ends_the_calls_that_run(tmp_path: Path) -> None:
+    async def work(begin: Begin) -> None:
+        pool = WorkerPool(begin, most=1)
+        await pool.prepare()
+        running = asyncio.ensure_future(serve(pool))
+        await asyncio.wait((running,), timeout=0.1)
+        await pool.close()
+        with pytest.raises(ExecutorUnavailable):
+            await running
+        with pytest.raises(ExecutorUnavailable):
+            await serve(pool)
+
+    with_mothers(tmp_path, SLOW, work)
+
+
+def answer(stdout: bytes, stderr: bytes, *, status: int = 0, flags: int = 0, names: bytes = b"") -> bytes:
+    """An answer as the other side writes it."""
+    frames = [struct.pack("!cI", kind, len(data)) + data for kind, data in ((b"o", stdout), (b"e", stderr)) if data]
+    end = struct.pack("!iQQQQB", status, 1500, 9000, len(stdout), len(stderr), flags) + names
+    return b"".join(frames) + struct.pack("!cI", b"x", len(end)) + end
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300), st.lists(st.integers(1, 40), max_size=30))
+def test_an_answer_arrives_whole_in_pieces_of_any_size(stdout: bytes, stderr: bytes, sizes: list[int]) -> None:
+    data, frames, ended = answer(stdout, stderr), FrameParser(), None
+    for size in (*sizes, len(data)):
+        if ended is None and data:
+            ended = frames.feed(data[:size])
+            data = data[size:]
+    assert ended == WorkerResult(0, stdout, stderr, len(stdout), len(stderr), False, False, True, 1.5, 9000)
+    assert b"".join(part for stream, part in frames.new_output if stream == "stdout") == stdout
+
+
+@pytest.mark.parametrize(("status", "returncode"), [(0, 0), (3 << 8, 3), (255 << 8, 255), (9, -9), (6 | 0x80, -6)])
+def test_the_status_of_the_kernel_becomes_an_exit_status_or_a_signal(status: int, returncode: int) -> None:
+    ended = FrameParser().feed(answer(b"", b"", status=status))
+    assert ended is not None
+    assert ended.returncode == returncode
+
+
+def test_flags_and_names_are_read() -> None:
+    ended = FrameParser().feed(answer(b"", b"", flags=1 | 2 | 4, names=b"a,b.c"))
+    assert ended is not None
+    assert (ended.stale, ended.cut, ended.clean, ended.imported) == (True, True, False, ("a", "b.c"))
+
+
+@given(st.binary(max_size=100))
+def test_other_bytes_are_refused_or_waited_for(data: bytes) -> None:
+    try:
+        FrameParser().feed(data)
+    except ValueError:
+        return
+
+
+def test_a_call_has_its_length_variables_and_input() -> None:
+    message = encode_call(b"{}", {"A": "1", "B": "ä"}, live=True)
+    assert message == struct.pack("!IBI", 9 + 4 + 5 + 2, 1, 9) + "A=1\0B=ä\0".encode() + b"{}"
+
+
+@pytest.mark.parametrize(("name", "value"), [("A", "x\0y"), ("A=B", "x"), ("", "x")])
+def test_what_cannot_be_a_variable_is_refused(name: str, value: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name}$"):
+        encode_call(b"", {name: value}, live=False)
+
+
+END = struct.pack("!cI", b"x", 37) + struct.pack("!iQQQQB", 0, 0, 0, 2, 0, 0)
+
+
+def with_slot(work: Callable[[Worker, socket.socket, float], Awaitable[None]]) -> None:
+    """Do some work with a slot, the other end of it, and a time that is far away."""
+
+    async def whole() -> None:
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        slot = Worker(1, ours)
+        try:
+            await work(slot, theirs, asyncio.get_running_loop().time() + 20)
+        finally:
+            slot.close()
+            theirs.close()
+
+    run(whole())
+
+
+def test_a_call_is_written_and_its_answer_read() -> None:
+    async def work(slot: Worker, theirs: socket.socket, late: float) -> None:
+        task = asyncio.ensure_future(slot.call(b"hello", late))
+        assert await asyncio.get_running_loop().sock_recv(theirs, 100) == b"hello"
+        theirs.send(struct.pack("!cI", b"o", 2) + b"{}" + END)
+        assert (await task).stdout == b"{}"
+        assert slot.is_usable
+
+    with_slot(work)
+
+
+def test_a_large_call_is_written_as_there_is_room() -> None:
+    async def work(slot: Worker, theirs: socket.socket, late: float) -> None:
+        task = asyncio.ensure_future(slot.call(b"x" * 2_000_000, late))
+        received = 0
+        while received < 2_000_000:
+            received += len(await asyncio.get_running_loop().sock_recv(theirs, 65536))
+        theirs.send(END)
+        await task
+
+    with_slot(work)
+
+
+def test_what_comes_meanwhile_is_told() -> None:
+    async def work(slot: Worker, theirs: socket.socket, late: float) -> None:
+        told: list[tuple[str, bytes]] = []
+        heard = asyncio.Event()
+
+        def hear(stream: str, data: bytes) -> None:
+            told.append((stream, data))
+            heard.set()
+
+        task = asyncio.ensure_future(slot.call(b"", late, hear))
+        await asyncio.sleep(0)
+        theirs.send(struct.pack("!cI", b"e", 1) + b"a")
+        await asyncio.wait_for(heard.wait(), 20)
+        assert told == [("stderr", b"a")]
+        theirs.send(END)
+        await task
+
+    with_slot(work)
+
+
+@pytest.mark.parametrize("ending", [b"", b"garbage!"])
+def test_an_end_or_garbage_loses_the_slot(ending: bytes) -> None:
+    async def work(slot: Worker, theirs: socket.socket, late: float) -> None:
+        task = asyncio.ensure_future(slot.call(b"", late))
+        await asyncio.sleep(0)
+        theirs.send(ending) if ending else theirs.close()
+        with pytest.raises(ExecutorUnavailable):
+            await task
+        with pytest.raises(ExecutorUnavailable):
+            await slot.call(b"", late)
+
+    with_slot(work)
+
+
+def test_at_the_deadline_the_slot_is_lost() -> None:
+    async def work(slot: Worker, theirs: socket.socket, late: float) -> None:
+        with pytest.raises(TimeoutError):
+            await slot.call(b"", late - 19.9)
+        assert not slot.is_usable
+
+    with_slot(work)

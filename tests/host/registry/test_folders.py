@@ -1,0 +1,362 @@
+"""Which files are manifests, and reading them whatever they are.
+
+Paths of manifests on the disk.
+
+SKILL.md folders behind the host.
+"""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from openskills.errors import UnknownSkill
+from openskills.host.model import Registration
+from openskills.host.registry.folders import (
+    MAX_FILES,
+    ManifestBasePaths,
+    ManifestFile,
+    SkillFolders,
+    read_manifest_file,
+    read_stamp,
+    resolve_paths,
+    scan_directory,
+)
+from openskills.host.registry.registry import Registry
+from openskills.settings import Settings
+from openskills.skillmd.problem import Problem
+
+
+def names(files: tuple[ManifestFile, ...]) -> list[tuple[str, str]]:
+    return [(file.name, file.skill) for file in files]
+
+
+def test_manifests_and_scripts_are_found_and_hidden_names_are_not(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yml", "c.json", "s.py", "_private.py", ".hidden.yaml", "notes.txt", "README.md"):
+        (tmp_path / name).touch()
+    for name in ("folder/manifest.yaml", "empty/other.yaml", "_lib/manifest.yaml"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    found = scan_directory(tmp_path)
+    assert names(found.manifests) == [
+        ("a.yml", "a"),
+        ("b.yaml", "b"),
+        ("c.json", "c"),
+        ("folder/manifest.yaml", "folder"),
+    ]
+    assert names(found.scripts) == [("s.py", "s")]
+    assert [file.is_json for file in found.manifests] == [False, False, True, False]
+
+
+def test_a_directory_that_is_not_there_is_empty_and_one_that_is_a_file_is_a_problem(tmp_path: Path) -> None:
+    assert scan_directory(tmp_path / "nowhere").problems == ()
+    (tmp_path / "file").touch()
+    (problem,) = scan_directory(tmp_path / "file").problems
+    assert (problem.rule, problem.path) == ("directory-unreadable", str(tmp_path / "file"))
+
+
+def test_a_name_that_is_no_utf8_gives_an_id_that_can_be_printed(tmp_path: Path) -> None:
+    try:
+        (tmp_path / os.fsdecode(b"\xff.yaml")).touch()
+    except OSError:
+        pytest.skip("this file system takes only UTF-8")
+    assert names(scan_directory(tmp_path).manifests) == [(os.fsdecode(b"\xff.yaml"), "\\xff")]
+
+
+def test_of_too_many_files_the_first_are_taken_and_it_is_told(tmp_path: Path) -> None:
+    for number in range(MAX_FILES + 1):
+        (tmp_path / f"{number:06}.yaml").touch()
+    found = scan_directory(tmp_path)
+    assert len(found.manifests) == MAX_FILES
+    assert [problem.rule for problem in found.problems] == ["directory-size"]
+
+
+def test_a_file_is_read_with_its_stamp_once_that_can_be_trusted(tmp_path: Path) -> None:
+    file = ManifestFile(tmp_path, "a.yaml", "a")
+    deadline = time.monotonic() + 30
+    # A machine that stands still for a moment makes a new file old.
+    while True:
+        file.path.write_bytes(b"id: a")
+        if read_manifest_file(file) == (None, b"id: a", None):
+            break
+        assert time.monotonic() < deadline
+    while read_manifest_file(file)[0] is None:
+        assert time.monotonic() < deadline
+    assert read_manifest_file(file) == (read_stamp(file.path), b"id: a", None)
+    assert read_stamp(tmp_path / "nowhere") is None
+
+
+def test_a_link_is_followed_while_it_stays_as_mounted_configurations_have_them(tmp_path: Path) -> None:
+    (tmp_path / "..2026").mkdir()
+    (tmp_path / "..2026" / "a.yaml").write_bytes(b"id: a")
+    (tmp_path / "..data").symlink_to("..2026")
+    (tmp_path / "a.yaml").symlink_to("..data/a.yaml")
+    assert names(scan_directory(tmp_path).manifests) == [("a.yaml", "a")]
+    assert read_manifest_file(scan_directory(tmp_path).manifests[0])[1] == b"id: a"
+
+
+def test_what_cannot_be_read_is_a_problem_and_nothing_blocks(tmp_path: Path) -> None:
+    (tmp_path / "link.yaml").symlink_to("/etc/passwd")
+    (tmp_path / "dead.yaml").symlink_to("nowhere")
+    (tmp_path / "loop.yaml").symlink_to("loop.yaml")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "big.yaml").write_bytes(b"x" * 10_000_000)
+    rules = {
+        file.skill: problem.rule
+        for file in scan_directory(tmp_path).manifests
+        if (problem := read_manifest_file(file)[2]) is not None
+    }
+    assert rules == {
+        "link": "link-leaves",
+        "dead": "file-unreadable",
+        "loop": "file-unreadable",
+        "pipe": "file-type",
+        "big": "file-size",
+    }
+
+
+def test_a_folder_that_is_a_link_to_elsewhere_gives_nothing_away(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "manifest.yaml").write_bytes(b"id: a")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "a").symlink_to(tmp_path / "other")
+    (file,) = scan_directory(tmp_path / "here").manifests
+    problem = read_manifest_file(file)[2]
+    assert problem is not None
+    assert problem.rule == "link-leaves"
+
+
+@pytest.fixture
+def bases(tmp_path: Path) -> ManifestBasePaths:
+    start, manifest = tmp_path / "start", tmp_path / "manifests"
+    for directory in (start, manifest, start / "data"):
+        directory.mkdir()
+    return ManifestBasePaths(start, manifest, (start / "data",))
+
+
+def skill(entry: str, root: str | None = None, *, kind: str = "cli:python") -> Registration:
+    return Registration("x", kind, entry, "1", allowed_root=None if root is None else Path(root))
+
+
+def script(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("print()")
+    return path
+
+
+def only(found: tuple[Registration | None, tuple[Problem, ...]]) -> Problem:
+    assert found[0] is None
+    (problem,) = found[1]
+    return problem
+
+
+def test_an_entry_is_relative_to_the_start_and_then_to_the_manifest(bases: ManifestBasePaths) -> None:
+    beside = script(bases.manifest / "a.py")
+    found, problems = resolve_paths(skill("./a.py"), bases)
+    assert found is not None
+    assert (found.entry, problems) == (str(beside), ())
+    at_start = script(bases.start / "a.py")
+    found, _ = resolve_paths(skill("./a.py"), bases)
+    assert found is not None
+    assert found.entry == str(at_start)
+
+
+def test_a_missing_entry_says_where_it_was_looked_for(bases: ManifestBasePaths) -> None:
+    problem = only(resolve_paths(skill("skills/a.py"), bases))
+    assert problem.rule == "entry-missing"
+    assert f"{bases.start}/skills/a.py nor at {bases.manifest}/skills/a.py" in problem.message
+
+
+@pytest.mark.parametrize("entry", ["../a.py", "x/../../a.py", "a/../../../etc/passwd"])
+def test_an_entry_that_climbs_is_reported(bases: ManifestBasePaths, entry: str) -> None:
+    script(bases.start.parent / "a.py")
+    assert only(resolve_paths(skill(entry), bases)).rule == "entry-outside"
+
+
+def test_an_entry_that_is_a_link_to_elsewhere_is_reported(bases: ManifestBasePaths) -> None:
+    outside = script(bases.start.parent / "a.py")
+    (bases.start / "a.py").symlink_to(outside)
+    problem = only(resolve_paths(skill("a.py"), bases))
+    assert problem.rule == "entry-outside"
+    assert "leads out of" in problem.message
+
+
+def test_an_entry_below_a_linked_directory_is_reported(bases: ManifestBasePaths, tmp_path: Path) -> None:
+    script(tmp_path / "elsewhere" / "a.py")
+    (bases.start / "lib").symlink_to(tmp_path / "elsewhere")
+    assert only(resolve_paths(skill("lib/a.py"), bases)).rule == "entry-outside"
+
+
+def test_a_link_that_stays_is_resolved(bases: ManifestBasePaths) -> None:
+    target = script(bases.start / "real.py")
+    (bases.start / "a.py").symlink_to("real.py")
+    found, _ = resolve_paths(skill("a.py"), bases)
+    assert found is not None
+    assert found.entry == str(target)
+
+
+def test_a_link_to_itself_and_a_directory_are_no_entries(bases: ManifestBasePaths) -> None:
+    (bases.start / "loop.py").symlink_to("loop.py")
+    assert only(resolve_paths(skill("loop.py"), bases)).rule == "entry-missing"
+    (bases.start / "dir.py").mkdir()
+    assert only(resolve_paths(skill("dir.py"), bases)).rule == "entry-type"
+
+
+def test_a_fifo_is_no_entry(bases: ManifestBasePaths) -> None:
+    os.mkfifo(bases.start / "pipe.py")
+    assert only(resolve_paths(skill("pipe.py"), bases)).rule == "entry-type"
+
+
+def test_an_absolute_entry_is_taken_unless_it_climbs(bases: ManifestBasePaths, tmp_path: Path) -> None:
+    outside = script(tmp_path / "a.py")
+    found, problems = resolve_paths(skill(str(outside)), bases)
+    assert found is not None
+    assert (found.entry, problems) == (str(outside), ())
+    assert only(resolve_paths(skill(f"{bases.start}/../a.py"), bases)).rule == "entry-outside"
+
+
+def test_a_program_must_be_executable(bases: ManifestBasePaths) -> None:
+    program = script(bases.start / "run")
+    assert "chmod +x" in only(resolve_paths(skill("run", kind="cli:exec"), bases)).message
+    program.chmod(0o755)
+    found, _ = resolve_paths(skill("run", kind="cli:exec"), bases)
+    assert found is not None
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 300, "x/" * 3000])
+def test_a_name_that_no_file_can_have_is_reported(bases: ManifestBasePaths, name: str) -> None:
+    assert only(resolve_paths(skill(name), bases)).rule == "entry-outside"
+
+
+def test_entries_that_are_no_files_are_left_alone(bases: ManifestBasePaths) -> None:
+    for kind, entry in (("http", "https://example.org/../x"), ("inproc", "a:b"), ("docker", "echo:1")):
+        found, problems = resolve_paths(skill(entry, kind=kind), bases)
+        assert found is not None
+        assert (found.entry, problems) == (entry, ())
+
+
+def test_a_root_is_found_like_an_entry_and_may_be_the_base_itself(bases: ManifestBasePaths) -> None:
+    script(bases.start / "a.py")
+    (bases.manifest / "more").mkdir()
+    for written, meant in (("./data", bases.start / "data"), ("more", bases.manifest / "more"), (".", bases.start)):
+        found, problems = resolve_paths(skill("a.py", written), bases)
+        assert found is not None
+        assert (found.allowed_root, problems) == (meant, ())
+
+
+def test_a_root_that_is_not_there_yet_is_a_warning_unless_it_is_the_hosts_own(bases: ManifestBasePaths) -> None:
+    script(bases.start / "a.py")
+    found, problems = resolve_paths(skill("a.py", "later"), bases)
+    assert found is not None
+    assert found.allowed_root == bases.start / "later"
+    assert [(problem.rule, problem.severity) for problem in problems] == [("root-missing", "warning")]
+    (bases.start / "data").rmdir()
+    assert resolve_paths(skill("a.py", str(bases.start / "data")), bases)[1] == ()
+
+
+@pytest.mark.parametrize(
+    ("root", "rule"),
+    [("..", "allowed-root-outside"), ("/etc", "root-outside"), ("a.py", "root-type"), ("out", "allowed-root-outside")],
+)
+def test_a_root_that_leaves_is_reported(bases: ManifestBasePaths, root: str, rule: str) -> None:
+    script(bases.start / "a.py")
+    (bases.start / "out").symlink_to("/etc")
+    assert only(resolve_paths(skill("a.py", root), bases)).rule == rule
+
+
+def test_a_root_that_the_operator_has_listed_is_allowed(bases: ManifestBasePaths, tmp_path: Path) -> None:
+    script(bases.start / "a.py")
+    listed = tmp_path / "listed"
+    (listed / "part").mkdir(parents=True)
+    found, problems = resolve_paths(
+        skill("a.py", str(listed / "part")), ManifestBasePaths(bases.start, bases.manifest, (listed,))
+    )
+    assert found is not None
+    assert (found.allowed_root, problems) == (listed / "part", ())
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings.from_env({"HOME": str(tmp_path / "home"), "OPENSKILL_CLI_DIR": str(tmp_path / "cli")})
+
+
+def folder(root: Path, name: str, more: str = "", *scripts: str) -> Path:
+    path = root / "skills" / name
+    path.mkdir(parents=True)
+    (path / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Does {name} well.\n{more}---\nBody.\n")
+    for script in scripts:
+        (path / script).parent.mkdir(exist_ok=True)
+        (path / script).write_text("print()")
+    return path
+
+
+def hosted(tmp_path: Path, settings: Settings) -> Registry:
+    return Registry.load(settings, skills=[tmp_path / "skills"], start=tmp_path)
+
+
+def test_a_folder_that_names_its_entry_is_a_skill_of_the_host(tmp_path: Path, settings: Settings) -> None:
+    more = "metadata:\n  entry: scripts/convert.py\n  version: 1.2.0\n"
+    path = folder(tmp_path, "pdf-tools", more, "scripts/convert.py")
+    registry = hosted(tmp_path, settings)
+    found = registry.get("pdf_tools")
+    assert (found.id, found.kind, found.entry) == ("pdf-tools", "cli:python", str(path / "scripts/convert.py"))
+    assert (found.description, found.version) == ("Does pdf-tools well.", "1.2.0")
+    assert found.origin == path / "SKILL.md"
+    assert registry.get_entry("pdf-tools").problems == ()
+
+
+def test_the_usual_entry_needs_no_naming_and_may_be_a_program(tmp_path: Path, settings: Settings) -> None:
+    path = folder(tmp_path, "shell-tools", "", "scripts/invoke")
+    (path / "scripts/invoke").chmod(0o755)
+    assert hosted(tmp_path, settings).get("shell-tools").kind == "cli:exec"
+
+
+def test_a_folder_without_entry_is_not_hosted(tmp_path: Path, settings: Settings) -> None:
+    folder(tmp_path, "only-text", "", "scripts/other.py")
+    registry = hosted(tmp_path, settings)
+    assert registry.list_entries() == ()
+    with pytest.raises(UnknownSkill):
+        registry.get("only-text")
+
+
+@pytest.mark.parametrize(
+    ("entry", "rule"), [("scripts/no.py", "entry-missing"), ("../../x.py", "entry-outside"), ("scripts", "entry-type")]
+)
+def test_an_entry_that_cannot_be_called_is_reported(tmp_path: Path, settings: Settings, entry: str, rule: str) -> None:
+    folder(tmp_path, "odd", f"metadata:\n  entry: {entry}\n", "scripts/x.py")
+    (found,) = hosted(tmp_path, settings).list_entries()
+    assert found.status == "broken"
+    assert [problem.rule for problem in found.problems] == [rule]
+
+
+def test_a_manifest_in_the_folder_counts_before_its_skill_md(tmp_path: Path, settings: Settings) -> None:
+    path = folder(tmp_path, "pdf-tools", "", "scripts/run.py")
+    (path / "manifest.yaml").write_text("type: cli\nruntime: python\nentry: scripts/run.py\ntimeout_ms: 9\n")
+    found = hosted(tmp_path, settings).get("pdf-tools")
+    assert (found.timeout_ms, found.description) == (9, "Does pdf-tools well.")
+    assert found.entry == str(path / "scripts/run.py")
+
+
+def test_a_manifest_of_the_host_with_the_same_id_counts_and_the_folder_is_reported(
+    tmp_path: Path, settings: Settings
+) -> None:
+    folder(tmp_path, "pdf-tools", "", "scripts/invoke.py")
+    (tmp_path / "cli").mkdir()
+    (tmp_path / "cli" / "pdf-tools.yaml").write_text("type: inproc\nentry: a:b\n")
+    registry = hosted(tmp_path, settings)
+    assert registry.get("pdf-tools").kind == "inproc"
+    assert [entry.status for entry in registry.list_entries()].count("broken") == 1
+
+
+def test_folders_that_come_and_go_are_seen_by_reloading(tmp_path: Path, settings: Settings) -> None:
+    (tmp_path / "skills").mkdir()
+    registry = hosted(tmp_path, settings)
+    path = folder(tmp_path, "pdf-tools", "", "scripts/invoke.py")
+    assert registry.reload().added == ("pdf-tools",)
+    (path / "SKILL.md").unlink()
+    assert registry.reload().removed == ("pdf-tools",)
+
+
+def test_without_directories_nothing_is_looked_at(settings: Settings) -> None:
+    assert SkillFolders((), settings).scan() == ([], ())

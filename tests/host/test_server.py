@@ -1,0 +1,194 @@
+"""The host as a server of its own: how it starts, ends, and what is left when it is killed."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from openskills.errors import InvalidArgument
+from openskills.host.auth import read_keys
+from openskills.host.server import open_socket, resolve_auth, socket_url
+from tests.host.host_process import host_process, is_alive, is_ready, variables, write_skills
+from tests.host.hosting import eventually, settings_in
+
+
+def test_a_port_that_is_taken_is_told_with_what_to_do() -> None:
+    with open_socket("127.0.0.1", 0) as first, pytest.raises(InvalidArgument, match=r"in use .* --port 0"):
+        open_socket("127.0.0.1", first.getsockname()[1])
+
+
+def test_an_address_that_is_not_ours_is_told() -> None:
+    with pytest.raises(InvalidArgument, match=r"--host: 192\.0\.2\.1 cannot be listened on"):
+        open_socket("192.0.2.1", 0)
+
+
+@pytest.mark.parametrize(("host", "begins"), [("127.0.0.1", "http://127.0.0.1:"), ("::1", "http://[::1]:")])
+def test_the_address_of_a_socket_can_be_opened(host: str, begins: str) -> None:
+    with open_socket(host, 0) as found:
+        assert socket_url(found).startswith(begins)
+        with socket.create_connection(found.getsockname()[:2], timeout=5):
+            pass
+
+
+def test_on_loopback_no_key_is_needed_unless_it_is_asked_for(tmp_path: Path) -> None:
+    assert resolve_auth(settings_in(tmp_path), "127.0.0.1", no_auth=False).host_auth == "off"
+    with pytest.raises(InvalidArgument, match="openskills keys new"):
+        resolve_auth(settings_in(tmp_path, host_auth="on"), "127.0.0.1", no_auth=False)
+
+
+@pytest.mark.parametrize("auth", ["auto", "on", "off"])
+def test_elsewhere_it_does_not_listen_without_keys_unless_that_is_said(tmp_path: Path, auth: str) -> None:
+    settings = settings_in(tmp_path, host_auth=auth)
+    with pytest.raises(InvalidArgument, match="--no-auth"):
+        resolve_auth(settings, "0.0.0.0", no_auth=False)
+    assert resolve_auth(settings, "0.0.0.0", no_auth=True).host_auth == "off"
+
+
+def test_with_a_key_it_listens_elsewhere_and_wants_it(tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "openskills", "keys", "new", "me"]
+    subprocess.run(line, env=variables(tmp_path), cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    settings = settings_in(tmp_path)
+    assert len(read_keys(settings.host_keys)) == 1
+    assert resolve_auth(settings, "0.0.0.0", no_auth=False).host_auth == "on"
+
+
+def test_when_told_to_end_it_finishes_what_runs_and_takes_nothing_new(tmp_path: Path) -> None:
+    with host_process(tmp_path) as host, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(host.slow)
+        eventually(lambda: bool(host.children()))
+        host.process.send_signal(signal.SIGTERM)
+        eventually(lambda: host.client.get("/readyz").status_code == 503)
+        refused = host.invoke("echo", {"text": "a"})
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+        assert refused.json()["error"]["details"]["reason"] == "DRAINING"
+        assert host.client.get("/healthz").status_code == 200
+        (host.folder / "go").touch()
+        assert running.result(60).json()["data"] == {"slow": True}
+        assert host.process.wait(60) == 0
+
+
+def test_what_does_not_finish_in_time_is_interrupted_and_says_so(tmp_path: Path) -> None:
+    with host_process(tmp_path, "--grace", "0.2") as host, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(host.slow)
+        eventually(lambda: bool(host.children()))
+        started = host.client.post("/skills/slow:invoke?mode=async", json={"input": {"folder": str(host.folder)}})
+        eventually(lambda: len(host.children()) == 2)
+        with host.client.stream("GET", f"{started.headers['location']}/events") as events:
+            parts = events.iter_raw()
+            assert b"start" in next(parts)
+            assert host.end() == 0
+            for _ in parts:
+                pass
+        answer = running.result(60)
+        assert (answer.status_code, answer.json()["error"]["details"]["reason"]) == (503, "INTERRUPTED")
+        assert not [pid for pid in host.children() if is_alive(pid)]
+    assert [line["error.code"] for line in host.lines()] == [503, 503]
+
+
+def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
+    with host_process(tmp_path) as host, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(host.slow)
+        eventually(lambda: bool(host.children()))
+        host.process.send_signal(signal.SIGTERM)
+        eventually(lambda: host.client.get("/readyz").status_code == 503)
+        host.end()
+        assert running.exception(60) is not None or running.result().status_code == 503
+        eventually(lambda: not any(map(is_alive, host.children())))
+
+
+def test_a_host_that_is_killed_leaves_no_child_behind(tmp_path: Path) -> None:
+    with host_process(tmp_path) as host, ThreadPoolExecutor(4) as pool:
+        calls = [pool.submit(host.slow) for _ in range(3)]
+        eventually(lambda: len(host.children()) == 3)
+        host.end(signal.SIGKILL)
+        eventually(lambda: not any(map(is_alive, host.children())))
+        assert all(isinstance(call.exception(60), httpx2.TransportError) for call in calls)
+
+
+def test_several_workers_share_a_port_and_die_with_who_started_them(tmp_path: Path) -> None:
+    with host_process(tmp_path, "--workers", "2") as host:
+        eventually(lambda: len(_children_of(host.process.pid)) >= 2)
+        for _ in range(20):
+            assert host.invoke("echo", {"text": "a"}).status_code == 200
+        run = host.client.post("/skills/echo:invoke?mode=async", json={"input": {"text": "a"}}).headers["location"]
+        for _ in range(10):
+            with httpx2.Client(base_url=host.url) as another:
+                assert another.get(run).status_code == 200
+        workers = _children_of(host.process.pid)
+        host.end(signal.SIGKILL)
+        eventually(lambda: not any(map(is_alive, workers)), 60)
+
+
+def test_the_port_of_killed_workers_is_free_while_their_skills_would_still_run(tmp_path: Path) -> None:
+    with host_process(tmp_path, "--workers", "2", "--grace", "1000") as host, ThreadPoolExecutor(4) as pool:
+        calls = [pool.submit(host.slow) for _ in range(2)]
+        eventually(lambda: len(host.children()) == 2, 60)
+        workers = _children_of(host.process.pid)
+        host.end(signal.SIGKILL)
+        # Nothing tells the skills to end, and the grace is longer than anybody waits here.
+        eventually(lambda: not any(map(is_alive, workers | host.children())))
+        open_socket("127.0.0.1", int(host.url.rpartition(":")[2])).close()
+        assert all(call.exception(60) is not None or call.result().status_code == 503 for call in calls)
+
+
+def test_several_workers_end_together_when_they_are_told_to(tmp_path: Path) -> None:
+    with host_process(tmp_path, "--workers", "2") as host:
+        workers = _children_of(host.process.pid)
+        assert host.invoke("echo", {"text": "a"}).status_code == 200
+        assert host.end() == 0
+        eventually(lambda: not any(map(is_alive, workers)))
+        assert "openskills_invocations_total{" not in host.errors.read_text()
+
+
+def test_skills_that_come_while_it_runs_are_served(tmp_path: Path) -> None:
+    with host_process(tmp_path) as host:
+        assert host.invoke("late", {"text": "a"}).status_code == 404
+        (tmp_path / "skills_cli" / "late.py").write_text((tmp_path / "skills_cli" / "echo.py").read_text())
+        eventually(lambda: host.invoke("late", {"text": "a"}).status_code == 200)
+        (tmp_path / "skills_cli" / "late.py").unlink()
+        eventually(lambda: host.invoke("late", {"text": "a"}).status_code == 404)
+
+
+def test_a_hangup_has_it_read_everything_again(tmp_path: Path) -> None:
+    with host_process(tmp_path) as host:
+        host.process.send_signal(signal.SIGHUP)
+        assert host.invoke("echo", {"text": "a"}).status_code == 200
+        assert host.end() == 0
+
+
+def test_any_asgi_server_can_serve_the_application(tmp_path: Path) -> None:
+    write_skills(tmp_path)
+    with open_socket("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    line = [sys.executable, "-m", "uvicorn", "openskills.host.app:app", "--port", str(port)]
+    with (tmp_path / "out").open("wb") as out:
+        server = subprocess.Popen(line, cwd=tmp_path, env=variables(tmp_path), stdout=out, stderr=out)
+    try:
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            eventually(lambda: is_ready(client), 60)
+            answer = client.post("/skills/echo:invoke", json={"input": {"text": "hello"}})
+            assert answer.json()["data"] == {"echoed": "hello"}
+    finally:
+        server.terminate()
+        server.wait(60)
+    assert '"skill_id":"echo"' in (tmp_path / "out").read_text()
+
+
+def _children_of(pid: int) -> set[int]:
+    """Processes of ours that serve, as the system knows them."""
+    found: set[int] = set()
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                text = Path(f"/proc/{name}/stat").read_text()
+            except OSError:
+                continue
+            if int(text.rpartition(")")[2].split()[1]) == pid:
+                found.add(int(name))
+    return found
