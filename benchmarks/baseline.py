@@ -12,7 +12,8 @@ Worse is worse by more than the tolerance, 15 %, of a yardstick that depends on 
 | MB | the stored size, which hardly depends on the machine | 1 MB |
 | (exponent) | 1, which is from flat to linear; what is stored below 0 counts as 0 | |
 
-Times in milliseconds are the machine's, and counts that are to be 0 have their bound: neither is compared.
+A promise whose stored `runs`, the last five values, differ by more than the tolerance may differ by as much again: that
+is its noise. Times in milliseconds depend on the machine, counts that must be 0 have a bound: neither is compared.
 """
 
 import json
@@ -25,6 +26,8 @@ from report import Target
 
 TOLERANCE = 0.15
 """Of the yardstick: by how much something may become worse before that is a failure."""
+RUNS = 5
+"""How many values of a promise are kept to know its spread."""
 EXPONENT = "(exponent)"
 _LEAST = {"x": 0.0, "%": 0.5, "MB": 1.0, EXPONENT: 0.0}
 """The units that are compared, and the change in each that is too small to mean anything."""
@@ -36,6 +39,11 @@ Before = Mapping[str, float | None]
 def stored(docs: Path, name: str) -> dict[str, float | None]:
     """The baselines of a benchmark; nothing when it has not been written yet."""
     return {str(one["promise"]): one.get("baseline", one["value"]) for one in _read(docs, name).get("promises", ())}
+
+
+def runs(docs: Path, name: str) -> dict[str, list[float]]:
+    """The last values of each promise, the oldest first."""
+    return {str(one["promise"]): list(one.get("runs", ())) for one in _read(docs, name).get("promises", ())}
 
 
 def promised(docs: Path, name: str) -> dict[str, list[Target]]:
@@ -52,12 +60,24 @@ def promised(docs: Path, name: str) -> dict[str, list[Target]]:
     return {part: [targets[name] for name in those if name in targets] for part, those in names.items()}
 
 
-def regressions(before: Before, targets: Sequence[Target], *, partial: bool = False) -> list[str]:
+def regressions(
+    before: Before,
+    targets: Sequence[Target],
+    *,
+    partial: bool = False,
+    earlier: Mapping[str, Sequence[float]] | None = None,
+) -> list[str]:
     """A sentence for each promise that is worse than its baseline, and for each that has vanished.
 
-    `partial`: only some parts were measured, so that nothing can be said about what vanished.
+    `partial`: only some parts were measured, so that nothing can be said about what vanished. `earlier` has the last
+    values of each promise; a difference within their spread is noise.
     """
-    worse = [_sentence(one, known) for one in targets if (known := before.get(one.promise)) is not None]
+    spread = {name: max(values) - min(values) for name, values in (earlier or {}).items() if len(values) > 1}
+    worse = [
+        _sentence(one, known, spread.get(one.promise, 0.0))
+        for one in targets
+        if (known := before.get(one.promise)) is not None
+    ]
     now = {target.promise for target in targets}
     gone = [] if partial else [name for name in before if name not in now]
     return [*filter(None, worse), *(f"{name}: it is stored, and this run has no promise of that name" for name in gone)]
@@ -80,14 +100,14 @@ def unmeasured(before: Before, targets: Sequence[Target]) -> list[str]:
     ]
 
 
-def _sentence(target: Target, known: float) -> str:
+def _sentence(target: Target, known: float, spread: float) -> str:
     yardstick = _yardstick(target, known)
     if target.value is None or yardstick is None:
         return ""
     known = max(known, 0.0) if target.unit == EXPONENT else known
     by = known - target.value if target.at_least else target.value - known
     # Hardly anything is above the tolerance only by the last bit of a float.
-    if by <= max(_LEAST[target.unit], TOLERANCE * yardstick) + 1e-9:
+    if by <= max(_LEAST[target.unit], TOLERANCE * yardstick, spread) + 1e-9:
         return ""
     share = f"{by / yardstick:.0%} worse" if yardstick else "it was perfect"
     return f"{target.promise}: {target.text(known)} before, {target.text(target.value)} now ({share})"

@@ -20,7 +20,7 @@ SKILLS, LEAST = 100, 95
 _ABOUT = f"""
 Three turns over {SKILLS} skills: five skills are loaded and two unloaded, one in each step. "Kept" is how much of the
 request before stands unchanged at the beginning of this one; what is not kept has to be read again by the model, and
-paid for. The marked list, which is the default because the mission says so, shows `[Loaded]` in the middle of the
+paid for. The marked list, which is the default, shows `[Loaded]` in the middle of the
 prompt, so everything behind it changes with every load. The stable list never changes anything. With
 `SkillRuntimeMiddleware` a load changes nothing, and what is unloaded leaves the request: it is smaller, and what stands
 behind the gap has to be read again. deepagents reads `SKILL.md` as a file and cannot unload; in those steps it lists

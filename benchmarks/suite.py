@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from baseline import promised, regressions, renewed, stored, unmeasured
+from baseline import RUNS, promised, regressions, renewed, runs, stored, unmeasured
 from charts import write_chart
 from peers import peer_versions
 from report import Target, promises, write_picture, write_section
@@ -95,7 +95,7 @@ def main(suite: Suite) -> int:
 def judged(docs: Path, name: str, targets: Sequence[Target], *, accept: bool, partial: bool = False) -> bool:
     """Whether a run may take the place of the stored one; says what is worse, vanished, or was not measured."""
     before = stored(docs, name)
-    worse = regressions(before, targets, partial=partial)
+    worse = regressions(before, targets, partial=partial, earlier=runs(docs, name))
     for one in worse:
         _say(f"{'accepted' if accept else 'WORSE'}: {one}")
     for one in unmeasured(before, targets):
@@ -134,7 +134,15 @@ def write_numbers(
     Values are those of this run; the baseline beside each is the better one of stored and new, unless `accept`.
     """
     kept = renewed(stored(docs, name), targets, accept=accept)
-    rows = [{**asdict(target), "baseline": kept[target.promise]} for target in targets]
+    earlier = runs(docs, name)
+    rows = [
+        {
+            **asdict(target),
+            "baseline": kept[target.promise],
+            "runs": _renew_runs(earlier.get(target.promise, []), target.value),
+        }
+        for target in targets
+    ]
     about = {"machine": machine(), "versions": versions(), "seconds": seconds, "promises": rows}
     (docs / "benchmarks").mkdir(exist_ok=True)
     text = json.dumps({**about, "parts": numbers}, indent=1, default=str)
@@ -142,9 +150,14 @@ def write_numbers(
     return f"Raw numbers: [{name}.json](benchmarks/{name}.json)."
 
 
+def _renew_runs(earlier: Sequence[float], value: float | None) -> list[float]:
+    """The last values with this one; the same numbers written twice are one run."""
+    return [*earlier, *([] if value is None or [*earlier][-1:] == [value] else [value])][-RUNS:]
+
+
 def versions() -> dict[str, str]:
     """What was compared: ours, and the others as they are installed, or why they are not."""
-    return {"openskills": version("openskills"), **peer_versions()}
+    return {"openskills": version("openskill-runtime"), **peer_versions()}
 
 
 def _numbers(parts: Mapping[str, Part]) -> dict[str, object]:

@@ -6,7 +6,7 @@ from running_part import Part, Surroundings, plain_table
 from token_report_made import NAMES, report_over
 
 from openskills.bench.token_report import DisclosureMode, TokenReport
-from openskills.cli.bench import LAYERS, report_json
+from openskills.cli.bench_report import LAYERS, report_json
 
 SKILLS = 134
 BOUNDS = {DisclosureMode.BODIES: 85, DisclosureMode.EVERYTHING: 90}

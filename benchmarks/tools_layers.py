@@ -14,14 +14,14 @@ from tools_ways import BARE
 
 from openskills.errors import ExecutorUnavailable
 
-CALL, BENCH, STARTED, STAGE = "skill_run", "Workbench.run", "the executor", "looking through the skill"
+CALL, BENCH, STARTED, STAGE = "skill_run", "CommandRunner.run", "the executor", "looking through the skill"
 BWRAP = "bwrap alone"
 COMMAND = ("true",)
 
 _ABOUT = f"""
-`true`, with ever less around it: the tool, the workbench that it asks, the executor that the workbench asks. The tool
-and the workbench get it as text for bash; since bash would do nothing but start it, the program is started right away,
-so each layer runs the same thing. "{STAGE}" is what the tool does before each run to see whether the skill's
+`true`, with ever less around it: the tool, the `CommandRunner` that it calls, the executor that this calls. The tool
+and the `CommandRunner` get it as text for bash; since bash would do nothing but start it, the program is started
+right away, so each layer runs the same thing. "{STAGE}" is what the tool does before each run to see if the skill's
 folder has changed: it looks at every one of its 20 files. "{BWRAP}" is what the kernel takes for new namespaces.
 """
 

@@ -13,11 +13,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from openskills.agent.agent import Agent
-from openskills.agent.runner import Attachment, Runner
-from openskills.catalog.catalog import Catalog
-from openskills.runtime.runtime import SkillRuntime
-from openskills.session.events import Event
+from openskills.agent import Agent, Attachment, Runner
+from openskills.catalog import Catalog
+from openskills.runtime import SkillRuntime
+from openskills.session import Event
 from openskills.settings import Settings
 
 SKILLS = Path(__file__).parent.parent / "skills"

@@ -1,6 +1,6 @@
 """An agent with a model behind OpenAI's API, at a server that has a bad day.
 
-    pip install "openskills[openai]"
+    pip install "openskill-runtime[openai]"
     python examples/agent_openai.py
 
 `openai/NAME` is a model of OpenAI, or of any server that speaks its protocol: `OPENAI_API_KEY` and `OPENAI_BASE_URL`
@@ -13,15 +13,11 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from openskills.agent.agent import Agent
-from openskills.agent.models.model import ModelResponse, ToolCall, Usage
-from openskills.agent.models.open import open_model
-from openskills.agent.runner import Runner
-from openskills.catalog.catalog import Catalog
-from openskills.runtime.runtime import SkillRuntime
+from openskills.agent import Agent, ModelResponse, Runner, ToolCall, Usage, open_model
+from openskills.catalog import Catalog
+from openskills.runtime import SkillRuntime
 from openskills.settings import Settings
-from openskills.testing.model_server import ErrorReply, ModelReply, ModelServer
-from openskills.testing.models import call_tools
+from openskills.testing import ErrorReply, ModelReply, ModelServer, call_tools
 
 SKILLS = Path(__file__).parent.parent / "skills"
 COMMAND = {"skill": "math", "command": "python3 scripts/convert.py 26.2 mile km"}

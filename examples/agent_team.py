@@ -12,12 +12,11 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from openskills.agent.agent import Agent
-from openskills.agent.runner import Attachment, Runner
-from openskills.catalog.catalog import Catalog
-from openskills.runtime.runtime import SkillRuntime
+from openskills.agent import Agent, Attachment, Runner
+from openskills.catalog import Catalog
+from openskills.runtime import SkillRuntime
 from openskills.settings import Settings
-from openskills.testing.models import ScriptedModel, call_tools
+from openskills.testing import ScriptedModel, call_tools
 
 SKILLS = Path(__file__).parent.parent / "skills"
 LOG = Attachment("app.log", b"2026-03-01T10:00:00 ERROR disk 7 is full\n2026-03-01T10:05:00 ERROR disk 9 is full\n")

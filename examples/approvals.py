@@ -13,12 +13,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from openskills.catalog.catalog import Catalog
-from openskills.runtime.options import SessionOptions
-from openskills.runtime.runtime import SkillRuntime
-from openskills.runtime.session import SkillSession
+from openskills.catalog import Catalog
+from openskills.runtime import SessionOptions, SkillRuntime, SkillSession
 from openskills.settings import Settings
-from openskills.tools.approvals import ApprovalDecision, ApprovalQuestion
+from openskills.tools import ApprovalDecision, ApprovalQuestion
 
 SKILLS = Path(__file__).parent.parent / "skills"
 

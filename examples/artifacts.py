@@ -11,11 +11,9 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from openskills.artifacts.store import read_artifact
-from openskills.catalog.catalog import Catalog
-from openskills.runtime.options import SessionOptions
-from openskills.runtime.runtime import SkillRuntime
-from openskills.runtime.session import SkillSession
+from openskills.artifacts import read_artifact
+from openskills.catalog import Catalog
+from openskills.runtime import SessionOptions, SkillRuntime, SkillSession
 from openskills.settings import Settings
 
 SKILLS = Path(__file__).parent.parent / "skills"

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from openskills.agent.agent import Agent
-from openskills.agent.runner import Attachment, Runner
-from openskills.catalog.catalog import Catalog
-from openskills.runtime.runtime import SkillRuntime
+from openskills.agent import Agent, Attachment, Runner
+from openskills.catalog import Catalog
+from openskills.runtime import SkillRuntime
 from openskills.settings import Settings
 
 SKILLS = Path(__file__).parent.parent / "skills"

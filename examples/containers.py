@@ -1,6 +1,6 @@
 """Commands of skills in containers, one for each session.
 
-    pip install "openskills[docker]"
+    pip install "openskill-runtime[docker]"
     docker pull python:3.13-slim
     python examples/containers.py
 
@@ -13,13 +13,11 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from openskills.agent.agent import Agent
-from openskills.agent.runner import Attachment, Runner
-from openskills.catalog.catalog import Catalog
+from openskills.agent import Agent, Attachment, Runner
+from openskills.catalog import Catalog
 from openskills.errors import ExecutorUnavailable, MissingExtra
-from openskills.executors.open import open_executor
-from openskills.runtime.runtime import SkillRuntime
-from openskills.runtime.session import SkillSession
+from openskills.executors import open_executor
+from openskills.runtime import SkillRuntime, SkillSession
 from openskills.settings import Settings
 
 SKILLS = Path(__file__).parent.parent / "skills"

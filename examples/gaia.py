@@ -19,13 +19,11 @@ from pathlib import Path
 
 from gaia_dataset import FINAL, Question, final_answer, is_right, load
 
-from openskills.agent.agent import Agent
-from openskills.agent.models.model import Model, ModelRequest
-from openskills.agent.runner import Attachment, Runner
-from openskills.catalog.catalog import Catalog
-from openskills.runtime.runtime import SkillRuntime
+from openskills.agent import Agent, Attachment, Model, ModelRequest, Runner
+from openskills.catalog import Catalog
+from openskills.runtime import SkillRuntime
 from openskills.settings import Settings
-from openskills.testing.models import ScriptedModel, call_tools
+from openskills.testing import ScriptedModel, call_tools
 
 SKILLS = Path(__file__).parent.parent / "skills"
 OURS = Path(__file__).parent / "gaia"

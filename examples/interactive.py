@@ -12,8 +12,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from openskills.catalog.catalog import Catalog
-from openskills.runtime.runtime import SkillRuntime
+from openskills.catalog import Catalog
+from openskills.runtime import SkillRuntime
 from openskills.settings import Settings
 
 SKILL_MD = """\

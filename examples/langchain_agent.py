@@ -17,11 +17,9 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from scripted_chat_model import ScriptedChatModel, calling
 
-from openskills.adapters.langchain.runtime import SkillRuntimeMiddleware
-from openskills.adapters.langchain.runtime_state import loaded_skills
-from openskills.catalog.catalog import Catalog
-from openskills.runtime.options import SessionOptions
-from openskills.runtime.runtime import SkillRuntime
+from openskills.adapters.langchain import SkillRuntimeMiddleware, loaded_skills
+from openskills.catalog import Catalog
+from openskills.runtime import SessionOptions, SkillRuntime
 from openskills.settings import Settings
 from openskills.sync import run
 

@@ -18,10 +18,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from scripted_chat_model import ScriptedChatModel, calling
 
-from openskills.adapters.langchain.runtime import SkillRuntimeMiddleware, ask_by_interrupt
-from openskills.catalog.catalog import Catalog
-from openskills.runtime.options import SessionOptions
-from openskills.runtime.runtime import SkillRuntime
+from openskills.adapters.langchain import SkillRuntimeMiddleware, ask_by_interrupt
+from openskills.catalog import Catalog
+from openskills.runtime import SessionOptions, SkillRuntime
 from openskills.settings import Settings
 from openskills.sync import run
 

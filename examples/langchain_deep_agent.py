@@ -17,7 +17,7 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from scripted_chat_model import ScriptedChatModel, calling
 
-from openskills.adapters.langchain.middleware import SkillsMiddleware
+from openskills.adapters.langchain import SkillsMiddleware
 
 SKILLS = Path(__file__).parent.parent / "skills"
 

@@ -12,10 +12,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from openskills.catalog.catalog import Catalog
-from openskills.runtime.options import SessionOptions
-from openskills.runtime.runtime import SkillRuntime
-from openskills.runtime.session import SkillSession
+from openskills.catalog import Catalog
+from openskills.runtime import SessionOptions, SkillRuntime, SkillSession
 
 SKILLS = Path(__file__).parent.parent / "skills"
 SKILL = "csv-report"

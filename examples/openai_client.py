@@ -1,6 +1,6 @@
 """Skills for a model behind the official OpenAI client.
 
-    pip install "openskills[openai]"
+    pip install "openskill-runtime[openai]"
     python examples/openai_client.py
 
 The loop in `answer` is all it takes. The messages are the client's own, and stay as the client made them. Here a
@@ -16,10 +16,8 @@ from typing import Any
 from openai import AsyncOpenAI
 from scripted_server import calls, says, scripted_server
 
-from openskills.catalog.catalog import Catalog
-from openskills.runtime.options import SessionOptions
-from openskills.runtime.runtime import SkillRuntime
-from openskills.runtime.session import SkillSession
+from openskills.catalog import Catalog
+from openskills.runtime import SessionOptions, SkillRuntime, SkillSession
 from openskills.settings import Settings
 
 SKILLS = Path(__file__).parent.parent / "skills"

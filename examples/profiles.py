@@ -9,10 +9,9 @@ A model that calls what it does not have is told so, in words it can act on. No 
 import asyncio
 from pathlib import Path
 
-from openskills.catalog.catalog import Catalog
+from openskills.catalog import Catalog
 from openskills.errors import InvalidArgument
-from openskills.runtime.options import SessionOptions
-from openskills.runtime.runtime import SkillRuntime
+from openskills.runtime import SessionOptions, SkillRuntime
 
 SKILLS = Path(__file__).parent.parent / "skills"
 

@@ -13,15 +13,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from openskills.agent.agent import Agent
-from openskills.agent.runner import Runner
-from openskills.catalog.catalog import Catalog
-from openskills.runtime.options import SessionOptions
-from openskills.runtime.runtime import SkillRuntime
-from openskills.session.events import Event, apply_delta
-from openskills.session.keys import docs_key, format_array, loaded_key, loaded_prefix, order_key, parse_array
-from openskills.session.memory import MemorySessionStore
-from openskills.testing.models import ScriptedModel, call_tools
+from openskills.agent import Agent, Runner
+from openskills.catalog import Catalog
+from openskills.runtime import SessionOptions, SkillRuntime
+from openskills.session import (
+    Event,
+    MemorySessionStore,
+    apply_delta,
+    docs_key,
+    format_array,
+    loaded_key,
+    loaded_prefix,
+    order_key,
+    parse_array,
+)
+from openskills.testing import ScriptedModel, call_tools
 
 SKILLS = Path(__file__).parent.parent / "skills"
 KEPT = 3

@@ -16,14 +16,11 @@ from typing import Any
 
 from jsonschema_rs import validator_for
 
-from openskills.agent.agent import Agent, Callbacks
-from openskills.agent.models.model import ModelRequest, ToolCall
-from openskills.agent.runner import Runner
-from openskills.catalog.catalog import Catalog
-from openskills.runtime.options import SessionOptions
-from openskills.runtime.runtime import SkillRuntime
-from openskills.testing.models import ScriptedModel, call_tools
-from openskills.tools.tool import ToolResult
+from openskills.agent import Agent, Callbacks, ModelRequest, Runner, ToolCall
+from openskills.catalog import Catalog
+from openskills.runtime import SessionOptions, SkillRuntime
+from openskills.testing import ScriptedModel, call_tools
+from openskills.tools import ToolResult
 
 SKILLS = Path(__file__).with_suffix("")
 SCRIPT = [

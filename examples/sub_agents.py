@@ -11,9 +11,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from openskills.catalog.catalog import Catalog
-from openskills.runtime.runtime import SkillRuntime
-from openskills.runtime.session import SkillSession
+from openskills.catalog import Catalog
+from openskills.runtime import SkillRuntime, SkillSession
 from openskills.settings import Settings
 
 SKILLS = Path(__file__).parent.parent / "skills"

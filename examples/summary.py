@@ -11,12 +11,10 @@ told. It is never loaded and out of sight.
 import asyncio
 from pathlib import Path
 
-from openskills.agent.agent import Agent, Summary, summarise_by_model
-from openskills.agent.runner import Runner
-from openskills.catalog.catalog import Catalog
-from openskills.runtime.options import SessionOptions
-from openskills.runtime.runtime import SkillRuntime
-from openskills.testing.models import ScriptedModel, call_tools
+from openskills.agent import Agent, Runner, Summary, summarise_by_model
+from openskills.catalog import Catalog
+from openskills.runtime import SessionOptions, SkillRuntime
+from openskills.testing import ScriptedModel, call_tools
 
 SKILLS = Path(__file__).parent.parent / "skills"
 QUESTIONS = ("How do I count the words of a file?", "How do I sort its lines?", "And how do I replace a word?")

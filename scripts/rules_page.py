@@ -15,7 +15,7 @@ MEANINGS = {
     "file-name": "The file is called exactly SKILL.md.",
     "file-type": "SKILL.md is a file, not a directory, a FIFO or a device.",
     "file-unreadable": "The file, or the directory that is searched, can be read.",
-    "link-leaves-skill": "SKILL.md is no link that leads out of its folder.",
+    "link-leaves-skill": "SKILL.md is not a link that leads out of its folder.",
     "file-size": f"The file has at most {yaml.MAX_FILE_BYTES:,} bytes.",
     "text-encoding": "The file is UTF-8.",
     "text-nul": "The file has no NUL character.",

@@ -185,7 +185,7 @@ def write_constraints() -> int:
                 return 1
         frozen = subprocess.run([*_pip(python), "freeze"], capture_output=True, text=True, check=True).stdout
     pins = [line for line in frozen.splitlines() if re.fullmatch(r"[\w.-]+==[\w.!+-]+", line)]
-    pins = sorted((pin for pin in pins if not pin.startswith("openskills==")), key=str.lower)
+    pins = sorted((pin for pin in pins if not pin.startswith("openskill-runtime==")), key=str.lower)
     CONSTRAINTS.write_text(HEADER + "\n".join(pins) + "\n")
     print(f"→ constraints.txt: {len(pins)} versions")
     return 0

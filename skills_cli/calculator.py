@@ -12,10 +12,10 @@ from math import isqrt
 
 from openskills.skillkit.entry import Answer, SkillRefusal, main
 
-MOST_NUMBERS = 100_000
-MOST_OPS = 100
-MOST_DIGITS = 100
-LARGEST_EXPONENT = 308
+MAX_NUMBERS = 100_000
+MAX_OPS = 100
+MAX_DIGITS = 100
+MAX_EXPONENT = 308
 SAFE = 2**63
 EVERY_WHOLE = 2**53
 MANY_BITS = 160
@@ -24,13 +24,13 @@ Number = int | float
 
 
 class Rounded(float):
-    """A number so large that its last digits are not what they should be. `exact` has them, if it is whole."""
+    """A number too large to be exact as a float. `exact` has all digits, if it is whole."""
 
     exact: str = ""
 
 
 class Scaled:
-    """Numbers as integers: each is `values[i] / unit`, where `unit` is a power of ten."""
+    """Numbers as integers: each is `values[i] / unit`, and `unit` is a power of ten."""
 
     def __init__(self, numbers: Sequence[int | Decimal]) -> None:
         parts = [_parts(number) for number in numbers]
@@ -47,11 +47,11 @@ class Scaled:
 def calculate(numbers: list[int | Decimal], ops: list[str], compare: dict[str, int | Decimal] | None = None) -> Answer:
     """Apply each operation to the numbers; with `compare` say which of `a` and `b` is larger, and by how much."""
     if not numbers:
-        raise _invalid("numbers", "is empty; give at least one number")
-    if len(numbers) > MOST_NUMBERS:
-        raise _invalid("numbers", f"has {len(numbers)} numbers; {MOST_NUMBERS} is the most")
-    if not 0 < len(ops) <= MOST_OPS:
-        raise _invalid("ops", f"has {len(ops)} operations; give 1 to {MOST_OPS} of: {', '.join(OPERATIONS)}, p90")
+        raise _invalid("numbers", "must not be empty")
+    if len(numbers) > MAX_NUMBERS:
+        raise _invalid("numbers", f"has {len(numbers)} numbers; the maximum is {MAX_NUMBERS}")
+    if not 0 < len(ops) <= MAX_OPS:
+        raise _invalid("ops", f"has {len(ops)} operations; use 1 to {MAX_OPS} of: {', '.join(OPERATIONS)}, p90")
     for place, number in enumerate(numbers):
         _check(f"numbers[{place}]", number)
     operations = [(op, _operation(op, f"ops[{place}]")) for place, op in enumerate(ops)]
@@ -69,7 +69,7 @@ def calculate(numbers: list[int | Decimal], ops: list[str], compare: dict[str, i
 
 
 def _notes(results: dict[str, object]) -> dict[str, object]:
-    """What had to be rounded although it looks whole, and what it would have been."""
+    """The names of rounded results, and the exact digits of whole ones."""
     rounded = [name for name, value in results.items() if _is_rounded(value)]
     exact = {name: value.exact for name, value in results.items() if isinstance(value, Rounded) and value.exact}
     return {**({"rounded": rounded} if rounded else {}), **({"exact": exact} if exact else {})}
@@ -100,8 +100,8 @@ def mode(data: Scaled) -> Number:
 def modes(data: Scaled) -> list[Number]:
     """All numbers that occur most often, smallest first."""
     counts = _counts(data)
-    most = max(counts.values())
-    return [_number(value, data.unit) for value in sorted(counts) if counts[value] == most]
+    highest = max(counts.values())
+    return [_number(value, data.unit) for value in sorted(counts) if counts[value] == highest]
 
 
 def variance(data: Scaled) -> Number:
@@ -161,11 +161,11 @@ def _operation(op: str, field: str) -> Callable[[Scaled], object]:
     if known is not None:
         return known
     rank = name.removeprefix("percentile:") if name.startswith("percentile:") else name.removeprefix("p")
-    if rank == name or not rank.replace(".", "", 1).isdecimal() or not rank.isascii() or len(rank) > MOST_DIGITS:
-        raise _invalid(field, f"{op[:60]!r} is not an operation; {_near(name)}")
+    if rank == name or not rank.replace(".", "", 1).isdecimal() or not rank.isascii() or len(rank) > MAX_DIGITS:
+        raise _invalid(field, f"unknown operation {op[:60]!r}; {_near(name)}")
     percent, exponent = _parts(Decimal(rank))
     if Decimal(rank) > 100:
-        raise _invalid(field, f"{op!r} is no percentile; it has to be between p0 and p100")
+        raise _invalid(field, f"invalid percentile {op!r}; use p0 to p100")
     return lambda data: _percentile(data, percent, 100 * 10 ** -min(exponent, 0))
 
 
@@ -173,13 +173,13 @@ def _near(name: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name[:60], [*OPERATIONS, *ALIASES], n=3)
-    known = f"known are {', '.join(OPERATIONS)}, and percentiles such as p90 or percentile:99.9"
+    known = f"known operations: {', '.join(OPERATIONS)}, and percentiles such as p90 or percentile:99.9"
     return f"did you mean {' or '.join(near)}? {known}" if near else known
 
 
 def _compared(compare: dict[str, int | Decimal]) -> dict[str, object]:
     if set(compare) != {"a", "b"}:
-        raise _invalid("compare", 'has to have exactly "a" and "b"')
+        raise _invalid("compare", 'expected exactly "a" and "b"')
     for name, number in compare.items():
         _check(f"compare.{name}", number)
     pair = Scaled([compare["a"], compare["b"]])
@@ -201,23 +201,23 @@ def _bounded(field: str, what: str) -> Generator[None]:
     try:
         yield
     except OverflowError:
-        raise _invalid(field, f"{what} of these is larger than a number of JSON can be (1e308)") from None
+        raise _invalid(field, f"{what} is out of range (maximum 1e308)") from None
 
 
 def _check(field: str, number: int | Decimal) -> None:
-    """Refuse what would need more memory than it is worth."""
+    """Refuse numbers that would need too much memory."""
     if isinstance(number, int):
-        if number.bit_length() > MOST_DIGITS * 4:
-            raise _invalid(field, f"has more than {MOST_DIGITS} digits")
+        if number.bit_length() > MAX_DIGITS * 4:
+            raise _invalid(field, f"has more than {MAX_DIGITS} digits")
         return
-    if len(number.as_tuple().digits) > MOST_DIGITS:
-        raise _invalid(field, f"has more than {MOST_DIGITS} digits")
-    if number and abs(number.adjusted()) > LARGEST_EXPONENT:
+    if len(number.as_tuple().digits) > MAX_DIGITS:
+        raise _invalid(field, f"has more than {MAX_DIGITS} digits")
+    if number and abs(number.adjusted()) > MAX_EXPONENT:
         raise _invalid(field, f"{number:.3E} is out of range; use numbers from 1e-308 to 1e308")
 
 
 def _parts(number: int | Decimal) -> tuple[int, int]:
-    """An integer, and the power of ten that it is to be multiplied with."""
+    """An integer and a power of ten, whose product is the number."""
     if isinstance(number, int):
         return number, 0
     if not number:
@@ -256,14 +256,14 @@ def _percentile(data: Scaled, part: int, whole: int) -> Number:
 
 
 def _root(part: int, whole: int) -> Number:
-    """The square root of a fraction, to the last digit that a number of JSON readers has."""
+    """The square root of a fraction, to the last digit of a float."""
     shift = max(0, MANY_BITS - (part.bit_length() - whole.bit_length()) // 2)
     root = isqrt((part << 2 * shift) // whole)
     return _number(root, 1 << shift)
 
 
 def _number(part: int, whole: int) -> Number:
-    """A fraction as a number of JSON: whole where it is whole and fits 64 bits, else the nearest float."""
+    """A fraction as an integer, if it is whole and fits in 64 bits, otherwise the nearest float."""
     quotient, rest = divmod(part, whole)
     if rest == 0 and -SAFE <= quotient < SAFE:
         return quotient

@@ -1,4 +1,4 @@
-"""Finds lines in the files of the allowed directory. Streams: memory does not grow with the size of files or trees."""
+"""Search lines in the files of the allowed directory, in constant memory."""
 
 import codecs
 import io
@@ -9,16 +9,16 @@ from typing import BinaryIO
 from openskills.skillkit.entry import Answer, SkillRefusal, main, progress, seconds_left
 from openskills.skillkit.files import MAX_FILE, MAX_RESULTS, SAMPLE_BYTES, Glob, Walk, detect_encoding, root
 
-MOST_RESULTS = 1000
-LONGEST_QUERY = 1000
-LONGEST_SNIPPET = 200
+MAX_LIMIT = 1000
+MAX_QUERY_LENGTH = 1000
+MAX_SNIPPET_LENGTH = 200
 BLOCK = 256 * 1024
 RESERVE = 0.2
-"""The part of the time that is kept for the answer, so that a search that takes too long still has one."""
+"""The share of the timeout that is reserved for returning partial results."""
 
 
 class Search:
-    """What is looked for, and what was found so far."""
+    """The query, and the matches so far."""
 
     def __init__(self, query: str, limit: int) -> None:
         self.query = query.lower()
@@ -71,11 +71,11 @@ class Search:
 
 def search(query: str, root_dir: str | None = None, glob: str | None = None, limit: int | None = None) -> Answer:
     """Find the lines that contain `query`, whatever the case of its letters."""
-    most = MAX_RESULTS if limit is None else limit
-    _check(query, most)
+    limit = MAX_RESULTS if limit is None else limit
+    _check(query, limit)
     allowed = root()
     walk = Walk(allowed, root_dir or "", glob=Glob(glob) if glob else None, field="root_dir")
-    found = Search(query, most)
+    found = Search(query, limit)
     stop = time.monotonic() + seconds_left() * (1 - RESERVE)
     out_of_time = False
     for number, (path, file) in enumerate(walk.files()):
@@ -98,21 +98,21 @@ def search(query: str, root_dir: str | None = None, glob: str | None = None, lim
 
 def _check(query: str, limit: int) -> None:
     if not query.strip():
-        raise SkillRefusal("INVALID_ARGUMENT", "query: is empty", field="query")
-    if len(query) > LONGEST_QUERY or "\n" in query or "\r" in query:
+        raise SkillRefusal("INVALID_ARGUMENT", "query: must not be empty", field="query")
+    if len(query) > MAX_QUERY_LENGTH or "\n" in query or "\r" in query:
         raise SkillRefusal(
-            "INVALID_ARGUMENT", f"query: has to be one line of at most {LONGEST_QUERY} characters", field="query"
+            "INVALID_ARGUMENT", f"query: expected one line of at most {MAX_QUERY_LENGTH} characters", field="query"
         )
-    if not 1 <= limit <= MOST_RESULTS:
-        raise SkillRefusal("INVALID_ARGUMENT", f"limit: {limit} is not between 1 and {MOST_RESULTS}", field="limit")
+    if not 1 <= limit <= MAX_LIMIT:
+        raise SkillRefusal("INVALID_ARGUMENT", f"limit: {limit} is not between 1 and {MAX_LIMIT}", field="limit")
 
 
 def _snippet(line: str, place: int, length: int) -> str:
     """The line, or what of it is around the match."""
     line, before = line.rstrip(), len(line) - len(line.lstrip())
-    start = max(before, place - max(0, LONGEST_SNIPPET - length) // 2)
-    end = min(len(line), start + LONGEST_SNIPPET)
-    start = max(before, min(start, end - LONGEST_SNIPPET))
+    start = max(before, place - max(0, MAX_SNIPPET_LENGTH - length) // 2)
+    end = min(len(line), start + MAX_SNIPPET_LENGTH)
+    start = max(before, min(start, end - MAX_SNIPPET_LENGTH))
     return f"{'…' if start > before else ''}{line[start:end]}{'…' if end < len(line) else ''}"
 
 

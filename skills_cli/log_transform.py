@@ -22,10 +22,10 @@ from log_formats.watch import TooSlow, Watch
 from log_formats.writing import writer
 
 DEFAULT_LIMIT = 200
-MOST_RECORDS = 10_000
-MOST_ANSWER = 3 * 1024 * 1024
-LINES_FOR_A_GUESS = 50
-BETWEEN_NEWS = 100_000
+MAX_RECORDS = 10_000
+MAX_ANSWER_BYTES = 3 * 1024 * 1024
+DETECTION_LINES = 50
+PROGRESS_INTERVAL = 100_000
 
 FormatName = Literal["auto", "text", "jsonl", "syslog", "nginx", "apache", "common", "combined"]
 
@@ -37,7 +37,7 @@ def transform(
     rules: dict[str, Any] | None = None,
     limit: int | None = None,
 ) -> Answer:
-    """Read a log below the allowed directory; give its first records, or write all of them to a file."""
+    """Read a log below the allowed directory; return its first records, or write all of them to a file."""
     watch = Watch()
     wanted = Rules(rules or {}, watch)
     _check(limit, output, wanted)
@@ -49,16 +49,16 @@ def transform(
                 return _answered(reading, DEFAULT_LIMIT if limit is None else limit)
             return _written(reading, allowed, allowed.inner(input_path), wanted, limit)
     except TooSlow as slow:
-        raise invalid(slow.rule, "takes too long on a line of this log; write it without nested repeats") from None
+        raise invalid(slow.rule, "takes too long on a line of this log; avoid nested repeats") from None
 
 
 def _check(limit: int | None, output: str, rules: Rules) -> None:
-    most = MOST_RECORDS if output == "stdout" else 10**12
-    if limit is not None and not 1 <= limit <= most:
-        raise SkillRefusal("INVALID_ARGUMENT", f"limit: {limit} is not between 1 and {most}", field="limit")
+    max_limit = MAX_RECORDS if output == "stdout" else 10**12
+    if limit is not None and not 1 <= limit <= max_limit:
+        raise SkillRefusal("INVALID_ARGUMENT", f"limit: {limit} is not between 1 and {max_limit}", field="limit")
     if output == "stdout" and (rules.output_path is not None or rules.output_format is not None):
         rule = "output_path" if rules.output_path is not None else "output_format"
-        raise invalid(rule, 'is for files; say "output": "file"')
+        raise invalid(rule, 'requires "output": "file"')
 
 
 def _begun(file: BinaryIO, name: str, format_name: str, rules: Rules) -> Reading:
@@ -66,10 +66,10 @@ def _begun(file: BinaryIO, name: str, format_name: str, rules: Rules) -> Reading
     file.seek(0)
     encoding = rules.encoding or detect_encoding(sample)
     if encoding is None:
-        message = f"input_path: {name!r} is no text; unpack it, or say which it is with rules.encoding"
+        message = f"input_path: {name!r} is not text; unpack it, or set rules.encoding"
         raise SkillRefusal("INVALID_ARGUMENT", message, field="input_path")
     if format_name == "auto":
-        format_name = detected(first_lines(sample, encoding, LINES_FOR_A_GUESS), rules)
+        format_name = detected(first_lines(sample, encoding, DETECTION_LINES), rules)
     stats = Stats(format_name, encoding, os.fstat(file.fileno()).st_size)
     return Reading(Lines(file, encoding), FORMATS[format_name](rules), rules, stats)
 
@@ -79,7 +79,7 @@ def _answered(reading: Reading, limit: int) -> Answer:
     size, more = 0, False
     for record in reading.records():
         size += len(json.dumps(record))
-        more = len(records) == limit or size > MOST_ANSWER
+        more = len(records) == limit or size > MAX_ANSWER_BYTES
         if more:
             break
         records.append(record)
@@ -91,7 +91,7 @@ def _written(reading: Reading, allowed: AllowedRoot, source: str, rules: Rules, 
     count, more = 0, False
     with allowed.open_writer(target, field="rules.output_path") as file:
         into = writer(kind, file, rules.fields or reading.columns)
-        for record in _with_news(reading.records(), reading):
+        for record in _with_progress(reading.records(), reading):
             more = count == limit
             if more:
                 break
@@ -112,7 +112,7 @@ def _target(allowed: AllowedRoot, source: str, rules: Rules) -> tuple[str, str]:
     target = allowed.inner(rules.output_path, field="rules.output_path")
     ending = target.rpartition(".")[2].lower() if "." in os.path.basename(target) else ""
     if ending not in FILES:
-        raise invalid("output_path", f"has to end in one of {', '.join(f'.{kind}' for kind in FILES)}")
+        raise invalid("output_path", f"must end in one of {', '.join(f'.{kind}' for kind in FILES)}")
     if rules.output_format not in (None, ending):
         raise invalid("output_path", f"ends in .{ending}, but rules.output_format is {rules.output_format}")
     if target == source or any(part.startswith(".") for part in target.split("/")):
@@ -120,9 +120,9 @@ def _target(allowed: AllowedRoot, source: str, rules: Rules) -> tuple[str, str]:
     return ending, target
 
 
-def _with_news(records: Iterator[Record], reading: Reading) -> Iterator[Record]:
+def _with_progress(records: Iterator[Record], reading: Reading) -> Iterator[Record]:
     for number, record in enumerate(records, 1):
-        if number % BETWEEN_NEWS == 0:
+        if number % PROGRESS_INTERVAL == 0:
             progress(reading.lines.number, message=f"{number} records")
         yield record
 

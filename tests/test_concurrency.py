@@ -64,9 +64,9 @@ def test_what_the_work_raises_is_raised() -> None:
 def test_a_loop_that_does_not_run_any_more_is_said_instead_of_waited_for() -> None:
     loop = asyncio.new_event_loop()
     home = HomeLoop(loop)
-    with pytest.raises(InvalidArgument, match="does not run any more; make the tools"):
+    with pytest.raises(InvalidArgument, match="has ended; create the tools"):
         asyncio.run(home.run(where()))
-    with pytest.raises(InvalidArgument, match="does not run any more"):
+    with pytest.raises(InvalidArgument, match="has ended"):
         home.run_blocking(where())
     loop.close()
 
@@ -325,4 +325,4 @@ def test_what_belonged_to_a_closed_loop_is_forgotten() -> None:
     own, _ = counted()
     for _ in range(5):
         asyncio.run(own.get())
-    assert len(own._places) == 1  # pyright: ignore[reportPrivateUsage]
+    assert len(own._slots) == 1  # pyright: ignore[reportPrivateUsage]

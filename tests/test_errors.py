@@ -48,16 +48,16 @@ def test_an_error_carries_its_sentence_and_its_details() -> None:
 
 
 def test_an_unknown_skill_names_the_nearest() -> None:
-    assert str(UnknownSkill("pfd")) == "there is no skill named 'pfd'"
+    assert str(UnknownSkill("pfd")) == "unknown skill 'pfd'"
     error = UnknownSkill("pfd", near=["pdf", "pdf-tools"])
-    assert str(error) == "there is no skill named 'pfd'; did you mean 'pdf' or 'pdf-tools'?"
+    assert str(error) == "unknown skill 'pfd'; did you mean 'pdf' or 'pdf-tools'?"
     assert (error.name, error.near) == ("pfd", ("pdf", "pdf-tools"))
     assert error.details == {"name": "pfd", "near": ["pdf", "pdf-tools"]}
 
 
 def test_a_name_of_any_length_makes_a_short_sentence() -> None:
     error = UnknownSkill("x" * 2_000_000, near=["pdf"])
-    assert str(error) == f"there is no skill named '{'x' * 100}…'; did you mean 'pdf'?"
+    assert str(error) == f"unknown skill '{'x' * 100}…'; did you mean 'pdf'?"
     assert len(str(error.details)) < 200
 
 
@@ -74,5 +74,5 @@ def test_an_invalid_skill_carries_its_problems() -> None:
 
 def test_a_missing_extra_has_the_line_that_installs_it() -> None:
     error = MissingExtra("tokens", "exact token counting")
-    assert "pip install 'openskills[tokens]'" in str(error)
+    assert "pip install 'openskill-runtime[tokens]'" in str(error)
     assert error.extra == error.details["extra"] == "tokens"

@@ -27,7 +27,6 @@ from openskills.filesystem import (
     create_unnamed,
     find_folder,
     lock_file,
-    lock_shared,
     make_private_durable,
     remove_orphans,
     remove_unused,
@@ -117,9 +116,9 @@ def is_free(path: Path, *, shared: bool) -> bool:
 
 def test_a_lock_is_for_one_and_a_shared_lock_for_many(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    with lock_shared(path):
+    with lock_file(path):
         assert not is_free(path, shared=True)
-    with lock_shared(path, shared=True):
+    with lock_file(path, shared=True):
         assert is_free(path, shared=True)
         assert not is_free(path, shared=False)
     assert is_free(path, shared=False)
@@ -130,11 +129,11 @@ def test_a_lock_is_free_again_although_a_forked_child_lives_on(tmp_path: Path) -
     program = """
 import fcntl, os, sys
 from pathlib import Path
-from openskills.filesystem import locked
+from openskills.filesystem import lock_file
 
 path = Path(sys.argv[1])
 here, there = os.pipe()
-with locked(path):
+with lock_file(path):
     child = os.fork()
     if not child:
         os.close(there)
@@ -155,10 +154,10 @@ print("free")
 @pytest.mark.parametrize(
     ("number", "sentence"),
     [
-        (errno.ENOSPC, "the disk of the artifact store /s is full; what was stored before is intact; free some space"),
+        (errno.ENOSPC, "the disk of the artifact store /s is full; stored artifacts are intact; free some space"),
         (errno.EDQUOT, "the disk of the artifact store /s is full"),
-        (errno.EACCES, "the artifact store /s may not be used by this user: Permission denied (/s/x); check its owner"),
-        (errno.EROFS, "the artifact store /s may not be used by this user: Read-only file system (/s/x)"),
+        (errno.EACCES, "no permission to use the artifact store /s: Permission denied (/s/x); check its owner"),
+        (errno.EROFS, "no permission to use the artifact store /s: Read-only file system (/s/x)"),
         (errno.EIO, "the artifact store /s cannot be used: Input/output error (/s/x)"),
     ],
 )

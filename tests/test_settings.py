@@ -72,6 +72,7 @@ def test_an_empty_environment_gives_the_documented_defaults_of_the_host(
     assert (settings.host_concurrency, settings.host_queue) == (0, 64)
     assert (settings.host_keys, settings.host_auth) == (settings.config_dir / "keys.json", "auto")
     assert (settings.host_history, settings.host_history_days) == (settings.state_dir / "host.db", 30)
+    assert settings.host_history_content is False
     assert (settings.host_api_key, settings.host_http_targets) == (None, ())
 
 
@@ -89,6 +90,7 @@ def test_everything_about_the_host_can_be_said(tmp_path: Path) -> None:
             "OPENSKILL_HOST_AUTH": "ON",
             "OPENSKILL_HOST_HISTORY": str(tmp_path / "h.db"),
             "OPENSKILL_HOST_HISTORY_DAYS": "7",
+            "OPENSKILL_HOST_HISTORY_CONTENT": "yes",
             "OPENSKILL_API_KEY": "osk_secret",
             "OPENSKILL_HOST_HTTP_TARGETS": "api.example.org, 10.0.0.0/8 https://x.example/",
         }
@@ -98,7 +100,8 @@ def test_everything_about_the_host_can_be_said(tmp_path: Path) -> None:
     assert (settings.timeout_ms, settings.host_max_body) == (500, 64 * 1024)
     assert (settings.host_concurrency, settings.host_queue, settings.host_auth) == (3, 0, "on")
     assert (settings.host_keys, settings.host_history) == (tmp_path / "k.json", tmp_path / "h.db")
-    assert (settings.host_history_days, settings.host_api_key) == (7, "osk_secret")
+    assert (settings.host_history_days, settings.host_history_content) == (7, True)
+    assert settings.host_api_key == "osk_secret"
     assert settings.host_http_targets == ("api.example.org", "10.0.0.0/8", "https://x.example/")
 
 
@@ -107,7 +110,7 @@ def test_a_history_that_is_off_is_no_path() -> None:
 
 
 def test_a_user_name_in_the_address_of_the_host_is_refused_without_being_repeated() -> None:
-    with pytest.raises(InvalidArgument, match="put a key into OPENSKILL_API_KEY") as raised:
+    with pytest.raises(InvalidArgument, match="put the key into OPENSKILL_API_KEY") as raised:
         Settings.from_env({"OPENSKILL_HTTP_BASE_URL": "http://me:hunter2@there"})
     assert "hunter2" not in str(raised.value)
 
@@ -137,36 +140,40 @@ def test_the_lists_of_the_documents_count_where_ours_say_nothing() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "complaint"),
     [
-        ("OPENSKILL_EXECUTOR", "sand box", "is no name of an executor; use auto"),
-        ("OPENSKILL_PYTHON", "python3.12", "is no absolute path; use one such as /usr/bin/python3"),
-        ("OPENSKILL_HOST_ROOTS", "/data:relative", "'relative' is no absolute path"),
-        ("OPENSKILL_HOST_ROOTS", "/data/../etc", "is no absolute path"),
-        ("OPENSKILL_SANDBOX_UIDS", "61000", "is no range of user ids; use two numbers such as 52000-55999"),
-        ("OPENSKILL_SANDBOX_UIDS", "0-5", "is no range"),
-        ("OPENSKILL_SANDBOX_UIDS", "9-5", "is no range"),
-        ("OPENSKILL_SANDBOX_UIDS", "5-4294967295", "is no range"),
-        ("OPENSKILL_WORKSPACE_TTL", "soon", "is no length of time; use 90s"),
-        ("OPENSKILL_WORKSPACE_TTL", "-5", "is no length of time"),
-        ("OPENSKILL_WORKSPACE_BYTES", "0", "is no amount"),
-        ("OPENSKILL_WORKSPACE_BYTES", "1.5G", "is no amount"),
-        ("OPENSKILL_WORKSPACE_FILES", "many", "is no amount; use a number such as 50000"),
-        ("OPENSKILL_ALLOW_LOCAL", "perhaps", "is not a switch"),
-        ("OPENSKILL_HTTP_BASE_URL", "127.0.0.1:8000", "is no address of a host; use one such as http://127.0.0.1:8000"),
-        ("OPENSKILL_HTTP_BASE_URL", "ftp://there", "is no address"),
-        ("OPENSKILL_HTTP_BASE_URL", "http://", "is no address"),
-        ("OPENSKILL_HTTP_BASE_URL", "http://there:99999", "is no address"),
-        ("OPENSKILL_HTTP_BASE_URL", "http://[::1", "is no address"),
-        ("OPENSKILL_HTTP_BASE_URL", "http://there?x=1", "is no address"),
-        ("OPENSKILL_HTTP_BASE_URL", "http://the re", "is no address"),
-        ("OPENSKILL_TIMEOUT_MS", "0", "is no whole number from 1 to 86400000"),
-        ("OPENSKILL_TIMEOUT_MS", "-5", "is no whole number"),
-        ("OPENSKILL_TIMEOUT_MS", "15s", "is no whole number"),
-        ("OPENSKILL_TIMEOUT_MS", "٣", "is no whole number"),
-        ("OPENSKILL_HOST_MAX_BODY", "0", "is no amount"),
-        ("OPENSKILL_HOST_CONCURRENCY", "-1", "is no whole number from 0 to 10000"),
-        ("OPENSKILL_HOST_QUEUE", "many", "is no whole number"),
+        ("OPENSKILL_EXECUTOR", "sand box", "invalid executor name 'sand box'; use auto"),
+        ("OPENSKILL_PYTHON", "python3.12", "is not an absolute path; use one such as /usr/bin/python3"),
+        ("OPENSKILL_HOST_ROOTS", "/data:relative", "'relative' is not an absolute path"),
+        ("OPENSKILL_HOST_ROOTS", "/data/../etc", "is not an absolute path"),
+        ("OPENSKILL_SANDBOX_UIDS", "61000", "invalid user id range '61000'; use two numbers such as 52000-55999"),
+        ("OPENSKILL_SANDBOX_UIDS", "0-5", "invalid user id range"),
+        ("OPENSKILL_SANDBOX_UIDS", "9-5", "invalid user id range"),
+        ("OPENSKILL_SANDBOX_UIDS", "5-4294967295", "invalid user id range"),
+        ("OPENSKILL_WORKSPACE_TTL", "soon", "invalid duration 'soon'; use 90s"),
+        ("OPENSKILL_WORKSPACE_TTL", "-5", "invalid duration '-5'"),
+        ("OPENSKILL_WORKSPACE_BYTES", "0", "invalid amount '0'"),
+        ("OPENSKILL_WORKSPACE_BYTES", "1.5G", "invalid amount '1.5G'"),
+        ("OPENSKILL_WORKSPACE_FILES", "many", "invalid amount 'many'; use a number such as 50000"),
+        ("OPENSKILL_ALLOW_LOCAL", "perhaps", "invalid boolean 'perhaps'"),
+        (
+            "OPENSKILL_HTTP_BASE_URL",
+            "127.0.0.1:8000",
+            "invalid base URL '127.0.0.1:8000'; use one such as http://127.0.0.1:8000",
+        ),
+        ("OPENSKILL_HTTP_BASE_URL", "ftp://there", "invalid base URL"),
+        ("OPENSKILL_HTTP_BASE_URL", "http://", "invalid base URL"),
+        ("OPENSKILL_HTTP_BASE_URL", "http://there:99999", "invalid base URL"),
+        ("OPENSKILL_HTTP_BASE_URL", "http://[::1", "invalid base URL"),
+        ("OPENSKILL_HTTP_BASE_URL", "http://there?x=1", "invalid base URL"),
+        ("OPENSKILL_HTTP_BASE_URL", "http://the re", "invalid base URL"),
+        ("OPENSKILL_TIMEOUT_MS", "0", "is not an integer from 1 to 86400000"),
+        ("OPENSKILL_TIMEOUT_MS", "-5", "is not an integer"),
+        ("OPENSKILL_TIMEOUT_MS", "15s", "is not an integer"),
+        ("OPENSKILL_TIMEOUT_MS", "٣", "is not an integer"),
+        ("OPENSKILL_HOST_MAX_BODY", "0", "invalid amount '0'"),
+        ("OPENSKILL_HOST_CONCURRENCY", "-1", "is not an integer from 0 to 10000"),
+        ("OPENSKILL_HOST_QUEUE", "many", "is not an integer"),
         ("OPENSKILL_HOST_AUTH", "maybe", "'maybe' is not one of auto, on, off"),
-        ("OPENSKILL_HOST_HISTORY_DAYS", "0", "is no whole number from 1"),
+        ("OPENSKILL_HOST_HISTORY_DAYS", "0", "is not an integer from 1"),
     ],
 )
 def test_a_bad_value_is_refused_with_the_name_of_the_variable(name: str, value: str, complaint: str) -> None:
@@ -184,7 +191,7 @@ def test_a_length_of_time_is_read_as_people_write_it(text: str, meaning: float) 
 
 @pytest.mark.parametrize("text", ["", "h", "1w", "1h30m", "١s", "1e9", "9" * 20])
 def test_what_is_no_length_of_time_is_refused_with_its_field(text: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"^--older-than: .* is no length of time"):
+    with pytest.raises(InvalidArgument, match=r"^--older-than: invalid duration '.*'"):
         parse_seconds(text, "--older-than")
 
 
@@ -228,12 +235,12 @@ def test_a_relative_directory_is_made_absolute() -> None:
 def test_a_directory_that_cannot_be_is_refused_with_the_name_of_the_variable(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(InvalidArgument, match=f"^{name}: '~nosuch/x' begins with the home of an unknown user"):
+    with pytest.raises(InvalidArgument, match=f"^{name}: '~nosuch/x' starts with the home of an unknown user"):
         Settings.from_env({"HOME": str(tmp_path), name: "~nosuch/x"})
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    with pytest.raises(InvalidArgument, match=f"^{name}: 'x': the current directory is gone; use an absolute path"):
+    with pytest.raises(InvalidArgument, match=f"^{name}: 'x': the current directory was removed; use an absolute path"):
         Settings.from_env({"HOME": str(tmp_path), name: "x"})
 
 
@@ -256,7 +263,7 @@ def test_a_switch_understands_the_usual_words(value: str, meaning: bool) -> None
 
 
 def test_a_switch_with_another_word_is_refused_with_its_name() -> None:
-    with pytest.raises(InvalidArgument, match="OPENSKILL_DEBUG: 'maybe' is not a switch; use 1 or 0"):
+    with pytest.raises(InvalidArgument, match="OPENSKILL_DEBUG: invalid boolean 'maybe'; use 1 or 0"):
         Settings.from_env({"OPENSKILL_DEBUG": "maybe"})
 
 
@@ -282,5 +289,5 @@ def test_the_variable_that_decided_is_the_first_that_counts() -> None:
 @pytest.mark.parametrize(("text", "meaning"), [("50000", 50_000), (" 2g ", 2 * 1024**3), ("64 KiB", 65_536)])
 def test_an_amount_is_read_as_people_write_it(text: str, meaning: int) -> None:
     assert parse_amount(text, "limits") == meaning
-    with pytest.raises(InvalidArgument, match=r"^limits: '-1' is no amount"):
+    with pytest.raises(InvalidArgument, match=r"^limits: invalid amount '-1'"):
         parse_amount("-1", "limits")

@@ -36,7 +36,7 @@ async def double(number: int) -> int:
 
 
 class Later:
-    """Something that can be awaited and is no coroutine."""
+    """Something that can be awaited and is not a coroutine."""
 
     def __await__(self) -> Generator[None, None, int]:
         return (yield from double(21).__await__())
@@ -163,7 +163,7 @@ def test_what_cannot_be_awaited_is_refused_with_the_fix(runner: Runner, value: o
 def test_a_task_is_refused_because_it_belongs_to_its_loop() -> None:
     async def cell() -> None:
         task = asyncio.ensure_future(double(1))
-        with pytest.raises(InvalidArgument, match="is a future or task, which belongs to a loop already"):
+        with pytest.raises(InvalidArgument, match="a future or task already belongs to an event loop"):
             run(task)
         assert await task == 2
 

@@ -1,4 +1,4 @@
-"""What web servers write: the common and the combined format, and the error logs of nginx and Apache."""
+"""Logs of web servers: the common and the combined format, and the error logs of nginx and Apache."""
 
 import re
 
@@ -33,7 +33,7 @@ class Access:
         self._rules = rules
 
     def parse(self, line: str) -> Record | None:
-        """A record; None for a line that is no access."""
+        """The record of a line; None for a line in another format."""
         match = _ACCESS.fullmatch(line)
         if match is None or (self.combined is not None and (match[8] is not None) != self.combined):
             return None

@@ -15,7 +15,7 @@ DEEPEST = 50
 
 
 class JsonLines:
-    """Time, level and message are taken from the usual names; everything else stays as it is."""
+    """Takes time, level and message from the usual keys; other keys are kept."""
 
     columns = ("more",)
 
@@ -23,7 +23,7 @@ class JsonLines:
         self._rules = rules
 
     def parse(self, line: str) -> Record | None:
-        """A record; None for a line that is no object, or nested too deeply."""
+        """The record of a line; None for a line that is not an object or is nested too deeply."""
         if not line.startswith("{") or _too_deep(line):
             return None
         try:
@@ -65,7 +65,7 @@ def _text(value: Any) -> str:
 
 
 def _no_number(_word: str) -> None:
-    """NaN and infinities are no JSON; null is the nearest."""
+    """NaN and infinities become null."""
 
 
 def _too_deep(line: str) -> bool:

@@ -1,4 +1,4 @@
-"""Words for how bad it is."""
+"""Log levels."""
 
 import re
 
@@ -17,7 +17,7 @@ SYSLOG = ("EMERG", "ALERT", "CRIT", "ERR", "WARNING", "NOTICE", "INFO", "DEBUG")
 """The severities of syslog, by number."""
 
 NUMBERED = {10: "TRACE", 20: "DEBUG", 30: "INFO", 40: "WARN", 50: "ERROR", 60: "FATAL"}
-"""What pino and bunyan write."""
+"""The levels of pino and bunyan."""
 
 
 def level_in(text: str) -> str | None:
@@ -29,7 +29,7 @@ def level_in(text: str) -> str | None:
 
 
 def level_of_status(status: int) -> str:
-    """How bad an answer of a web server is."""
+    """The level for an HTTP status."""
     if status >= 500:
         return "ERROR"
     return "WARN" if status >= 400 else "INFO"

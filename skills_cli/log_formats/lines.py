@@ -1,4 +1,4 @@
-"""The lines of a file in bounded memory, whatever it holds."""
+"""The lines of a file, in bounded memory."""
 
 import io
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ LONGEST = 65_536
 
 
 class Lines:
-    """The lines of a text file, without their ends. What is beyond `LONGEST` characters is thrown away and counted."""
+    """The lines of a text file, without line ends, truncated to `LONGEST` characters; `cut` counts truncated ones."""
 
     def __init__(self, file: BinaryIO, encoding: str) -> None:
         self._text = io.TextIOWrapper(file, encoding=encoding, errors="replace")
@@ -35,7 +35,7 @@ class Lines:
             pass
 
 
-def first_lines(sample: bytes, encoding: str, most: int) -> list[str]:
+def first_lines(sample: bytes, encoding: str, max_lines: int) -> list[str]:
     """The first lines of a file that are whole and not blank."""
     lines = (line.strip("\r\n") for line in io.TextIOWrapper(io.BytesIO(sample), encoding=encoding, errors="replace"))
-    return list(islice((line for line in lines if line.strip()), most))
+    return list(islice((line for line in lines if line.strip()), max_lines))

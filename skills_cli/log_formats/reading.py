@@ -1,4 +1,4 @@
-"""From lines to the records that are wanted, with an account of every line."""
+"""Read records from lines, apply the rules, and count what happened to each line."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from log_formats.watch import found
 
 
 class Stats:
-    """What became of the lines: each is parsed, joined to the record before it, blank, or dropped."""
+    """Counts of lines: each is parsed, joined to the previous record, blank, or dropped."""
 
     def __init__(self, format_name: str, encoding: str, size: int) -> None:
         self.format = format_name
@@ -22,7 +22,7 @@ class Stats:
 
 
 class Reading:
-    """A log that is read once."""
+    """Reads a log once."""
 
     def __init__(self, lines: Lines, reader: Format, rules: Rules, stats: Stats) -> None:
         self.lines = lines
@@ -43,7 +43,7 @@ class Reading:
             yield self._chosen(record)
 
     def finished(self, records: int, more: bool) -> dict[str, Any]:
-        """The account, as the caller gets it. `more` says that reading stopped before the end."""
+        """The counts as JSON. `more` means that reading stopped before the end."""
         stats = self._stats
         return {
             "format": stats.format,
@@ -99,7 +99,7 @@ class Reading:
         return record
 
     def _apply(self, record: Record, line: str) -> None:
-        """The caller's own expressions count more than the format's."""
+        """Regular expressions of the caller override the format."""
         rules = self._rules
         if rules.timestamp is not None:
             match = rules.timestamp.search(line)

@@ -1,4 +1,4 @@
-"""The object `rules` of a request, checked once. What is wrong with it is said with the name of the rule."""
+"""The object `rules` of a request, validated; errors name the rule."""
 
 import re
 from typing import Any
@@ -8,9 +8,9 @@ from log_formats.watch import Guarded, Watch
 from openskills.errors import InvalidArgument
 from openskills.skillkit.entry import convert_value
 
-LONGEST_REGEX = 1000
-LONGEST_FORMAT = 100
-MOST_ENTRIES = 200
+MAX_REGEX_LENGTH = 1000
+MAX_FORMAT_LENGTH = 100
+MAX_ENTRIES = 200
 ENCODINGS = (
     *("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "gb18030", "gbk", "big5", "shift_jis"),
     *("euc-jp", "euc-kr", "cp1251", "cp1252", "latin-1", "ascii"),
@@ -52,10 +52,10 @@ class Rules:
         self.output_format: str | None = values.get("output_format")
         self.output_path: str | None = values.get("output_path")
         if self.line is not None and not self.line.groups:
-            raise invalid("line_regex", "has no named group; write (?P<message>.*) and so on")
+            raise invalid("line_regex", "has no named group; use groups such as (?P<message>.*)")
 
     def mapped(self, level: str | None) -> str | None:
-        """A level as the caller wants it called."""
+        """The level, mapped as the caller wants."""
         if level is None:
             return None
         upper = level.upper()
@@ -71,16 +71,16 @@ def _checked(given: dict[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in _KNOWN:
-            raise invalid(name[:100], f"is not known; known are {', '.join(_KNOWN)}")
+            raise invalid(name[:100], f"unknown rule; known rules: {', '.join(_KNOWN)}")
         if value is not None:
             values[name] = convert_value(f"rules.{name}", value, _KNOWN[name])
-            if isinstance(values[name], list | dict) and len(values[name]) > MOST_ENTRIES:
-                raise invalid(name, f"has more than {MOST_ENTRIES} entries")
+            if isinstance(values[name], list | dict) and len(values[name]) > MAX_ENTRIES:
+                raise invalid(name, f"has more than {MAX_ENTRIES} entries")
     for name, choices in (("encoding", ENCODINGS), ("output_format", FILES)):
         if name in values and values[name] not in choices:
-            raise invalid(name, f"{values[name][:60]!r} is not known; use one of {', '.join(choices)}")
+            raise invalid(name, f"unknown value {values[name][:60]!r}; use one of {', '.join(choices)}")
     if not 1 <= values.get("year", 1) <= 9999:
-        raise invalid("year", f"{values['year']} is no year")
+        raise invalid("year", f"invalid year {values['year']}; use 1 to 9999")
     _check_timestamp_format(values)
     return values
 
@@ -89,24 +89,24 @@ def _check_timestamp_format(values: dict[str, Any]) -> None:
     form: str | None = values.get("timestamp_format")
     if form is None:
         return
-    if "%" not in form or len(form) > LONGEST_FORMAT or not stamps.is_format(form):
-        raise invalid("timestamp_format", "is no format of times; write something like %Y-%m-%d %H:%M:%S")
+    if "%" not in form or len(form) > MAX_FORMAT_LENGTH or not stamps.is_format(form):
+        raise invalid("timestamp_format", "invalid time format; use one such as %Y-%m-%d %H:%M:%S")
     if "timestamp_regex" not in values and "line_regex" not in values:
-        raise invalid("timestamp_format", "says how to read what timestamp_regex or line_regex finds; give one of them")
+        raise invalid("timestamp_format", "requires timestamp_regex or line_regex")
 
 
 def _regex(values: dict[str, Any], rule: str, watch: Watch) -> Guarded | None:
     if rule not in values:
         return None
     text: str = values[rule]
-    if not 0 < len(text) <= LONGEST_REGEX:
-        raise invalid(rule, f"has {len(text)} characters; 1 to {LONGEST_REGEX} are allowed")
+    if not 0 < len(text) <= MAX_REGEX_LENGTH:
+        raise invalid(rule, f"has {len(text)} characters; 1 to {MAX_REGEX_LENGTH} are allowed")
     try:
         return Guarded(rule, re.compile(text), watch)
     except re.error as error:
-        raise invalid(rule, f"is no regular expression: {error}") from None
+        raise invalid(rule, f"invalid regular expression: {error}") from None
     except (RecursionError, OverflowError):
-        raise invalid(rule, "is nested too deeply or repeats too often") from None
+        raise invalid(rule, "invalid regular expression: nested too deeply or too many repeats") from None
 
 
 def _level_map(given: dict[str, str]) -> dict[str, str]:

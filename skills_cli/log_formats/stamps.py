@@ -1,4 +1,4 @@
-"""Times in logs, written as ISO 8601. What has no year stays as it was found, unless the caller says which year."""
+"""Parse times in logs to ISO 8601. Times without a year are kept as they are, unless the caller gives one."""
 
 import re
 from datetime import UTC, datetime

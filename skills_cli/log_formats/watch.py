@@ -1,8 +1,7 @@
-"""Stops a regular expression that explodes.
+"""Stop regular expressions with catastrophic backtracking.
 
-Python looks for signals in the middle of a match, and an exception that a handler raises ends it. So a timer is enough,
-and nothing has to be done for each line but to say which rule is at work. The timer counts processor time, so a machine
-that is busy with other things does not make an expression slow.
+Python handles signals during a match, and an exception in the handler ends it, so a timer is enough. The timer counts
+CPU time, so that a busy machine does not make an expression slow.
 """
 
 import re
@@ -10,7 +9,7 @@ import signal
 from types import FrameType, TracebackType
 
 SECONDS = 0.5
-"""A match that is still the same one after two ticks of so many seconds is stopped."""
+"""The interval of the timer; a match that lasts two intervals is stopped."""
 
 
 class TooSlow(Exception):
@@ -46,7 +45,7 @@ class Watch:
 
 
 class Guarded:
-    """A regular expression that somebody else wrote."""
+    """A regular expression of the caller."""
 
     def __init__(self, rule: str, pattern: re.Pattern[str], watch: Watch) -> None:
         self.rule = rule
@@ -66,7 +65,7 @@ class Guarded:
 
 
 def found(match: re.Match[str], name: str) -> str:
-    """What a match is about: the group of this name, or else the first group, or else all of it."""
+    """The group of this name, or the first group, or the whole match."""
     groups = match.re.groupindex
     if name in groups:
         return match[name] or ""

@@ -5,6 +5,8 @@ Importing this package loads nothing else. Each public name is fetched from its 
 
 from typing import TYPE_CHECKING
 
+from openskills.lazy import lazy_exports
+
 if TYPE_CHECKING:
     from openskills.agent.agent import Agent
     from openskills.agent.runner import Runner
@@ -102,17 +104,4 @@ _HOME = {
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        """Fetch a public name from its module and remember it."""
-        if name not in _HOME:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
-
-    def __dir__() -> list[str]:
-        """What is there already, and what would be fetched."""
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_exports(__name__, _HOME)

@@ -1,15 +1,4 @@
-"""Locks, pools and cancellation across event loops.
-
-A lock for tasks of several event loops. `asyncio.Lock` is for one: who waits for it in another is never woken.
-
-What belongs to an event loop, such as a pool of connections: one for each loop that asks.
-
-Something that is done when an event loop is about to end, as `asyncio.run` ends one: it cancels all that is left.
-
-Work that a cancellation does not break off, and blocking work, awaited.
-
-The event loop that a session belongs to: its calls run there, wherever they come from.
-"""
+"""Locks, per-loop values and cancellation across event loops and threads."""
 
 import asyncio
 import threading
@@ -26,10 +15,10 @@ _FIRST_PAUSE, _MAX_PAUSE = 0.001, 0.02
 
 
 class CrossLoopLock:
-    """Taken with `async with`, in any loop of any thread.
+    """A lock for tasks of several event loops; `asyncio.Lock` works in one loop only.
 
-    Tasks of one loop get it in the order in which they came. Who finds it taken by another loop looks again every few
-    hundredths of a second. A loop that is closed holds nothing.
+    Tasks of one loop acquire it in order. While another loop holds it, it is polled every 20 ms at most. A closed loop
+    does not hold it.
     """
 
     def __init__(self) -> None:
@@ -74,41 +63,44 @@ class _LoopSlot(Generic[T]):
 
 
 class LoopLocal(Generic[T]):
-    """Makes something when a loop first asks for it, and gives that loop the same thing from then on.
+    """One value per event loop, such as a connection pool, created on first use. Safe to use from many threads.
 
-    Loops in any number of threads may ask. What was made for a loop that is closed is forgotten.
+    The value of a closed loop is dropped.
     """
 
     def __init__(self, make: Callable[[], Awaitable[T]]) -> None:
         self._make = make
-        self._places: dict[asyncio.AbstractEventLoop, _LoopSlot[T]] = {}
+        self._slots: dict[asyncio.AbstractEventLoop, _LoopSlot[T]] = {}
         self._lock = threading.Lock()
 
     async def get(self) -> T:
-        """The one of the running loop. What making it raises is raised here, and the next call tries again."""
-        place = self._get_slot()
-        async with place.lock:
-            if place.value is None:
-                place.value = await self._make()
-            return place.value
+        """The value of the running loop. If creating it fails, the next call tries again."""
+        slot = self._get_slot()
+        async with slot.lock:
+            if slot.value is None:
+                slot.value = await self._make()
+            return slot.value
 
     async def pop(self) -> T | None:
-        """Give up the one of the running loop, for whoever closes it; None when it has none."""
-        place = self._get_slot()
-        async with place.lock:
-            made, place.value = place.value, None
+        """Remove and return the value of the running loop, or None; the caller closes it."""
+        slot = self._get_slot()
+        async with slot.lock:
+            made, slot.value = slot.value, None
             return made
 
     def _get_slot(self) -> _LoopSlot[T]:
         running = asyncio.get_running_loop()
         with self._lock:
-            for loop in [loop for loop in self._places if loop.is_closed()]:
-                del self._places[loop]
-            return self._places.setdefault(running, _LoopSlot[T]())
+            for loop in [loop for loop in self._slots if loop.is_closed()]:
+                del self._slots[loop]
+            return self._slots.setdefault(running, _LoopSlot[T]())
 
 
 class LoopEndCallback:
-    """Does it in the loop that runs where this is made. A loop that is closed without a word does nothing."""
+    """Run `act` when the current event loop is shut down, as `asyncio.run` does by cancelling all tasks.
+
+    Nothing runs if the loop is closed without cancelling its tasks.
+    """
 
     def __init__(self, act: Callable[[], Awaitable[None]]) -> None:
         self._act = act
@@ -116,7 +108,7 @@ class LoopEndCallback:
         self._task = asyncio.get_running_loop().create_task(self._wait())
 
     def cancel(self) -> None:
-        """There is nothing to be done any more."""
+        """Do not run the callback any more."""
         self._over.set()
 
     async def _wait(self) -> None:
@@ -129,10 +121,7 @@ class LoopEndCallback:
 
 
 async def shield_until_done(work: Awaitable[T]) -> T:
-    """Await work in a task of its own. A cancellation waits for its end, however often it is asked, and is raised then.
-
-    Only the end of the event loop breaks it off.
-    """
+    """Await work in its own task. A cancellation, even a repeated one, is raised only after the work is done."""
     working = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(working)
@@ -141,7 +130,6 @@ async def shield_until_done(work: Awaitable[T]) -> T:
             try:
                 await asyncio.wait([working])
             except asyncio.CancelledError:
-                # Asked again; the answer is the same.
                 continue
         if not working.cancelled():
             working.exception()
@@ -149,9 +137,9 @@ async def shield_until_done(work: Awaitable[T]) -> T:
 
 
 async def run_in_thread(work: Callable[[], T], *, undo: Callable[[T], object] | None = None) -> T:
-    """Do blocking work in a thread. A cancellation waits for its end: nobody may close what a thread still uses.
+    """Run blocking work in a thread. A cancellation waits until it is done, so nothing that it uses is closed early.
 
-    `undo` is called with a result that nobody gets, because of a cancellation; it is quick.
+    `undo` is called with the result if it is lost because of a cancellation; it must be quick.
     """
     working = asyncio.ensure_future(asyncio.to_thread(work))
     try:
@@ -163,27 +151,22 @@ async def run_in_thread(work: Callable[[], T], *, undo: Callable[[T], object] | 
 
 
 class HomeLoop:
-    """This loop, or the one that runs where this is made; where none runs, the one of `openskills.sync.run`."""
+    """The event loop that a session belongs to: `loop`, the running one, or the loop of `openskills.sync.run`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop or _find_running_loop()
 
     def run_blocking(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it there while the calling thread waits.
-
-        Raises `InvalidArgument` in the thread of that very loop, and where `run` does.
-        """
+        """Run it on that loop and block. Raises `InvalidArgument` when called on that loop, and where `run` does."""
         if self._loop is None:
             return run(work)
         if _find_running_loop() is self._loop:
             work.close()
-            raise InvalidArgument(
-                "invoke", "would wait for the loop that it blocks; use `await tool.ainvoke(...)` here"
-            )
+            raise InvalidArgument("invoke", "would block its own event loop; use `await tool.ainvoke(...)` here")
         return _submit(work, self._loop).result()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it there while the caller does something else. Raises `InvalidArgument` when that loop does not run."""
+        """Run it on that loop and await it. Raises `InvalidArgument` when that loop is not running."""
         if self._loop is None:
             return await asyncio.to_thread(run, work)
         if _find_running_loop() is self._loop:
@@ -193,11 +176,8 @@ class HomeLoop:
 
 def _submit(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> Future[T]:
     if not loop.is_running():
-        # It would wait for ever.
         work.close()
-        raise InvalidArgument(
-            "invoke", "belongs to an event loop that does not run any more; make the tools in the loop that uses them"
-        )
+        raise InvalidArgument("invoke", "the event loop of this tool has ended; create the tools in the current loop")
     return asyncio.run_coroutine_threadsafe(work, loop)
 
 

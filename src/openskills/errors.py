@@ -1,51 +1,56 @@
-"""What a caller of OpenSkill must handle.
+"""The exceptions of OpenSkill: subclasses of `SkillError`, each with an HTTP status, a reason and a retry hint.
 
     SkillError                500 INTERNAL
       InvalidSkill            422 INVALID_SKILL         carries problems
       UnknownSkill            404 UNKNOWN_SKILL         carries the nearest names
-      UnknownRun              404 UNKNOWN_RUN           gone, never there, or somebody else's
+      UnknownRun              404 UNKNOWN_RUN           expired, never existed, or another caller's
       UnknownSession          404 UNKNOWN_SESSION       carries the nearest names
       InvalidArgument         400 INVALID_ARGUMENT      carries the field
       ForbiddenPath           403 FORBIDDEN_PATH
       CommandDenied           403 COMMAND_DENIED
       Unauthorized            401 UNAUTHORIZED
-      Forbidden               403 FORBIDDEN             who called may not do this; which scope is missing
+      Forbidden               403 FORBIDDEN             the caller lacks a permission; names the missing scope
       NotLoaded               409 NOT_LOADED            says to call skill_load
-      SessionConflict         409 SESSION_CONFLICT      retryable; somebody else has appended; which revision it is at
-      RequestInFlight         409 REQUEST_IN_FLIGHT     retryable; the first request with this key is not done
+      SessionConflict         409 SESSION_CONFLICT      retryable; carries the current revision
+      RequestInFlight         409 REQUEST_IN_FLIGHT     retryable; the first request with this key is still running
       LimitExceeded           413 LIMIT_EXCEEDED        which limit, by how much
       TooManyRequests         429 TOO_MANY_REQUESTS     retryable
-      RunCancelled            499 CANCELLED             somebody asked for it
-      KeyReused               422 KEY_REUSED            an idempotency key with another body than before
+      RunCancelled            499 CANCELLED             cancelled on request
+      KeyReused               422 KEY_REUSED            an idempotency key with a different body than before
       UnsupportedMedia        415 UNSUPPORTED_MEDIA     which type was expected
-      BadSkillOutput          502 BAD_SKILL_OUTPUT      carries an excerpt of what came back
-      SourceUnavailable       503 SOURCE_UNAVAILABLE    retryable; a place of skills that cannot be reached
+      BadSkillOutput          502 BAD_SKILL_OUTPUT      carries an excerpt of the output
+      SourceUnavailable       503 SOURCE_UNAVAILABLE    retryable; a skill source that cannot be reached
       DeadlineExceeded        504 DEADLINE_EXCEEDED     retryable
-      ModelUnavailable        503 MODEL_UNAVAILABLE     retryable; what the provider said, after how many tries
+      ModelUnavailable        503 MODEL_UNAVAILABLE     retryable; the provider's error and the number of attempts
       ExecutorUnavailable     503 EXECUTOR_UNAVAILABLE  retryable; never the command's own failure
-      SessionsUnavailable     503 SESSIONS_UNAVAILABLE  retryable; what was acknowledged before is safe
-      ArtifactsUnavailable    503 ARTIFACTS_UNAVAILABLE retryable; what was acknowledged before is safe
-      StoreUnavailable        503 STORE_UNAVAILABLE     retryable; what the host remembers cannot be read or written
-      RunInterrupted          503 INTERRUPTED           retryable; the host ended while the skill ran
-      HostUnavailable         503 HOST_UNAVAILABLE      retryable; a skill host that cannot be reached, or went away
+      SessionsUnavailable     503 SESSIONS_UNAVAILABLE  retryable; acknowledged writes are safe
+      ArtifactsUnavailable    503 ARTIFACTS_UNAVAILABLE retryable; acknowledged writes are safe
+      StoreUnavailable        503 STORE_UNAVAILABLE     retryable; the host's database cannot be read or written
+      RunInterrupted          503 INTERRUPTED           retryable; the host stopped while the skill was running
+      HostUnavailable         503 HOST_UNAVAILABLE      retryable; a skill host cannot be reached or disconnected
       MissingExtra            501 MISSING_EXTRA         which pip extra to install
 
-A fault in somebody's skill is a `Problem`, a value. A failed command is a `RunResult`. Neither is raised.
+A fault in a skill is a `Problem` and a failed command is a `RunResult`; both are values and are not raised.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 MAX_NAME = 100
-"""Characters of a name from outside that a message repeats."""
+"""How many characters of an unknown name a message repeats."""
 
 
 class SkillError(Exception):
-    """Something our caller must handle; `str(error)` is a sentence for a person."""
+    """Base class of all OpenSkill errors; `str(error)` is a message for the user."""
 
     code: ClassVar[int] = 500
     reason: ClassVar[str] = "INTERNAL"
     retryable: ClassVar[bool] = False
+
+    def __init_subclass__(cls, *, code: int = 0, reason: str = "", retryable: bool | None = None) -> None:
+        cls.code = code or cls.code
+        cls.reason = reason or cls.reason
+        cls.retryable = cls.retryable if retryable is None else retryable
 
     def __init__(self, message: str, **details: object) -> None:
         super().__init__(message)
@@ -53,246 +58,150 @@ class SkillError(Exception):
         self.details: Mapping[str, object] = details
 
 
-class InvalidSkill(SkillError):
-    """A skill whose faults keep it from being used; `problems` says which and where."""
-
-    code = 422
-    reason = "INVALID_SKILL"
+class InvalidSkill(SkillError, code=422, reason="INVALID_SKILL"):
+    """The skill cannot be used; `problems` says why and where."""
 
     def __init__(self, message: str, problems: Sequence[object] = ()) -> None:
         super().__init__(message)
         self.problems = tuple(problems)
 
 
-class UnknownSkill(SkillError):
-    """No visible skill has this name; `near` holds the closest names, best first."""
-
-    code = 404
-    reason = "UNKNOWN_SKILL"
+class UnknownSkill(SkillError, code=404, reason="UNKNOWN_SKILL"):
+    """No visible skill has this name; `near` has the closest names, best first."""
 
     def __init__(self, name: str, near: Sequence[str] = ()) -> None:
         hint = f"; did you mean {' or '.join(repr(other) for other in near)}?" if near else ""
-        # Whoever asked for it may have written anything.
+        # The name can be of any length.
         shown = name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
-        super().__init__(f"there is no skill named {shown!r}{hint}", name=shown, near=list(near))
+        super().__init__(f"unknown skill {shown!r}{hint}", name=shown, near=list(near))
         self.name = name
         self.near = tuple(near)
 
 
-class UnknownRun(SkillError):
-    """No run has this id: it was never there, its time is over, or it is somebody else's."""
-
-    code = 404
-    reason = "UNKNOWN_RUN"
+class UnknownRun(SkillError, code=404, reason="UNKNOWN_RUN"):
+    """No run has this id: it never existed, it expired, or it belongs to another caller."""
 
 
-class UnknownSession(SkillError):
-    """There is no conversation of this name; the message has the closest names, or says how to list them."""
-
-    code = 404
-    reason = "UNKNOWN_SESSION"
+class UnknownSession(SkillError, code=404, reason="UNKNOWN_SESSION"):
+    """No session has this name; the message has the closest names, or says how to list them."""
 
     def __init__(self, name: str, near: Sequence[str] = ()) -> None:
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "`openskills sessions list` shows them"
-        super().__init__(f"there is no session named {name!r}; {hint}", session=name)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "list them with `openskills sessions list`"
+        super().__init__(f"unknown session {name!r}; {hint}", session=name)
 
 
-class InvalidArgument(SkillError):
-    """A value from outside is not acceptable; `field` names it."""
-
-    code = 400
-    reason = "INVALID_ARGUMENT"
+class InvalidArgument(SkillError, code=400, reason="INVALID_ARGUMENT"):
+    """An argument is not valid; `field` names it."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}", field=field)
         self.field = field
 
 
-class ForbiddenPath(SkillError):
-    """A path that leaves the place it must stay in."""
-
-    code = 403
-    reason = "FORBIDDEN_PATH"
+class ForbiddenPath(SkillError, code=403, reason="FORBIDDEN_PATH"):
+    """A path leads out of the directory it must stay in."""
 
 
-class CommandDenied(SkillError):
-    """A command that the policy does not allow."""
-
-    code = 403
-    reason = "COMMAND_DENIED"
+class CommandDenied(SkillError, code=403, reason="COMMAND_DENIED"):
+    """The policy does not allow the command."""
 
 
-class Unauthorized(SkillError):
-    """No valid credential came with the request."""
-
-    code = 401
-    reason = "UNAUTHORIZED"
+class Unauthorized(SkillError, code=401, reason="UNAUTHORIZED"):
+    """The request has no valid credentials."""
 
 
-class Forbidden(SkillError):
-    """Who called is known, and may not do this."""
-
-    code = 403
-    reason = "FORBIDDEN"
+class Forbidden(SkillError, code=403, reason="FORBIDDEN"):
+    """The caller is known but not allowed to do this."""
 
 
-class NotLoaded(SkillError):
+class NotLoaded(SkillError, code=409, reason="NOT_LOADED"):
     """The skill must be loaded first; the message says to call `skill_load`."""
 
-    code = 409
-    reason = "NOT_LOADED"
+
+class RequestInFlight(SkillError, code=409, reason="REQUEST_IN_FLIGHT", retryable=True):
+    """The first request with this idempotency key is still running; try again later."""
 
 
-class RequestInFlight(SkillError):
-    """The first request with this idempotency key is not done yet; ask again later."""
-
-    code = 409
-    reason = "REQUEST_IN_FLIGHT"
-    retryable = True
-
-
-class SessionConflict(SkillError):
-    """Somebody else has appended to the conversation meanwhile; read it again and decide anew."""
-
-    code = 409
-    reason = "SESSION_CONFLICT"
-    retryable = True
+class SessionConflict(SkillError, code=409, reason="SESSION_CONFLICT", retryable=True):
+    """The session changed in the meantime; read it again and retry."""
 
     def __init__(self, session: str, expected: int, revision: int) -> None:
         super().__init__(
-            f"session {session!r} is at revision {revision}, not at {expected}; read it again and decide anew",
+            f"session {session!r} is at revision {revision}, not at {expected}; read it again and retry",
             expected=expected,
             revision=revision,
         )
         self.revision = revision
 
 
-class LimitExceeded(SkillError):
-    """A limit was passed; the message says which, and by how much."""
-
-    code = 413
-    reason = "LIMIT_EXCEEDED"
+class LimitExceeded(SkillError, code=413, reason="LIMIT_EXCEEDED"):
+    """A limit was exceeded; the message says which, and by how much."""
 
 
-class TooManyRequests(SkillError):
-    """Come back later."""
-
-    code = 429
-    reason = "TOO_MANY_REQUESTS"
-    retryable = True
+class TooManyRequests(SkillError, code=429, reason="TOO_MANY_REQUESTS", retryable=True):
+    """Too many requests; try again later."""
 
 
-class RunCancelled(SkillError):
-    """Somebody asked to end it before it was done."""
-
-    code = 499
-    reason = "CANCELLED"
+class RunCancelled(SkillError, code=499, reason="CANCELLED"):
+    """The run was cancelled on request."""
 
 
-class KeyReused(SkillError):
-    """An idempotency key came again with another body; each piece of work needs a key of its own."""
-
-    code = 422
-    reason = "KEY_REUSED"
+class KeyReused(SkillError, code=422, reason="KEY_REUSED"):
+    """An idempotency key was reused with a different body; use a new key for each request."""
 
 
-class UnsupportedMedia(SkillError):
-    """Bytes of a type that cannot be used here; the message says which type was expected."""
-
-    code = 415
-    reason = "UNSUPPORTED_MEDIA"
+class UnsupportedMedia(SkillError, code=415, reason="UNSUPPORTED_MEDIA"):
+    """The content type is not supported; the message says which type was expected."""
 
 
-class BadSkillOutput(SkillError):
-    """A skill answered with something that is not its contract; carries an excerpt."""
-
-    code = 502
-    reason = "BAD_SKILL_OUTPUT"
+class BadSkillOutput(SkillError, code=502, reason="BAD_SKILL_OUTPUT"):
+    """The output of a skill breaks its contract; carries an excerpt."""
 
 
-class SourceUnavailable(SkillError):
-    """A place where skills come from (URL, repository, package) cannot be reached or used."""
-
-    code = 503
-    reason = "SOURCE_UNAVAILABLE"
-    retryable = True
+class SourceUnavailable(SkillError, code=503, reason="SOURCE_UNAVAILABLE", retryable=True):
+    """A skill source (URL, repository, package) cannot be reached or used."""
 
 
-class DeadlineExceeded(SkillError):
-    """Time ran out."""
-
-    code = 504
-    reason = "DEADLINE_EXCEEDED"
-    retryable = True
+class DeadlineExceeded(SkillError, code=504, reason="DEADLINE_EXCEEDED", retryable=True):
+    """The operation timed out."""
 
 
-class ModelUnavailable(SkillError):
-    """A language model that cannot be reached, is overloaded, or broke off in the middle."""
-
-    code = 503
-    reason = "MODEL_UNAVAILABLE"
-    retryable = True
+class ModelUnavailable(SkillError, code=503, reason="MODEL_UNAVAILABLE", retryable=True):
+    """A language model cannot be reached, is overloaded, or stopped in the middle of a response."""
 
 
-class ExecutorUnavailable(SkillError):
-    """The place where commands run cannot be used; never the command's own failure."""
-
-    code = 503
-    reason = "EXECUTOR_UNAVAILABLE"
-    retryable = True
+class ExecutorUnavailable(SkillError, code=503, reason="EXECUTOR_UNAVAILABLE", retryable=True):
+    """The executor cannot be used; never raised for a command that fails."""
 
 
-class StoreUnavailable(SkillError):
-    """What the host remembers (runs, answers, history) cannot be read or written just now."""
-
-    code = 503
-    reason = "STORE_UNAVAILABLE"
-    retryable = True
+class StoreUnavailable(SkillError, code=503, reason="STORE_UNAVAILABLE", retryable=True):
+    """The host's database (runs, results, history) cannot be read or written."""
 
 
-class RunInterrupted(SkillError):
-    """The process that ran the skill has ended; how far the skill got is not known."""
-
-    code = 503
-    reason = "INTERRUPTED"
-    retryable = True
+class RunInterrupted(SkillError, code=503, reason="INTERRUPTED", retryable=True):
+    """The process that ran the skill ended; how far the skill got is unknown."""
 
 
-class HostUnavailable(SkillError):
-    """A skill host that cannot be reached, or went away in the middle of its answer."""
-
-    code = 503
-    reason = "HOST_UNAVAILABLE"
-    retryable = True
+class HostUnavailable(SkillError, code=503, reason="HOST_UNAVAILABLE", retryable=True):
+    """A skill host cannot be reached, or disconnected in the middle of a response."""
 
 
-class SessionsUnavailable(SkillError):
-    """The place where conversations are kept does not answer, or is busy; what was acknowledged before is safe there.
+class SessionsUnavailable(SkillError, code=503, reason="SESSIONS_UNAVAILABLE", retryable=True):
+    """The session store does not respond or is busy. Acknowledged writes are safe.
 
-    The call can be repeated as it is: an event that did arrive is not stored again.
+    The call can be repeated as it is: an event that was stored is not stored twice.
     """
 
-    code = 503
-    reason = "SESSIONS_UNAVAILABLE"
-    retryable = True
+
+class ArtifactsUnavailable(SkillError, code=503, reason="ARTIFACTS_UNAVAILABLE", retryable=True):
+    """The artifact store does not respond. Acknowledged writes are safe."""
 
 
-class ArtifactsUnavailable(SkillError):
-    """The place where artifacts are kept does not answer; what was acknowledged before is safe there."""
-
-    code = 503
-    reason = "ARTIFACTS_UNAVAILABLE"
-    retryable = True
-
-
-class MissingExtra(SkillError):
+class MissingExtra(SkillError, code=501, reason="MISSING_EXTRA"):
     """An optional dependency is not installed; the message has the `pip install` line."""
-
-    code = 501
-    reason = "MISSING_EXTRA"
 
     def __init__(self, extra: str, needed_for: str) -> None:
         super().__init__(
-            f"{needed_for} needs an extra; install it with: pip install 'openskills[{extra}]'", extra=extra
+            f"{needed_for} needs an extra; install it with: pip install 'openskill-runtime[{extra}]'", extra=extra
         )
         self.extra = extra

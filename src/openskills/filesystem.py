@@ -1,11 +1,4 @@
-"""Atomic files, locks, private directories.
-
-Files that appear whole or not at all, and blocks that only one process at a time is in.
-
-Files that are there whole or not at all, also after a crash. Blocking; everything is for the owner's eyes only.
-
-Directories and files that appear whole or not at all.
-"""
+"""Atomic files and directories, file locks, private directories. Blocking; everything is readable by its owner only."""
 
 import errno
 import fcntl
@@ -20,46 +13,45 @@ from pathlib import Path
 from openskills.errors import SkillError, SourceUnavailable
 
 TEMPORARY_PREFIX = ".arriving-"
-"""How the names of things begin that are still being written. They lie beside what they will become."""
+"""The name prefix of files and directories that are still being written, next to their final place."""
 
 _OWNER_ONLY = 0o600
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, so that readers see the old content or the new.
+    """Write a file with mode 0600 atomically: readers see the old content or the new.
 
-    A link at `path` is replaced, not followed. Raises an `OSError` that names `path`; then nothing has changed and
-    nothing is left behind.
+    A link at `path` is replaced, not followed. Raises an `OSError` that names `path`; then nothing has changed.
     """
     _replace(path, data, _OWNER_ONLY, durable=False)
 
 
 def replace_file_durably(path: Path, data: bytes) -> None:
-    """Like `replace_file`; once it has returned, the new content survives a power cut too."""
+    """Like `replace_file`, and the new content survives a power failure once this returns."""
     _replace(path, data, _OWNER_ONLY, durable=True)
 
 
 def rewrite_file(path: Path, data: bytes) -> None:
-    """Like `replace_file`, for somebody else's file: it must exist, and keeps its permissions."""
+    """Like `replace_file` for a file that must exist; it keeps its permissions."""
     _replace(path, data, os.lstat(path).st_mode & 0o777, durable=False)
 
 
 @contextmanager
-def lock_file(path: Path) -> Generator[None]:
-    """Only one thread of one process at a time is in a block that is locked by the file `path`; the others wait.
+def lock_file(path: Path, *, shared: bool = False) -> Generator[None]:
+    """Hold the lock of a file against other threads and processes; the system frees it when the process dies.
 
-    The file is made where it is missing, and stays. The system takes the lock from a process that dies.
+    A missing file is created, and stays.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         except OSError as error:
             raise _error_with_path(path, error) from error
         try:
             yield
         finally:
-            # Closing alone would not free it while a process that was forked meanwhile has a copy of the descriptor.
+            # Closing alone would not free it while a forked process has a copy of the descriptor.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
         os.close(descriptor)
@@ -80,7 +72,7 @@ def _replace(path: Path, data: bytes, mode: int, *, durable: bool) -> None:
         os.replace(temporary, path)
         temporary = None
         if durable:
-            _sync_directory(path.parent)
+            flush_directory(path.parent)
     except OSError as error:
         raise _error_with_path(path, error) from error
     finally:
@@ -88,26 +80,12 @@ def _replace(path: Path, data: bytes, mode: int, *, durable: bool) -> None:
             Path(temporary).unlink(missing_ok=True)
 
 
-def _sync_directory(directory: Path) -> None:
-    """Make the names in a directory survive a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _error_with_path(path: Path, error: OSError) -> OSError:
-    """The same error with the name that our caller knows."""
     return OSError(error.errno, error.strerror or str(error), str(path))
 
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
-
-
 def make_private_durable(directory: Path) -> Path:
-    """The same directory, which now exists and will after a crash; what had to be made has mode 0700."""
+    """Create a directory with its parents, mode 0700, so that it survives a power failure; return it."""
     if not directory.is_dir():
         make_private_durable(directory.parent)
         directory.mkdir(mode=0o700, exist_ok=True)
@@ -116,7 +94,7 @@ def make_private_durable(directory: Path) -> Path:
 
 
 def flush_directory(directory: Path) -> None:
-    """Make the names in a directory survive a loss of power."""
+    """Make the names in a directory survive a power failure."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -125,34 +103,26 @@ def flush_directory(directory: Path) -> None:
 
 
 def write_all(handle: int, data: bytes) -> None:
-    """Write everything at the current place, however many calls that takes."""
+    """Write everything at the current position, with as many calls as it takes."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(handle, rest) :]
 
 
 @contextmanager
-def lock_shared(path: Path, *, shared: bool = False) -> Generator[None]:
-    """Hold the lock of this file against other threads and processes; the system frees it when the holder dies."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            # Said aloud: closing would not free it as long as a forked child has a copy of the handle.
-            fcntl.flock(handle, fcntl.LOCK_UN)
-    finally:
-        os.close(handle)
-
-
-@contextmanager
 def create_unnamed(directory: Path) -> Generator[tuple[int, Path]]:
-    """A new file, open for writing and known to nobody. At the end it is gone, unless it was renamed.
+    """A new temporary file, open for writing; it is removed at the end unless it was renamed.
 
-    It is locked as long as it is open, so that `remove_orphans` can tell it from what a killed process left.
+    It is locked while it is open, so that `remove_orphans` can tell it from a file of a killed process.
     """
-    handle, path = _create_locked(directory)
+    while True:
+        handle, name = tempfile.mkstemp(dir=directory)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            break
+        # `remove_orphans` removed it between the two calls.
+        os.close(handle)
+    path = Path(name)
     try:
         yield handle, path
     finally:
@@ -161,7 +131,7 @@ def create_unnamed(directory: Path) -> Generator[tuple[int, Path]]:
 
 
 def replace_file_via(target: Path, data: bytes, *, via: Path) -> None:
-    """Put a small file in the place of another in one step, durably; `via` is a directory on the same disk."""
+    """Replace a file atomically and durably; `via` is a directory for temporary files on the same disk."""
     with create_unnamed(via) as (handle, path):
         write_all(handle, data)
         os.fsync(handle)
@@ -170,63 +140,48 @@ def replace_file_via(target: Path, data: bytes, *, via: Path) -> None:
 
 
 def remove_orphans(directory: Path) -> None:
-    """Remove the files that `arriving` made in processes that are no more."""
+    """Remove the files that `create_unnamed` made in processes that have died."""
     for path in directory.iterdir():
-        # Gone in the meantime: it has been renamed, or somebody else removes orphans, too.
+        # It may have been renamed or removed in the meantime. A locked file still has its writer.
         with suppress(FileNotFoundError):
-            _remove_orphan(path)
+            handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
+            except BlockingIOError:
+                continue
+            finally:
+                os.close(handle)
 
 
 def is_disk_full(error: OSError) -> bool:
-    """Whether the disk, or this user's share of it, has no room left."""
-    return error.errno in _FULL
+    """Whether the disk is full or the user's quota is used up."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def build_store_error(root: Path, error: OSError) -> SkillError:
-    """What went wrong on the disk, as the caller should read it."""
+    """The `SkillError` for a disk error of the artifact store in `root`."""
     what = f"{error.strerror or error}"
     if error.filename:
         what += f" ({os.fsdecode(error.filename)})"
     if is_disk_full(error):
-        message = f"the disk of the artifact store {root} is full; what was stored before is intact; free some space"
-    elif error.errno in _DENIED:
-        message = f"the artifact store {root} may not be used by this user: {what}; check its owner and mode"
+        message = f"the disk of the artifact store {root} is full; stored artifacts are intact; free some space"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        message = f"no permission to use the artifact store {root}: {what}; check its owner and mode"
     else:
         message = f"the artifact store {root} cannot be used: {what}"
     return SkillError(message, store=str(root), errno=errno.errorcode.get(error.errno or 0, "unknown"))
 
 
-def _create_locked(directory: Path) -> tuple[int, Path]:
-    while True:
-        handle, name = tempfile.mkstemp(dir=directory)
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        if os.fstat(handle).st_nlink:
-            return handle, Path(name)
-        # Somebody took it for an orphan between the two calls.
-        os.close(handle)
-
-
-def _remove_orphan(path: Path) -> None:
-    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink()
-    except BlockingIOError:
-        return  # its writer lives
-    finally:
-        os.close(handle)
-
-
 MONTH = 30 * 24 * 3600.0
 _ABANDONED_AFTER = 3600.0
-_LOCK = ".lock"
 
 
 @contextmanager
 def scratch_directory(parent: Path) -> Generator[Path]:
-    """An empty 0700 directory below `parent` that is gone at the end.
+    """An empty temporary directory below `parent`, mode 0700, removed at the end.
 
-    What killed processes left there more than an hour ago is removed first. An `OSError`, also of the block, becomes
+    Leftovers of killed processes are removed first once they are an hour old. An `OSError`, also of the block, becomes
     `SourceUnavailable`.
     """
     temporary: Path | None = None
@@ -243,17 +198,21 @@ def scratch_directory(parent: Path) -> Generator[Path]:
 
 @contextmanager
 def replace_directory(into: Path) -> Generator[Path]:
-    """A `scratch` directory beside `into` that becomes `into` when the block ends well.
+    """A temporary directory that becomes `into` when the block succeeds.
 
-    When somebody else has made `into` in the meantime, theirs stays.
+    If another process has created `into` in the meantime, that one stays.
     """
     with scratch_directory(into.parent) as temporary:
         yield temporary
-        _move_directory(temporary, into)
+        try:
+            temporary.rename(into)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
 
 
 def make_private(directory: Path) -> Path:
-    """The same directory, which now exists; what had to be made can be read by its owner only."""
+    """Create a directory with its parents, mode 0700, and return it."""
     if not directory.is_dir():
         make_private(directory.parent)
         directory.mkdir(mode=0o700, exist_ok=True)
@@ -262,13 +221,13 @@ def make_private(directory: Path) -> Path:
 
 @contextmanager
 def try_lock_directory(parent: Path) -> Generator[bool]:
-    """Only one process at a time is in such a block for `parent`.
+    """Lock a directory against other processes if possible.
 
-    False, and not alone, where no lock can be had, as in a cache that may only be read: then nothing is to be removed.
+    Yields False, without a lock, if it cannot be locked, as in a read-only cache: then remove nothing.
     """
     with ExitStack() as stack:
         try:
-            stack.enter_context(lock_file(parent / _LOCK))
+            stack.enter_context(lock_file(parent / ".lock"))
             has_lock = True
         except OSError:
             has_lock = False
@@ -276,13 +235,13 @@ def try_lock_directory(parent: Path) -> Generator[bool]:
 
 
 def find_folder(place: Path) -> Path | None:
-    """The one folder in `place`, which is noted as used now; None when there is none.
+    """The only folder in `place`, marked as used now, or None.
 
-    A folder that was emptied, as cleaners of temporary files do, is none; what is left of it is removed.
+    An empty folder does not count (cleaners of temporary files leave such); it is removed.
     """
     if not place.is_dir():
         return None
-    # Looked at and noted in one step, so that nobody who removes what is old comes in between.
+    # Checked and marked under one lock, so that `remove_unused` cannot come in between.
     with try_lock_directory(place.parent) as has_lock:
         folder = _find_filled_folder(place)
         with suppress(PermissionError):
@@ -294,7 +253,7 @@ def find_folder(place: Path) -> Path | None:
 
 
 def remove_unused(parent: Path, *, after: float, keep: frozenset[str] = frozenset()) -> None:
-    """Remove what is below `parent`, except `keep`, and was not used for `after` seconds."""
+    """Remove the entries of `parent`, except `keep`, that were not used for `after` seconds."""
     limit = time.time() - after
     with try_lock_directory(parent) as has_lock:
         if not has_lock:
@@ -315,15 +274,6 @@ def _find_filled_folder(place: Path) -> Path | None:
         raise SourceUnavailable(f"cannot read {place}: {error.strerror}") from error
 
 
-def _move_directory(temporary: Path, into: Path) -> None:
-    try:
-        temporary.rename(into)
-    except OSError as error:
-        # Somebody else was faster; the system says ENOTEMPTY or EEXIST.
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-
-
 def _remove_abandoned(parent: Path) -> None:
     limit = time.time() - _ABANDONED_AFTER
     for entry in parent.glob(f"{TEMPORARY_PREFIX}*"):
@@ -334,7 +284,7 @@ def _remove_abandoned(parent: Path) -> None:
 
 def _remove_entry(entry: Path) -> None:
     if entry.is_dir() and not entry.is_symlink():
-        # Under another name first: who is killed in the middle leaves nothing that looks complete.
+        # Renamed first, so that nothing that looks complete is left if we are killed in the middle.
         aside = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=entry.parent)
         entry.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)

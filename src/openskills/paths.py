@@ -1,4 +1,4 @@
-"""The only place where an outside name becomes a path."""
+"""Safe paths: the only module that turns untrusted names into paths."""
 
 import errno
 import os
@@ -13,9 +13,9 @@ MAX_LINKS = 40
 
 
 def parse_relative(name: str, *, field: str = "path") -> PurePosixPath:
-    """A relative POSIX path without `..`, from text that somebody else wrote.
+    """Parse untrusted text as a relative POSIX path without `..`.
 
-    Raises `InvalidArgument` for NUL bytes, empty or overlong names, `ForbiddenPath` for what is absolute or climbs.
+    Raises `InvalidArgument` for NUL bytes and for empty or overlong names, `ForbiddenPath` for absolute paths and `..`.
     Backslashes, `~` and `$` are ordinary characters.
     """
     if "\0" in name:
@@ -37,10 +37,10 @@ def parse_relative(name: str, *, field: str = "path") -> PurePosixPath:
 
 
 def inside(root: Path, name: str, *, field: str = "path") -> Path:
-    """The path of `name` under `root`, with every symbolic link on the way resolved.
+    """The path of `name` under `root`, with every symbolic link resolved.
 
-    Raises `ForbiddenPath` when it ends up outside `root`. The answer holds at the moment of the call only: who opens
-    the file while somebody else may rename things must open it relative to a directory descriptor.
+    Raises `ForbiddenPath` when it is outside `root`. Valid at the moment of the call only: if others may rename files
+    meanwhile, use `open_inside`.
     """
     base = Path(os.path.realpath(root))
     target = Path(os.path.realpath(base / parse_relative(name, field=field)))
@@ -50,10 +50,10 @@ def inside(root: Path, name: str, *, field: str = "path") -> Path:
 
 
 def open_inside(root: str, name: str, *, field: str = "path") -> int:
-    """A descriptor for reading `name` under `root`, opened step by step, so that nobody can swap a link in between.
+    """Open `name` under `root` for reading, component by component, so that a swapped link cannot lead outside.
 
-    Links are followed as long as they stay inside. Never waits for a FIFO. Raises `ForbiddenPath` for what leaves
-    `root`, and OSError when there is nothing that can be opened.
+    Links are followed while they stay inside. Never waits for a FIFO. Raises `ForbiddenPath` for a path that leaves
+    `root`, and `OSError` when it cannot be opened.
     """
     opened = [os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
     waiting = list(reversed(parse_relative(name, field=field).parts))
@@ -80,7 +80,7 @@ def open_inside(root: str, name: str, *, field: str = "path") -> int:
 
 
 def _open_part(opened: list[int], part: str) -> str | None:
-    """Open the next part of a path below the last one; a link is not opened, and what it says is returned."""
+    """Open the next component below the last one; a link is not opened, but its target is returned."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         opened.append(os.open(part, flags, dir_fd=opened[-1]))
@@ -92,11 +92,11 @@ def _open_part(opened: list[int], part: str) -> str | None:
 
 
 def to_printable(text: str) -> str:
-    """Text that is safe to print: control and invisible characters become visible escapes."""
-    return "".join(char if char.isprintable() else _escape_character(char) for char in text)
+    """Text that is safe to print: control and invisible characters are escaped."""
 
+    def escape(char: str) -> str:
+        if unicodedata.category(char) == "Cs":
+            return f"\\x{ord(char) & 0xFF:02x}"
+        return char.encode("unicode_escape").decode("ascii")
 
-def _escape_character(char: str) -> str:
-    if unicodedata.category(char) == "Cs":
-        return f"\\x{ord(char) & 0xFF:02x}"
-    return char.encode("unicode_escape").decode("ascii")
+    return "".join(char if char.isprintable() else escape(char) for char in text)

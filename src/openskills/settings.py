@@ -1,4 +1,4 @@
-"""The only reader of the environment: it becomes one frozen value that is passed to whoever needs it."""
+"""Settings from environment variables, as one frozen value. No other module reads the environment."""
 
 import os
 import re
@@ -53,28 +53,29 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "host_auth": ("OPENSKILL_HOST_AUTH",),
     "host_history": ("OPENSKILL_HOST_HISTORY", *_STATE),
     "host_history_days": ("OPENSKILL_HOST_HISTORY_DAYS",),
+    "host_history_content": ("OPENSKILL_HOST_HISTORY_CONTENT",),
     "host_api_key": ("OPENSKILL_API_KEY",),
     "host_http_targets": ("OPENSKILL_HOST_HTTP_TARGETS",),
 }
-"""The variables that decide about each field of `Settings`, the first that is set before the others."""
+"""The variables of each field of `Settings`; the first one that is set counts."""
 _BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": _GIB, "t": 1024**4}
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where OpenSkill keeps things, where it looks, and how commands of skills are run, decided once per process.
+    """Directories, limits and choices of one process.
 
-    `environment` is the environment these settings were read from; requirements of skills are checked against it.
-    `python` is the interpreter that commands find as `python` and `python3`; None is the one that OpenSkill runs on.
-    `allowed_commands` is None when there is no such list. `host_roots` are the directories that `host://` inputs may
-    come from. `sandbox_uids` are the first and the last user id that commands run as when we are root. `sandbox_kept`
-    is how many seconds a sandbox waits for the next command of its kind. `trace_content` allows what models, skills and
-    users wrote in spans and lines of the log.
+    `environment` is the environment that was read; requirements of skills are checked against it. `python` is the
+    interpreter that commands find as `python` and `python3`; None means the one that runs OpenSkill.
+    `allowed_commands` is None when every command is allowed. `host_roots` are the directories for `host://` inputs.
+    `sandbox_uids` are the first and last user id for commands when OpenSkill runs as root. `sandbox_kept` is how many
+    seconds an idle sandbox is kept for reuse. `trace_content` allows texts of models, skills and users in spans and
+    logs.
 
-    Of the skill host: `allowed_root` is where hosted skills may read, `cli_dir` where their scripts and manifests are,
-    `http_base_url` where its clients look for it, without a slash at the end. `host_concurrency` 0 means twice the
-    cores. `host_auth` is `auto`, `on` or `off`. `host_history` is None when no history is kept. `host_http_targets`
-    are the targets that the `http` runner may call.
+    For the skill host: `allowed_root` is where hosted skills may read, `cli_dir` has their scripts and manifests, and
+    `http_base_url` is its address for clients, without a trailing slash. `host_concurrency` 0 means twice the number
+    of cores. `host_auth` is `auto`, `on` or `off`. `host_history` is None when it is off. `host_http_targets` are the
+    targets that the `http` runner may call.
     """
 
     home: Path
@@ -112,6 +113,7 @@ class Settings:
     host_auth: str
     host_history: Path | None
     host_history_days: int
+    host_history_content: bool
     host_api_key: str | None = field(repr=False)
     host_http_targets: tuple[str, ...]
     environment: Mapping[str, str]
@@ -139,11 +141,8 @@ class Settings:
             executor=_read_executor(env, "OPENSKILL_EXECUTOR"),
             python=_program(env, "OPENSKILL_PYTHON"),
             allow_local=_read_flag(env, "OPENSKILL_ALLOW_LOCAL", default=False),
-            allowed_commands=_read_commands(
-                env, "OPENSKILL_RUN_ALLOWED_COMMANDS", "TRPC_AGENT_SKILL_RUN_ALLOWED_COMMANDS"
-            ),
-            denied_commands=_read_commands(env, "OPENSKILL_RUN_DENIED_COMMANDS", "TRPC_AGENT_SKILL_RUN_DENIED_COMMANDS")
-            or (),
+            allowed_commands=_read_words(env, *VARIABLES["allowed_commands"]) or None,
+            denied_commands=_read_words(env, *VARIABLES["denied_commands"]),
             host_roots=_read_directories(env, "OPENSKILL_HOST_ROOTS"),
             container_image=_read_text(env, "OPENSKILL_CONTAINER_IMAGE"),
             docker_host=_read_text(env, "DOCKER_HOST"),
@@ -163,14 +162,15 @@ class Settings:
             host_auth=_read_choice(env, "OPENSKILL_HOST_AUTH", ("auto", "on", "off")),
             host_history=_read_optional_file(env, "OPENSKILL_HOST_HISTORY", state / "host.db"),
             host_history_days=_read_integer(env, "OPENSKILL_HOST_HISTORY_DAYS", 30, 1, 36_500),
+            host_history_content=_read_flag(env, "OPENSKILL_HOST_HISTORY_CONTENT", default=False),
             host_api_key=_read_text(env, "OPENSKILL_API_KEY"),
-            host_http_targets=_read_commands(env, "OPENSKILL_HOST_HTTP_TARGETS") or (),
+            host_http_targets=_read_words(env, "OPENSKILL_HOST_HTTP_TARGETS"),
             environment=env,
         )
 
 
 def find_variable(field: str, environment: Mapping[str, str]) -> str | None:
-    """The variable that gave a field of `Settings` its value; None where it has its default."""
+    """The variable that set a field of `Settings`, or None for the default."""
     for name in VARIABLES[field]:
         value = environment.get(name, "").strip()
         if value and (name not in {_CACHE[1], _CONFIG[1], _STATE[1]} or Path(value).is_absolute()):
@@ -179,18 +179,18 @@ def find_variable(field: str, environment: Mapping[str, str]) -> str | None:
 
 
 def parse_seconds(text: str, field: str) -> float:
-    """A length of time as people write it: `90`, `90s`, `15m`, `24h`, `7d`. Raises `InvalidArgument` for `field`."""
+    """Parse a duration: `90`, `90s`, `15m`, `24h`, `7d`. Raises `InvalidArgument` for `field`."""
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?) ?([smhd]?)", text.strip().lower(), re.ASCII)
     if match is None:
-        raise InvalidArgument(field, f"{text!r} is no length of time; use 90s, 15m, 24h or 7d")
+        raise InvalidArgument(field, f"invalid duration {text!r}; use 90s, 15m, 24h or 7d")
     return float(match[1]) * _SECONDS[match[2]]
 
 
 def parse_amount(text: str, field: str) -> int:
-    """A number above 0 as people write it: `50000`, `64K`, `512M`, `2G`. Raises `InvalidArgument` for `field`."""
+    """Parse a positive number: `50000`, `64K`, `512M`, `2G`. Raises `InvalidArgument` for `field`."""
     match = re.fullmatch(r"(\d{1,15}) ?([kmgt]?)(?:i?b)?", text.strip().lower(), re.ASCII)
     if match is None or not int(match[1]):
-        raise InvalidArgument(field, f"{text!r} is no amount; use a number such as 50000, or 512M, 2G")
+        raise InvalidArgument(field, f"invalid amount {text!r}; use a number such as 50000, 512M or 2G")
     return int(match[1]) * _BYTES[match[2]]
 
 
@@ -200,30 +200,29 @@ def _read_text(env: Mapping[str, str], name: str) -> str | None:
 
 def _read_executor(env: Mapping[str, str], name: str) -> str:
     value = _read_text(env, name) or "auto"
-    # A name from the table of executors, or the dotted path of somebody's own.
+    # A built-in name, or the dotted path of a custom executor.
     if not re.fullmatch(r"[A-Za-z_][\w.:-]{0,199}", value, re.ASCII):
-        raise InvalidArgument(name, f"{value!r} is no name of an executor; use auto, sandbox, container or local")
+        raise InvalidArgument(name, f"invalid executor name {value!r}; use auto, sandbox, container or local")
     return value
 
 
 def _program(env: Mapping[str, str], name: str) -> Path | None:
     value = _read_text(env, name)
     if value is not None and not Path(value).is_absolute():
-        raise InvalidArgument(name, f"{value!r} is no absolute path; use one such as /usr/bin/python3")
+        raise InvalidArgument(name, f"{value!r} is not an absolute path; use one such as /usr/bin/python3")
     return Path(value) if value else None
 
 
-def _read_commands(env: Mapping[str, str], name: str, fallback: str = "") -> tuple[str, ...] | None:
-    value = _read_text(env, name) or _read_text(env, fallback) or ""
-    found = tuple(word for word in re.split(r"[,\s]+", value) if word)
-    return found or None
+def _read_words(env: Mapping[str, str], *names: str) -> tuple[str, ...]:
+    value = next((text for name in names if (text := _read_text(env, name))), "")
+    return tuple(word for word in re.split(r"[,\s]+", value) if word)
 
 
 def _read_directories(env: Mapping[str, str], name: str) -> tuple[Path, ...]:
     found = tuple(Path(part) for part in env.get(name, "").split(":") if part.strip())
     for path in found:
         if not path.is_absolute() or ".." in path.parts:
-            raise InvalidArgument(name, f"{str(path)!r} is no absolute path; separate absolute paths with colons")
+            raise InvalidArgument(name, f"{str(path)!r} is not an absolute path; separate absolute paths with colons")
     return found
 
 
@@ -233,7 +232,7 @@ def _read_uids(env: Mapping[str, str], name: str, default: tuple[int, int]) -> t
         return default
     match = re.fullmatch(r"(\d{1,10})\s*-\s*(\d{1,10})", value, re.ASCII)
     if match is None or not 0 < int(match[1]) <= int(match[2]) <= _LAST_UID:
-        raise InvalidArgument(name, f"{value!r} is no range of user ids; use two numbers such as 52000-55999")
+        raise InvalidArgument(name, f"invalid user id range {value!r}; use two numbers such as 52000-55999")
     return int(match[1]), int(match[2])
 
 
@@ -244,17 +243,15 @@ def _read_seconds(env: Mapping[str, str], name: str, default: float) -> float:
 
 def _read_amount(env: Mapping[str, str], name: str, default: int) -> int:
     value = _read_text(env, name)
-    if value is None:
-        return default
-    return parse_amount(value, name)
+    return default if value is None else parse_amount(value, name)
 
 
-def _read_integer(env: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+def _read_integer(env: Mapping[str, str], name: str, default: int, minimum: int, maximum: int) -> int:
     value = _read_text(env, name)
     if value is None:
         return default
-    if not re.fullmatch(r"\d{1,12}", value, re.ASCII) or not least <= int(value) <= most:
-        raise InvalidArgument(name, f"{value!r} is no whole number from {least} to {most}")
+    if not re.fullmatch(r"\d{1,12}", value, re.ASCII) or not minimum <= int(value) <= maximum:
+        raise InvalidArgument(name, f"{value!r} is not an integer from {minimum} to {maximum}")
     return int(value)
 
 
@@ -273,9 +270,9 @@ def _read_base_url(env: Mapping[str, str], name: str, default: str) -> str:
     except ValueError:
         parts, known = None, False
     if parts is None or not known or parts.query or parts.fragment or not value.isprintable() or " " in value:
-        raise InvalidArgument(name, f"{value!r} is no address of a host; use one such as {default}")
+        raise InvalidArgument(name, f"invalid base URL {value!r}; use one such as {default}")
     if parts.username is not None:
-        raise InvalidArgument(name, "holds a user name; put a key into OPENSKILL_API_KEY instead")
+        raise InvalidArgument(name, "contains a user name; put the key into OPENSKILL_API_KEY instead")
     return value.rstrip("/")
 
 
@@ -285,7 +282,7 @@ def _read_optional_file(env: Mapping[str, str], name: str, default: Path) -> Pat
 
 
 def _resolve_here(name: str) -> Path:
-    """`name` in the directory we were started in. Where that is gone, a name that leads nowhere."""
+    """`name` in the current directory; unchanged if the current directory was removed."""
     try:
         return Path(name).absolute()
     except FileNotFoundError:
@@ -297,14 +294,14 @@ def _read_directory(env: Mapping[str, str], name: str) -> Path | None:
     try:
         return Path(value).expanduser().absolute() if value else None
     except RuntimeError:
-        raise InvalidArgument(name, f"{value!r} begins with the home of an unknown user; write the path out") from None
+        raise InvalidArgument(name, f"{value!r} starts with the home of an unknown user; use a full path") from None
     except FileNotFoundError:
-        raise InvalidArgument(name, f"{value!r}: the current directory is gone; use an absolute path") from None
+        raise InvalidArgument(name, f"{value!r}: the current directory was removed; use an absolute path") from None
 
 
 def _read_xdg(env: Mapping[str, str], name: str, fallback: Path) -> Path:
     value = env.get(name, "").strip()
-    # The XDG specification says that relative values are to be ignored.
+    # The XDG specification says to ignore relative values.
     base = Path(value) if value and Path(value).is_absolute() else fallback
     return base / "openskills"
 
@@ -317,4 +314,4 @@ def _read_flag(env: Mapping[str, str], name: str, *, default: bool) -> bool:
         return True
     if value in {"0", "false", "no", "off"}:
         return False
-    raise InvalidArgument(name, f"{env[name]!r} is not a switch; use 1 or 0")
+    raise InvalidArgument(name, f"invalid boolean {env[name]!r}; use 1 or 0")

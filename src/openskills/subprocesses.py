@@ -16,13 +16,13 @@ from openskills.errors import DeadlineExceeded, InvalidArgument, LimitExceeded
 
 _CHUNK = 65536
 _POLL_INTERVAL = 0.05
-# As often as it takes to empty the largest pipe.
+# Enough reads to empty the largest pipe.
 _FINAL_POLLS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """A command that ended by itself; a negative `returncode` is the signal that ended it."""
+    """Exit status and output of a finished process; a negative `returncode` is the signal that killed it."""
 
     returncode: int
     stdout: bytes
@@ -37,11 +37,11 @@ def run_program(
     timeout: float,
     max_output: int,
 ) -> ProcessResult:
-    """Run a program to its end, without a shell, with no input and with `environment` only.
+    """Run a program to completion, without a shell, without input and with `environment` only.
 
-    `max_output` bounds stdout and stderr together. Raises `DeadlineExceeded` after `timeout` seconds, `LimitExceeded`
-    for more output, `InvalidArgument` when the program cannot be started. Whatever the outcome, nothing that stayed
-    in the program's process group outlives the call, and a descendant that keeps a pipe open does not delay it.
+    `max_output` limits stdout and stderr together. Raises `DeadlineExceeded` after `timeout` seconds, `LimitExceeded`
+    for more output, `InvalidArgument` when the program cannot be started. In every case the whole process group is
+    killed at the end, and a descendant that keeps a pipe open does not delay the call.
     """
     deadline = time.monotonic() + timeout
     process = _start(argv, environment, cwd)
@@ -49,7 +49,7 @@ def run_program(
         stdout, stderr = _drain(process, deadline, max_output)
         process.wait(max(deadline - time.monotonic(), 0))
     except (TimeoutError, subprocess.TimeoutExpired):
-        raise DeadlineExceeded(f"{argv[0]} did not end within {timeout:g} seconds and was stopped") from None
+        raise DeadlineExceeded(f"{argv[0]} timed out after {timeout:g} s") from None
     except OverflowError:
         raise LimitExceeded(f"{argv[0]} wrote more than {max_output:,} bytes and was stopped") from None
     finally:
@@ -59,7 +59,7 @@ def run_program(
 
 def _start(argv: Sequence[str], environment: Mapping[str, str], cwd: Path) -> subprocess.Popen[bytes]:
     if not argv:
-        raise InvalidArgument("argv", "is empty; its first item is the program")
+        raise InvalidArgument("argv", "is empty; the first item must be the program")
     try:
         return subprocess.Popen(
             list(argv),
@@ -78,9 +78,9 @@ def _start(argv: Sequence[str], environment: Mapping[str, str], cwd: Path) -> su
 
 
 def _drain(process: subprocess.Popen[bytes], deadline: float, max_output: int) -> tuple[bytes, bytes]:
-    """Both outputs, up to the end of the pipes or of the process; raises TimeoutError or OverflowError."""
+    """Read stdout and stderr until the pipes are closed or the process ends; raises TimeoutError or OverflowError."""
     outputs = (bytearray(), bytearray())
-    looks_left = _FINAL_POLLS
+    polls_left = _FINAL_POLLS
     with selectors.DefaultSelector() as selector:
         for pipe, output in zip(_pipes(process), outputs, strict=True):
             selector.register(pipe, selectors.EVENT_READ, output)
@@ -88,7 +88,7 @@ def _drain(process: subprocess.Popen[bytes], deadline: float, max_output: int) -
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise TimeoutError
-            # Asked before the pipes are looked at: what it wrote last is in them by then.
+            # Polled before reading: the last output is in the pipes by then.
             gone = process.poll() is not None
             ready = selector.select(min(remaining, _POLL_INTERVAL))
             for key, _ in ready:
@@ -98,9 +98,9 @@ def _drain(process: subprocess.Popen[bytes], deadline: float, max_output: int) -
                     selector.unregister(key.fileobj)
             if sum(map(len, outputs)) > max_output:
                 raise OverflowError
-            looks_left -= gone
-            # The program is gone, and the pipes are dry or full of other words: only descendants hold them open.
-            if gone and not (ready and looks_left):
+            polls_left -= gone
+            # The program has ended, and only descendants keep the pipes open.
+            if gone and not (ready and polls_left):
                 break
     return bytes(outputs[0]), bytes(outputs[1])
 
@@ -110,8 +110,7 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], ...]:
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    # The child leads its own group, so what it left in the background goes with it. When nobody is left there is
-    # nothing to do; macOS says EPERM for a group of zombies.
+    # The child leads its own group, so its background jobs die with it. macOS reports EPERM for a group of zombies.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -120,9 +119,9 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 class HelperProcess:
-    """A program of ours that runs beside this process, at the other end of `connection`.
+    """A helper program that this process talks to over `connection`.
 
-    It must end by itself when the connection is closed, which happens at the latest when this process dies.
+    It must exit when the connection is closed, which happens at the latest when this process dies.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
@@ -131,28 +130,28 @@ class HelperProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._process.pid
 
-    def close(self, patience: float = 2.0) -> None:
-        """Close the connection, and see to it that the program ends."""
+    def close(self, timeout: float = 2.0) -> None:
+        """Close the connection and wait for the program to exit; kill it after `timeout` seconds."""
         self.connection.close()
-        self.wait_or_kill(patience)
+        self.wait_or_kill(timeout)
 
-    def wait_or_kill(self, patience: float = 2.0) -> None:
-        """Wait until the program has ended, whose connection somebody closes; when it does not in time, kill it."""
+    def wait_or_kill(self, timeout: float = 2.0) -> None:
+        """Wait for the program to exit, whose connection is closed elsewhere; kill it after `timeout` seconds."""
         try:
-            self._process.wait(patience)
+            self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
 
 def start_helper(argv: Sequence[str], environment: Mapping[str, str]) -> HelperProcess:
-    """Start a helper: the number of its end of the connection is appended to `argv`.
+    """Start a helper; the descriptor number of its end of the connection is appended to `argv`.
 
-    It has no other descriptor of ours, no terminal, and `environment` only. What it complains about is discarded: it
-    has a connection to say things on. Raises `InvalidArgument` when it cannot be started.
+    It inherits no other descriptor, has no terminal and `environment` only, and its output is discarded. Raises
+    `InvalidArgument` when it cannot be started.
     """
     ours, theirs = socket.socketpair()
     with theirs:
@@ -174,11 +173,8 @@ def start_helper(argv: Sequence[str], environment: Mapping[str, str]) -> HelperP
 
 
 def exec_program(argv: Sequence[str]) -> NoReturn:
-    """Let a program take the place of this process: it has its streams, its terminal, its environment and its id.
-
-    What was printed before must have been flushed. Raises `InvalidArgument` when the program cannot be started.
-    """
+    """Replace this process by a program (`exec`). Flush the output before; raises `InvalidArgument` on failure."""
     try:
-        os.execv(argv[0], list(argv))  # noqa: S606 - a shell is what nobody wants here
+        os.execv(argv[0], list(argv))  # noqa: S606 - no shell on purpose
     except OSError as error:
         raise InvalidArgument("argv", f"cannot start {argv[0]!r}: {error.strerror or error}") from None

@@ -1,4 +1,4 @@
-"""The whole synchronous API: `run(awaitable)`."""
+"""The synchronous API: `run(awaitable)`."""
 
 import contextvars
 import inspect
@@ -16,47 +16,41 @@ T = TypeVar("T")
 
 
 def run(awaitable: Awaitable[T]) -> T:
-    """Wait for an awaitable from blocking code, and give its result or raise its exception.
+    """Run an awaitable from blocking code and return its result or raise its exception.
 
-    It runs on a loop of our own, in a daemon thread that lives as long as the process, while the calling thread waits.
-    That is the same loop for every call, so what belongs to a loop (a started process, a pool of connections) can be
-    carried from one call to the next; tasks that are left behind go on there. Ctrl-C cancels the awaitable and waits
-    for its end before `KeyboardInterrupt` is raised. Context variables are those of the caller.
+    It runs on one background event loop in a daemon thread while the calling thread waits. The loop is the same for
+    every call, so objects that belong to a loop (processes, connection pools) can be reused in later calls, and tasks
+    that are left behind keep running. Ctrl-C cancels the awaitable and waits for its end before `KeyboardInterrupt` is
+    raised. Context variables are those of the caller.
 
-    Raises `InvalidArgument` for what cannot be awaited, for a future or task (it belongs to a loop already), and for a
-    call from code that runs on our own loop, which would wait for itself.
+    Raises `InvalidArgument` for an object that cannot be awaited, for a future or task (it belongs to a loop already),
+    and for a call from the background loop itself, which would deadlock.
     """
     import asyncio
 
-    _check_awaitable(awaitable)
+    if asyncio.isfuture(awaitable):
+        _refuse(awaitable, "a future or task already belongs to an event loop; pass the coroutine to run()")
+    # Callers without a type checker pass the async function itself, or the result of a blocking one.
+    if not inspect.isawaitable(awaitable):
+        _refuse(awaitable, f"{type(awaitable).__name__} cannot be awaited; call the async function: run(load(name))")
     try:
         current = asyncio.get_running_loop()
     except RuntimeError:
         current = None
     if current is not None and _background_loop.is_loop(current):
-        _refuse(awaitable, "is to run on the loop that waits for it; use `await` here instead of run()")
+        _refuse(awaitable, "run() would block its own event loop; use `await` here instead of run()")
     return _LoopCall(awaitable, _background_loop.loop()).result()
 
 
-def _check_awaitable(awaitable: Awaitable[object]) -> None:
-    import asyncio
-
-    if asyncio.isfuture(awaitable):
-        _refuse(awaitable, "is a future or task, which belongs to a loop already; give the coroutine to run()")
-    # What a caller without a type checker passes: the async function itself, or the result of a blocking one.
-    if not inspect.isawaitable(awaitable):
-        _refuse(awaitable, f"{type(awaitable).__name__} cannot be awaited; call the async function: run(load(name))")
-
-
 def _refuse(awaitable: object, why: str) -> NoReturn:
-    # A coroutine that is never awaited would complain when it is collected.
+    # Otherwise Python warns that the coroutine was never awaited.
     if inspect.iscoroutine(awaitable):
         awaitable.close()
     raise InvalidArgument("awaitable", why)
 
 
 class _BackgroundLoop:
-    """One event loop in one daemon thread, started when it is first needed."""
+    """One event loop in one daemon thread, started on first use."""
 
     def __init__(self) -> None:
         self._starting = threading.Lock()
@@ -70,7 +64,7 @@ class _BackgroundLoop:
         import asyncio
 
         with self._starting:
-            # A forked child has the loop and not the thread.
+            # A forked child has the loop but not the thread.
             if self._loop is None or self._thread is None or not self._thread.is_alive():
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._loop.run_forever, name="openskills-sync", daemon=True)
@@ -79,7 +73,7 @@ class _BackgroundLoop:
 
 
 class _LoopCall(Generic[T]):
-    """One awaitable on the loop of another thread."""
+    """One awaitable that runs on the loop of another thread."""
 
     def __init__(self, awaitable: Awaitable[T], loop: "asyncio.AbstractEventLoop") -> None:
         self._awaitable = awaitable
@@ -89,9 +83,9 @@ class _LoopCall(Generic[T]):
         self._stop: BaseException | None = None
 
     def result(self) -> T:
-        """Begin, and wait for the end. An interrupt of the waiting thread cancels the awaitable and waits for that."""
+        """Start it and wait for the end. An interrupt cancels the awaitable and waits for that."""
         try:
-            # Begun in here, so that an interrupt never finds it running and nobody waiting for it.
+            # Started inside the `try`, so that an interrupt always cancels it.
             self._loop.call_soon_threadsafe(self._start, context=contextvars.copy_context())
             self._ended.wait()
         except BaseException:
@@ -100,7 +94,7 @@ class _LoopCall(Generic[T]):
             raise
         if self._stop is not None:
             raise self._stop
-        assert self._task is not None  # noqa: S101  `_begin` ran before the end came
+        assert self._task is not None  # noqa: S101  `_start` ran before the end
         return self._task.result()
 
     def _start(self) -> None:
@@ -111,12 +105,12 @@ class _LoopCall(Generic[T]):
         try:
             return await self._awaitable
         except (KeyboardInterrupt, SystemExit) as stop:
-            # On its way through the task either would end the loop, and with it every later call.
+            # Raised inside a task, either would end the loop, and with it every later call.
             self._stop = stop
             raise RuntimeError("the awaitable asked the process to end") from stop
 
     def _on_done(self, task: "asyncio.Task[T]") -> None:
-        # Asked for here, because after an interrupt nobody asks, and asyncio would complain.
+        # Retrieved here, because after an interrupt nothing else does, and asyncio would log it.
         if not task.cancelled():
             task.exception()
         self._ended.set()
@@ -125,7 +119,7 @@ class _LoopCall(Generic[T]):
         if self._task is not None:
             self._task.cancel()
             return
-        # The interrupt came before anything had begun.
+        # The interrupt came before the task was started.
         if inspect.iscoroutine(self._awaitable):
             self._awaitable.close()
         self._ended.set()

@@ -1,4 +1,4 @@
-"""How many tokens a text costs: an estimate that needs nothing, or an exact count behind an extra."""
+"""Token counting: a built-in estimate, or exact counts with the extra `tokens`."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from openskills.errors import InvalidArgument, MissingExtra
 
 TokenCounter = Callable[[str], int]
-"""Anything that turns a text into a number of tokens."""
+"""A function that counts the tokens of a text."""
 
 _CJK = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")
 _ASCII = bytes(range(128))
@@ -15,13 +15,13 @@ _MAX_PIECE = 40_000
 
 
 def estimate_tokens(text: str) -> int:
-    """A quick estimate: a quarter token per ASCII character, three quarters per CJK one, half for the rest.
+    """Estimate the tokens of a text: 1/4 per ASCII character, 3/4 per CJK character, 1/2 for others.
 
     Within about 15 % of o200k on English and Chinese prose. Say "estimated" wherever it is shown.
     """
     if text.isascii():
         return (len(text) + 3) // 4
-    # Dropping the ASCII bytes is much quicker than looking at each character, and most texts are mostly ASCII.
+    # Dropping the ASCII bytes is much faster than looking at each character, and most texts are mostly ASCII.
     rest = text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass")
     wide = len(rest) - len(_CJK.sub("", rest))
     return (len(text) + len(rest) + wide + 3) // 4
@@ -38,16 +38,13 @@ def load_exact_counter(encoding: str = "o200k_base") -> TokenCounter:
         raise MissingExtra("tokens", "exact token counting") from None
     known = bpe_openai.list_encoding_names()
     if encoding not in known:
-        raise InvalidArgument("encoding", f"{encoding!r} is unknown; use one of {', '.join(known)}")
+        raise InvalidArgument("encoding", f"unknown encoding {encoding!r}; use one of {', '.join(known)}")
     encoder = bpe_openai.get_encoding(encoding)
     return lambda text: sum(len(encoder.encode_ordinary(piece)) for piece in _split_text(text))
 
 
 def _split_text(text: str) -> Iterator[str]:
-    """A text in pieces that are short enough, cut where tokens end anyway: before the blank that a word begins with.
-
-    Only a text that has none for very long is cut elsewhere; that is a token too many.
-    """
+    """Split a text into pieces below the limit, before a space if possible, where tokens end anyway."""
     start = 0
     while len(text) - start > _MAX_PIECE:
         end = text.rfind(" ", start + 1, start + _MAX_PIECE)

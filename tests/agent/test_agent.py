@@ -50,8 +50,8 @@ async def nothing(_: object) -> str:
     [
         ({"name": ""}, "name"),
         ({"history_turns": 0}, "history_turns"),
-        ({"tools": [ExtraTool("x", "", nothing), ExtraTool("x", "", nothing)]}, "two are named 'x'"),
-        ({"tools": [ExtraTool("skill_load", "", nothing)]}, "two are named 'skill_load'"),
+        ({"tools": [ExtraTool("x", "", nothing), ExtraTool("x", "", nothing)]}, "the name 'x' is used twice"),
+        ({"tools": [ExtraTool("skill_load", "", nothing)]}, "the name 'skill_load' is used twice"),
         ({"model": "nobody/knows"}, "model"),
     ],
 )

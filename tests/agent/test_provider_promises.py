@@ -145,7 +145,7 @@ async def test_a_server_that_wants_to_be_left_alone_for_long_ends_it(make: Make)
     waits = Waits()
     with (
         ModelServer([ErrorReply(429, "come back tomorrow", headers={"Retry-After": "86400"})]) as server,
-        pytest.raises(ModelUnavailable, match=r"come back tomorrow \(429\); it asks to wait for 86400 seconds"),
+        pytest.raises(ModelUnavailable, match=r"come back tomorrow \(429\); it asks to wait 86400 seconds"),
     ):
         await answer(make(server, retrying=waits.retrying()))
     assert (waits.seconds, len(server.requests)) == ([], 1)
@@ -293,7 +293,7 @@ async def test_a_page_in_place_of_an_answer_asks_for_the_url(make: Make) -> None
     page = RawReply((b"<html>Welcome to the guest network</html>",), content_type="text/html; charset=utf-8")
     with (
         ModelServer([page]) as server,
-        pytest.raises(ModelUnavailable, match=r"answered with text/html and no events; is the base URL right\?"),
+        pytest.raises(ModelUnavailable, match=r"responded with text/html, expected events; check the base URL"),
     ):
         await answer(make(server))
     assert len(server.requests) == 1
@@ -304,7 +304,7 @@ async def test_nobody_at_the_address_is_tried_again_and_then_told(make: Make) ->
     with ModelServer([]) as server:
         pass
     waits = Waits()
-    with pytest.raises(ModelUnavailable, match=r"127\.0\.0\.1:\d+ cannot be reached: .+; tried 2 times"):
+    with pytest.raises(ModelUnavailable, match=r"cannot connect to 127\.0\.0\.1:\d+: .+; tried 2 times"):
         await answer(make(server, retrying=waits.retrying(attempts=2)))
 
 
@@ -333,7 +333,7 @@ async def test_silence_in_the_middle_of_an_answer_is_told(make: Make) -> None:
 
     with (
         ModelServer(then_silence) as server,
-        pytest.raises(ModelUnavailable, match="nothing for too long; the answer broke off in the middle"),
+        pytest.raises(ModelUnavailable, match="reading timed out; the answer broke off in the middle"),
     ):
         await answer(make(server, limits=IMPATIENT, retrying=Waits().retrying(attempts=50)))
 
@@ -444,7 +444,7 @@ def test_a_url_that_is_none_is_refused_without_what_is_secret_in_it(make: Make, 
 @both
 @pytest.mark.parametrize("key", ["two words", "schlüssel", "line\nbreak"])
 def test_a_key_that_cannot_be_one_is_refused_without_showing_it(make: Make, key: str) -> None:
-    with pytest.raises(Unauthorized, match="copy it once more") as caught:
+    with pytest.raises(Unauthorized, match="copy it again") as caught:
         make(_Nowhere(), api_key=key)
     assert key not in str(caught.value)
 

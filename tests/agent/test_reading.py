@@ -99,7 +99,7 @@ async def test_a_reader_that_keeps_the_stream_and_reads_no_more_has_its_run_ende
 
     model = Talkative()
     agent = Agent("assistant", model, runtime_in(place, store=store))
-    kept = Runner("app", agent, patience=0.05).run(user="u", session="s", message="x")
+    kept = Runner("app", agent, timeout=0.05).run(user="u", session="s", message="x")
     await anext(kept)
     await asyncio.wait_for(model.closed.wait(), 30)
     # The session is free again although nobody has closed anything.
@@ -108,7 +108,7 @@ async def test_a_reader_that_keeps_the_stream_and_reads_no_more_has_its_run_ende
     late = [event async for event in kept]
     assert late[-1].kind == "error"
     assert late[-1].payload["reason"] == "DEADLINE_EXCEEDED"
-    assert "nobody has read" in late[-1].payload["message"]
+    assert "were not read" in late[-1].payload["message"]
 
 
 async def test_a_reader_may_look_at_the_conversation_between_two_events(place: Path) -> None:

@@ -57,11 +57,15 @@ def test_a_request_becomes_the_command_that_it_means(
 @pytest.mark.parametrize(
     ("text", "files", "said"),
     [
-        ('find "fox" in poem.txt', ("poem.txt",), "A rule cannot know what to put for color"),
-        ("Write minutes of this meeting", ("poem.txt",), "The skill meeting-notes instructs a language model"),
+        ('find "fox" in poem.txt', ("poem.txt",), "has no value for color"),
+        (
+            "Write minutes of this meeting",
+            ("poem.txt",),
+            "the skill meeting-notes has no command that a rule could run",
+        ),
         ("What's the weather in Bergen?", (), "No skill here clearly fits this request"),
         ("你好", (), "这里没有明显适合这个请求的技能"),
-        ("$no-such-skill do it", (), "There is no skill named no-such-skill"),
+        ("$no-such-skill do it", (), "Unknown skill no-such-skill"),
         ("What does the paper say about pdf?", (), "Attach one and ask again"),
     ],
 )

@@ -211,7 +211,7 @@ async def test_a_hidden_skill_is_not_forked(place: Path) -> None:
     (folder / "SKILL.md").write_text("---\nname: forky\ndescription: F.\ncontext: fork\n---\nBODY OF forky\n")
     agent, model = agent_in(place, [calling(("skill_load", {"skill": "forky"})), ModelResponse("done")])
     await heard(agent, options=SessionOptions(visible=lambda skill: skill.name != "forky"))
-    assert "there is no skill named 'forky'" in str(model.requests[-1].messages[-1]["content"])
+    assert "unknown skill 'forky'" in str(model.requests[-1].messages[-1]["content"])
 
 
 async def test_calls_of_a_sub_agent_that_a_crash_left_open_are_closed_too(place: Path) -> None:
@@ -257,9 +257,9 @@ def files(names: list[str], mark: str = "") -> list[Attachment]:
 
 
 def test_a_file_is_bytes_or_a_reference() -> None:
-    with pytest.raises(InvalidArgument, match="needs data or a ref"):
+    with pytest.raises(InvalidArgument, match="needs either data or a ref"):
         Attachment("a")
-    with pytest.raises(InvalidArgument, match="needs data or a ref"):
+    with pytest.raises(InvalidArgument, match="needs either data or a ref"):
         Attachment("a", b"x", "artifact://x")
 
 
@@ -328,4 +328,4 @@ async def test_files_beyond_the_limit_have_names_of_their_own_and_the_model_hear
     await heard(agent, files=files(["x.csv"] * 103))
     assert len(told(model, 0)) == 103
     warnings = json.loads(str(model.requests[-1].messages[-1]["content"]))["warnings"]
-    assert "x_101.csv, x_102.csv, x_103.csv of the conversation are not there: 100 files are the most" in warnings
+    assert "x_101.csv, x_102.csv, x_103.csv are unavailable: too many files, at most 100" in warnings

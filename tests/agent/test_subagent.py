@@ -57,7 +57,7 @@ async def test_a_task_is_needed_and_a_failure_is_a_result(place: Path) -> None:
     chief = Agent("chief", model, chief.runtime, sub_agents=[Agent("helper", helper, chief.runtime)])
     await heard(chief)
     results = [str(message["content"]) for message in model.requests[-1].messages if message["role"] == "tool"]
-    assert "task: is missing" in results[0]
+    assert "task: required" in results[0]
     assert results[1].startswith("error: ")
 
 
@@ -129,10 +129,10 @@ def test_the_same_load_counts_once() -> None:
 @pytest.mark.parametrize(
     ("loads", "said"),
     [
-        ([Load(" ")], "without a name"),
-        ([Load("a", ("x.md",), include_all_docs=True)], "one of them"),
+        ([Load(" ")], "name of a skill is empty"),
+        ([Load("a", ("x.md",), include_all_docs=True)], "either docs or include_all_docs"),
         ([Load("a"), Load("a", ("x.md",))], "twice"),
-        ([Load("a"), Load("b"), Load("c")], "more than the 2"),
+        ([Load("a"), Load("b"), Load("c")], "at most 2"),
     ],
 )
 def test_what_contradicts_itself_is_refused(loads: list[Load], said: str) -> None:

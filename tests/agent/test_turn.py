@@ -377,7 +377,7 @@ async def test_events_come_in_their_order_and_then_the_end() -> None:
 
 
 async def test_who_adds_waits_until_somebody_has_read() -> None:
-    stream, sent = EventStream(most=3), list[int]()
+    stream, sent = EventStream(max_waiting=3), list[int]()
 
     async def write() -> None:
         for number in range(10):
@@ -398,7 +398,7 @@ async def test_who_adds_waits_until_somebody_has_read() -> None:
 
 
 async def test_a_reader_that_has_stopped_is_given_up_and_one_that_is_slow_is_not() -> None:
-    stream = EventStream(most=2, patience=0.02)
+    stream = EventStream(max_waiting=2, timeout=0.02)
     stream.put(EVENT)
     stream.put(EVENT)
     stream.put(EVENT)
@@ -410,7 +410,7 @@ async def test_a_reader_that_has_stopped_is_given_up_and_one_that_is_slow_is_not
     await waiting
     stream.put(EVENT)
     for _ in range(2):
-        with pytest.raises(DeadlineExceeded, match="nobody has read"):
+        with pytest.raises(DeadlineExceeded, match="were not read"):
             await stream.wait_for_room()
     assert await stream.get() is EVENT
     await stream.wait_for_room()

@@ -49,7 +49,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 
 def test_the_version_is_the_one_of_the_distribution() -> None:
-    assert openskills.__version__ == metadata.version("openskills")
+    assert openskills.__version__ == metadata.version("openskill-runtime")
 
 
 def test_type_checkers_see_the_same_names_as_the_interpreter() -> None:

@@ -200,5 +200,5 @@ def test_a_readme_that_is_long_or_begins_elsewhere_is_found() -> None:
     good = "# X\n\n```bash\nmake demo   # look\nmake test\n```\n"
     assert not rules.readme(good)
     assert len(rules.readme(good + "\n" * 150)) == 1
-    assert len(rules.readme("# X\n\n```sh\n$ pip install openskills\n```\n" + good)) == 1
+    assert len(rules.readme("# X\n\n```sh\n$ pip install openskill-runtime\n```\n" + good)) == 1
     assert not rules.readme("```python\nimport openskills\n```\n" + good)

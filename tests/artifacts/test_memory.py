@@ -22,7 +22,7 @@ async def test_one_store_that_everybody_shares_keeps_them_too() -> None:
 
 async def test_an_artifact_beyond_the_limit_is_refused_and_leaves_nothing(scope: Scope) -> None:
     store = MemoryArtifactStore(max_bytes=4)
-    with pytest.raises(LimitExceeded, match="this store takes 4 per artifact"):
+    with pytest.raises(LimitExceeded, match="the maximum is 4 per artifact"):
         await store.put(scope, "a", b"12345")
     assert await store.list(scope) == ()
     assert (await store.put(scope, "a", b"1234")).version == 0

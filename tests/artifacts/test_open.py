@@ -57,11 +57,11 @@ def test_an_endpoint_in_the_address_wins_over_one_in_the_environment(s3_server: 
     elsewhere = {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1", "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}
     program = """
 import sys
-from openskills.artifacts.open import artifact_store
+from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import Scope
 from openskills.settings import Settings
 from openskills.sync import run
-print(run(artifact_store(sys.argv[1], Settings.from_env()).list(Scope("a", "u", "s"))))
+print(run(open_artifact_store(sys.argv[1], Settings.from_env()).list(Scope("a", "u", "s"))))
 """
     url = s3_server.url(s3_server.new_bucket())
     environment = {**s3_server.environment, **elsewhere}
@@ -72,24 +72,24 @@ print(run(artifact_store(sys.argv[1], Settings.from_env()).list(Scope("a", "u", 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("", "none of these forms: memory:, file:///absolute"),
-        ("memory:geheim", "none of these forms"),
-        ("geheim/dir", "none of these forms"),
-        ("file:geheim", "none of these forms"),
-        ("file://geheim/dir", "none of these forms"),
-        ("gs://geheim", "none of these forms"),
-        ("file:///dir?x", "in paths write"),
-        ("s3://", "is no name of a bucket"),
-        ("s3://b", "is no name of a bucket"),
-        ("s3://a b/x", "is no name of a bucket"),
+        ("", "unsupported URL; use one of: memory:, file:///absolute"),
+        ("memory:geheim", "unsupported URL"),
+        ("geheim/dir", "unsupported URL"),
+        ("file:geheim", "unsupported URL"),
+        ("file://geheim/dir", "unsupported URL"),
+        ("gs://geheim", "unsupported URL"),
+        ("file:///dir?x", "invalid directory .*; write"),
+        ("s3://", "invalid bucket name"),
+        ("s3://b", "invalid bucket name"),
+        ("s3://a b/x", "invalid bucket name"),
         ("s3://key:geheim@bucket/x", "set AWS_ACCESS_KEY_ID"),
         ("s3://key:geheim%40bucket/x", "set AWS_ACCESS_KEY_ID"),
         ("s3://bucket/x?endpoint=http://key:geheim@host", "set AWS_ACCESS_KEY_ID"),
-        ("s3://bucket/x?secret_access_key=geheim", "no option 'secret_access_key'; there are endpoint and region"),
-        ("s3://bucket/x?endpoint=host:9000", "write one such as https://host:9000"),
-        ("s3://bucket/a/../b", "is no prefix of keys"),
-        ("s3://bucket/a//b", "is no prefix of keys"),
-        ("s3://bucket/a%0Ab", "is no prefix of keys"),
+        ("s3://bucket/x?secret_access_key=geheim", "unknown option 'secret_access_key'; expected endpoint or region"),
+        ("s3://bucket/x?endpoint=host:9000", "use one such as https://host:9000"),
+        ("s3://bucket/a/../b", "invalid key prefix"),
+        ("s3://bucket/a//b", "invalid key prefix"),
+        ("s3://bucket/a%0Ab", "invalid key prefix"),
     ],
 )
 def test_what_is_no_address_is_refused_without_a_secret(url: str, said: str, settings: Settings) -> None:
@@ -103,13 +103,13 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it() -> None:
     program = """
 import sys
 sys.modules["obstore"] = None
-from openskills.artifacts.open import artifact_store
+from openskills.artifacts.open import open_artifact_store
 from openskills.errors import MissingExtra
 from openskills.settings import Settings
 try:
-    artifact_store("s3://bucket", Settings.from_env({"HOME": "/nonexistent"}))
+    open_artifact_store("s3://bucket", Settings.from_env({"HOME": "/nonexistent"}))
 except MissingExtra as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("pip install 'openskills[s3]'\n")
+    assert done.stdout.endswith("pip install 'openskill-runtime[s3]'\n")

@@ -60,12 +60,12 @@ PROCESSES, PUTS = 3, 6
 
 WRITER = f"""
 import sys
-from openskills.artifacts.open import artifact_store
+from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import Scope
 from openskills.settings import Settings
 from openskills.sync import run
 
-store = artifact_store(sys.argv[1], Settings.from_env())
+store = open_artifact_store(sys.argv[1], Settings.from_env())
 print("ready", flush=True)
 sys.stdin.readline()
 for turn in range({PUTS}):
@@ -120,13 +120,13 @@ async def test_threads_and_processes_get_consecutive_versions(s3_server: S3Serve
 def test_64_mb_go_through_in_little_memory(s3_server: S3Server) -> None:
     program = """
 import hashlib, resource, sys
-from openskills.artifacts.open import artifact_store
+from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import Scope
 from openskills.settings import Settings
 from openskills.sync import run
 
 scope = Scope("a", "u", "s")
-store = artifact_store(sys.argv[1], Settings.from_env())
+store = open_artifact_store(sys.argv[1], Settings.from_env())
 
 async def content(pieces):
     for number in range(pieces):
@@ -165,7 +165,7 @@ async def test_more_than_the_limit_is_refused_and_leaves_nothing(s3_server: S3Se
             asked.append(number)
             yield b"x" * 1_000_000
 
-    with pytest.raises(LimitExceeded, match="this store takes 3,000,000 per artifact"):
+    with pytest.raises(LimitExceeded, match="the maximum is 3,000,000 per artifact"):
         await store.put(SCOPE, "a", endless())
     assert len(asked) == 4
     assert keys(s3_server, name) == ["format"]
@@ -181,7 +181,7 @@ async def test_content_that_somebody_changed_is_an_error_and_not_a_result(s3_ser
     with pytest.raises(SkillError, match="artifact://a@0 is damaged: content/"):
         await read_artifact(store, SCOPE, "a")
     await bucket.delete([content])
-    with pytest.raises(SkillError, match="is missing or has changed; restore it"):
+    with pytest.raises(SkillError, match="is missing or was changed; restore it"):
         await read_artifact(store, SCOPE, "a")
 
 
@@ -195,7 +195,7 @@ async def test_a_server_that_ignores_conditions_is_refused_at_the_first_put(s3_s
 
     store = S3ArtifactStore("bucket")
     store._bucket = Careless(s3_server.new_bucket(), "", config_of(s3_server), "the place")  # pyright: ignore[reportPrivateUsage]
-    with pytest.raises(SkillError, match=r"the place ignores 'If-None-Match: \*', so that two versions could get one"):
+    with pytest.raises(SkillError, match=r"the place ignores 'If-None-Match: \*', so two versions could get the same"):
         await store.put(SCOPE, "a", b"x")
 
 
@@ -204,7 +204,7 @@ async def test_a_bucket_of_another_version_is_refused_and_left_alone(s3_server: 
     await bucket_of(s3_server, name).put("format", b"openskills artifacts 2 in a bucket\n")
     store = store_of(s3_server, name)
     for call in (store.list(SCOPE), store.put(SCOPE, "a", b"x"), store.delete(SCOPE, "a"), store.sweep()):
-        with pytest.raises(SkillError, match=r"was written by another version of OpenSkill: .*; choose another prefix"):
+        with pytest.raises(SkillError, match=r"was written by another version of OpenSkill: .*; use another prefix"):
             await call
     assert keys(s3_server, name) == ["pre/fix/format"]
 
@@ -288,9 +288,9 @@ async def test_what_is_not_there_is_said_before_anything_is_read(s3_server: S3Se
 @pytest.mark.parametrize(
     ("changes", "bucket", "kind", "said"),
     [
-        ({}, "nowhere", SkillError, "the place: there is no such bucket; make it first"),
-        ({"endpoint": "http://127.0.0.1:{free}"}, None, ArtifactsUnavailable, "the place cannot be reached, or failed"),
-        ({"unknown": "x"}, None, InvalidArgument, "the options in its address are not understood"),
+        ({}, "nowhere", SkillError, "the place: the bucket does not exist; create it first"),
+        ({"endpoint": "http://127.0.0.1:{free}"}, None, ArtifactsUnavailable, "the place failed or cannot be reached"),
+        ({"unknown": "x"}, None, InvalidArgument, "invalid options in its URL"),
     ],
 )
 async def test_what_goes_wrong_is_said_without_the_secret(
@@ -330,10 +330,10 @@ def answering(status: int, body: bytes) -> Generator[str]:
 @pytest.mark.parametrize(
     ("status", "code", "kind", "said"),
     [
-        (403, b"AccessDenied", SkillError, "the place refuses: .*check the credentials, and what they allow"),
-        (401, b"Unauthorized", SkillError, "the place refuses: .*check the credentials, and what they allow"),
-        (400, b"ExpiredToken", ArtifactsUnavailable, "the place cannot be reached, or failed: .*ExpiredToken"),
-        (503, b"SlowDown", ArtifactsUnavailable, "the place cannot be reached, or failed: .*; try again"),
+        (403, b"AccessDenied", SkillError, "the place: access denied: .*check the credentials and permissions"),
+        (401, b"Unauthorized", SkillError, "the place: access denied: .*check the credentials and permissions"),
+        (400, b"ExpiredToken", ArtifactsUnavailable, "the place failed or cannot be reached: .*ExpiredToken"),
+        (503, b"SlowDown", ArtifactsUnavailable, "the place failed or cannot be reached: .*; try again"),
     ],
 )
 async def test_what_the_server_refuses_is_told_from_what_passes(
@@ -401,7 +401,7 @@ def test_a_record_comes_back_as_it_was() -> None:
 
 @pytest.mark.parametrize("text", [b"", b"x", b"[]", b"{}", b'{"name": 1}', b"\xff"])
 def test_a_damaged_record_is_named(text: bytes) -> None:
-    with pytest.raises(SkillError, match="the record names/x of the artifact store is damaged"):
+    with pytest.raises(SkillError, match="the artifact store record names/x is damaged"):
         parse_record(text, "names/x")
 
 
@@ -630,6 +630,6 @@ async def test_a_server_that_fails_in_the_middle_ends_the_upload(s3_server: S3Se
             asked.append(1)
             yield b"x" * PART
 
-    with pytest.raises(SkillError, match="no such bucket"):
+    with pytest.raises(SkillError, match="the bucket does not exist"):
         await ContentUpload(bucket_of(s3_server, "nowhere"), "x").write(endless())
     assert len(asked) < 20

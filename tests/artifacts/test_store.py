@@ -49,7 +49,7 @@ def test_names_of_the_user_have_the_same_owner_in_every_session(scope: Scope) ->
 @pytest.mark.parametrize("field", ["app", "user", "session"])
 @pytest.mark.parametrize(
     ("value", "why"),
-    [("", "is empty; every artifact belongs to an app"), ("x" * 513, "has 513 characters"), ("\ud800", "half a char")],
+    [("", "must not be empty; every artifact"), ("x" * 513, "has 513 characters"), ("\ud800", "lone surrogate")],
 )
 def test_an_id_that_cannot_be_one_is_refused_with_its_field(field: str, value: str, why: str) -> None:
     with pytest.raises(InvalidArgument, match=f"{field}: .*{why}"):
@@ -63,7 +63,7 @@ def test_a_mime_type_is_taken_as_it_is(mime_type: str) -> None:
 
 @pytest.mark.parametrize("mime_type", ["", "png", "a/b/c", "a /b", "a/b\n", "a/b; x\r\ny", "a/ü", "a/" + "b" * 300])
 def test_what_is_no_mime_type_is_refused(mime_type: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"mime_type: .* is no MIME type; write one such as image/png"):
+    with pytest.raises(InvalidArgument, match=r"mime_type: invalid MIME type .*; use one such as image/png"):
         check_mime_type(mime_type)
 
 
@@ -76,8 +76,8 @@ def test_the_latest_is_chosen_unless_a_version_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("name", "number", "versions", "why"),
     [
-        ("plot.png", None, [], "artifact: there is no artifact named 'plot.png' in this session"),
-        ("a@latest", None, [], "named 'a@latest' in this session; a version is a number after the last '@'"),
+        ("plot.png", None, [], "artifact: unknown artifact 'plot.png' in this session"),
+        ("a@latest", None, [], "unknown artifact 'a@latest' in this session; a version is a number after the last '@'"),
         ("plot.png", 9, [version(0)], "artifact: 'plot.png' has no version 9; it has 0"),
         ("plot.png", 0, [version(2), version(3)], "'plot.png' has no version 0; it has 2 to 3"),
     ],
@@ -143,27 +143,25 @@ async def test_content_of_exactly_the_limit_is_taken() -> None:
 
 async def test_content_beyond_the_limit_is_not_read_to_its_end() -> None:
     source = Source([b"12"] * 1000)
-    with pytest.raises(
-        LimitExceeded, match="an artifact of 6 or more bytes is too large: this store takes 4 per"
-    ) as raised:
+    with pytest.raises(LimitExceeded, match="the artifact has 6 or more bytes; the maximum is 4 per") as raised:
         await all_of(source, limit=4)
     assert source.given == 3
     assert raised.value.details == {"limit": 4, "size": 6}
 
 
 async def test_bytes_beyond_the_limit_are_refused_with_their_size() -> None:
-    with pytest.raises(LimitExceeded, match="an artifact of 1,000 bytes is too large"):
+    with pytest.raises(LimitExceeded, match="the artifact has 1,000 bytes"):
         await all_of(b"x" * 1000, limit=4)
 
 
 @pytest.mark.parametrize("data", ["text", None, 3, [b"x"], bytearray(b"x")])
 async def test_what_is_not_bytes_is_refused_with_its_type(data: object) -> None:
-    with pytest.raises(InvalidArgument, match=f"data: is {type(data).__name__}; an artifact is made of bytes or"):
+    with pytest.raises(InvalidArgument, match=f"data: expected bytes or .*, got {type(data).__name__}"):
         await all_of(data)  # pyright: ignore[reportArgumentType]
 
 
 async def test_a_piece_of_text_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="data: is str; an artifact is made of bytes in every piece"):
+    with pytest.raises(InvalidArgument, match="data: expected bytes in every piece, got str"):
         await all_of(Source([b"x", "y"]))  # pyright: ignore[reportArgumentType]
 
 
@@ -214,28 +212,28 @@ def test_a_reference_that_climbs_or_is_absolute_is_forbidden(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "is no artifact; write artifact://name or artifact://name@version"),
-        ("plot.png", "is no artifact"),
-        ("artifact:plot.png", "is no artifact"),
-        ("ARTIFACT://plot.png", "is no artifact"),
-        ("workspace://out/plot.png", "is no artifact"),
-        (" artifact://a", "is no artifact"),
-        ("artifact://", "'' is no name for an artifact"),
-        ("artifact://@3", "'' is no name"),
-        ("artifact://user:", "'user:' is no name"),
-        ("artifact://user:@1", "'user:' is no name"),
+        ("", "is not an artifact; use artifact://name or artifact://name@version"),
+        ("plot.png", "is not an artifact"),
+        ("artifact:plot.png", "is not an artifact"),
+        ("ARTIFACT://plot.png", "is not an artifact"),
+        ("workspace://out/plot.png", "is not an artifact"),
+        (" artifact://a", "is not an artifact"),
+        ("artifact://", "invalid artifact name ''"),
+        ("artifact://@3", "invalid artifact name ''"),
+        ("artifact://user:", "invalid artifact name 'user:'"),
+        ("artifact://user:@1", "invalid artifact name 'user:'"),
         ("artifact://.", "names no file"),
-        ("artifact://a@", "ends with '@'; write a version after it, or leave it out"),
-        ("artifact://a@01", "'01' is no version; write a number such as 0 or 12"),
-        ("artifact://a@" + "9" * 19, "is no version"),
-        ("artifact://a@" + "9" * 5000, "is no version"),
+        ("artifact://a@", "ends with '@'; add a version or remove the '@'"),
+        ("artifact://a@01", "invalid version '01'; use a number such as 0 or 12"),
+        ("artifact://a@" + "9" * 19, "invalid version"),
+        ("artifact://a@" + "9" * 5000, "invalid version"),
         ("artifact://a\0b", r"invisible character \('\\x00'\)"),
         ("artifact://a\nb@1", r"invisible character \('\\n'\)"),
         ("artifact://a\x1b[2J", "invisible character"),
         ("artifact://\u202egnp.exe", r"invisible character \('\\u202e'\)"),
         ("artifact://a\u2028b", "invisible character"),
         ("artifact://half\ud83d", "half a character"),
-        ("artifact://" + "x" * 1025, "a name of 1,025 characters is too long; 1,024 is the most"),
+        ("artifact://" + "x" * 1025, "the name has 1,025 characters; the maximum is 1,024"),
         ("artifact://" + "x" * 256, "too long"),
     ],
 )
@@ -261,7 +259,7 @@ def test_names_have_one_spelling() -> None:
 def test_a_negative_version_is_refused() -> None:
     assert check_version(None) is None
     assert check_version(0) == 0
-    with pytest.raises(InvalidArgument, match="version: -1 is no version; the first one is 0"):
+    with pytest.raises(InvalidArgument, match="version: invalid version -1; the first one is 0"):
         check_version(-1)
 
 

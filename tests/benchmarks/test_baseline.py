@@ -9,14 +9,14 @@ from tests.benchmarks.programs import evaluated
 COMPARE = """
 import json, sys
 from pathlib import Path
-from baseline import promised, regressions, renewed, stored, unmeasured
+from baseline import promised, regressions, renewed, runs, stored, unmeasured
 from report import Target
 
 docs, accept, partial, rows = Path(sys.argv[1]), sys.argv[2] == "yes", sys.argv[3] == "yes", json.loads(sys.argv[4])
 targets = [Target(name, value, 5, at_least=more, unit=unit, why="gone") for name, value, more, unit in rows]
 before = stored(docs, "host")
 print(json.dumps({
-    "worse": regressions(before, targets, partial=partial),
+    "worse": regressions(before, targets, partial=partial, earlier=runs(docs, "host")),
     "renewed": renewed(before, targets, accept=accept),
     "unmeasured": unmeasured(before, targets),
     "promised": {part: [one.promise for one in those] for part, those in promised(docs, "host").items()},
@@ -26,10 +26,10 @@ print(json.dumps({
 Row = tuple[str, float | None, bool, str]
 
 
-def remember(docs: Path, before: dict[str, float | None], **parts: list[str]) -> None:
+def remember(docs: Path, before: dict[str, float | None], runs: tuple[float, ...] = (), **parts: list[str]) -> None:
     """Baselines as they are stored; the value of the last run is another one."""
     rows = [
-        {"promise": name, "value": None if known is None else known + 1, "bound": 5, "baseline": known}
+        {"promise": name, "value": None if known is None else known + 1, "bound": 5, "baseline": known, "runs": runs}
         for name, known in before.items()
     ]
     numbers = {part: {"promises": names} for part, names in parts.items()}
@@ -65,6 +65,12 @@ def test_worse_by_more_than_the_tolerance_is_named_in_every_unit_that_can_be_com
     assert compared(tmp_path, ("it", kept, more, unit))["worse"] == []
     (sentence,) = compared(tmp_path, ("it", worse, more, unit))["worse"]
     assert sentence.startswith("it: ")
+
+
+def test_a_difference_within_the_spread_of_earlier_runs_is_noise(tmp_path: Path) -> None:
+    remember(tmp_path, {"it": 10.0}, runs=(7.5, 10.0, 8.0))
+    assert compared(tmp_path, ("it", 7.6, True, "x"))["worse"] == []
+    assert len(compared(tmp_path, ("it", 7.4, True, "x"))["worse"]) == 1
 
 
 @pytest.mark.parametrize("unit", ["ms", "processes"])

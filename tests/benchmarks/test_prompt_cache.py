@@ -59,9 +59,9 @@ def test_the_number_of_requests_is_the_same_for_every_number_of_loads() -> None:
 CRASHED = """
 from cache_curves import OURS, OURS_SYSTEM, _targets
 from context_played import theirs
-from openskills.tokens import estimate
+from openskills.tokens import estimate_tokens
 
-played = [theirs(way, [[{"role": "user", "content": "hi"}]], estimate) for way in (OURS, OURS_SYSTEM)]
+played = [theirs(way, [[{"role": "user", "content": "hi"}]], estimate_tokens) for way in (OURS, OURS_SYSTEM)]
 for target in _targets({1: played}, 4, {"deepagents": "deepagents: it failed with ValueError: no"}):
     print(target.row())
 """

@@ -19,7 +19,7 @@ def test_every_layer_of_a_call_is_measured_by_itself() -> None:
     assert set(numbers) == {
         "subprocess.run",
         "skill_run",
-        "Workbench.run",
+        "CommandRunner.run",
         "the executor",
         "looking through the skill",
     }

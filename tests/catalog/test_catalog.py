@@ -259,3 +259,16 @@ def test_whoever_has_switched_it_off_finds_it_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_catalog_is_a_collection_of_its_visible_skills(tmp_path: Path, write_skill: WriteSkill) -> None:
+    write_skill("pdf")
+    write_skill("docx")
+    catalog = Catalog.from_paths(tmp_path)
+    assert [skill.name for skill in catalog] == ["docx", "pdf"]
+    assert len(catalog) == 2
+    assert "pdf" in catalog
+    assert "xlsx" not in catalog
+    assert catalog["pdf"] is catalog.get("pdf")
+    with pytest.raises(UnknownSkill, match="pfd"):
+        catalog["pfd"]

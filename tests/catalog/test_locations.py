@@ -117,7 +117,7 @@ def test_each_place_is_trusted_by_itself(settings: Settings, write_skill: WriteS
     assert list(names(project, settings)) == list(names(project / "sub", settings)) == ["top"]
     (problem,) = Catalog.standard(project / "sub", settings=settings).problems
     assert problem.rule == "project-untrusted"
-    assert "in sub/.agents/skills;" in problem.message
+    assert ": sub/.agents/skills;" in problem.message
     decide(project / "sub", settings)
     assert (list(names(project, settings)), list(names(project / "sub", settings))) == (["top"], ["near", "top"])
 
@@ -244,7 +244,7 @@ def test_the_users_places_are_the_users_in_a_repository_around_them_too(
     catalog = Catalog.standard(settings.home / "work", settings=settings)
     assert [(skill.name, skill.source) for skill in catalog.skills] == [("mine", "~/.agents/skills")]
     (problem,) = catalog.problems
-    assert "in home/work/.agents/skills;" in problem.message
+    assert ": home/work/.agents/skills;" in problem.message
 
 
 def test_below_a_home_that_is_a_repository_there_are_projects_too(settings: Settings, write_skill: WriteSkill) -> None:
@@ -289,7 +289,7 @@ def test_what_cannot_be_read_or_is_too_much_is_refused_with_the_reason_and_nothi
     (problem,) = (problem for problem in catalog.problems if problem.rule == "project-untrusted")
     assert "project/.claude/skills has more than" in problem.message
     assert "cannot be read (File name too long)" in problem.message
-    assert "nobody has agreed" not in problem.message
+    assert "not trusted yet" not in problem.message
 
 
 def test_a_place_that_leads_nowhere_is_none(settings: Settings, project: Path) -> None:

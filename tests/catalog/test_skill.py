@@ -47,7 +47,7 @@ def test_the_body_is_read_whole_and_fresh(skill: Skill) -> None:
 
 def test_a_body_that_has_gone_is_an_error_that_says_so(skill: Skill) -> None:
     Path(skill.location).unlink()
-    with pytest.raises(InvalidSkill, match=r"alpha: there is no SKILL\.md") as caught:
+    with pytest.raises(InvalidSkill, match=r"alpha: no SKILL\.md") as caught:
         skill.body()
     assert len(caught.value.problems) == 1
 
@@ -91,9 +91,9 @@ def test_a_folder_that_was_swapped_for_a_link_to_other_files_gives_none_of_them(
     (tmp_path / "private" / "key").write_text("secret")
     skill.path.rename(tmp_path / "moved")
     skill.path.symlink_to(tmp_path / "private")
-    with pytest.raises(InvalidSkill, match="no skill any more"):
+    with pytest.raises(InvalidSkill, match="not a skill any more"):
         skill.read("key")
-    with pytest.raises(InvalidSkill, match="no skill any more"):
+    with pytest.raises(InvalidSkill, match="not a skill any more"):
         skill.resources()
 
 

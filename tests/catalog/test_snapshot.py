@@ -131,7 +131,7 @@ def test_demands_that_are_met_hide_nothing() -> None:
         ({"any_bins": ("rg", "ag")}, "one of the programs rg or ag"),
         ({"env": ("OTHER",)}, "the environment variable OTHER; set it"),
         ({"env": ("EMPTY",)}, "the environment variable EMPTY"),
-        ({"platforms": ("darwin",)}, "for darwin, and this is linux"),
+        ({"platforms": ("darwin",)}, "requires darwin, and this is linux"),
     ],
 )
 def test_an_unmet_demand_names_what_is_missing_and_what_to_do(needs: dict[str, tuple[str, ...]], words: str) -> None:

@@ -61,12 +61,12 @@ def test_only_the_owner_can_read_the_decisions(store: TrustStore, tmp_path: Path
 def test_processes_that_decide_at_the_same_time_lose_no_decision(store: TrustStore, tmp_path: Path) -> None:
     code = (
         "import pathlib, sys\n"
-        "from openskills.catalog.trust import Answer, TrustStore\n"
+        "from openskills.catalog.trust import TrustAnswer, TrustStore\n"
         "store = TrustStore(pathlib.Path(sys.argv[1]))\n"
         "print(flush=True)\n"
         "sys.stdin.read()\n"
         "for number in range(20):\n"
-        "    store.remember(pathlib.Path('/p'), {f'/p/{sys.argv[2]}/{number}': 'abc'}, Answer.YES)\n"
+        "    store.remember(pathlib.Path('/p'), {f'/p/{sys.argv[2]}/{number}': 'abc'}, TrustAnswer.YES)\n"
         "store.forget([f'/p/{sys.argv[2]}/0'])\n"
     )
     writers = [
@@ -106,7 +106,7 @@ def test_a_broken_file_is_an_error_that_names_it_rather_than_a_forgotten_decisio
     (tmp_path / "trust.json").write_text(content)
     store = TrustStore(tmp_path)
     for attempt in (store.read_decisions, lambda: store.remember(tmp_path, {"/p": "abc"}, TrustAnswer.YES)):
-        with pytest.raises(InvalidArgument, match=r"trust\.json.*mend or remove"):
+        with pytest.raises(InvalidArgument, match=r"trust\.json.*repair or remove"):
             attempt()
     assert (tmp_path / "trust.json").read_text() == content
 
@@ -223,7 +223,7 @@ def test_a_project_that_is_the_whole_disk_is_covered_like_any_other(skills: Path
 def test_too_many_bytes_are_refused_before_they_are_read(skills: Path, project: Path) -> None:
     with (skills / "a" / "huge.bin").open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(LimitExceeded, match=r"skills has more than .*move what is not a skill"):
+    with pytest.raises(LimitExceeded, match=r"skills has more than .*move other files"):
         compute_digest(skills, project)
 
 

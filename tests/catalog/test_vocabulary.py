@@ -125,8 +125,8 @@ def test_a_vocabulary_finds_beginnings_and_slips() -> None:
 
 def test_a_vocabulary_can_be_told_to_forgive_less() -> None:
     assert Vocabulary(["calendar"]).find_nearest("calandxr") == [(2, "calendar")]
-    assert Vocabulary(["calendar"], most=1).find_nearest("calandxr") == []
-    assert Vocabulary(["calendar"], most=1).find_nearest("calendr") == [(1, "calendar")]
+    assert Vocabulary(["calendar"], max_edits=1).find_nearest("calandxr") == []
+    assert Vocabulary(["calendar"], max_edits=1).find_nearest("calendr") == [(1, "calendar")]
 
 
 @pytest.mark.parametrize(

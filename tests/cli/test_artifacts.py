@@ -39,7 +39,7 @@ def test_the_latest_version_of_each_is_listed_or_all(openskills: Command) -> Non
 
 def test_a_session_without_artifacts_is_no_error(openskills: Command) -> None:
     ran = openskills("artifacts", "list", "other")
-    assert (ran.code, ran.out, ran.err) == (0, "", "the session other has no artifacts\n")
+    assert (ran.code, ran.out, ran.err) == (0, "", "no artifacts in session other\n")
     assert openskills("artifacts", "list", "mine", "--user", "somebody").out == ""
 
 
@@ -58,18 +58,18 @@ def test_on_a_terminal_text_is_harmless_and_what_is_no_text_is_refused(openskill
     assert "# Report\n\\x1b[2J" in openskills.on_terminal("artifacts", "get", "mine", "out/report.md").out
     ran = openskills.on_terminal("artifacts", "get", "mine", "out/chart.png")
     assert ran.code == 2
-    assert "artifact://out/chart.png@0 is no text; say with --to in which file to put it" in ran.out
+    assert "artifact://out/chart.png@0 is not text; choose a file with --to" in ran.out
     assert "artifact://out/chart.png@0" in openskills.on_terminal("artifacts", "list", "mine").out
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("out/nothing",), "there is no artifact named 'out/nothing' in this session"),
+        (("out/nothing",), "unknown artifact 'out/nothing' in this session"),
         (("out/report.md@9",), "'out/report.md' has no version 9; it has 0 to 1"),
         (("../secret",), "climbs out"),
-        (("out/report.md", "--json"), "say with --to in which file to put it"),
-        (("out/report.md", "--to", "no/such/place"), "no/such/place cannot be written"),
+        (("out/report.md", "--json"), "choose a file with --to"),
+        (("out/report.md", "--to", "no/such/place"), "cannot write no/such/place"),
     ],
 )
 def test_what_cannot_be_had_is_one_sentence(openskills: Command, arguments: tuple[str, ...], message: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from openskills.bench.token_report import Cost, DisclosureMode, TaskReport, TokenReport
-from openskills.cli.bench import align_columns, report_json
+from openskills.cli.bench_report import align_columns, report_json
 from tests.cli.command import Command
 from tests.skill_writer import WriteSkill
 
@@ -106,7 +106,7 @@ def test_a_place_without_skills_is_an_error_and_no_report(openskills: Command) -
     (openskills.cwd / "empty").mkdir()
     ran = openskills("bench", "token-report", "--skills", "empty")
     assert (ran.code, ran.out) == (2, "")
-    assert "there is no skill" in ran.err
+    assert "no skill is visible to models" in ran.err
     assert openskills("bench", "token-report", "--skills", "nowhere").code == 1
 
 

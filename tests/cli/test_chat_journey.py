@@ -42,7 +42,7 @@ def test_everything_that_can_be_typed_works_and_another_process_goes_on(openskil
         assert "alpha" in chat.say("/skills")
         said = chat.say("/alpha copy @a.csv")
         assert "* skill_run alpha: cp inputs/a.csv out/copy.csv" in said
-        assert "kept artifact://out/copy.csv@0" in said
+        assert "saved artifact://out/copy.csv@0" in said
         files = chat.say("/files")
         assert [name in files for name in ("work/inputs/a.csv", "out/copy.csv", "uploads/a.csv")] == [True] * 3
         assert "1,200 in (1,000 of them cached), 40 out" in chat.say("/tokens")

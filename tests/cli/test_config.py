@@ -47,9 +47,7 @@ def test_a_key_and_a_password_are_not_printed(openskills: Command) -> None:
 def test_a_variable_that_nothing_reads_is_a_warning_with_the_one_that_was_meant(openskills: Command) -> None:
     ran = openskills("config", OPENSKILL_TIMOUT_MS="5")
     assert ran.code == 0
-    assert ran.err == (
-        "warning: OPENSKILL_TIMOUT_MS is set, and nothing reads it; did you mean OPENSKILL_TIMEOUT_MS?\n"
-    )
+    assert ran.err == ("warning: unknown variable OPENSKILL_TIMOUT_MS; did you mean OPENSKILL_TIMEOUT_MS?\n")
     assert list(find_unread_variables({"OPENSKILL_ZZZZZZZZZ": "", "OTHER": "", "openskill_x": ""})) == [
         ("OPENSKILL_ZZZZZZZZZ", None)
     ]
@@ -57,7 +55,7 @@ def test_a_variable_that_nothing_reads_is_a_warning_with_the_one_that_was_meant(
 
 def test_a_bad_value_ends_the_command_with_its_variable(openskills: Command) -> None:
     ran = openskills("config", OPENSKILL_TIMEOUT_MS="soon")
-    assert (ran.code, ran.err) == (2, "error: OPENSKILL_TIMEOUT_MS: 'soon' is no whole number from 1 to 86400000\n")
+    assert (ran.code, ran.err) == (2, "error: OPENSKILL_TIMEOUT_MS: 'soon' is not an integer from 1 to 86400000\n")
 
 
 def test_a_hosted_skill_says_which_line_of_its_manifest_decided(openskills: Command) -> None:
@@ -78,7 +76,7 @@ def test_a_broken_manifest_is_told_and_the_command_fails(openskills: Command) ->
     manifest(openskills.cwd, "timeout_ms: never\n")
     ran = openskills("config", "calculator")
     assert (ran.code, ran.out) == (1, "")
-    assert "skills_cli/calculator.yaml:4:13: error: timeout_ms: 'never' is no whole number" in ran.err
+    assert "skills_cli/calculator.yaml:4:13: error: timeout_ms: 'never' is not an integer" in ran.err
     found = openskills("config", "calculator", "--json").json
     assert (found["status"], found["problems"][0]["line"]) == ("broken", 4)
 
@@ -86,7 +84,7 @@ def test_a_broken_manifest_is_told_and_the_command_fails(openskills: Command) ->
 def test_an_unknown_skill_fails_with_the_nearest(openskills: Command) -> None:
     manifest(openskills.cwd, "")
     ran = openskills("config", "calculater")
-    assert (ran.code, ran.err) == (1, "error: there is no skill named 'calculater'; did you mean 'calculator'?\n")
+    assert (ran.code, ran.err) == (1, "error: unknown skill 'calculater'; did you mean 'calculator'?\n")
 
 
 def test_the_table_of_variables_has_every_field_and_no_other() -> None:

@@ -1,8 +1,6 @@
-"""`doctor`: what is there, what is missing, and what to install.
+"""`openskills doctor`: its output, exit codes, and what it reports about executors."""
 
-What `doctor` finds out about executors, by trying them.
-"""
-
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +30,29 @@ def test_something_required_that_is_missing_is_exit_code_1(openskills: Command, 
     assert ran.lines[-1] == "something required is missing: configuration"
     assert any("fix: make " in line and "OPENSKILL_CONFIG_DIR" in line for line in ran.lines)
     assert openskills("doctor", "--json").json["ok"] is False
+
+
+def test_a_foreign_program_of_our_name_is_a_warning(openskills: Command, tmp_path: Path) -> None:
+    foreign = tmp_path / "bin" / "openskills"
+    foreign.parent.mkdir()
+    foreign.write_text("#!/bin/sh\necho foreign\n")
+    foreign.chmod(0o755)
+    openskills.environment["PATH"] = f"{foreign.parent}:/usr/bin:/bin"
+    ran = openskills("doctor")
+    assert (ran.code, ran.lines[-1]) == (0, "everything required is there")
+    line = next(line for line in ran.lines if line.startswith("  warning command"))
+    assert f"another program comes first on the PATH: {foreign}" in line
+
+
+def test_another_distribution_of_the_same_package_is_a_warning(openskills: Command, tmp_path: Path) -> None:
+    information = tmp_path / "site" / "open_skills-1.0.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: open-skills\nVersion: 1.0\n")
+    (information / "top_level.txt").write_text("openskills\n")
+    answer = replace(openskills, warm=None)("doctor", "--json", PYTHONPATH=str(tmp_path / "site")).json
+    check = next(check for check in answer["checks"] if check["name"] == "package")
+    assert (answer["ok"], check["ok"], check["detail"].endswith(": open-skills")) == (True, False, True)
+    assert check["fix"].startswith("pip uninstall open-skills, then pip install")
 
 
 def test_nothing_is_created(openskills: Command) -> None:
@@ -70,7 +91,7 @@ def test_an_engine_that_does_not_answer_is_named(openskills: Command, tmp_path: 
     openskills.environment["DOCKER_HOST"] = f"unix://{tmp_path}/nobody.sock"
     container = checks(openskills)["container"]
     assert not container["ok"]
-    assert "nobody.sock" in container["fix"] or "openskills[docker]" in container["fix"]
+    assert "nobody.sock" in container["fix"] or "openskill-runtime[docker]" in container["fix"]
 
 
 def test_local_is_chosen_only_when_it_was_allowed(openskills: Command) -> None:

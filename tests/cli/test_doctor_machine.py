@@ -1,5 +1,6 @@
 """What the machine has: found on disk, without starting anything."""
 
+import sys
 from pathlib import Path
 
 from openskills.cli.doctor import DoctorCheck, run_checks
@@ -45,3 +46,21 @@ def test_what_is_required_is_there_where_tests_run(tmp_path: Path) -> None:
 
 def test_every_check_that_can_fail_says_what_to_do(tmp_path: Path) -> None:
     assert [name for name, check in found(tmp_path).items() if not check.ok and not check.fix] == []
+
+
+def test_another_program_of_our_name_first_on_the_path_is_a_warning(tmp_path: Path) -> None:
+    assert found(tmp_path)["command"].ok
+    (tmp_path / "bin").mkdir()
+    foreign = tmp_path / "bin" / "openskills"
+    foreign.write_text("#!/bin/sh\n")
+    foreign.chmod(0o755)
+    check = found(tmp_path)["command"]
+    assert (check.ok, check.required) == (False, False)
+    assert f"comes first on the PATH: {foreign}" in check.detail
+    assert "-m openskills" in (check.fix or "")
+
+
+def test_a_link_to_our_command_is_ours(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "openskills").symlink_to(Path(sys.executable).parent / "openskills")
+    assert found(tmp_path)["command"].ok

@@ -99,7 +99,7 @@ def test_without_a_host_it_is_said_how_to_start_one(openskills: Command) -> None
     ran = openskills("invoke", "echo", "--url", url)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith(
-        f"error: no skill host answers at {url} (Connection refused); start one with `openskills serve`"
+        f"error: cannot connect to a skill host at {url} (Connection refused); start one with `openskills serve`"
     )
     assert "OPENSKILL_HTTP_BASE_URL" in ran.err
     told = openskills("invoke", "echo", "--url", url, "--json", "--trace-id", "t-9")
@@ -111,8 +111,8 @@ def test_without_a_host_it_is_said_how_to_start_one(openskills: Command) -> None
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--input", "nope"], "--input: it is no JSON"),
-        (["--input", "[1]"], "--input: it is no object"),
+        (["--input", "nope"], "--input: not valid JSON"),
+        (["--input", "[1]"], "--input: expected a JSON object"),
         (["--timeout", "0"], "--timeout"),
         (["--timeout", "soon"], "--timeout"),
         (["--url", "nowhere"], "base_url"),
@@ -175,14 +175,14 @@ def test_a_timeout_ends_the_waiting(openskills: Command, hosted: Scripted) -> No
     hosted.on_invoke(Reply([b"{"], hold=True))
     ran = openskills("invoke", "echo", "--timeout", "0.2")
     assert ran.code == 1
-    assert "did not answer in time" in ran.err
+    assert "timed out; use a longer timeout" in ran.err
 
 
 def test_an_answer_that_is_no_result_is_an_error(openskills: Command, hosted: Scripted) -> None:
     hosted.on_invoke(Reply([b"<html>"], 500, "text/html"))
     ran = openskills("invoke", "echo")
     assert ran.code == 1
-    assert "answered 500 with something that is no Normalized Skill Result" in ran.err
+    assert "the response of the host (500) is not a Normalized Skill Result" in ran.err
 
 
 def test_a_missing_key_is_a_failure_with_the_words_of_the_host(openskills: Command, hosted: Scripted) -> None:
@@ -205,12 +205,12 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     ("text", "why"),
     [
         ("{'a': 1}", "line 1, column 2"),
-        ("", "no JSON"),
-        ("[1]", "no object"),
-        ('{"a": NaN}', "NaN is no number"),
-        ('{"a": 1, "a": 2}', "the same name twice"),
+        ("", "not valid JSON"),
+        ("[1]", "expected a JSON object"),
+        ('{"a": NaN}', "NaN is not a JSON number"),
+        ('{"a": 1, "a": 2}', "duplicate key"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"a": ' + "1" * 5_000 + "}", "no JSON"),
+        ('{"a": ' + "1" * 5_000 + "}", "not valid JSON"),
     ],
 )
 def test_what_is_no_object_of_json_is_refused_with_an_example(text: str, why: str) -> None:
@@ -222,10 +222,10 @@ def test_what_is_no_object_of_json_is_refused_with_an_example(text: str, why: st
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"nowhere\.json.* No such file"):
         read_input(f"@{tmp_path / 'nowhere.json'}")
-    with pytest.raises(InvalidArgument, match="cannot be read"):
+    with pytest.raises(InvalidArgument, match="cannot read"):
         read_input("@a\0b")
     (tmp_path / "latin").write_bytes(b'{"a": "\xe9"}')
-    with pytest.raises(InvalidArgument, match="not UTF-8 at byte 7"):
+    with pytest.raises(InvalidArgument, match="not valid UTF-8 at byte 7"):
         read_input(f"@{tmp_path / 'latin'}")
 
 
@@ -267,14 +267,14 @@ def test_what_was_made_or_cut_is_said(capsys: Capture) -> None:
     with LiveView() as view:
         view.show(StreamEvent("artifact", {"path": "out/a.csv"}))
         view.show(StreamEvent("cut", {"reason": "too much"}))
-    assert capsys.readouterr().err == "made: out/a.csv\nwarning: too much\n"
+    assert capsys.readouterr().err == "artifact: out/a.csv\nwarning: too much\n"
 
 
 def test_a_result_that_was_cut_says_so(capsys: Capture) -> None:
     meta = {"latency_ms": 1234.5, "version": "1.0", "truncated": True}
     assert show_result(result_from_dict(normal(meta=meta))) == 0
     shown = capsys.readouterr()
-    assert shown.err == "done: echo 1.0 in 1,234 ms, trace id t-1; the answer was cut\n"
+    assert shown.err == "done: echo 1.0 in 1,234 ms, trace id t-1; the result was truncated\n"
     assert shown.out == '{\n  "echoed": "hello"\n}\n'
 
 
@@ -378,7 +378,7 @@ def test_without_the_extra_it_is_said_how_to_install_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert "pip install 'openskills[host]'" in done.stderr
+    assert "pip install 'openskill-runtime[host]'" in done.stderr
 
 
 def write_greet(directory: Path, script: str = SKILL) -> None:
@@ -400,4 +400,4 @@ def test_a_timeout_ends_a_script_without_a_host(openskills: Command, require_pro
     write_greet(openskills.cwd, "import time\ntime.sleep(600)\n")
     ran = openskills("invoke", "greet", "--local", "--timeout", "2")
     assert ran.code == 1
-    assert "greet took longer than 2 seconds" in ran.err
+    assert "greet timed out after 2 s" in ran.err

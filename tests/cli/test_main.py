@@ -62,7 +62,7 @@ def test_wrong_usage_is_one_message_and_exit_code_2(openskills: Command, argumen
 
 def test_a_bad_variable_is_named(openskills: Command) -> None:
     ran = openskills("list", OPENSKILL_INDEX="perhaps")
-    assert (ran.code, ran.err) == (2, "error: OPENSKILL_INDEX: 'perhaps' is not a switch; use 1 or 0\n")
+    assert (ran.code, ran.err) == (2, "error: OPENSKILL_INDEX: invalid boolean 'perhaps'; use 1 or 0\n")
 
 
 def test_an_unexpected_error_is_one_line_and_exit_code_70(openskills: Command, tmp_path: Path) -> None:

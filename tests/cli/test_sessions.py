@@ -20,7 +20,7 @@ def skill(openskills: Command, write_skill: WriteSkill) -> Path:
 
 def test_without_conversations_there_is_nothing_to_see(openskills: Command) -> None:
     ran = openskills("sessions", "list")
-    assert (ran.code, ran.out, ran.err) == (0, "", "there are no sessions; `openskills chat` begins one\n")
+    assert (ran.code, ran.out, ran.err) == (0, "", "no sessions; `openskills chat` starts one\n")
     assert openskills("sessions", "list", "--json").json == {"sessions": [], "more": 0}
 
 
@@ -67,14 +67,14 @@ def test_those_of_other_users_applications_and_stores_are_found_when_they_are_na
     assert openskills("sessions", "list", *other).out == ""
     ran = openskills("sessions", "show", "one", *other)
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("error: there is no session named 'one'; ")
+    assert ran.err.startswith("error: unknown session 'one'; ")
 
 
 @pytest.mark.parametrize("command", ["show", "delete"])
 def test_an_unknown_name_is_one_sentence(openskills: Command, command: str) -> None:
     ran = openskills("sessions", command, "nothing", *(["--yes"] if command == "delete" else []))
     assert (ran.code, len(ran.err.splitlines())) == (1, 1)
-    assert "there is no session named 'nothing'" in ran.err
+    assert "unknown session 'nothing'" in ran.err
 
 
 def test_a_bad_address_is_wrong_usage_and_its_password_is_not_repeated(openskills: Command) -> None:
@@ -86,7 +86,7 @@ def test_a_bad_address_is_wrong_usage_and_its_password_is_not_repeated(openskill
 def test_nothing_is_deleted_without_an_agreement(openskills: Command) -> None:
     openskills(*CHAT, "--session", "one", "hello")
     ran = openskills("sessions", "delete", "one")
-    assert (ran.code, ran.err) == (1, "nobody was asked, so nothing was deleted; agree with --yes\n")
+    assert (ran.code, ran.err) == (1, "nothing was deleted; confirm with --yes\n")
     question = "Delete 1 conversation for good (one)? [y/N]"
     assert openskills.on_terminal("sessions", "delete", "one", replies={question: "n\n"}).code == 1
     assert openskills("sessions", "show", "one").code == 0
@@ -97,6 +97,6 @@ def test_nothing_is_deleted_without_an_agreement(openskills: Command) -> None:
 def test_on_a_terminal_there_is_a_table_for_people(openskills: Command) -> None:
     openskills(*CHAT, "--session", "one", "merge these files")
     lines = openskills.on_terminal("sessions", "list").lines
-    assert lines[0].split() == ["session", "events", "last", "used", "began", "with"]
+    assert lines[0].split() == ["session", "events", "last", "used", "title"]
     assert lines[1].startswith("one ")
     assert lines[1].endswith("merge these files")

@@ -56,7 +56,7 @@ def test_a_name_that_the_specification_does_not_allow_is_refused(
 ) -> None:
     ran = openskills("new", name)
     assert (ran.code, ran.out) == (2, "")
-    assert "is not a skill name" in ran.err
+    assert "invalid skill name" in ran.err
     assert not list((tmp_path / "here").iterdir())
 
 
@@ -115,8 +115,8 @@ def test_three_hyphens_in_a_description_stay_in_it(openskills: Command, write_sk
     [
         ("---\ndescription: x\n---\n", "name is missing"),
         ("---\nname: x\n---\n", "description is missing"),
-        ("---\nname: [x]\ndescription: x\n---\n", "name is missing or is not text"),
-        ("no front matter", "there is no front matter"),
+        ("---\nname: [x]\ndescription: x\n---\n", "name is missing or not text"),
+        ("no front matter", "error: no front matter"),
         ("---\nname: &a x\ndescription: *a\n---\n", "SKILL.md:2:7: error"),
     ],
 )
@@ -143,7 +143,7 @@ def test_a_directory_called_skill_md_and_an_empty_one_are_explained(openskills: 
     assert "is a directory, not a file" in openskills("read-properties", tmp_path / "odd").err
     (tmp_path / "empty").mkdir()
     ran = openskills("read-properties", tmp_path / "empty")
-    assert (ran.code, "there is no SKILL.md" in ran.err) == (1, True)
+    assert (ran.code, "no SKILL.md in" in ran.err) == (1, True)
 
 
 def test_a_path_that_is_not_there_or_no_skill_is_wrong_usage(openskills: Command, tmp_path: Path) -> None:
@@ -221,6 +221,6 @@ def test_a_description_cannot_send_what_nobody_can_see(openskills: Command, writ
 def test_nothing_to_show_is_an_error_that_says_so(openskills: Command, tmp_path: Path) -> None:
     ran = openskills("to-prompt", tmp_path / "here")
     assert (ran.code, ran.out) == (1, "<available_skills>\n</available_skills>\n")
-    assert "there is no SKILL.md" in ran.err
+    assert "no SKILL.md in" in ran.err
     assert openskills("to-prompt", "missing").code == 2
     assert openskills("to-prompt").code == 2

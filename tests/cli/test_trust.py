@@ -16,7 +16,7 @@ def test_without_a_terminal_it_shows_and_does_not_agree(openskills: Command, wri
     assert f"place    {folder.parent}" in ran.lines
     assert any(line.startswith("digest   sha256:") for line in ran.lines)
     assert "  alpha  .agents/skills/alpha" in ran.lines
-    assert "agree with `openskills trust --yes`" in ran.err
+    assert "trust it with `openskills trust --yes`" in ran.err
     assert openskills("list").out == ""
 
 
@@ -25,9 +25,9 @@ def test_yes_agrees_and_remove_takes_it_back(openskills: Command, write_skill: W
     assert "trusted: agents may use these skills" in openskills("trust", "--yes").lines
     assert openskills("list").lines[0].startswith("alpha\t")
     assert "already trusted: agents may use these skills" in openskills("trust").lines
-    assert "no longer used" in openskills("trust", "--remove").out
+    assert "not be used any more" in openskills("trust", "--remove").out
     assert openskills("list").out == ""
-    assert "Nobody had agreed" in openskills("trust", "--remove").out
+    assert "were not trusted" in openskills("trust", "--remove").out
 
 
 def test_on_a_terminal_the_answer_decides(openskills: Command, write_skill: WriteSkill) -> None:
@@ -77,8 +77,8 @@ def test_folders_of_one_project_are_agreed_to_by_themselves(openskills: Command,
     assert openskills("trust", "--yes").code == 0
     ran = openskills("list", cwd=sub)
     assert (ran.lines[0].split("\t")[0], len(ran.lines)) == ("top", 1)
-    assert "nobody has agreed to them as they are now in sub/.agents/skills; look" in ran.err
-    assert "agents do not use sub/.agents/skills; agree" in openskills("trust", cwd=sub).err
+    assert "not trusted yet, or changed since: sub/.agents/skills; review" in ran.err
+    assert "agents do not use sub/.agents/skills; trust it" in openskills("trust", cwd=sub).err
     assert openskills("trust", "--yes", cwd=sub).lines[-1].startswith("trusted")
     for folder in (openskills.cwd, sub):
         assert openskills("trust", cwd=folder).lines[-1].startswith("already trusted")
@@ -118,7 +118,7 @@ def test_a_no_is_remembered_and_can_be_forgotten(openskills: Command, write_skil
     write_skill("alpha", under="here/.agents/skills")
     assert openskills.on_terminal("trust", replies={"[y/N]": "n\n"}).code == 1
     assert "[y/N]" not in openskills.on_terminal("list").out
-    assert "is forgotten" in openskills("trust", "--remove").out
+    assert "Removed the decision" in openskills("trust", "--remove").out
     assert "[y/N]" in openskills.on_terminal("list", replies={"[y/N]": "y\n"}).out
 
 
@@ -127,7 +127,7 @@ def test_a_place_that_leads_out_of_the_project_is_named(openskills: Command, wri
     (openskills.cwd / ".agents").mkdir()
     (openskills.cwd / ".agents" / "skills").symlink_to("../../elsewhere")
     ran = openskills("trust", "--yes")
-    assert (ran.code, "nothing to decide" in ran.out) == (0, True)
+    assert (ran.code, "has no skills in the standard directories" in ran.out) == (0, True)
     assert ".agents/skills: warning: a link to a directory outside of the project is not followed" in ran.err
 
 
@@ -153,7 +153,7 @@ def test_a_folder_of_the_project_stands_for_it(openskills: Command, write_skill:
 
 def test_a_project_without_skills_has_nothing_to_decide(openskills: Command) -> None:
     ran = openskills("trust")
-    assert (ran.code, "nothing to decide" in ran.out) == (0, True)
+    assert (ran.code, "has no skills in the standard directories" in ran.out) == (0, True)
     assert openskills("trust", "--json").json["skills"] == []
 
 

@@ -88,7 +88,7 @@ def test_quiet_prints_only_what_makes_a_skill_invalid(openskills: Command, write
 def test_fix_mends_what_is_safe_and_says_so(openskills: Command, write_skill: WriteSkill) -> None:
     folder = write_skill("alpha", "Use when: always needed, and say so.")
     before = openskills("validate", folder)
-    assert (before.code, "; --fix mends 1" in before.lines[-1]) == (1, True)
+    assert (before.code, "; 1 fixable with --fix" in before.lines[-1]) == (1, True)
     ran = openskills("validate", folder, "--fix")
     assert (ran.code, ran.out) == (0, "1 skill valid\n")
     assert ran.err.startswith("fixed: skills/alpha/SKILL.md:3:")

@@ -34,10 +34,10 @@ def keys(openskills: Command) -> list[str]:
 
 def test_without_workspaces_there_is_nothing_to_see_or_remove(openskills: Command, root: Path) -> None:
     ran = openskills("workspaces", "list")
-    assert (ran.code, ran.out, ran.err) == (0, "", "there are no workspaces\n")
+    assert (ran.code, ran.out, ran.err) == (0, "", "no workspaces\n")
     assert openskills("workspaces", "list", "--json").json == {"workspaces": []}
     ran = openskills("workspaces", "clean", "--all", "--yes")
-    assert (ran.code, ran.err) == (0, "there is nothing to remove\n")
+    assert (ran.code, ran.err) == (0, "nothing to remove\n")
     assert not root.exists()
 
 
@@ -96,7 +96,7 @@ def test_what_is_in_use_stays_and_is_named(openskills: Command, root: Path) -> N
     with holding(root, "busy") as process:
         ran = openskills("workspaces", "clean", "--all", "--yes")
         assert (ran.code, ran.lines[0].split("\t")[2]) == (0, "free")
-        assert ran.err == f"in use by process {process.pid}, stays: busy\n"
+        assert ran.err == f"in use by process {process.pid}, not removed: busy\n"
         report = openskills("workspaces", "clean", "--all", "--yes", "--json").json
         assert (report["removed"], [each["key"] for each in report["in_use"]]) == ([], ["busy"])
         assert keys(openskills) == ["busy"]
@@ -118,7 +118,7 @@ def test_nobody_to_ask_is_nobody_who_agreed(openskills: Command, root: Path) -> 
         ran = openskills("workspaces", "clean", *options)
         assert (ran.code, ran.out) == (1, "")
         assert "1 workspace with " in ran.err
-        assert "agree with --yes, or look with --dry-run" in ran.err
+        assert "confirm with --yes, or list them with --dry-run" in ran.err
     assert keys(openskills) == ["old"]
 
 
@@ -133,7 +133,7 @@ def test_on_a_terminal_the_answer_decides(openskills: Command, root: Path) -> No
 
 def test_wrong_usage_is_said(openskills: Command) -> None:
     ran = openskills("workspaces", "clean", "--older-than", "soon")
-    assert (ran.code, ran.err) == (2, "error: --older-than: 'soon' is no length of time; use 90s, 15m, 24h or 7d\n")
+    assert (ran.code, ran.err) == (2, "error: --older-than: invalid duration 'soon'; use 90s, 15m, 24h or 7d\n")
     ran = openskills("workspaces", "clean", "--all", "--older-than", "1h")
     assert (ran.code, ran.err) == (2, "error: --all: cannot be combined with --older-than; choose one\n")
     assert openskills("workspaces", "remove").code == 2

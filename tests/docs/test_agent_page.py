@@ -48,7 +48,7 @@ def test_every_argument_is_on_the_page(called: Callable[..., object]) -> None:
     assert not set(signature(called).parameters) - {"self"} - words_of(PAGE)
 
 
-@pytest.mark.parametrize(("title", "described"), [("## `Agent(", Agent), ("### `RunLimits`", AgentLimits)])
+@pytest.mark.parametrize(("title", "described"), [("## `Agent(", Agent), ("### `AgentLimits`", AgentLimits)])
 def test_a_table_has_every_field_in_order_with_its_default(title: str, described: type) -> None:
     assert [row[:2] for row in rows(title)] == [
         [field.name, default_of(field)] for field in fields(described) if field.init

@@ -25,7 +25,7 @@ DESCRIBED = (
     CatalogSnapshot,
     ValidationResult,
 )
-NOT_FOR_USERS = {"at", "softened"}
+NOT_FOR_USERS = {"as_warning", "with_path"}
 """How problems are made."""
 
 

@@ -37,7 +37,7 @@ def test_a_user_notices_nothing_of_a_server_that_has_a_bad_day(newcomer: Newcome
     assert printed[1] == "Model: A marathon has 42.2 kilometres."
     loaded, nonsense, run = below("What the model was told", printed)
     assert loaded == "skill_load: loaded: math"
-    assert nonsense.startswith("skill_run: error: arguments: are no JSON")
+    assert nonsense.startswith("skill_run: error: arguments: not valid JSON")
     assert "26.2 mile = 42.1648128 km" in run
     assert printed[-2:] == [
         "The agent got 4 answers with 6 requests.",
@@ -123,4 +123,5 @@ def test_a_skill_runs_in_a_container_where_there_is_an_engine(newcomer: Newcomer
 
 def test_without_a_container_engine_nothing_is_run_and_a_sentence_says_why(newcomer: Newcomer) -> None:
     (printed,) = newcomer.run(EXAMPLES / "containers.py", variables=NO_ENGINE)
-    assert printed.startswith("No command was run: the container engine at unix:///nowhere/engine.sock does not answer")
+    engine = "the container engine at unix:///nowhere/engine.sock"
+    assert printed.startswith(f"No command was run: {engine} does not respond")

@@ -90,7 +90,7 @@ def test_a_person_is_asked_unless_it_was_answered_before(newcomer: Newcomer) -> 
     assert below("Not asked", printed) == ["-> it was run"]
     ran, refused = below("With restrict", printed)
     assert ran == "-> it was run"
-    assert refused.startswith("-> error: 'ls out' is not among what 'markdown-links' may run")
+    assert refused.startswith("-> error: 'ls out' is not allowed: 'markdown-links' may run")
     assert [line.rpartition(": ")[2] for line in below("The audit log", printed)] == [
         "allow_session",
         "remembered",

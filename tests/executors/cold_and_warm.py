@@ -22,7 +22,7 @@ class Case:
     cold: str = ""
 
 
-_CODE = "shows lines of -c" if sys.version_info >= (3, 13) else ""
+_CODE = "shows the code of -c" if sys.version_info >= (3, 13) else ""
 """Why code on the command line is not started warm."""
 
 
@@ -139,8 +139,8 @@ ENDINGS: Mapping[str, Case] = {
 _SOURCES: Mapping[str, Case] = {
     "syntax error": Case("print('a')\nx = = 1\n", cold="cannot be compiled"),
     "indentation": Case("if 1:\nprint()\n", cold="cannot be compiled"),
-    "compiler warning": Case("x = '\\d'\nprint(x is 'a')\n", cold="the compiler warns"),
-    "null bytes": Case(b"print(1)\n\0\n", cold="no text"),
+    "compiler warning": Case("x = '\\d'\nprint(x is 'a')\n", cold="the compiler emits warnings"),
+    "null bytes": Case(b"print(1)\n\0\n", cold="not a text file"),
     "missing file": Case(argv=("python", "work/none.py"), cold="No such file"),
     "directory": Case(argv=("python", "work"), cold="Is a directory"),
     "latin-1": Case("# coding: latin-1\nprint(ascii('é'))\n".encode("latin-1")),
@@ -169,7 +169,7 @@ _SOURCES: Mapping[str, Case] = {
         "print(__file__, __import__('sys').argv)", argv=("python", "case.py"), cwd="work"
     ),
     "siblings": Case("import sibling; print(sibling.NAME, sibling.__file__)"),
-    "sibling of the same name": Case(argv=("python", "work/shadow/case.py"), cold="decimal.py beside it"),
+    "sibling of the same name": Case(argv=("python", "work/shadow/case.py"), cold="decimal.py in its directory"),
     "module": Case(argv=("python", "-m", "package.tool", "a", "-x"), cwd="work"),
     "package": Case(argv=("python", "-m", "package"), cwd="work"),
     "module that raises": Case(argv=("python", "-m", "package.bad"), cwd="work"),

@@ -34,7 +34,7 @@ def pairs_of(cases: Mapping[str, Case], executor: str, directory: Path) -> Mappi
 
     async def scenario() -> dict[str, Pair]:
         backend = SandboxBackend() if executor == "sandbox" else None
-        async with bench(directory, backend=backend, most=3) as here:
+        async with bench(directory, backend=backend, max_servers=3) as here:
             for name, text in FILES.items():
                 here.write(name, text)
             return {name: await _both(here, case) for name, case in cases.items()}

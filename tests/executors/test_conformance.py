@@ -30,11 +30,11 @@ PATIENCE = 300
 _PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from openskills.executors.open import executor
+from openskills.executors.open import open_executor
 from openskills.settings import Settings
 from openskills.testing import check_executor
 settings = Settings.from_env({"OPENSKILL_STATE_DIR": sys.argv[2], "PATH": "/usr/bin:/bin"})
-asyncio.run(check_executor(lambda: executor(sys.argv[1], settings), groups=sys.argv[3:]))
+asyncio.run(check_executor(lambda: open_executor(sys.argv[1], settings), groups=sys.argv[3:]))
 """
 
 

@@ -353,7 +353,7 @@ async def test_a_line_of_a_million_characters_comes_whole(tmp_path: Path) -> Non
 async def test_more_processes_than_allowed_are_refused_until_one_has_ended(tmp_path: Path) -> None:
     async with table(tmp_path, ProcessLimits(max_running=2)) as here:
         first, _ = await here.start("read"), await here.start("read")
-        with pytest.raises(TooManyRequests, match="2 processes are running, and 2 is the most"):
+        with pytest.raises(TooManyRequests, match="2 processes are running, the limit is 2"):
             await here.start("read")
         await here.processes.kill(first, ME)
         await here.start("read")
@@ -380,8 +380,8 @@ async def test_a_command_that_cannot_be_started_takes_no_place(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        (ProcessLimits(idle_timeout=1), "nobody asked for it for 1 seconds"),
-        (ProcessLimits(max_lifetime=1), "after 1 seconds, the most it may run"),
+        (ProcessLimits(idle_timeout=1), "killed after 1 s without a poll or input"),
+        (ProcessLimits(max_lifetime=1), "after 1 s, the maximum lifetime"),
     ],
 )
 async def test_what_nobody_wants_is_ended_and_its_result_kept(tmp_path: Path, limits: ProcessLimits, said: str) -> None:
@@ -430,7 +430,7 @@ async def test_only_the_newest_results_are_kept(tmp_path: Path) -> None:
             ended.append(await here.start(f"echo {number}"))
             await here.until(ended[-1], lambda _: False)
         for identity in ended[:2]:
-            with pytest.raises(InvalidArgument, match="there is no process"):
+            with pytest.raises(InvalidArgument, match="unknown process"):
                 await here.processes.poll(identity, ME)
         assert (await here.processes.poll(ended[3], ME, offset=0)).output == "3\n"
 

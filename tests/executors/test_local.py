@@ -76,7 +76,7 @@ async def test_the_workspace_is_where_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("program", "why"),
-    [("openskills-none", "there is no such program"), ("/etc", "Permission denied"), ("work/x", "No such file")],
+    [("openskills-none", "program not found"), ("/etc", "Permission denied"), ("work/x", "No such file")],
 )
 async def test_a_program_that_cannot_be_started_is_refused_with_the_reason(
     tmp_path: Path, program: str, why: str

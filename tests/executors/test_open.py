@@ -94,9 +94,10 @@ def test_a_choice_that_failed_is_made_again(settings: Settings, tmp_path: Path) 
 
 def test_only_what_is_chosen_is_imported() -> None:
     code = (
-        "import sys; from openskills.executors.open import executor; from openskills.settings import Settings\n"
-        "executor('local', Settings.from_env({'HOME': '/nonexistent'}))\n"
-        "print([x for x in ('sandbox', 'landlock', 'container') if 'openskills.executors.' + x in sys.modules])"
+        "import sys; from openskills.executors.open import open_executor; from openskills.settings import Settings\n"
+        "open_executor('local', Settings.from_env({'HOME': '/nonexistent'}))\n"
+        "names = ('bubblewrap.backend', 'landlock', 'container.backend')\n"
+        "print([x for x in names if 'openskills.executors.' + x in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr

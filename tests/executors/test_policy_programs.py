@@ -207,7 +207,7 @@ async def test_a_denied_command_is_not_had_by_way_of_another_on_a_real_machine(t
         assert (await bench.run(RunRequest("python3 scripts/two.py -c", skill="demo"))).stdout == "2\n"
         await bench.workspace.write("out/one.awk", b"BEGIN { system(1) }")
         for made in ("awk -f out/one.awk", "awk -f ../../out/one.awk"):
-            with pytest.raises(CommandDenied, match="with code in its arguments runs what no list of commands"):
+            with pytest.raises(CommandDenied, match="with code in its arguments runs code that the policy"):
                 await bench.run(RunRequest(made, skill="demo"))
         with pytest.raises(CommandDenied):
             await bench.run(RunRequest("awk -f one.awk", skill="demo", cwd="$OUTPUT_DIR"))

@@ -94,7 +94,7 @@ async def test_a_planted_program_is_named_and_the_machines_is_not_run_in_its_pla
     async with workbench(tmp_path) as bench:
         await bench.run(RunRequest(PLANTED, skill="demo"))
     async with workbench(tmp_path, CommandRules(policy=CommandPolicy.of(["ls"]))) as bench:
-        with pytest.raises(CommandDenied, match=r"would run \.venv/bin/ls, which is not the machine's"):
+        with pytest.raises(CommandDenied, match=r"would run \.venv/bin/ls, not the machine's program"):
             await bench.run(RunRequest("ls", skill="demo"))
 
 
@@ -103,7 +103,7 @@ async def test_another_name_of_a_denied_interpreter_is_denied(tmp_path: Path) ->
         await bench.run(RunRequest("ln -s $(command -v perl) work/p && cp scripts/hello.sh work/", skill="demo"))
     async with workbench(tmp_path, CommandRules(policy=CommandPolicy.of(None, ["perl", "sh"]))) as bench:
         for command in ("work/p -e 1", "perl -e 1", "scripts/hello.sh"):
-            with pytest.raises(CommandDenied, match="is on the list of denied commands"):
+            with pytest.raises(CommandDenied, match="is a denied command"):
                 await bench.run(RunRequest(command, skill="demo"))
 
 

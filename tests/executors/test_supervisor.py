@@ -417,7 +417,7 @@ async def test_closing_ends_every_command(tmp_path: Path) -> None:
     assert await eventually(lambda: not any(map(alive, pids)))
 
 
-async def test_what_runs_for_a_loop_that_is_closed_is_ended_by_the_next_start() -> None:
+def test_what_runs_for_a_loop_that_is_closed_is_ended_by_the_next_start() -> None:
     pool = SupervisorPool()
     environment = {"PATH": os.defpath}
     loop = asyncio.new_event_loop()
@@ -426,13 +426,16 @@ async def test_what_runs_for_a_loop_that_is_closed_is_ended_by_the_next_start() 
     loop.close()
     assert alive(kept.pid)
 
-    other = await pool.start(LaunchRequest(["true"], environment, "/", {}))
-    assert (await other.wait()).status == 0
-    assert await eventually(lambda: not alive(kept.pid))
-    await pool.close()
+    async def start_next() -> None:
+        other = await pool.start(LaunchRequest(["true"], environment, "/", {}))
+        assert (await other.wait()).status == 0
+        assert await eventually(lambda: not alive(kept.pid))
+        await pool.close()
+
+    asyncio.run(start_next())
 
 
-async def test_keepers_of_another_loop_are_closed_and_not_only_forgotten() -> None:
+def test_keepers_of_another_loop_are_closed_and_not_only_forgotten() -> None:
     pool = SupervisorPool()
 
     async def one() -> int:
@@ -440,10 +443,10 @@ async def test_keepers_of_another_loop_are_closed_and_not_only_forgotten() -> No
         await kept.wait()
         return open_descriptors()
 
-    await one()
-    counts = {await one() for _ in range(4)}
+    asyncio.run(one())
+    counts = {asyncio.run(one()) for _ in range(4)}
     assert len(counts) == 1
-    await pool.close()
+    asyncio.run(pool.close())
 
 
 def test_every_limit_becomes_one_of_the_kernels() -> None:

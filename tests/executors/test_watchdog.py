@@ -84,7 +84,7 @@ def test_who_is_gone_uses_nothing() -> None:
 
 def test_counting_stops_when_there_are_too_many() -> None:
     with running_proctree(PROCTREE_FORKS) as process:
-        assert len(list_descendants(process.pid, most=0)) == 1
+        assert len(list_descendants(process.pid, max_processes=0)) == 1
 
 
 def test_this_process_is_found() -> None:
@@ -118,25 +118,25 @@ def test_memory_of_all_processes_together_is_limited() -> None:
     with running_proctree(PROCTREE_CHAIN, "1", PROCTREE_CHAIN) as process:
         said = sentence(process.pid, Limits(total_memory_bytes=50 * MB))
     assert said.startswith("its 2 processes used ")
-    assert said.endswith(f" bytes of memory; {50 * MB:,} is the most for all")
+    assert said.endswith(f" bytes of memory; the limit is {50 * MB:,}")
 
 
 def test_the_number_of_processes_is_limited() -> None:
     with running_proctree(PROCTREE_FORKS) as process:
-        assert sentence(process.pid, Limits(processes=1)) == "it had 4 processes; 1 is the most"
+        assert sentence(process.pid, Limits(processes=1)) == "it had 4 processes; the limit is 1"
 
 
 def test_what_the_workspace_holds_is_limited() -> None:
     usages = [NOTHING, WorkspaceUsage(2 * MB, 1)]
     said = sentence(os.getpid(), Limits(total_memory_bytes=None, processes=None), usages, Quota(max_bytes=MB))
-    assert said == f"the workspace holds {2 * MB:,} bytes; {MB:,} is the most"
+    assert said == f"the workspace has {2 * MB:,} bytes; the maximum is {MB:,}"
 
 
 async def test_a_disk_that_is_nearly_full_ends_the_command() -> None:
     async with asyncio.timeout(PATIENCE):
         result = await watch(os.getpid(), Limits(), nothing, Quota(min_free_bytes=100), free=lambda: 99)
 
-    assert result == "the disk has only 99 bytes left; 100 have to stay free"
+    assert result == "only 99 bytes of disk space are left; 100 must stay free"
 
 
 @contextmanager
@@ -196,4 +196,4 @@ def test_a_command_that_is_gone_is_no_fault_of_the_watchdog() -> None:
     with subprocess.Popen([sys.executable, "-I", "-c", ""]) as process:
         process.wait()
     said = sentence(process.pid, Limits(), [NOTHING, WorkspaceUsage(0, 10)], Quota(max_files=9))
-    assert said == "the workspace holds 10 files and directories; 9 is the most"
+    assert said == "the workspace has 10 files and directories; the maximum is 9"

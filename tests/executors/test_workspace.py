@@ -81,7 +81,7 @@ def test_the_next_executor_of_a_directory_finds_the_files_of_a_key(tmp_path: Pat
 def test_a_full_disk_is_said_before_a_command_starts(tmp_path: Path) -> None:
     async def work(executor: DirectoryExecutor) -> None:
         workspace = await executor.open("key")
-        with pytest.raises(LimitExceeded, match="have to stay free; make room"):
+        with pytest.raises(LimitExceeded, match="must stay free; free some"):
             await workspace.start(Command(("true",)))
 
     with_executor(tmp_path, work, quota=Quota(min_free_bytes=1 << 60))
@@ -92,7 +92,7 @@ def test_a_command_that_fills_its_workspace_is_ended_with_the_limit(tmp_path: Pa
         workspace = await executor.open("key")
         ended = await ran(workspace, "while :; do head -c 1000000 /dev/zero >> work/full; done")
         assert ended.ending is EndReason.LIMIT
-        assert "bytes; 10,000,000 is the most" in ended.detail
+        assert "bytes; the maximum is 10,000,000" in ended.detail
 
     with_executor(tmp_path, work, quota=Quota(max_bytes=10_000_000))
 
@@ -383,13 +383,13 @@ class Noticing(LocalBackend):
         await super().close()
 
 
-async def test_a_sweep_that_ended_with_its_loop_does_not_keep_the_next_loop_from_closing(tmp_path: Path) -> None:
+def test_a_sweep_that_ended_with_its_loop_does_not_keep_the_next_loop_from_closing(tmp_path: Path) -> None:
     backend = Noticing()
     executor = Unswept(backend, tmp_path)
 
     async def use() -> None:
         await (await executor.open("key")).close()
 
-    await use()
-    await executor.close()
+    asyncio.run(use())
+    asyncio.run(executor.close())
     assert backend.closed

@@ -96,8 +96,8 @@ def test_an_interpreter_that_is_not_ready_in_time_is_told_and_ended(tmp_path: Pa
     )
 
     async def work(begin: Callable[..., Awaitable[ForkServer]]) -> None:
-        with pytest.raises(ExecutorUnavailable, match=r"not ready within 3 s"):
-            await begin(within=3.0)
+        with pytest.raises(ExecutorUnavailable, match=r"timed out after 3 s"):
+            await begin(timeout=3.0)
         pid = (tmp_path / "endless.py.pid").read_text()
         async with asyncio.timeout(20):
             while Path(f"/proc/{pid}").exists():
@@ -155,7 +155,7 @@ async def serve(pool: WorkerPool, seconds: float = 20.0) -> WorkerResult:
 
 def test_slots_are_made_on_demand_and_not_more_than_allowed(tmp_path: Path) -> None:
     async def work(begin: Begin) -> tuple[int, int, int]:
-        pool = WorkerPool(begin, most=3)
+        pool = WorkerPool(begin, max_workers=3)
         await pool.prepare()
         first = pool.worker_count
         found = await asyncio.gather(*(serve(pool) for _ in range(20)))
@@ -175,7 +175,7 @@ def test_idle_slots_and_interpreters_are_ended_and_come_back(tmp_path: Path, alo
             begun.append(await begin())
             return begun[-1]
 
-        pool = WorkerPool(counted, most=2, alone=alone, idle=0.05)
+        pool = WorkerPool(counted, max_workers=2, dedicated=alone, idle_timeout=0.05)
         await serve(pool)
         async with asyncio.timeout(20):
             while pool.worker_count or begun[0].is_usable:
@@ -189,7 +189,7 @@ def test_idle_slots_and_interpreters_are_ended_and_come_back(tmp_path: Path, alo
 
 def test_after_a_renewal_calls_have_a_new_interpreter(tmp_path: Path) -> None:
     async def work(begin: Begin) -> tuple[bytes, bytes, bytes]:
-        pool = WorkerPool(begin, most=1)
+        pool = WorkerPool(begin, max_workers=1)
         before = (await serve(pool)).stdout
         again = (await serve(pool)).stdout
         pool.renew()
@@ -211,7 +211,7 @@ def test_a_refreshed_pool_changes_over_when_the_new_interpreter_is_ready(tmp_pat
             await gate.wait()
             return await begin()
 
-        pool = WorkerPool(gated, most=2, alone=alone)
+        pool = WorkerPool(gated, max_workers=2, dedicated=alone)
         before = (await serve(pool)).stdout
         gate.clear()
         pool.refresh()
@@ -228,7 +228,7 @@ def test_a_refreshed_pool_changes_over_when_the_new_interpreter_is_ready(tmp_pat
 @pytest.mark.parametrize("alone", [False, True])
 def test_a_call_that_is_too_late_gives_its_place_to_the_next(tmp_path: Path, alone: bool) -> None:
     async def work(begin: Begin) -> None:
-        pool = WorkerPool(begin, most=1, alone=alone)
+        pool = WorkerPool(begin, max_workers=1, dedicated=alone)
         await pool.prepare()
         for _ in range(2):
             with pytest.raises(TimeoutError):
@@ -241,7 +241,7 @@ def test_a_call_that_is_too_late_gives_its_place_to_the_next(tmp_path: Path, alo
 
 def test_who_waits_too_long_for_a_place_is_told_and_who_is_cancelled_takes_none(tmp_path: Path) -> None:
     async def work(begin: Begin) -> None:
-        pool = WorkerPool(begin, most=1)
+        pool = WorkerPool(begin, max_workers=1)
         await pool.prepare()
         first = asyncio.ensure_future(serve(pool))
         await asyncio.sleep(0)
@@ -260,7 +260,7 @@ def test_who_waits_too_long_for_a_place_is_told_and_who_is_cancelled_takes_none(
 
 def test_everybody_gets_a_turn_however_often_others_call(tmp_path: Path) -> None:
     async def work(begin: Begin) -> list[int]:
-        pool = WorkerPool(begin, most=1)
+        pool = WorkerPool(begin, max_workers=1)
         turns = [0] * 4
 
         async def again_and_again(number: int) -> None:
@@ -277,7 +277,7 @@ def test_everybody_gets_a_turn_however_often_others_call(tmp_path: Path) -> None
 
 def test_who_is_cancelled_when_it_has_just_got_a_slot_passes_it_on(tmp_path: Path) -> None:
     async def work(begin: Begin) -> None:
-        pool = WorkerPool(begin, most=1)
+        pool = WorkerPool(begin, max_workers=1)
         await pool.prepare()
         for _ in range(20):
             calls = [asyncio.ensure_future(serve(pool)) for _ in range(4)]
@@ -300,7 +300,7 @@ def test_what_cannot_begin_is_told_to_everybody_who_waits(tmp_path: Path) -> Non
             await asyncio.sleep(0)
             raise ExecutorUnavailable("no")
 
-        pool = WorkerPool(never, most=1)
+        pool = WorkerPool(never, max_workers=1)
         found = await asyncio.gather(*(serve(pool) for _ in range(3)), return_exceptions=True)
         await pool.close()
         return [str(one) for one in found]
@@ -327,7 +327,7 @@ class Gated:
 def test_a_call_does_not_wait_beyond_its_deadline_for_an_interpreter_and_the_next_has_it(tmp_path: Path) -> None:
     async def work(begin: Begin) -> None:
         gated = Gated(begin)
-        pool = WorkerPool(gated, most=1)
+        pool = WorkerPool(gated, max_workers=1)
         async with asyncio.timeout(20):
             with pytest.raises(DeadlineExceeded, match="not begun"):
                 await serve(pool, 0.05)
@@ -342,7 +342,7 @@ def test_a_call_does_not_wait_beyond_its_deadline_for_an_interpreter_and_the_nex
 def test_an_interpreter_that_begins_while_the_pool_closes_is_not_left(tmp_path: Path) -> None:
     async def work(begin: Begin) -> None:
         gated = Gated(begin)
-        pool = WorkerPool(gated, most=1)
+        pool = WorkerPool(gated, max_workers=1)
         calling = asyncio.ensure_future(serve(pool))
         await gated.asked.wait()
         await pool.close()
@@ -358,7 +358,7 @@ def test_a_closed_pool_is_not_refreshed(tmp_path: Path) -> None:
     async def work(begin: Begin) -> None:
         gated = Gated(begin)
         gated.may.set()
-        pool = WorkerPool(gated, most=1)
+        pool = WorkerPool(gated, max_workers=1)
         await serve(pool)
         pool.refresh()
         await pool.close()
@@ -371,7 +371,7 @@ def test_a_closed_pool_is_not_refreshed(tmp_path: Path) -> None:
 
 def test_who_is_cancelled_while_the_pool_closes_is_cancelled(tmp_path: Path) -> None:
     async def work(begin: Begin) -> None:
-        pool = WorkerPool(begin, most=1)
+        pool = WorkerPool(begin, max_workers=1)
         await pool.prepare()
         running = asyncio.ensure_future(serve(pool))
         waiting = asyncio.ensure_future(serve(pool))
@@ -388,7 +388,7 @@ def test_who_is_cancelled_while_the_pool_closes_is_cancelled(tmp_path: Path) -> 
 def test_a_pool_that_retires_serves_those_who_have_come_and_ends_behind_the_last(tmp_path: Path) -> None:
     async def work(begin: Begin) -> None:
         gated = Gated(begin)
-        pool = WorkerPool(gated, most=1)
+        pool = WorkerPool(gated, max_workers=1)
         calls = [asyncio.ensure_future(serve(pool)) for _ in range(3)]
         await gated.asked.wait()
         retiring = asyncio.ensure_future(pool.retire())
@@ -404,7 +404,7 @@ def test_a_pool_that_retires_serves_those_who_have_come_and_ends_behind_the_last
 
 def test_a_pool_that_closes_ends_the_calls_that_run(tmp_path: Path) -> None:
     async def work(begin: Begin) -> None:
-        pool = WorkerPool(begin, most=1)
+        pool = WorkerPool(begin, max_workers=1)
         await pool.prepare()
         running = asyncio.ensure_future(serve(pool))
         await asyncio.wait((running,), timeout=0.1)

@@ -67,13 +67,15 @@ async def bench(
     preload: Sequence[str] = PRELOAD,
     *,
     backend: Backend | None = None,
-    most: int = 2,
-    idle: float = 300.0,
-    patience: float = 60.0,
+    max_servers: int = 2,
+    idle_timeout: float = 300.0,
+    start_timeout: float = 60.0,
 ) -> AsyncGenerator[Bench]:
     """A workspace of the local executor, or of another; its servers end with the block."""
     async with box(backend or LocalBackend(), directory) as one:
-        warm = WarmInterpreterPool(one.launcher, most=most, idle=idle, patience=patience)
+        warm = WarmInterpreterPool(
+            one.launcher, max_servers=max_servers, idle_timeout=idle_timeout, start_timeout=start_timeout
+        )
         try:
             yield Bench(one.place.tree, one.launcher, warm, PreloadSpec(tuple(preload)))
         finally:

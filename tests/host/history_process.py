@@ -13,7 +13,7 @@ from tests.host.results import record
 
 async def endless(path: Path, number: str) -> None:
     """Records without end; each says which process it is of, and how many there were before."""
-    history = History(path, most_waiting=10_000_000, patience=30)
+    history = History(path, max_pending=10_000_000, timeout=30)
     # Not quite without end: nobody may be there any more to kill it.
     for count in range(3_000_000):
         history.record(replace(record(), who=number, bytes_in=count))
@@ -25,7 +25,7 @@ async def endless(path: Path, number: str) -> None:
 
 async def full(path: Path) -> None:
     """Records after the disk has become full, as far as this process can tell: no file may grow."""
-    history = History(path, most_waiting=1_000)
+    history = History(path, max_pending=1_000)
     history.record(record())
     await history.close()
     size = max(file.stat().st_size for file in path.parent.iterdir())

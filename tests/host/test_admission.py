@@ -36,7 +36,7 @@ def with_calls(test: Callable[[Calls], Awaitable[None]], *, capacity: int, queue
     watch = Watch()
 
     async def body() -> None:
-        calls = Calls(Admission(capacity=capacity, queue=queue, share=share, watch=watch))
+        calls = Calls(Admission(capacity=capacity, queue=queue, share=share, observer=watch))
         await test(calls)
         await calls.end_all()
         assert (calls.admission.active_count, calls.admission.queue_length) == (0, 0)
@@ -201,7 +201,7 @@ def test_who_waits_until_its_deadline_is_sent_away() -> None:
 
 async def test_who_cannot_be_served_before_its_deadline_does_not_wait_for_it() -> None:
     watch = Watch()
-    admission = Admission(capacity=1, queue=100, watch=watch)
+    admission = Admission(capacity=1, queue=100, observer=watch)
     admission.leave(*entered(admission), seconds=10.0)
     loop = asyncio.get_running_loop()
     holder = admission.admit(Principal("k"), ECHO, loop.time() + FAR)
@@ -229,12 +229,12 @@ async def test_the_rate_of_a_key_is_kept_and_said() -> None:
     now = [100.0]
 
     watch = Watch()
-    admission = Admission(capacity=10, queue=10, watch=watch, clock=lambda: now[0])
+    admission = Admission(capacity=10, queue=10, observer=watch, clock=lambda: now[0])
     principal = Principal("k", rate_per_second=2.0, burst=2)
     for _ in range(2):
         async with admission.admit(principal, ECHO, FAR):
             pass
-    with pytest.raises(TooManyRequests, match="2 times a second") as caught:
+    with pytest.raises(TooManyRequests, match="2 calls a second") as caught:
         await admission.admit(principal, ECHO, FAR).__aenter__()
     assert caught.value.details == {"limit": "rate", "retry_after": 0.5}
     state = admission.rate_state(principal)
@@ -369,9 +369,9 @@ def test_however_many_skills_there_are_only_some_are_remembered() -> None:
 
 
 def test_who_waits_longer_has_more_before_it_or_fewer_places() -> None:
-    assert estimate_wait(ahead=0, places=1, mean=0.5) == 0.5
-    assert estimate_wait(ahead=9, places=2, mean=0.5) == 2.5
-    assert estimate_wait(ahead=9, places=0, mean=0.5) == 5.0
+    assert estimate_wait(ahead=0, slots=1, mean=0.5) == 0.5
+    assert estimate_wait(ahead=9, slots=2, mean=0.5) == 2.5
+    assert estimate_wait(ahead=9, slots=0, mean=0.5) == 5.0
 
 
 def waiter(key: str, skill: str = "echo") -> Waiter:

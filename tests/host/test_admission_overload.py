@@ -54,7 +54,7 @@ async def test_at_ten_times_the_capacity_load_is_shed_and_nobody_waits_behind_mo
     watch = Watch()
 
     async def body() -> tuple[Load, int]:
-        load = Load(Admission(capacity=CAPACITY, queue=QUEUE, watch=watch))
+        load = Load(Admission(capacity=CAPACITY, queue=QUEUE, observer=watch))
         return load, await load.run()
 
     load, calls = await body()

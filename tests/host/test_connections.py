@@ -293,7 +293,7 @@ class Ending(asyncio.Protocol):
         assert self._transport is not None
         if self._lingering is None:
             self._transport.write(b"answer")
-            self._lingering = ConnectionDrainer(self._transport, asyncio.get_running_loop(), most=self._most)
+            self._lingering = ConnectionDrainer(self._transport, asyncio.get_running_loop(), max_bytes=self._most)
         else:
             self._lingering.discard(len(data))
 

@@ -64,7 +64,7 @@ async def test_what_was_recorded_is_listed_and_shown(tmp_path: Path) -> None:
 async def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     history = History(tmp_path / "host.db")
     assert await history.list() == ()
-    with pytest.raises(UnknownRun, match="there is no history"):
+    with pytest.raises(UnknownRun, match="no history has been recorded"):
         await history.get("run_1")
     assert not (tmp_path / "host.db").exists()
     for _ in range(2):
@@ -72,7 +72,7 @@ async def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     await history.close()
     with pytest.raises(UnknownRun, match="runs list"):
         await history.get("walk_1")
-    with pytest.raises(InvalidArgument, match="several runs begin with"):
+    with pytest.raises(InvalidArgument, match="several runs start with"):
         await history.get("run_")
     await history.close()
 
@@ -112,7 +112,7 @@ def test_processes_that_are_killed_leave_a_sound_file_without_holes(tmp_path: Pa
                 child.kill()
                 child.communicate(timeout=60)
         assert [child.returncode for child in children] == [-signal.SIGKILL] * 2
-    with closing(open_connection(path, patience=30)) as connection:
+    with closing(open_connection(path, timeout=30)) as connection:
         assert select_rows(connection, "PRAGMA integrity_check") == [("ok",)]
         question = "SELECT count(*), max(bytes_in), count(DISTINCT bytes_in) FROM history GROUP BY who"
         found = select_rows(connection, question)
@@ -124,7 +124,7 @@ def test_processes_that_are_killed_leave_a_sound_file_without_holes(tmp_path: Pa
 def until_written(path: Path, *numbers: int) -> None:
     """Wait for rows of each of these processes."""
     deadline = time.monotonic() + 60
-    with closing(open_connection(path, patience=30)) as connection:
+    with closing(open_connection(path, timeout=30)) as connection:
         question = "SELECT 1 FROM history WHERE who = ? LIMIT 1"
         while not all(select_rows(connection, question, (str(number),)) for number in numbers):
             assert time.monotonic() < deadline
@@ -134,7 +134,7 @@ def until_written(path: Path, *numbers: int) -> None:
 @pytest.fixture
 def at() -> Iterator[sqlite3.Connection]:
     """An empty database."""
-    with closing(open_connection(None, patience=1)) as connection:
+    with closing(open_connection(None, timeout=1)) as connection:
         yield connection
 
 
@@ -204,12 +204,12 @@ def test_only_so_many_are_removed_at_once_that_nobody_waits_long(at: sqlite3.Con
 DAY = 24 * 60 * 60.0
 
 
-def writer(path: Path, *, most: int = 100, keep_rows: int = 100_000, patience: float = 30) -> HistoryWriter:
-    return HistoryWriter(path, keep_days=30, keep_rows=keep_rows, most=most, patience=patience)
+def writer(path: Path, *, max_pending: int = 100, keep_rows: int = 100_000, timeout: float = 30) -> HistoryWriter:
+    return HistoryWriter(path, keep_days=30, keep_rows=keep_rows, max_pending=max_pending, timeout=timeout)
 
 
 def stored(path: Path) -> int:
-    with closing(open_connection(path, patience=30)) as connection:
+    with closing(open_connection(path, timeout=30)) as connection:
         return select_rows(connection, "SELECT count(*) FROM history")[0][0]
 
 
@@ -234,7 +234,7 @@ def test_what_is_taken_is_written_without_being_asked_for(tmp_path: Path) -> Non
 
 def test_the_end_writes_what_waits_and_ends_the_thread(tmp_path: Path) -> None:
     path = tmp_path / "host.db"
-    one = writer(path, most=10_000)
+    one = writer(path, max_pending=10_000)
     for _ in range(2_500):
         one.add(record())
     one.close()
@@ -247,7 +247,7 @@ def test_the_end_writes_what_waits_and_ends_the_thread(tmp_path: Path) -> None:
 
 def test_what_is_taken_while_the_thread_ends_is_written_too(tmp_path: Path) -> None:
     path = tmp_path / "host.db"
-    one = writer(path, most=100_000)
+    one = writer(path, max_pending=100_000)
     taken = 0
     for _ in range(20):
         one.add(record())
@@ -270,8 +270,8 @@ def test_a_writer_that_was_given_nothing_touches_nothing(tmp_path: Path) -> None
 
 def test_more_than_may_wait_is_lost_and_counted_while_nobody_is_kept_waiting(tmp_path: Path) -> None:
     path = tmp_path / "host.db"
-    one = writer(path, most=20)
-    with closing(open_connection(path, patience=30)) as other, transaction(other):
+    one = writer(path, max_pending=20)
+    with closing(open_connection(path, timeout=30)) as other, transaction(other):
         for _ in range(50):
             one.add(record())
         assert one.lost >= 1
@@ -298,7 +298,7 @@ def test_a_disk_that_stays_away_is_said_once_and_what_waited_is_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "place").write_text("in the way")
-    one = writer(tmp_path / "place" / "host.db", most=5)
+    one = writer(tmp_path / "place" / "host.db", max_pending=5)
     with caplog.at_level(logging.WARNING, "openskills.host"):
         for _ in range(8):
             one.add(record())
@@ -306,7 +306,7 @@ def test_a_disk_that_stays_away_is_said_once_and_what_waited_is_counted(
         one.close()
     assert one.lost == 8
     (said,) = caplog.records
-    assert "the history is not written" in said.getMessage()
+    assert "cannot write the history" in said.getMessage()
     assert "cannot be used" in said.getMessage()
 
 
@@ -360,3 +360,17 @@ def test_not_too_much_of_a_content_is_kept_and_the_rest_is_counted() -> None:
     found = mask_content(b"x" * (MAX_CONTENT_BYTES + 1_500), {})
     assert found.startswith(b"x" * MAX_CONTENT_BYTES)
     assert found.endswith(b"[... 1,500 more bytes]")
+
+
+async def test_when_bodies_cannot_be_written_rows_wait_without_them(tmp_path: Path) -> None:
+    history = History(tmp_path / "host.db", max_content=10)
+    records = [replace(record(succeeded()), input=b"12345", output=b"6") for _ in range(3)]
+    for one in records[:2]:
+        history.record(one)
+    await history.close()
+    history.record(records[2])
+    await history.close()
+    try:
+        assert [(await history.get(one.id)).input for one in records] == [b"12345", None, b"12345"]
+    finally:
+        await history.close()

@@ -101,15 +101,15 @@ def test_a_document_is_the_data_of_a_result() -> None:
     assert json.loads(answer.body)["data"] == {"skills": []}
 
 
-async def test_a_body_in_one_piece_or_many_is_the_same() -> None:
-    assert await read_body(Sent([part(b"hello")]).exchange, 10) == b"hello"
+def test_a_body_in_one_piece_or_many_is_the_same() -> None:
+    assert asyncio.run(read_body(Sent([part(b"hello")]).exchange, 10)) == b"hello"
     pieces = [part(b"he", more=True), part(b"l", more=True), part(b"lo")]
-    assert await read_body(Sent(pieces).exchange, 10) == b"hello"
+    assert asyncio.run(read_body(Sent(pieces).exchange, 10)) == b"hello"
 
 
 @pytest.mark.parametrize("pieces", [[part(b"x" * 11)], [part(b"x" * 6, more=True), part(b"x" * 5, more=True)]])
 async def test_a_body_that_is_too_large_is_refused(pieces: list[dict[str, object]]) -> None:
-    with pytest.raises(HttpRefusal, match="10 bytes are the most") as found:
+    with pytest.raises(HttpRefusal, match="the limit is 10 bytes") as found:
         await read_body(Sent(pieces).exchange, 10)
     assert found.value.failure.code == 413
 
@@ -117,7 +117,7 @@ async def test_a_body_that_is_too_large_is_refused(pieces: list[dict[str, object
 @pytest.mark.parametrize("encoding", ["gzip", "br", "identity, gzip"])
 async def test_a_body_that_is_packed_is_refused(encoding: str) -> None:
     sent = Sent([part(b"hello")], headers={"Content-Encoding": encoding})
-    with pytest.raises(UnsupportedMedia, match="without Content-Encoding"):
+    with pytest.raises(UnsupportedMedia, match="send the body uncompressed"):
         await read_body(sent.exchange, 10)
 
 
@@ -131,7 +131,7 @@ async def test_one_that_only_says_that_it_is_as_it_is_is_taken(encoding: str) ->
 async def test_one_that_says_so_is_refused_without_a_look_at_it(length: str) -> None:
     # Nothing will ever be received here: a look would not end.
     with pytest.raises(HttpRefusal) as found:
-        await read_body(Sent(headers={"Content-Length": length}).exchange, 10, seconds=1000)
+        await read_body(Sent(headers={"Content-Length": length}).exchange, 10, timeout=1000)
     assert found.value.failure.code == 413
 
 
@@ -144,7 +144,7 @@ async def test_a_length_that_is_no_number_is_refused(length: str) -> None:
 
 async def test_a_body_that_does_not_come_is_given_up() -> None:
     with pytest.raises(HttpRefusal) as found:
-        await read_body(Sent([part(b"he", more=True)]).exchange, 10, seconds=0.01)
+        await read_body(Sent([part(b"he", more=True)]).exchange, 10, timeout=0.01)
     assert (found.value.failure.code, found.value.close) == (408, True)
 
 
@@ -191,7 +191,7 @@ def with_both(name: bytes, first: bytes, second: bytes) -> HttpExchange:
 @pytest.mark.parametrize("name", [b"x-trace-id", b"authorization", b"content-type", b"host", b"idempotency-key"])
 def test_a_header_that_says_two_things_is_a_fault(name: bytes) -> None:
     exchange = with_both(name, b"one", b"two")
-    assert "twice" in str(exchange.hostile)
+    assert "different values" in str(exchange.hostile)
     assert exchange.trace.id not in {"one", "two"}
     assert with_both(name, b"one", b"one").hostile is None
 
@@ -229,7 +229,8 @@ def test_every_fault_has_a_status_a_word_and_a_sentence_of_bounded_length(make: 
 
 
 def test_no_fault_is_left_out_here() -> None:
-    made = {name for name, _ in inspect.getmembers(http, inspect.isfunction) if not name.startswith("_")}
+    functions = inspect.getmembers(http, inspect.isfunction)
+    made = {name for name, one in functions if name[0] != "_" and one.__annotations__.get("return") is Failure}
     assert {make().details["reason"] for make in MADE}
     assert len(MADE) == len(made) + 1
 

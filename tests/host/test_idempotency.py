@@ -99,7 +99,7 @@ def test_while_the_first_is_under_way_the_second_is_told_to_wait() -> None:
 
 def test_of_many_at_once_exactly_one_is_done(tmp_path: Path) -> None:
     async def body() -> None:
-        stores = [Database(tmp_path / "host.db", patience=30) for _ in range(4)]
+        stores = [Database(tmp_path / "host.db", timeout=30) for _ in range(4)]
         attempts = [begin(IdempotencyStore(store)) for store in stores for _ in range(10)]
         found = await asyncio.gather(*attempts, return_exceptions=True)
         assert sum(isinstance(one, IdempotencyClaim) for one in found) == 1

@@ -26,7 +26,7 @@ from openskills.host.invoke import is_action_path, is_synchronous
 from openskills.host.model import Call, Failure, Outcome, failure_outcome, success_outcome
 from openskills.host.parts import HostOptions
 from tests.host.exchanges import Sent
-from tests.host.hosting import ECHO_MANIFEST, Served, Waiting, chatty, echo, eventually, manifest, served
+from tests.host.hosting import ECHO_MANIFEST, Served, Waiting, chatty, echo, eventually, key_in, manifest, served
 from tests.host.test_app import check_normalised
 
 JSON = {"Content-Type": "application/json"}
@@ -76,17 +76,17 @@ def result_in(answer: bytes) -> dict[str, Any]:
     ("body", "status", "said"),
     [
         (b"", 400, "empty"),
-        (b"{", 400, "no JSON"),
-        (b'{"input": {"text": NaN}}', 400, "no JSON"),
-        (b'{"input": {"text": "a", "text": "b"}}', 400, "twice"),
+        (b"{", 400, "not valid JSON"),
+        (b'{"input": {"text": NaN}}', 400, "not valid JSON"),
+        (b'{"input": {"text": "a", "text": "b"}}', 400, "duplicate key"),
         (b'{"input": {"text": "\\ud800"}}', 400, "surrogate"),
         (b'{"input": {"text": ' + b"[" * 100 + b"]" * 100 + b"}}", 400, "levels deep"),
         (b'{"input": {}}', 400, '"text" is a required property'),
         (b'{"input": {"text": 1}}', 400, "input.text"),
         (b'{"input": {"text": "a", "more": 1}}', 400, "more"),
-        (b'{"input": []}', 400, "must be an object"),
-        (b'{"inputs": {}}', 400, "no field"),
-        (b'{"input": {"text": "' + b"a" * 10_000 + b'"}}', 413, "10,000 bytes are the most"),
+        (b'{"input": []}', 400, "expected an object"),
+        (b'{"inputs": {}}', 400, "unknown field"),
+        (b'{"input": {"text": "' + b"a" * 10_000 + b'"}}', 413, "the limit is 10,000 bytes"),
     ],
 )
 def test_a_bad_body_is_refused_with_what_is_wrong(host: Served, body: bytes, status: int, said: str) -> None:
@@ -375,3 +375,44 @@ def test_an_id_with_a_colon_is_looked_for_as_it_is(tmp_path: Path) -> None:
 def test_a_very_long_id_is_not_repeated_whole(tmp_path: Path) -> None:
     with served(tmp_path) as host:
         assert len(host.invoke("x" * 5000, {}).text) < 1000
+
+
+LIMITS = {"ratelimit-policy": '"key";q=2;w=2000', "x-ratelimit-limit": "2"}
+
+
+def rate_limit_headers(answer: Any) -> dict[str, str]:
+    return {name: value for name, value in answer.headers.items() if "ratelimit" in name}
+
+
+def test_rate_limit_headers_count_down_to_a_429(tmp_path: Path) -> None:
+    key = {"Authorization": f"Bearer {key_in(tmp_path, rate_per_second=0.001, burst=2)}"}
+    with served(tmp_path) as host:
+        first, second, third = (host.invoke("echo", {"text": "a"}, headers=key) for _ in range(3))
+    assert [answer.status_code for answer in (first, second, third)] == [200, 200, 429]
+    for answer, remaining in ((first, "1"), (second, "0"), (third, "0")):
+        found = rate_limit_headers(answer)
+        reset = found.pop("x-ratelimit-reset")
+        assert 0 < int(reset) <= 2000
+        assert found == {**LIMITS, "ratelimit": f'"key";r={remaining};t={reset}', "x-ratelimit-remaining": remaining}
+    assert int(third.headers["retry-after"]) > 900
+
+
+def test_streams_and_asynchronous_runs_show_the_limit_before_they_are_counted(tmp_path: Path) -> None:
+    key = {"Authorization": f"Bearer {key_in(tmp_path, rate_per_second=0.001, burst=2)}"}
+    with served(tmp_path) as host:
+        stream = host.client.post("/skills/echo:stream", json={"input": {"text": "a"}}, headers=key)
+        run = host.invoke("echo", {"text": "a"}, headers={**key, "Prefer": "respond-async"})
+    assert (stream.status_code, run.status_code) == (200, 202)
+    assert {**LIMITS, "x-ratelimit-remaining": "2"}.items() <= rate_limit_headers(stream).items()
+    assert {**LIMITS, "x-ratelimit-remaining": "1"}.items() <= rate_limit_headers(run).items()
+
+
+def test_a_key_without_a_rate_limit_gets_no_rate_limit_headers(tmp_path: Path) -> None:
+    key = {"Authorization": f"Bearer {key_in(tmp_path, concurrency=5)}"}
+    with served(tmp_path) as host:
+        for more in (key, {}):
+            assert rate_limit_headers(host.invoke("echo", {"text": "a"}, headers=more)) == {}
+            assert (
+                rate_limit_headers(host.client.post("/skills/echo:stream", json={"input": {"text": "a"}}, headers=more))
+                == {}
+            )

@@ -137,8 +137,8 @@ def test_in_another_thread_signals_stay_with_whom_they_belong_to() -> None:
 OWNER = """
 import sys
 from pathlib import Path
-from openskills.host.lifecycle import OwnDirectory
-made = OwnDirectory(Path(sys.argv[1]))
+from openskills.host.lifecycle import HostDirectory
+made = HostDirectory(Path(sys.argv[1]))
 (made.path / "deep" / "er").mkdir(parents=True)
 (made.path / "deep" / "file").write_text("x")
 print(made.path, flush=True)

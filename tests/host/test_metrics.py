@@ -231,7 +231,7 @@ def test_a_length_of_time_goes_into_the_first_bucket_that_holds_it() -> None:
 
 
 def test_too_many_different_labels_are_counted_together() -> None:
-    counters = HostCounters(most=3)
+    counters = HostCounters(max_series=3)
     for number in range(10):
         counters.add("calls", (str(number), "x"))
         counters.observe("seconds", (str(number),), 0.5)

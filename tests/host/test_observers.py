@@ -1,20 +1,24 @@
-"""The line of JSON that every invocation leaves.
-
-Who keeps books of invocations.
-"""
+"""Access log, metrics and history of invocations."""
 
 import io
 import json
+import os
+import sqlite3
+import subprocess
+import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from openskills.host.history import History, RunRecord
+import pytest
+
+from openskills.host.history import MAX_CONTENT_BYTES, History, RunRecord
 from openskills.host.metrics import Metrics
 from openskills.host.model import (
+    Call,
     Failure,
     InvokeResult,
     Outcome,
@@ -32,6 +36,7 @@ from openskills.host.observers import (
     format_line,
 )
 from openskills.host.service import Invocation, InvocationObserver
+from tests.host.hosting import manifest, served
 
 
 def result_of(outcome: Outcome, skill_id: str = "echo") -> InvokeResult:
@@ -186,3 +191,54 @@ def test_a_call_under_another_form_of_the_id_is_counted_with_the_registration() 
     book.on_end(refused)
     assert b'skill="echo"' in metrics.render()
     assert b"openskills_in_flight{" not in metrics.render()
+
+
+def run_show(database: Path, run_id: str) -> dict[str, Any]:
+    """What `openskills runs show --json` prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "openskills", "runs", "show", run_id, "--json"],
+        env={**os.environ, "OPENSKILL_HOST_HISTORY": str(database)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("content", [True, False])
+def test_bodies_are_stored_without_secrets_only_where_that_is_switched_on(tmp_path: Path, content: bool) -> None:
+    async def telling(call: Call) -> Outcome:
+        return success_outcome({"heard": f"{call.input['text']} and {call.secrets['TOKEN']}"})
+
+    database = tmp_path / "host.db"
+    manifest(tmp_path, "telling", "secrets: [TOKEN]\n")
+    settings: dict[str, Any] = {
+        "host_history": database,
+        "host_history_content": content,
+        "environment": {"TOKEN": "hunter22"},
+    }
+    with served(tmp_path, {"telling": telling}, **settings) as host:
+        assert host.invoke("telling", {"text": "is it hunter22?"}).status_code == 200
+    with closing(sqlite3.connect(database)) as rows:
+        ((run_id,),) = rows.execute("SELECT id FROM history").fetchall()
+    shown = run_show(database, run_id)
+    if not content:
+        assert "input" not in shown
+        assert "output" not in shown
+        return
+    assert json.loads(shown["input"]) == {"input": {"text": "is it [secret TOKEN]?"}}
+    assert json.loads(shown["output"])["data"] == {"heard": "is it [secret TOKEN]? and [secret TOKEN]"}
+    assert shown["bytes_in"] == len(shown["input"]) + len("hunter22") - len("[secret TOKEN]")
+
+
+def test_a_large_body_is_cut_in_the_history(tmp_path: Path) -> None:
+    async def large(call: Call) -> Outcome:
+        return success_outcome({"text": "x" * MAX_CONTENT_BYTES})
+
+    database = tmp_path / "host.db"
+    with served(tmp_path, {"large": large}, host_history=database, host_history_content=True) as host:
+        assert host.invoke("large", {}).status_code == 200
+    with closing(sqlite3.connect(database)) as rows:
+        ((output,),) = rows.execute("SELECT output FROM history_content").fetchall()
+    assert MAX_CONTENT_BYTES < len(output) < MAX_CONTENT_BYTES + 100
+    assert output.endswith(b" more bytes]")

@@ -69,7 +69,7 @@ class Skill:
 
 @asynccontextmanager
 async def worker(path: Path | None, limits: AsyncRunLimits = QUICK) -> AsyncGenerator[Runs]:
-    store = Database(path, patience=30)
+    store = Database(path, timeout=30)
     runs = Runs(store, limits)
     try:
         yield runs
@@ -285,7 +285,7 @@ def test_runs_that_do_not_finish_before_the_end_of_the_host_are_interrupted() ->
 
 
 async def test_a_run_that_is_done_when_the_host_ends_keeps_its_result_although_the_disk_is_slow(tmp_path: Path) -> None:
-    store = Database(tmp_path / "host.db", patience=30)
+    store = Database(tmp_path / "host.db", timeout=30)
     runs, skill, busy, free = Runs(store, QUICK), Skill(), threading.Event(), threading.Event()
     run = await started(runs, skill)
     await skill.begun.wait()
@@ -332,7 +332,7 @@ def test_a_fault_of_the_host_is_in_the_log(caplog: pytest.LogCaptureFixture) -> 
             await asyncio.sleep(0.005)
 
     with_worker(body)
-    assert any("through a fault of the host" in record.getMessage() for record in caplog.records)
+    assert any("because of a bug in the host" in record.getMessage() for record in caplog.records)
 
 
 def test_what_ended_long_ago_is_forgotten(tmp_path: Path) -> None:
@@ -421,7 +421,7 @@ class Doing:
 
 def doing(test: Callable[[Doing], Awaitable[None]], path: Path | None = None) -> None:
     async def body() -> None:
-        store = Database(path, patience=1)
+        store = Database(path, timeout=1)
         await store.write(lambda at: runs._insert_run(at, RUN, 1_000.0))
         try:
             await test(Doing(store))
@@ -606,7 +606,7 @@ def test_a_disk_that_is_away_for_a_while_delays_the_end_and_loses_nothing(
         with caplog.at_level(logging.WARNING, "openskills.host"):
             task = asyncio.create_task(one.live.run(make))
             async with asyncio.timeout(30):
-                while not any("the end of the run" in record.getMessage() for record in caplog.records):
+                while not any("cannot write the end of run" in record.getMessage() for record in caplog.records):
                     await asyncio.sleep(0.005)
         path.rmdir()
         for file in tmp_path.glob("away-*"):
@@ -644,7 +644,7 @@ def test_what_could_not_be_written_comes_before_what_came_later() -> None:
 
 
 def test_too_many_bytes_are_cut_and_that_is_said_once() -> None:
-    output = RunOutput(most_bytes=100)
+    output = RunOutput(max_bytes=100)
     for _ in range(10):
         output.add(shown("x" * 30))
     kinds = [one.kind for one in output.take()]
@@ -653,7 +653,7 @@ def test_too_many_bytes_are_cut_and_that_is_said_once() -> None:
 
 
 def test_too_many_events_are_cut_too() -> None:
-    output = RunOutput(most_events=3)
+    output = RunOutput(max_events=3)
     for number in range(5):
         output.add(shown(str(number)))
     *kept, cut = output.take()
@@ -673,7 +673,7 @@ RUN_ROWS_RUN = Run("run_1", "ci", "echo", "t-1", "0.1.0", RunState.QUEUED, "work
 @pytest.fixture
 def at() -> Iterator[sqlite3.Connection]:
     """A database with one run."""
-    with closing(open_connection(None, patience=1)) as connection:
+    with closing(open_connection(None, timeout=1)) as connection:
         runs._insert_run(connection, RUN_ROWS_RUN, 1_000.0)
         yield connection
 
@@ -750,9 +750,9 @@ def test_should_the_worker_live_after_all_its_result_counts(at: sqlite3.Connecti
 def test_what_ended_long_ago_is_removed_with_its_events(at: sqlite3.Connection) -> None:
     runs._insert_run(at, replace(RUN_ROWS_RUN, id="run_2"), 1_000.0)
     runs._record_end(at, complete_run(RUN_ROWS_RUN, RunState.SUCCEEDED, succeeded(), 1_003.0), ())
-    assert runs._delete_old(at, before=1_003.0, most=10)
+    assert runs._delete_old(at, before=1_003.0, max_kept=10)
     assert found(at)
-    assert runs._delete_old(at, before=1_004.0, most=10)
+    assert runs._delete_old(at, before=1_004.0, max_kept=10)
     assert runs._select_run(at, "run_1") is None
     assert select_rows(at, "SELECT count(*) FROM run_events") == [(0,)]
     assert found(at, "run_2").state is RunState.QUEUED
@@ -764,7 +764,7 @@ def test_of_very_many_runs_only_the_latest_are_kept(at: sqlite3.Connection) -> N
         runs._insert_run(at, run, 1_000.0)
         runs._record_end(at, complete_run(run, RunState.SUCCEEDED, succeeded(), 2_000.0 + number), ())
     # Some at a time, so that nobody waits long.
-    assert [runs._delete_old(at, before=0.0, most=100) for _ in range(4)] == [False, False, True, True]
+    assert [runs._delete_old(at, before=0.0, max_kept=100) for _ in range(4)] == [False, False, True, True]
     assert select_rows(at, "SELECT count(*), min(ended) FROM runs WHERE ended IS NOT NULL") == [(100, 2_400.0)]
     assert found(at).state is RunState.QUEUED
 

@@ -24,7 +24,7 @@ def test_a_port_that_is_taken_is_told_with_what_to_do() -> None:
 
 
 def test_an_address_that_is_not_ours_is_told() -> None:
-    with pytest.raises(InvalidArgument, match=r"--host: 192\.0\.2\.1 cannot be listened on"):
+    with pytest.raises(InvalidArgument, match=r"--host: cannot listen on 192\.0\.2\.1"):
         open_socket("192.0.2.1", 0)
 
 

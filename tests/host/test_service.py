@@ -84,7 +84,7 @@ def host_of(functions: Mapping[str, Function], notebook: Notebook | None = None,
     admission = Admission(capacity=4, queue=4)
     watchers = () if notebook is None else (notebook,)
     return Host(
-        Shelf(*registrations), FunctionTable(functions), admission, secrets={"TOKEN": "s3cret"}, watchers=watchers
+        Shelf(*registrations), FunctionTable(functions), admission, secrets={"TOKEN": "s3cret"}, observers=watchers
     )
 
 
@@ -402,7 +402,7 @@ def test_data_that_breaks_the_skills_own_contract_is_a_bad_output() -> None:
 
 @pytest.mark.parametrize("schema", [{"type": "nonsense"}, {"$ref": "http://127.0.0.1:1/schema.json"}, {"pattern": "("}])
 def test_a_schema_that_is_none_or_is_elsewhere_is_refused(schema: dict[str, Any]) -> None:
-    with pytest.raises(InvalidSkill, match="calculator: input_schema is no JSON schema"):
+    with pytest.raises(InvalidSkill, match="calculator: input_schema is not a valid JSON schema"):
         checks(input_schema=schema)
 
 
@@ -424,10 +424,10 @@ def test_what_is_logged_in_an_invocation_has_its_trace_id_and_no_secret() -> Non
 
 
 UNWATCHED = """
-from tests.host.test_spans import ECHO, PARENT, asked
-from openskills.host.service import invocation, traceparent_here
-with invocation(ECHO, asked(parent=PARENT), {}) as span:
-    print(traceparent_here(span, "here"))
+from tests.host.test_service import ECHO, PARENT, asked
+from openskills.host.service import trace_invocation, current_traceparent
+with trace_invocation(ECHO, asked(parent=PARENT), {}) as span:
+    print(current_traceparent(span, "here"))
 """
 
 
@@ -456,10 +456,10 @@ exporter = InMemorySpanExporter()
 provider = TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(exporter))
 trace.set_tracer_provider(provider)
-from tests.host.test_spans import ECHO, PARENT, asked
-from openskills.host.service import invocation, traceparent_here
-with invocation(ECHO, asked(parent=PARENT), {}) as span:
-    child = traceparent_here(span, None)
+from tests.host.test_service import ECHO, PARENT, asked
+from openskills.host.service import trace_invocation, current_traceparent
+with trace_invocation(ECHO, asked(parent=PARENT), {}) as span:
+    child = current_traceparent(span, None)
 (found,) = exporter.get_finished_spans()
 assert found.name == "execute_tool echo", found.name
 assert format(found.context.trace_id, "032x") == PARENT[3:35]

@@ -90,12 +90,12 @@ def test_random_bytes_are_an_input_or_refused_as_the_fault_of_the_caller(body: b
 def test_a_key_that_comes_twice_is_refused_wherever_it_stands(fields: dict[str, Any], inner: bool) -> None:
     members = [f"{json.dumps(name)}:{json.dumps(value)}" for name, value in fields.items()]
     text = "{" + ",".join([*members, members[0]]) + "}"
-    with pytest.raises(InvalidArgument, match="twice"):
+    with pytest.raises(InvalidArgument, match="duplicate key"):
         read_json((f'{{"input":[{text}]}}' if inner else text).encode())
 
 
 def test_the_key_that_comes_twice_is_named() -> None:
-    with pytest.raises(InvalidArgument, match="'text' twice"):
+    with pytest.raises(InvalidArgument, match="duplicate key 'text'"):
         read_input(b'{"input": {"text": 1, "te\\u0078t": 2}}')
 
 
@@ -109,26 +109,26 @@ def test_colons_braces_and_quotes_in_strings_count_for_nothing() -> None:
     ("body", "said"),
     [
         (b"", "empty"),
-        (b"{", "no JSON"),
-        (b'{"input": NaN}', "no JSON"),
+        (b"{", "not valid JSON"),
+        (b'{"input": NaN}', "not valid JSON"),
         (b'{"input": {"x": 1e999}}', "infinity"),
         (b'{"input": {"x": "\\ud800"}}', "surrogate"),
         (b'{"input": {"x": "\xff"}}', "UTF-8"),
         (b'\xef\xbb\xbf{"input": {}}', "byte order mark"),
-        ('{"input": {}}'.encode("utf-16"), "no JSON"),
+        ('{"input": {}}'.encode("utf-16"), "not valid JSON"),
         (b'{"input": {}} trailing', "after document"),
         (b'{"input": {"x": ' + b"9" * 5000 + b"}}", "4,300 digits"),
         (b'{"input": {"x": ' + b"9" * 400 + b".5}}", "infinity"),
         (b'{"input": {"x": 1e' + b"9" * 400 + b"}}", "infinity"),
-        (b'{"input": {"x": ' + b"0" * 400 + b"}}", "no JSON"),
-        (b'{"input": {"x": ' + b"9" * 400 + b', "y": NaN}}', "no JSON"),
+        (b'{"input": {"x": ' + b"0" * 400 + b"}}", "not valid JSON"),
+        (b'{"input": {"x": ' + b"9" * 400 + b', "y": NaN}}', "not valid JSON"),
         (b'{"input": {"x": ' + b"9" * 400 + b', "y": "\\ud800"}}', "surrogate"),
-        (b'{"input": {"x": ' + b"9" * 5000 + b', "x": 1}}', "'x' twice"),
-        (b"[]", "is a list; send an object"),
+        (b'{"input": {"x": ' + b"9" * 5000 + b', "x": 1}}', "duplicate key 'x'"),
+        (b"[]", "expected an object"),
         (b"{}", "input: is missing"),
-        (b'{"input": null}', "input: is null"),
-        (b'{"input": "hello"}', "input: is a string"),
-        (b'{"input": {}, "skill": 1}', "skill: is no field"),
+        (b'{"input": null}', "input: expected an object, got null"),
+        (b'{"input": "hello"}', "input: expected an object, got a string"),
+        (b'{"input": {}, "skill": 1}', "skill: unknown field"),
         (b'{"input": {"x": ' + b"[" * 70 + b"]" * 70 + b"}}", "64 levels"),
         (b'{"input": {"x": ' + b"[" * 5000 + b"]" * 5000 + b"}}", "depth"),
         (b"[" * 500_000, "depth"),

@@ -18,7 +18,7 @@ from openskills.executors.spec import MIB, Command, CommandResult, Limits, Termi
 from tests.hostile import bare
 from tests.hostile.opening import opened
 from tests.hostile.planting import LIMITS, Place, planted, results_in
-from tests.hostile.probes.probe import PROBES
+from tests.hostile.probes.battery import PROBES
 from tests.hostile.promises import WATCHED, asked_of
 from tests.hostile.skill import COMMAND, write_battery
 

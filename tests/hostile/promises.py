@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tests.hostile.probes.probe import PROBES
+from tests.hostile.probes.battery import PROBES
 
 EXECUTORS = ("sandbox", "landlock", "container", "local")
 

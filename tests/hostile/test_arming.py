@@ -8,7 +8,8 @@ import pytest
 
 from tests.conftest import RequireProgram
 from tests.hostile.harness import User, battery, nobody, ourselves
-from tests.hostile.probes.probe import GROUPS, PROBES, Probe
+from tests.hostile.probes.battery import GROUPS, PROBES
+from tests.hostile.probes.probe import Probe
 
 
 @pytest.fixture(params=["ourselves", "nobody"])

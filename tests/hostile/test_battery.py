@@ -7,7 +7,7 @@ import pytest
 from openskills.executors.spec import Isolation
 from tests.hostile.conftest import Chosen, chosen
 from tests.hostile.harness import User, battery
-from tests.hostile.probes.probe import PROBES
+from tests.hostile.probes.battery import PROBES
 from tests.hostile.promises import LOCAL, NOT_PROMISED
 
 ISOLATION = {

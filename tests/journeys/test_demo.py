@@ -95,9 +95,9 @@ def test_the_main_job_is_shown_to_its_end_without_a_key(
     skills = Catalog.from_paths(ROOT / "skills", settings=Settings.from_env({"HOME": str(person.home / "none")})).skills
     assert f"1. Discovery: {len(skills)} skills in skills/" in done.stdout
     assert done.stdout.count("A rule chose csv-report, not a language model") == 1
-    assert number_before("in 6 requests", done.stdout) < number_before("for the same with all", done.stdout)
+    assert number_before("in 6 requests", done.stdout) < number_before("if all", done.stdout)
     assert 0 < number_before("saved", done.stdout) < 100
-    assert "the session has 10 events" in done.stdout
+    assert "the session, with 10 events, is read from SQLite" in done.stdout
 
 
 def test_nothing_is_left_and_nothing_of_the_person_is_touched(

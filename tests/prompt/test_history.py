@@ -332,7 +332,7 @@ def test_arguments_that_cannot_be_read_leave_the_text_to_say_it() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "loaded:", "loaded: ", "Loaded", "error: there is no skill named 'pdf'", "[cleared]", "loaded: pd",
+    ["", "loaded:", "loaded: ", "Loaded", "error: unknown skill 'pdf'", "[cleared]", "loaded: pd",
      "loaded: pdf-tools", "loaded: pdf [truncated]", " loaded: pdf", "unloaded: pdf",
      '{"skill": "pdf", "selected_docs": []}'],
 )  # fmt: skip

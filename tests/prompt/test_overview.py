@@ -94,7 +94,7 @@ def test_skills_are_in_order_of_code_points() -> None:
 
 
 def test_an_unknown_format_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InvalidArgument, match=r"format: 'yaml' is unknown; use one of xml, bullets, json"):
+    with pytest.raises(InvalidArgument, match=r"format: unknown format 'yaml'; use one of xml, bullets, json"):
         overview([], "yaml")
 
 

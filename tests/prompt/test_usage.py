@@ -195,7 +195,7 @@ def test_a_request_may_be_accounted_for_elsewhere() -> None:
 
 
 def test_only_the_last_requests_are_kept_but_all_are_added_up() -> None:
-    ledger = Ledger(most=2)
+    ledger = Ledger(max_requests=2)
     for _ in range(5):
         ledger.record([user_ledger("one")], (), characters)
     assert (ledger.requests, len(ledger.last), ledger.sum.total) == (5, 2, 15)

@@ -56,7 +56,7 @@ def test_a_command_ends_with_its_loop_and_who_asks_for_it_is_told(runtime: Skill
     assert not alive(pid)
     answer = asyncio.run(tell(runtime, identity))
     assert answer.error is not None
-    assert "ended with the event loop" in answer.error.message
+    assert "ended with its event loop" in answer.error.message
     again, other = asyncio.run(start(runtime))
     assert again != identity
     assert not alive(other)
@@ -92,7 +92,7 @@ def test_a_loop_that_is_closed_with_everything_in_it_takes_its_commands_along_at
         [sys.executable, "-c", CARELESS, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
     )
     told, ran = done.stdout.splitlines()
-    assert "ended with the event loop" in told
+    assert "ended with its event loop" in told
     assert json.loads(ran)["timed_out"] is False
 
 

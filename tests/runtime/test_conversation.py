@@ -75,7 +75,7 @@ class Held(Conversation):
         await super().close()
         self.closed = True
 
-    def is_talking(self) -> bool:
+    def has_running_commands(self) -> bool:
         return self.talking
 
 

@@ -19,6 +19,7 @@ from openskills.prompt.blocks import TokenBudget
 from openskills.runtime.options import ModelCall, SessionOptions
 from openskills.runtime.session import OverviewCache, find_position
 from openskills.session.state import AgentView
+from openskills.tools.tool import ToolResult
 from tests.runtime.talking import Transcript, runtime_in, text_of
 from tests.skill_writer import skill_writer
 from tests.tools.contexts import settings_in, write_skill
@@ -265,11 +266,11 @@ async def test_before_the_model_sees_it_somebody_else_may(place: Path) -> None:
     [
         ("load_skill", {}, "did you mean skill_load"),
         ("skill_load", {"skill": "alpah"}, "did you mean 'alpha'"),
-        ("skill_load", "{broken", "no JSON"),
-        ("skill_load", {}, "skill: is missing"),
+        ("skill_load", "{broken", "not valid JSON"),
+        ("skill_load", {}, "skill: required"),
         ("skill_run", {"skill": "alpha", "command": "true"}, "skill_run is not available"),
-        ("", None, "no tool named ''"),
-        ("\x00" * 5000, {"x": 1}, "no tool named"),
+        ("", None, "unknown tool ''"),
+        ("\x00" * 5000, {"x": 1}, "unknown tool"),
     ],
 )
 async def test_nothing_a_model_writes_raises(place: Path, name: str, arguments: Any, said: str) -> None:
@@ -314,7 +315,7 @@ async def test_many_skills_are_not_listed_in_every_schema(tmp_path: Path) -> Non
 
 async def test_what_cannot_be_a_message_is_refused_with_what_to_give(place: Path) -> None:
     async with runtime_in(place).session("s") as session:
-        with pytest.raises(InvalidArgument, match="a str is no message"):
+        with pytest.raises(InvalidArgument, match="expected mappings with role and content, got str"):
             session.context(["hello"])
 
 
@@ -456,3 +457,31 @@ def test_the_model_has_answered_when_there_is_more_from_it(
 
 def test_anything_can_be_in_a_message() -> None:
     assert find_position([{}, {"role": None}, {"role": ["x"], "content": 3}]).users == 0
+
+
+RUN = {"skill": "alpha", "command": "echo ran >> $OUTPUT_DIR/count; cat $OUTPUT_DIR/count"}
+
+
+async def test_a_repeated_call_id_is_answered_and_not_run_again_also_by_a_new_runtime(place: Path) -> None:
+    results = list[ToolResult]()
+    for _ in range(2):
+        async with runtime_in(place, executor="local") as runtime, runtime.session("s") as session:
+            await session.call("skill_load", {"skill": "alpha"})
+            results += [await session.call("skill_run", RUN, call_id="call_1") for _ in range(2)]
+    assert [result.data["stdout"] for result in results] == ["ran\n"] * 4
+    assert "warnings" not in results[0].data
+    assert all("was not run again" in result.data["warnings"][0] for result in results[1:])
+
+
+async def test_another_call_id_other_arguments_or_another_agent_run_again(place: Path) -> None:
+    async with runtime_in(place, executor="local") as runtime, runtime.session("s") as session:
+        await session.call("skill_load", {"skill": "alpha"})
+        ids = ("call_1", "call_2", "", "", "\ud800 of any characters")
+        outputs = [(await session.call("skill_run", RUN, call_id=one)).data for one in ids]
+        assert [one["stdout"] for one in outputs] == ["ran\n" * count for count in range(1, 6)]
+        assert not any("warnings" in one for one in outputs)
+        other = await session.call("skill_run", {**RUN, "command": "echo other"}, call_id="call_1")
+        assert other.data["stdout"] == "other\n"
+        async with runtime.session("s", agent="second") as second:
+            await second.call("skill_load", {"skill": "alpha"})
+            assert (await second.call("skill_run", RUN, call_id="call_1")).data["stdout"] == "ran\n" * 6

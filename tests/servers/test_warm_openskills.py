@@ -37,7 +37,7 @@ def test_what_is_piped_in_the_directory_and_the_variables_are_those_of_the_call(
     code, out, err = ended([*warm_openskills.line, *chat], tmp_path, "表".encode())
     assert (code, out, err) == ended([*NEW, *chat, "--store", "memory"], tmp_path, "表".encode())
     code, _, err = ended([*warm_openskills.line, "list"], tmp_path, OPENSKILL_INDEX="perhaps")
-    assert (code, err) == (2, b"error: OPENSKILL_INDEX: 'perhaps' is not a switch; use 1 or 0\n")
+    assert (code, err) == (2, b"error: OPENSKILL_INDEX: invalid boolean 'perhaps'; use 1 or 0\n")
 
 
 def test_what_an_interpreter_reads_when_it_starts_has_its_effect(

@@ -19,9 +19,9 @@ from typing import Any
 
 PRELOADED = (
     "openskills.cli.main",
-    "openskills.cli.chat.command",
-    "openskills.cli.chat.command",
-    "openskills.cli.run",
+    "openskills.cli.bench_report",
+    "openskills.cli.chat.loop",
+    "openskills.cli.run_execution",
     "openskills.agent.models.openai",
     "openai.resources.chat.completions",
 )

@@ -65,12 +65,12 @@ def test_three_slashes_are_relative_and_four_absolute(
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("", "none of these forms: memory:, sqlite:///relative"),
-        ("memory:geheim", "none of these forms"),
-        ("sessions.db", "none of these forms"),
-        ("sqlite:sessions.db", "none of these forms"),
-        ("mysql://erika:geheim@host/db", "none of these forms"),
-        ("postgresql:geheim", "none of these forms"),
+        ("", "unknown URL; use one of memory:, sqlite:///relative"),
+        ("memory:geheim", "unknown URL"),
+        ("sessions.db", "unknown URL"),
+        ("sqlite:sessions.db", "unknown URL"),
+        ("mysql://erika:geheim@host/db", "unknown URL"),
+        ("postgresql:geheim", "unknown URL"),
         ("sqlite://", "followed by the path of a file"),
         ("sqlite:///", "followed by the path of a file"),
         ("sqlite:///geheim/", "followed by the path of a file"),
@@ -78,7 +78,7 @@ def test_three_slashes_are_relative_and_four_absolute(
         ("sqlite:///x.db?mode=geheim", "in paths write"),
         ("sqlite:///x.db#geheim", "in paths write"),
         ("sqlite:///a%00b", "followed by the path of a file"),
-        ("sqlite:///:memory:", "write memory: instead"),
+        ("sqlite:///:memory:", "use memory: instead"),
     ],
 )
 def test_what_is_no_address_is_refused_without_being_repeated(url: str, said: str, settings: Settings) -> None:
@@ -96,12 +96,12 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(module: str,
 import sys
 sys.modules[{module!r}] = None
 from openskills.errors import MissingExtra
-from openskills.session.open import session_store
+from openskills.session.open import open_session_store
 from openskills.settings import Settings
 try:
-    session_store({url!r}, Settings.from_env({{"HOME": "/nonexistent"}}))
+    open_session_store({url!r}, Settings.from_env({{"HOME": "/nonexistent"}}))
 except MissingExtra as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith(f"pip install 'openskills[{extra}]'\n")
+    assert done.stdout.endswith(f"pip install 'openskill-runtime[{extra}]'\n")

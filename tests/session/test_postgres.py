@@ -169,7 +169,7 @@ def test_an_older_database_is_brought_up_to_date(postgres_server: PostgresServer
 def test_a_newer_database_is_refused(postgres_server: PostgresServer) -> None:
     url = postgres_server.new_database()
     run(used(PostgresPool(url, "new", steps=(*SESSION_MIGRATIONS, ("CREATE TABLE of_tomorrow (x TEXT)",)))))
-    with pytest.raises(SkillError, match="by a newer OpenSkill: its tables have version 3, this one knows 2"):
+    with pytest.raises(SkillError, match="by a newer OpenSkill: its schema version is 3, this one supports 2"):
         run(used(pool(url)))
 
 
@@ -225,10 +225,10 @@ def test_a_call_that_is_cancelled_at_any_moment_leaves_the_pool_usable(postgres_
         ("postgresql://erika:geheim@127.0.0.1:{free}/x", SessionsUnavailable, "cannot be reached"),
         ("postgresql://keeper:geheim@127.0.0.1:{port}/postgres", SkillError, "check the user name and the password"),
         ("postgresql://erika:geheim@127.0.0.1:{port}/postgres", SkillError, "check the user name and the password"),
-        ("{url}nowhere", SkillError, "make the database first, with createdb"),
+        ("{url}nowhere", SkillError, "create the database first, with createdb"),
         ("postgresql://erika:geheim@127.0.0.1:port/x", InvalidArgument, "in user names and passwords write"),
         ("postgresql://erika:ge/heim@127.0.0.1/x", InvalidArgument, "in user names and passwords write"),
-        ("postgresql://erika:geheim@127.0.0.1:{port}/x?sslmode=geheim", InvalidArgument, "cannot be understood"),
+        ("postgresql://erika:geheim@127.0.0.1:{port}/x?sslmode=geheim", InvalidArgument, "has an invalid URL"),
     ],
 )
 def test_what_goes_wrong_is_said_without_the_password(

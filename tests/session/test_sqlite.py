@@ -160,7 +160,7 @@ def test_an_older_database_has_the_newer_steps_before_it() -> None:
 
 
 def test_a_database_of_a_newer_version_is_refused_with_what_to_do() -> None:
-    expected = "the place was written by a newer OpenSkill: its tables have version 9, this one knows 1; install the"
+    expected = "the place was written by a newer OpenSkill: its schema version is 9, this one supports 1; upgrade"
     with pytest.raises(SkillError, match=re.escape(expected)):
         find_missing_steps(9, place="the place", steps=(("one",),))
 
@@ -199,7 +199,7 @@ def test_a_file_that_somebody_else_writes_to_for_too_long_is_busy_and_can_be_tri
 ) -> None:
     other = sqlite3.connect(asking.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(SessionsUnavailable, match=r"x\.db is busy: others write to it for too long; try") as raised:
+    with pytest.raises(SessionsUnavailable, match=r"x\.db is busy: timed out waiting for other writers; try") as raised:
         asking.execute_update(("INSERT INTO t VALUES ('x')", ()))
     assert raised.value.retryable
     other.close()
@@ -217,7 +217,7 @@ asked_by: ContextVar[str] = ContextVar("asked_by")
 
 
 async def test_threads_and_loops_use_one_connection_in_one_thread(tmp_path: Path) -> None:
-    file = SqliteFile(tmp_path / "x.db", patience=5)
+    file = SqliteFile(tmp_path / "x.db", timeout=5)
     with ThreadPoolExecutor(8) as threads:
         asking = [threads.submit(asyncio.run, file.use(lambda a: (threading.get_ident(), id(a)))) for _ in range(32)]
         used = [one.result() for one in asking]
@@ -231,7 +231,7 @@ async def test_work_sees_the_context_of_its_caller(tmp_path: Path) -> None:
         asked_by.set("erika")
         return await file.use(lambda _: asked_by.get())
 
-    file = SqliteFile(tmp_path / "x.db", patience=1)
+    file = SqliteFile(tmp_path / "x.db", timeout=1)
     assert await ask() == "erika"
     await file.close()
 
@@ -261,7 +261,7 @@ async def test_the_loop_goes_on_while_others_write_and_the_writer_waits_for_them
 
 async def test_reading_does_not_wait_for_a_writer(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
-    store = SqliteSessionStore(path, patience=0.05)
+    store = SqliteSessionStore(path, timeout=0.05)
     await store.append(KEY, new_event("a", "message"))
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -289,7 +289,7 @@ async def test_a_file_that_is_removed_while_it_is_open_is_an_error_and_takes_no_
 
 
 async def test_a_cancelled_call_leaves_the_file_usable(tmp_path: Path) -> None:
-    file = SqliteFile(tmp_path / "x.db", patience=1)
+    file = SqliteFile(tmp_path / "x.db", timeout=1)
     go_on = threading.Event()
 
     def hold(_: SqliteConnection) -> bool:
@@ -312,7 +312,7 @@ async def test_a_cancelled_call_leaves_the_file_usable(tmp_path: Path) -> None:
 
 
 async def test_closing_twice_and_before_the_first_use_is_no_fault(tmp_path: Path) -> None:
-    file = SqliteFile(tmp_path / "x.db", patience=1)
+    file = SqliteFile(tmp_path / "x.db", timeout=1)
     await file.close()
     assert not (tmp_path / "x.db").exists()
     await file.use(lambda _: None)
@@ -381,7 +381,7 @@ def test_a_forked_child_gets_a_connection_of_its_own(tmp_path: Path) -> None:
 def test_a_new_file_is_for_the_owner_only_and_survives_a_power_cut(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        asking = open_database(tmp_path / "deep" / "x.db", patience=1)
+        asking = open_database(tmp_path / "deep" / "x.db", timeout=1)
     finally:
         os.umask(before)
     with asking.transaction("IMMEDIATE"):
@@ -397,7 +397,7 @@ def test_a_new_file_is_for_the_owner_only_and_survives_a_power_cut(tmp_path: Pat
 
 async def test_a_file_of_an_older_version_is_brought_up_to_date_with_what_it_has(tmp_path: Path) -> None:
     path, event = tmp_path / "old.db", new_event("a", "message", {"n": 1}, {"k": "v"})
-    old = open_database(path, patience=1, steps=SESSION_MIGRATIONS[:1])
+    old = open_database(path, timeout=1, steps=SESSION_MIGRATIONS[:1])
     done, head = advance_head(KEY, None, event, expected=None, hook=None)
     for question in tables.build_write_queries(head, done.event):
         old.execute_update(question)
@@ -409,7 +409,7 @@ async def test_a_file_of_an_older_version_is_brought_up_to_date_with_what_it_has
     await store.close()
     assert found is not None
     assert found.events[0] == done.event
-    new = open_database(path, patience=1)
+    new = open_database(path, timeout=1)
     assert new.fetch_rows(("SELECT version FROM openskills_schema ORDER BY version", ())) == [(1,), (2,)]
     assert new.fetch_rows(("SELECT 1 FROM sqlite_master WHERE name = 'openskills_sessions_of_owner'", ())) == [(1,)]
     new.connection.close()
@@ -417,14 +417,14 @@ async def test_a_file_of_an_older_version_is_brought_up_to_date_with_what_it_has
 
 def test_a_step_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
-    open_database(path, patience=1, steps=SESSION_MIGRATIONS[:1]).connection.close()
+    open_database(path, timeout=1, steps=SESSION_MIGRATIONS[:1]).connection.close()
     with pytest.raises(SkillError, match="no such table: nowhere"):
         open_database(
             path,
-            patience=1,
+            timeout=1,
             steps=(SESSION_MIGRATIONS[0], ("CREATE TABLE half (x TEXT)", "INSERT INTO nowhere VALUES (1)")),
         )
-    again = open_database(path, patience=1)
+    again = open_database(path, timeout=1)
     assert again.fetch_rows(("SELECT 1 FROM sqlite_master WHERE name = 'half'", ())) == []
     assert again.fetch_rows(("SELECT max(version) FROM openskills_schema", ())) == [(len(SESSION_MIGRATIONS),)]
     again.connection.close()
@@ -432,11 +432,11 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
 
 def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
-    newer = open_database(path, patience=1, steps=(*SESSION_MIGRATIONS, ("CREATE TABLE of_tomorrow (x TEXT)",)))
+    newer = open_database(path, timeout=1, steps=(*SESSION_MIGRATIONS, ("CREATE TABLE of_tomorrow (x TEXT)",)))
     newer.connection.close()
     for _ in range(2):
-        with pytest.raises(SkillError, match=rf"{path} was written by a newer OpenSkill: .* version 3"):
-            open_database(path, patience=1)
+        with pytest.raises(SkillError, match=rf"{path} was written by a newer OpenSkill: .* version is 3"):
+            open_database(path, timeout=1)
     again = sqlite3.connect(path)
     assert again.execute("SELECT max(version) FROM openskills_schema").fetchone() == (3,)
     again.close()
@@ -446,8 +446,8 @@ def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> 
 def test_a_file_that_is_no_database_is_named_and_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.db"
     path.write_bytes(content)
-    with pytest.raises(SkillError, match=rf"the session store {path} is .*no SQLite database"):
-        open_database(path, patience=1)
+    with pytest.raises(SkillError, match=rf"the session store {path} is .*not an SQLite database"):
+        open_database(path, timeout=1)
     assert path.read_bytes() == content
 
 
@@ -469,10 +469,10 @@ async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 
 def test_a_directory_in_the_place_of_the_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SkillError, match=rf"the session store {tmp_path} cannot be used: it cannot be opened"):
-        open_database(tmp_path, patience=1)
+        open_database(tmp_path, timeout=1)
 
 
 def test_a_place_where_no_file_can_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
-    with pytest.raises(SkillError, match=r"x\.db cannot be opened or made: .*file"):
-        open_database(tmp_path / "file" / "x.db", patience=1)
+    with pytest.raises(SkillError, match=r"x\.db cannot be opened or created: .*file"):
+        open_database(tmp_path / "file" / "x.db", timeout=1)

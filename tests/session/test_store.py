@@ -54,7 +54,7 @@ def test_the_event_of_the_hook_takes_the_place_of_the_other() -> None:
 
 
 def test_a_hook_that_gives_another_id_is_told_so() -> None:
-    with pytest.raises(InvalidArgument, match="hook: gave the event 'e1' another id, 'e2'"):
+    with pytest.raises(InvalidArgument, match="hook: must not change the id of the event 'e1' to 'e2'"):
         build_append_result(
             replace(new_event("a", "message"), id="e1"), {}, 0, lambda event, _: replace(event, id="e2")
         )
@@ -77,7 +77,7 @@ def test_a_conflict_can_be_tried_again_and_says_what_is_the_case() -> None:
     error = SessionConflict("s1", expected=3, revision=5)
     assert isinstance(error, SkillError)
     assert (error.code, error.retryable, error.revision) == (409, True, 5)
-    assert str(error) == "session 's1' is at revision 5, not at 3; read it again and decide anew"
+    assert str(error) == "session 's1' is at revision 5, not at 3; read it again and retry"
     assert error.details == {"expected": 3, "revision": 5}
 
 
@@ -103,8 +103,8 @@ def test_the_latest_conversation_comes_first_and_equal_times_go_by_name() -> Non
         ("postgresql://erika:ge?heim@db/app", "postgresql://…"),
         ("redis://erika:heim@[::1", "redis://…"),
         ("redis://erika:heim@db:port/0", "redis://…"),
-        ("erika:geheim@db", "(an address that is none)"),
-        ("erika:geheim@db://x", "(an address that is none)"),
+        ("erika:geheim@db", "(invalid URL)"),
+        ("erika:geheim@db://x", "(invalid URL)"),
     ],
 )
 def test_an_address_is_shown_without_user_password_and_options(url: str, shown: str) -> None:
@@ -149,7 +149,7 @@ def test_an_event_that_is_stored_already_is_answered_with_what_is_now() -> None:
 @pytest.mark.parametrize("seqs", [(), (1,), (2,), (2, 1), (1, 2, 3)])
 def test_a_log_with_events_missing_is_an_error_and_not_a_conversation(seqs: tuple[int, ...]) -> None:
     events = [Event(f"e{seq}", "a", "message", START, seq=seq) for seq in seqs]
-    with pytest.raises(SkillError, match="the log of session 's1' is damaged: of 2 events"):
+    with pytest.raises(SkillError, match=r"the log of session 's1' is damaged: .* of 2 events"):
         HEAD.build_session(events)
 
 

@@ -45,7 +45,7 @@ def test_rows_become_what_they_were_written_from() -> None:
 def test_every_question_of_an_append_finds_its_rows_by_an_index(tmp_path: Path) -> None:
     from openskills.session.sqlite import open_database as opened
 
-    asking = opened(tmp_path / "x.db", patience=1)
+    asking = opened(tmp_path / "x.db", timeout=1)
     try:
         for sql, arguments in (
             tables.build_head_query(KEY),

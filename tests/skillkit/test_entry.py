@@ -47,7 +47,7 @@ from openskills.skillkit.entry import (
     to_answer,
 )
 
-HEAD = "import os, sys\nfrom openskills.skillkit import Answer, Refused, main, progress, skill\n"
+HEAD = "import os, sys\nfrom openskills.skillkit import Answer, SkillRefusal, main, progress, skill\n"
 TAIL = "\nif __name__ == '__main__':\n    main(handle, version='1.2.3')\n"
 
 
@@ -107,18 +107,18 @@ def test_an_imported_skill_does_not_run(tmp_path: Path) -> None:
     ("body", "code", "word", "said"),
     [
         (
-            "raise Refused('INVALID_ARGUMENT', 'text: too loud', field='text')",
+            "raise SkillRefusal('INVALID_ARGUMENT', 'text: too loud', field='text')",
             400,
             "INVALID_ARGUMENT",
             "text: too loud",
         ),
-        ("raise Refused('FORBIDDEN_PATH', 'no')", 403, "FORBIDDEN_PATH", "no"),
-        ("raise Refused('WRONG', 'no')", 500, "INTERNAL", "ValueError: 'WRONG' is no reason"),
+        ("raise SkillRefusal('FORBIDDEN_PATH', 'no')", 403, "FORBIDDEN_PATH", "no"),
+        ("raise SkillRefusal('WRONG', 'no')", 500, "INTERNAL", "ValueError: unknown reason 'WRONG'"),
         ("raise KeyError('x')", 500, "INTERNAL", "KeyError: 'x'"),
         ("return {}['x']", 500, "INTERNAL", "KeyError: 'x'"),
         ("return [1]", 500, "INTERNAL", "the skill returned list"),
         ("return None", 500, "INTERNAL", "the skill returned NoneType"),
-        ("return {'x': object()}", 500, "INTERNAL", "the skill returned what is no JSON"),
+        ("return {'x': object()}", 500, "INTERNAL", "the skill returned a value that is not valid JSON"),
         ("sys.exit(3)", 500, "INTERNAL", "the skill called sys.exit(3) instead of returning"),
         ("return handle(text)", 500, "INTERNAL", "RecursionError"),
         ("raise MemoryError", 500, "INTERNAL", "MemoryError"),
@@ -273,7 +273,7 @@ def test_data_that_is_no_json_becomes_an_error() -> None:
     for data in ({"a": object()}, {"a": float("nan")}, {"a": {1, 2}}, {("a", "b"): 1}, endless):
         found = written(Answer(data))  # pyright: ignore[reportArgumentType]
         assert found["error"]["code"] == 500
-        assert found["error"]["message"].startswith("the skill returned what is no JSON")
+        assert found["error"]["message"].startswith("the skill returned a value that is not valid JSON")
 
 
 def test_half_a_character_does_not_break_the_line() -> None:
@@ -284,7 +284,7 @@ def test_only_objects_are_answers() -> None:
     given, error = to_answer([1])
     assert given is None
     assert error is not None
-    assert error["message"] == "the skill returned list; it has to return an object (a dict)"
+    assert error["message"] == "the skill returned list; expected a dict"
     given, error = to_answer({"a": 1})
     assert given is not None
     assert (given.data, error) == ({"a": 1}, None)
@@ -365,16 +365,16 @@ def test_fields_become_parameters() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "text: is required"),
-        ({"text": "x", "limt": 1}, "limt: is not known; did you mean 'limit'?"),
-        ({"text": "x", "zzz": 1}, "zzz: is not known; known are 'text', 'limit', 'deep'"),
-        ({"text": 1}, r"text: has to be text, not a whole number \(1\)"),
-        ({"text": "x", "limit": "1"}, r"limit: has to be a whole number, not text \('1'\)"),
-        ({"text": "x", "limit": True}, "limit: has to be a whole number, not true or false"),
-        ({"text": "x", "limit": 1.5}, r"limit: has to be a whole number, not a number \(1.5\)"),
-        ({"text": "x", "deep": 1}, "deep: has to be true or false, not a whole number"),
-        ({"text": None}, "text: has to be text, not null"),
-        ({"text": {}}, "text: has to be text, not an object"),
+        ({}, "text: required"),
+        ({"text": "x", "limt": 1}, "limt: unknown field; did you mean 'limit'?"),
+        ({"text": "x", "zzz": 1}, "zzz: unknown field; known fields: 'text', 'limit', 'deep'"),
+        ({"text": 1}, r"text: expected text, not a whole number \(1\)"),
+        ({"text": "x", "limit": "1"}, r"limit: expected a whole number, not text \('1'\)"),
+        ({"text": "x", "limit": True}, "limit: expected a whole number, not true or false"),
+        ({"text": "x", "limit": 1.5}, r"limit: expected a whole number, not a number \(1.5\)"),
+        ({"text": "x", "deep": 1}, "deep: expected true or false, not a whole number"),
+        ({"text": None}, "text: expected text, not null"),
+        ({"text": {}}, "text: expected text, not an object"),
     ],
 )
 def test_what_is_wrong_is_said_with_the_name_of_the_field(given: dict[str, Any], said: str) -> None:
@@ -411,16 +411,16 @@ def test_values_that_fit_are_kept(value: Any, wanted: Any, kept: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "wanted", "said"),
     [
-        ([1, "x"], list[int], r"x\[1\]: has to be a whole number, not text"),
-        ({"a": 1}, dict[str, str], r"x\.a: has to be text"),
-        (["x"], list[int] | None, r"x\[0\]: has to be a whole number"),
-        ("x", int | float, "x: has to be a number, not text"),
-        ("x", int | None, "x: has to be a whole number or null, not text"),
-        ("c", Literal["a", "b"], r"x: has to be one of 'a', 'b', not text \('c'\)"),
-        (True, Literal[1], "x: has to be one of 1, not true or false"),
-        (Decimal("1e999999999"), int, "x: has to be a whole number, not a number"),
-        (10**500, str, r"x: has to be text, not a whole number \(very many digits\)"),
-        ("y" * 1000, int, "x: has to be a whole number, not text .{,70}…"),
+        ([1, "x"], list[int], r"x\[1\]: expected a whole number, not text"),
+        ({"a": 1}, dict[str, str], r"x\.a: expected text"),
+        (["x"], list[int] | None, r"x\[0\]: expected a whole number"),
+        ("x", int | float, "x: expected a number, not text"),
+        ("x", int | None, "x: expected a whole number or null, not text"),
+        ("c", Literal["a", "b"], r"x: expected one of 'a', 'b', not text \('c'\)"),
+        (True, Literal[1], "x: expected one of 1, not true or false"),
+        (Decimal("1e999999999"), int, "x: expected a whole number, not a number"),
+        (10**500, str, r"x: expected text, not a whole number \(very many digits\)"),
+        ("y" * 1000, int, "x: expected a whole number, not text .{,70}…"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(value: Any, wanted: Any, said: str) -> None:
@@ -438,7 +438,7 @@ def test_a_word_has_the_number_of_the_error_table(word: str, code: int) -> None:
 
 
 def test_a_word_that_nobody_knows_is_a_mistake_of_the_author() -> None:
-    with pytest.raises(ValueError, match=r"'OOPS' is no reason; use one of .*FORBIDDEN_PATH"):
+    with pytest.raises(ValueError, match=r"unknown reason 'OOPS'; use one of .*FORBIDDEN_PATH"):
         SkillRefusal("OOPS", "no")
 
 
@@ -455,17 +455,17 @@ def test_exact_numbers_come_as_decimals() -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "is missing: stdin has to be"),
-        (b"{", "is no JSON: Expecting property name"),
-        (b"[]", "is missing or no object"),
-        (b'{"input": 5}', "is missing or no object"),
+        (b"", "missing; expected"),
+        (b"{", "not valid JSON: Expecting property name"),
+        (b"[]", "missing or not an object"),
+        (b'{"input": 5}', "missing or not an object"),
         (b'{"input": {"a": NaN}}', "contains NaN"),
-        (b'{"input": {"a": 1, "b": 2, "a": 3}}', "has the key 'a' twice"),
-        (b'{"input": {"a": "\\uD800"}}', "contains half a character"),
-        (b'{"input": {"a": "\xff"}}', "is not UTF-8 at byte 17"),
-        (b"[" * 100_000, "is nested too deeply"),
+        (b'{"input": {"a": 1, "b": 2, "a": 3}}', "duplicate key 'a'"),
+        (b'{"input": {"a": "\\uD800"}}', "contains a lone surrogate"),
+        (b'{"input": {"a": "\xff"}}', "not valid UTF-8 at byte 17"),
+        (b"[" * 100_000, "nested too deeply"),
         (b'{"input": {"a": ' + b"1" * 5000 + b"}}", "contains a number with too many digits"),
-        (b" " * (MAX_INPUT + 1), "is larger than"),
+        (b" " * (MAX_INPUT + 1), "larger than"),
     ],
 )
 def test_what_is_no_request_is_refused(data: bytes, said: str) -> None:

@@ -65,12 +65,12 @@ def test_a_place_that_is_not_to_be_written_is_named_with_what_to_do() -> None:
     # Nobody can make files there, not even root.
     descriptor = os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with pytest.raises(SkillError, match=r"'x.txt' cannot be written"), atomic_file(descriptor, "x.txt"):
+        with pytest.raises(SkillError, match=r"cannot write 'x.txt'"), atomic_file(descriptor, "x.txt"):
             pass
     finally:
         os.close(descriptor)
     said = write_error("out", OSError(errno.EROFS, "Read-only file system")).message
-    assert said.startswith("'out' cannot be written: Read-only file system; its manifest has to say `writable: true`")
+    assert said.startswith("cannot write 'out': Read-only file system; the manifest needs `writable: true`")
 
 
 @pytest.mark.parametrize(("mode", "file", "folder"), [(0o755, 0o644, 0o755), (0o700, 0o600, 0o700)])
@@ -93,8 +93,8 @@ def test_who_sees_the_directory_sees_what_is_made_in_it(
 def test_a_process_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     code = """
 import os, signal
-from openskills.skillkit.files import arriving
-with arriving(os.open(".", os.O_RDONLY), "x.txt") as file:
+from openskills.skillkit.files import atomic_file
+with atomic_file(os.open(".", os.O_RDONLY), "x.txt") as file:
     file.write(b"half")
     file.flush()
     os.kill(os.getpid(), signal.SIGKILL)
@@ -203,7 +203,7 @@ def test_nothing_is_written_elsewhere(place: Path, name: str, kind: type[SkillEr
 
 
 def test_a_root_that_is_missing_is_our_own_fault(tmp_path: Path) -> None:
-    with pytest.raises(SkillError, match="there is no directory 'gone'; make it") as caught:
+    with pytest.raises(SkillError, match="directory 'gone' does not exist; create it") as caught:
         root(str(tmp_path / "gone"))
     assert caught.value.code == 500
 

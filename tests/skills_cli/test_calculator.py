@@ -103,15 +103,15 @@ def test_without_compare_there_is_no_comparison() -> None:
 @pytest.mark.parametrize(
     ("numbers", "said"),
     [
-        ([], "numbers: is empty"),
-        ([1, True], "numbers[1]: has to be a number, not true or false"),
-        ([1, "2"], "numbers[1]: has to be a number, not text ('2')"),
-        ([None], "numbers[0]: has to be a number, not null"),
-        ([[1]], "numbers[0]: has to be a number, not a list"),
-        ("1,2", "numbers: has to be a list, not text"),
-        ({"a": 1}, "numbers: has to be a list, not an object"),
+        ([], "numbers: must not be empty"),
+        ([1, True], "numbers[1]: expected a number, not true or false"),
+        ([1, "2"], "numbers[1]: expected a number, not text ('2')"),
+        ([None], "numbers[0]: expected a number, not null"),
+        ([[1]], "numbers[0]: expected a number, not a list"),
+        ("1,2", "numbers: expected a list, not text"),
+        ({"a": 1}, "numbers: expected a list, not an object"),
         ([10**200], "numbers[0]: has more than 100 digits"),
-        ([1] * 100_001, "numbers: has 100001 numbers; 100000 is the most"),
+        ([1] * 100_001, "numbers: has 100001 numbers; the maximum is 100000"),
     ],
 )
 def test_numbers_that_are_none_are_refused(numbers: Any, said: str) -> None:
@@ -138,16 +138,16 @@ def test_a_fraction_with_too_many_digits_is_refused_and_one_with_a_hundred_is_no
 @pytest.mark.parametrize(
     ("op", "said"),
     [
-        ("medain", "ops[0]: 'medain' is not an operation; did you mean median"),
-        ("", "ops[0]: '' is not an operation; known are mean"),
-        ("p", "ops[0]: 'p' is not an operation"),
-        ("p101", "ops[0]: 'p101' is no percentile; it has to be between p0 and p100"),
-        ("p-5", "ops[0]: 'p-5' is not an operation"),
-        ("p1e5", "ops[0]: 'p1e5' is not an operation"),
-        ("p५", "ops[0]: 'p५' is not an operation"),
-        ("percentile:", "ops[0]: 'percentile:' is not an operation"),
-        ("p." + "9" * 200, "ops[0]: 'p.99"),
-        (7, "ops[0]: has to be text, not a whole number (7)"),
+        ("medain", "ops[0]: unknown operation 'medain'; did you mean median"),
+        ("", "ops[0]: unknown operation ''; known operations: mean"),
+        ("p", "ops[0]: unknown operation 'p'"),
+        ("p101", "ops[0]: invalid percentile 'p101'; use p0 to p100"),
+        ("p-5", "ops[0]: unknown operation 'p-5'"),
+        ("p1e5", "ops[0]: unknown operation 'p1e5'"),
+        ("p५", "ops[0]: unknown operation 'p५'"),
+        ("percentile:", "ops[0]: unknown operation 'percentile:'"),
+        ("p." + "9" * 200, "ops[0]: unknown operation 'p.99"),
+        (7, "ops[0]: expected text, not a whole number (7)"),
     ],
 )
 def test_operations_that_are_none_are_refused_with_the_nearest_names(op: Any, said: str) -> None:
@@ -155,7 +155,7 @@ def test_operations_that_are_none_are_refused_with_the_nearest_names(op: Any, sa
 
 
 def test_no_operations_and_too_many_are_refused() -> None:
-    assert refusal([1]).startswith("ops: has 0 operations; give 1 to 100 of: mean, median")
+    assert refusal([1]).startswith("ops: has 0 operations; use 1 to 100 of: mean, median")
     assert refusal([1], *["sum"] * 101).startswith("ops: has 101 operations")
 
 
@@ -165,19 +165,19 @@ def test_a_sample_of_one_has_no_variance_and_the_message_says_what_has() -> None
 
 
 def test_a_result_that_no_reader_could_hold_is_refused() -> None:
-    assert refusal([1e300, -1e300], "variance").startswith("numbers: variance of these is larger than")
+    assert refusal([1e300, -1e300], "variance").startswith("numbers: variance is out of range")
     said = refusal([1], "sum", compare={"a": 1e308, "b": 1e-308})
-    assert said.startswith("compare: the difference or the ratio of these is larger")
+    assert said.startswith("compare: the difference or the ratio is out of range")
 
 
 @pytest.mark.parametrize(
     ("compare", "said"),
     [
-        ({"a": 1}, 'compare: has to have exactly "a" and "b"'),
-        ({"a": 1, "b": 2, "c": 3}, 'compare: has to have exactly "a" and "b"'),
-        ({"a": 1, "b": "2"}, "compare.b: has to be a number, not text ('2')"),
-        ({"a": True, "b": 2}, "compare.a: has to be a number, not true or false"),
-        ([1, 2], "compare: has to be an object or null, not a list"),
+        ({"a": 1}, 'compare: expected exactly "a" and "b"'),
+        ({"a": 1, "b": 2, "c": 3}, 'compare: expected exactly "a" and "b"'),
+        ({"a": 1, "b": "2"}, "compare.b: expected a number, not text ('2')"),
+        ({"a": True, "b": 2}, "compare.a: expected a number, not true or false"),
+        ([1, 2], "compare: expected an object or null, not a list"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(compare: Any, said: str) -> None:

@@ -206,22 +206,22 @@ def test_a_link_that_stays_inside_may_be_named(data: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "word", "said"),
     [
-        ({"query": ""}, "INVALID_ARGUMENT", "query: is empty"),
-        ({"query": " \t"}, "INVALID_ARGUMENT", "query: is empty"),
-        ({"query": "a\nb"}, "INVALID_ARGUMENT", "query: has to be one line"),
-        ({"query": "x" * 1001}, "INVALID_ARGUMENT", "query: has to be one line of at most 1000"),
-        ({"query": 5}, "INVALID_ARGUMENT", "query: has to be text, not a whole number (5)"),
+        ({"query": ""}, "INVALID_ARGUMENT", "query: must not be empty"),
+        ({"query": " \t"}, "INVALID_ARGUMENT", "query: must not be empty"),
+        ({"query": "a\nb"}, "INVALID_ARGUMENT", "query: expected one line"),
+        ({"query": "x" * 1001}, "INVALID_ARGUMENT", "query: expected one line of at most 1000"),
+        ({"query": 5}, "INVALID_ARGUMENT", "query: expected text, not a whole number (5)"),
         ({"query": "x", "limit": 0}, "INVALID_ARGUMENT", "limit: 0 is not between 1 and 1000"),
         ({"query": "x", "limit": -1}, "INVALID_ARGUMENT", "limit: -1 is not"),
         ({"query": "x", "limit": 1001}, "INVALID_ARGUMENT", "limit: 1001 is not"),
-        ({"query": "x", "limit": 2.5}, "INVALID_ARGUMENT", "limit: has to be a whole number or null"),
-        ({"query": "x", "limit": "5"}, "INVALID_ARGUMENT", "limit: has to be a whole number or null, not text"),
-        ({"query": "x", "limit": True}, "INVALID_ARGUMENT", "limit: has to be a whole number or null, not true"),
-        ({"query": "x", "glob": "../*"}, "FORBIDDEN_PATH", "glob: '../*' climbs"),
+        ({"query": "x", "limit": 2.5}, "INVALID_ARGUMENT", "limit: expected a whole number or null"),
+        ({"query": "x", "limit": "5"}, "INVALID_ARGUMENT", "limit: expected a whole number or null, not text"),
+        ({"query": "x", "limit": True}, "INVALID_ARGUMENT", "limit: expected a whole number or null, not true"),
+        ({"query": "x", "glob": "../*"}, "FORBIDDEN_PATH", "glob: '../*' must not contain"),
         ({"query": "x", "glob": "/etc/*"}, "FORBIDDEN_PATH", "glob: '/etc/*' is absolute"),
         ({"query": "x", "glob": "{a,b}" * 20}, "INVALID_ARGUMENT", "glob: has more than 64 alternatives"),
-        ({"query": "x", "globs": "*"}, "INVALID_ARGUMENT", "globs: is not known; did you mean 'glob'?"),
-        ({"root_dir": "docs"}, "INVALID_ARGUMENT", "query: is required"),
+        ({"query": "x", "globs": "*"}, "INVALID_ARGUMENT", "globs: unknown field; did you mean 'glob'?"),
+        ({"root_dir": "docs"}, "INVALID_ARGUMENT", "query: required"),
     ],
 )
 def test_what_is_wrong_is_named(data: Path, fields: dict[str, Any], word: str, said: str) -> None:
@@ -238,7 +238,7 @@ def test_without_the_allowed_directory_nothing_can_be_done(tmp_path: Path) -> No
     word, message = search(tmp_path / "gone", "x").refusal
     assert (word, message) == (
         "INTERNAL",
-        "there is no directory 'gone'; make it, or set OPENSKILL_ALLOWED_ROOT to another",
+        "directory 'gone' does not exist; create it, or set OPENSKILL_ALLOWED_ROOT to another",
     )
 
 

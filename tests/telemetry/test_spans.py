@@ -154,7 +154,7 @@ logging.basicConfig(level=logging.WARNING)
 from openskills.telemetry import span
 assert span("a") is span("b", {"x": 1}, y=2)
 with span("a") as watched:
-    watched.set(x=1); watched.show(x=1); watched.failed(ValueError()); watched.end()
+    watched.set(x=1); watched.show(x=1); watched.record_error(ValueError()); watched.end()
 assert not [name for name in sys.modules if name.startswith("opentelemetry")]
 import opentelemetry.trace, opentelemetry.metrics
 assert span("a") is span("b"), "loaded by some library, and set up by nobody"

@@ -40,7 +40,7 @@ def test_a_long_text_is_cut_and_says_by_how_much() -> None:
     cut = to_plain_attributes({"a": "x" * (MAX_TEXT + 1500)})["a"]
     assert isinstance(cut, str)
     assert cut == "x" * MAX_TEXT + "[... 1,500 more characters]"
-    assert to_plain_attributes({"a": "x" * 20}, longest=5) == {"a": "xxxxx[... 15 more characters]"}
+    assert to_plain_attributes({"a": "x" * 20}, max_length=5) == {"a": "xxxxx[... 15 more characters]"}
 
 
 def test_what_is_no_plain_value_becomes_its_text() -> None:

@@ -185,11 +185,11 @@ def promise_of(promises: Iterable[Promise], beginning: str) -> Promise:
 
 
 def expect_broken(
-    part: Part, promise: Promise, said: str, make: Callable[[], Executor], *, patience: float = 60.0
+    part: Part, promise: Promise, said: str, make: Callable[[], Executor], *, timeout: float = 60.0
 ) -> None:
     """The check of a promise says that it is broken, and how; or an error of the executor says what was checked."""
     with pytest.raises(Exception) as raised:  # noqa: PT011 - what it says is looked at below
-        run(check_promises(lambda: executor_with(part, make()), [promise], patience=patience))
+        run(check_promises(lambda: executor_with(part, make()), [promise], timeout=timeout))
     told = " ".join([*getattr(raised.value, "__notes__", ()), str(raised.value)])
     promised = re.escape((promise.__doc__ or "").strip())
     assert re.match(f"(broken promise|while checking the promise): {promised} .*(?:{said})", told, re.DOTALL), told

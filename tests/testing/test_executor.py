@@ -73,9 +73,7 @@ async def test_an_executor_that_says_that_it_does_not_work_here_is_believed() ->
 
 
 async def test_a_group_that_does_not_exist_is_refused_with_those_that_do() -> None:
-    with pytest.raises(
-        InvalidArgument, match=r"groups: there is none named 'file'; they are files, paths, .*isolation"
-    ):
+    with pytest.raises(InvalidArgument, match=r"groups: unknown group 'file'; use files, paths, .*isolation"):
         await check_executor(FakeExecutor, groups=["file"])
 
 
@@ -85,9 +83,9 @@ def test_groups_without_commands_are_groups() -> None:
 
 async def test_what_never_answers_is_broken_after_a_while() -> None:
     with pytest.raises(AssertionError, match=r"broken promise: Something comes\. it was not kept within 0\.1 seconds"):
-        await check_promises(FakeExecutor, [_never], patience=0.1)
+        await check_promises(FakeExecutor, [_never], timeout=0.1)
 
 
 async def test_a_timeout_of_the_executor_itself_is_not_ours() -> None:
     with pytest.raises(TimeoutError, match="of its own"):
-        await check_promises(FakeExecutor, [_late], patience=60.0)
+        await check_promises(FakeExecutor, [_late], timeout=60.0)

@@ -126,7 +126,7 @@ BROKEN: list[Broken] = [
     (Graceless, "Before a command is ended it hears SIGTERM", "it could not: killed, exit code 137"),
     (Leaving, "A descendant that holds the pipes", "the descendant is still there"),
     (Smooth, "kill() ends a command", "a command that is ordinary gives: exited"),
-    (Nervous, "A cancelled wait leaves the command running", "has ended, and reads no more input"),
+    (Nervous, "A cancelled wait leaves the command running", "has ended and takes no more input"),
     (Timekeeper, "The duration is that of the command", "a command of 400 ms took 0 ms"),
 ]
 
@@ -145,7 +145,7 @@ def test_an_executor_that_breaks_a_promise_about_endings_is_told_which(
 
 def test_an_executor_without_deadlines_is_not_waited_for(tmp_path: Path) -> None:
     promise = promise_of(ENDINGS, "A deadline ends a command")
-    expect_broken(Timeless, promise, "it was not kept within 3 seconds", in_directory(tmp_path), patience=3.0)
+    expect_broken(Timeless, promise, "it was not kept within 3 seconds", in_directory(tmp_path), timeout=3.0)
 
 
 def test_every_promise_about_endings_is_shown_to_be_breakable() -> None:

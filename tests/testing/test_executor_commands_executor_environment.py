@@ -105,7 +105,7 @@ def test_every_promise_about_the_environment_is_shown_to_be_breakable() -> None:
 async def test_a_variable_of_this_process_is_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENSKILL_CHECK_PLANTED", "x")
     promise = promise_of(ENVIRONMENT, "A command sees the documented variables and nothing else")
-    await check_promises(in_directory(tmp_path), [promise], patience=60.0)
+    await check_promises(in_directory(tmp_path), [promise], timeout=60.0)
 
 
 class Generous(AroundWorkspace):
@@ -221,7 +221,7 @@ class Smooth(AroundProcess):
 
 EXECUTOR_PROCESSES_BROKEN: list[Broken] = [
     (OneRoom, "Twenty commands run at once", "20 commands put a file each, and there are 1"),
-    (OneAtATime, "Commands of one workspace share its files", "has ended, and reads no more input"),
+    (OneAtATime, "Commands of one workspace share its files", "has ended and takes no more input"),
     (Nameless, "Every command has an id of its own", "two commands have the same id"),
     (Determined, "A start that is cancelled", "there are processes of a command that nobody has"),
     (Late, "What is being started while its workspace is closed", "it was not kept within 3 seconds"),
@@ -235,8 +235,8 @@ EXECUTOR_PROCESSES_BROKEN: list[Broken] = [
 def test_an_executor_that_breaks_a_promise_about_several_commands_is_told_which(
     part: Part, beginning: str, said: str, tmp_path: Path
 ) -> None:
-    patience = 3.0 if "within 3 seconds" in said else 60.0
-    expect_broken(part, promise_of(PROCESSES, beginning), said, in_directory(tmp_path), patience=patience)
+    timeout = 3.0 if "within 3 seconds" in said else 60.0
+    expect_broken(part, promise_of(PROCESSES, beginning), said, in_directory(tmp_path), timeout=timeout)
 
 
 def test_every_promise_about_several_commands_is_shown_to_be_breakable() -> None:

@@ -153,7 +153,7 @@ BROKEN: list[Broken] = [
     (Silent, "A directory is made with its parents", "a directory is made below a file; InvalidArgument was expected"),
     (AlwaysThere, "remove() takes a file", "it says .True, True, True, True."),
     (Copying, "A link leads to another place", "links are listed as files"),
-    (EmptyWhereMissing, "What is not there", "'work/none' can be opened"),
+    (EmptyWhereMissing, "A missing path", "'work/none' can be opened"),
     (Unsorted, "list() gives every file once", "gives .'out/b.txt', 'out/a.txt'"),
     (Everything, "What was changed after a mark", "only out/after-0 was put after the mark; listed are"),
 ]
@@ -242,7 +242,7 @@ EXECUTOR_LINKS_BROKEN: list[Broken] = [
     (Following, "No link that a command makes", r"open\(\) follows a link out; ForbiddenPath was expected"),
     (Walking, "Links are not listed", "listed are .*'work/directory/secret'"),
     (WritingThrough, "Putting a file where a link is", "a file outside of the workspace was changed"),
-    (Plumbing, "A FIFO delays nobody", "a FIFO can be opened"),
+    (Plumbing, "A FIFO does not block", "a FIFO can be opened"),
     (LockedOut, "What a command has locked away", "a directory without permissions cannot be removed"),
 ]
 
@@ -286,7 +286,7 @@ EXECUTOR_PATHS_BROKEN: list[Broken] = [
         "A path that is absolute or climbs out",
         r"write\(\) takes '/etc/passwd'; ForbiddenPath was expected",
     ),
-    (Repairing, "What is no path at all", r"make_directory\(\) takes ''; InvalidArgument was expected"),
+    (Repairing, "An invalid path", r"make_directory\(\) takes ''; InvalidArgument was expected"),
     (Obedient, "Nothing is put among the skills", "skills is removed; ForbiddenPath was expected"),
 ]
 
@@ -448,12 +448,12 @@ class OnePlace(AroundWorkspace):
 
 
 EXECUTOR_STAGING_BROKEN: list[Broken] = [
-    (AlwaysNew, "A digest names what is in a skill", "nothing has changed, and Snapshot"),
+    (AlwaysNew, "A digest names what is in a skill", "nothing has changed, and SkillSnapshot"),
     (NeverAgain, "The digest changes with every change", "change number 1 gives a digest that was there before"),
     (Lazy, "A staged skill is", "there are .*SKILL.md"),
     (FirstOnly, "A newer snapshot takes the place", "the old content is still there"),
     (ExecutorStagingSilent, "Links that leave the skill", "leaves is not named in"),
-    (Careless, "A name that is no name of a directory", "a snapshot with the digest '0000.* can be staged"),
+    (Careless, "An invalid directory name", "a snapshot with the digest '0000.* can be staged"),
     (OnePlace, "Several skills are in a workspace side by side", "one is another one"),
 ]
 
@@ -550,7 +550,7 @@ async def test_an_error_of_the_executor_itself_says_what_was_being_checked() -> 
         return type("_", (AroundExecutor,), {"workspace": Discarding})(in_memory())
 
     with pytest.raises(Exception, match="work/kept") as raised:
-        await check_promises(make, [promise], patience=60.0)
+        await check_promises(make, [promise], timeout=60.0)
     (note,) = raised.value.__notes__
     assert note.startswith("while checking the promise: The files of a workspace stay when it is closed")
 

@@ -264,7 +264,7 @@ async def test_what_a_plain_command_cannot_do_is_refused(call: Call) -> None:
 async def test_a_terminal_has_the_size_that_it_was_given_last() -> None:
     process = FakeProcess(Command(("x",), terminal=TerminalSize()), FakeRun(forever=True))
     await process.resize(40, 132)
-    with pytest.raises(InvalidArgument, match="0 by 80 is no size"):
+    with pytest.raises(InvalidArgument, match="invalid size 0 by 80"):
         await process.resize(0, 80)
 
     assert process.terminal == TerminalSize(40, 132)

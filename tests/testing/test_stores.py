@@ -90,7 +90,7 @@ class Forgetful(MemoryArtifactStore):
 
     async def delete(self, scope: Scope, name: str) -> bool:
         found = await super().delete(scope, name)
-        self._shelves.get(scope.owner(name), {}).pop(name, None)
+        self._names.get(scope.owner(name), {}).pop(name, None)
         return found
 
 
@@ -146,7 +146,7 @@ class Failing(MemoryArtifactStore):
         (Forgetful, "numbers are not used again.* the next one is 0, not 2"),
         (Eager, "Content that fails halfway.* half of something was stored"),
         (Trusting, "a MIME type that is none.* 'png' is accepted|a MIME type that is none.* '' is accepted"),
-        (Cutting, "Names that are no names, or that climb out, are refused.* is accepted"),
+        (Cutting, "Invalid names, and names that climb out, are refused.* is accepted"),
     ],
 )
 async def test_a_store_that_breaks_a_promise_is_told_which(store: type[ArtifactStore], promise: str) -> None:
@@ -219,7 +219,9 @@ class Racing(MemorySessionStore):
     """Reads, waits for something, and writes: what was appended meanwhile is lost."""
 
     async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
-        logs = {name: replace(log, events=[*log.events], places={**log.positions}) for name, log in self._logs.items()}
+        logs = {
+            name: replace(log, events=[*log.events], positions={**log.positions}) for name, log in self._logs.items()
+        }
         await asyncio.sleep(0)
         self._logs = logs
         return await super().append(key, event, expected=expected)

@@ -117,4 +117,4 @@ def agent_of(context: ToolContext, processes: ProcessTable, agent: str) -> ToolC
             )
         return found[0]
 
-    return replace(context, agent=agent, talks=talks)
+    return replace(context, agent=agent, open_commands=talks)

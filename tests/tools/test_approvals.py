@@ -99,7 +99,7 @@ def test_restricted_without_a_person_what_is_preapproved_runs() -> None:
 @pytest.mark.parametrize("tools", [(), ("Read",), ("Bash(ls",)])
 def test_restricted_a_skill_that_allows_no_command_runs_none(tools: tuple[str, ...]) -> None:
     said = str(refusal(Approvals(None, allowed_tools_of=lambda _: tools, restrict=True), request()))
-    assert "only commands in a skill's allowed-tools may run, and those of 'demo' name none; ask the user" in said
+    assert "only commands in a skill's allowed-tools may run, and 'demo' names none; ask the user" in said
 
 
 def test_a_skill_that_is_gone_preapproves_nothing() -> None:
@@ -131,8 +131,8 @@ def test_any_other_text_is_a_no_with_that_reason() -> None:
 @pytest.mark.parametrize("answer", [None, 1, 0, ["allow_once"], object()])
 def test_what_is_no_answer_is_a_no_and_is_logged(answer: object, caplog: pytest.LogCaptureFixture) -> None:
     said = str(refusal(Approvals(Person(answer)), request()))
-    assert f"the answer was no answer but {type(answer).__name__}" in said
-    assert "which is no answer" in caplog.text
+    assert f"invalid answer of type {type(answer).__name__}" in said
+    assert "returned an invalid answer" in caplog.text
 
 
 def test_a_callback_that_fails_is_a_no_with_its_cause_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -140,7 +140,7 @@ def test_a_callback_that_fails_is_a_no_with_its_cause_and_is_logged(caplog: pyte
         raise ValueError(f"password of {question.skill}")
 
     error = refusal(Approvals(broken), request())
-    assert "nobody could be asked (ValueError)" in str(error)
+    assert "asking failed (ValueError)" in str(error)
     assert "password" not in str(error)
     assert isinstance(error.__cause__, ValueError)
     (record,) = caplog.records
@@ -160,7 +160,7 @@ def test_a_callback_that_cannot_be_awaited_is_a_no() -> None:
         return bool(question)
 
     careless: Any = plain
-    assert "nobody could be asked (TypeError)" in str(refusal(Approvals(careless), request()))
+    assert "asking failed (TypeError)" in str(refusal(Approvals(careless), request()))
 
 
 def test_who_does_not_answer_in_time_has_said_no() -> None:
@@ -172,8 +172,8 @@ def test_who_does_not_answer_in_time_has_said_no() -> None:
     async def own(question: ApprovalQuestion) -> bool:
         raise TimeoutError(question.skill)
 
-    assert "nobody answered within 0.01 seconds" in str(refusal(Approvals(never, timeout=0.01), request()))
-    assert "nobody could be asked (TimeoutError)" in str(refusal(Approvals(own, timeout=60), request()))
+    assert "no answer within 0.01 seconds" in str(refusal(Approvals(never, timeout=0.01), request()))
+    assert "asking failed (TimeoutError)" in str(refusal(Approvals(own, timeout=60), request()))
     for timeout in (0, -1, float("nan")):
         with pytest.raises(InvalidArgument, match="timeout"):
             Approvals(never, timeout=timeout)

@@ -121,8 +121,8 @@ async def test_a_denied_command_does_not_run_and_the_model_is_told_what_to_do(tm
         with pytest.raises(CommandDenied) as raised:
             await bench.run(RunRequest("touch out/made", skill="demo"))
         assert str(raised.value) == (
-            "'touch out/made' was not approved (it is Sunday): do not run it again, in this or another form; "
-            "tell the user, and ask how to go on"
+            "'touch out/made' was not approved (it is Sunday): do not run it again in any form; "
+            "tell the user and ask how to go on"
         )
         assert raised.value.details["rule"] == "approval"
         assert (await bench.workspace.list(["out/**"])).files == ()
@@ -221,7 +221,7 @@ async def test_restricted_to_allowed_tools_nothing_else_runs_and_nobody_is_asked
         with pytest.raises(CommandDenied) as raised:
             await bench.run(RunRequest("echo x; ls", skill="demo"))
         assert str(raised.value) == (
-            "'echo x; ls' is not among what 'demo' may run: Bash(echo:*); run one such command, "
+            "'echo x; ls' is not allowed: 'demo' may run Bash(echo:*); run one such command, "
             "without shell syntax and env, from the skill's folder, or ask the user"
         )
         assert raised.value.details["rule"] == "restrict"

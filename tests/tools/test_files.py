@@ -117,7 +117,7 @@ def test_a_pattern_that_leaves_is_forbidden(glob: str, tmp_path: Path) -> None:
         found(tmp_path, glob)
 
 
-async def test_artifacts_are_found_latest_first_and_by_version(tmp_path: Path) -> None:
+def test_artifacts_are_found_latest_first_and_by_version(tmp_path: Path) -> None:
     store = MemoryArtifactStore()
 
     async def scenario(glob: str) -> list[str]:
@@ -128,23 +128,23 @@ async def test_artifacts_are_found_latest_first_and_by_version(tmp_path: Path) -
         for name in ("inputs/a.csv", "inputs/a.csv", "b.txt", "user:c.csv"):
             await store.put(SCOPE, name, b"1")
 
-    await keep()
-    assert await scenario("artifact://") == [
+    asyncio.run(keep())
+    assert asyncio.run(scenario("artifact://")) == [
         "artifact://b.txt@0",
         "artifact://inputs/a.csv@1",
         "artifact://user:c.csv@0",
     ]
-    assert await scenario("artifact://inputs/*") == ["artifact://inputs/a.csv@1"]
-    assert await scenario("artifact://inputs/a.csv") == [
+    assert asyncio.run(scenario("artifact://inputs/*")) == ["artifact://inputs/a.csv@1"]
+    assert asyncio.run(scenario("artifact://inputs/a.csv")) == [
         "artifact://inputs/a.csv@0",
         "artifact://inputs/a.csv@1",
     ]
-    assert await scenario("artifact://inputs/a.csv@0") == ["artifact://inputs/a.csv@0"]
+    assert asyncio.run(scenario("artifact://inputs/a.csv@0")) == ["artifact://inputs/a.csv@0"]
 
 
 async def test_without_a_store_there_are_no_artifacts(tmp_path: Path) -> None:
     async with tool_context(tmp_path, executor=None) as context:
-        with pytest.raises(InvalidArgument, match="keeps no artifacts"):
+        with pytest.raises(InvalidArgument, match="has no artifact store"):
             await find_files(context, "artifact://", limit=1)
 
 
@@ -333,7 +333,7 @@ def test_a_negative_number_is_refused(field: str, tmp_path: Path) -> None:
 
 
 def test_a_line_that_there_is_not_is_refused_with_how_many_there_are(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="there is no line 3; the file has 2 lines"):
+    with pytest.raises(InvalidArgument, match="the file has 2 lines; line 3 does not exist"):
         read(tmp_path, b"1\n2\n", start_line=3)
 
 
@@ -437,7 +437,7 @@ async def test_a_fifo_in_the_workspace_is_refused_and_not_waited_for(tmp_path: P
     async with tool_context(tmp_path) as context:
         workspace = (await context.open_runner()).workspace
         os.mkfifo(Path(workspace.root) / "out" / "fifo")
-        with pytest.raises(InvalidArgument, match="no regular file"):
+        with pytest.raises(InvalidArgument, match="not a regular file"):
             await call(context, READ_FILE, file_name="out/fifo")
 
 
@@ -535,20 +535,20 @@ async def test_an_unknown_artifact_has_its_nearest_names(tmp_path: Path) -> None
     store = MemoryArtifactStore()
 
     async with tool_context(tmp_path, executor=None, artifacts=store) as context:
-        with pytest.raises(InvalidArgument, match="there are none yet"):
+        with pytest.raises(InvalidArgument, match="known artifacts: none"):
             await read_readable(context, "artifact://reports.txt")
         await store.put(SCOPE, "report.txt", b"x")
         with pytest.raises(InvalidArgument, match=r"did you mean 'artifact://report.txt'\?"):
             await read_readable(context, "artifact://reports.txt")
         with pytest.raises(InvalidArgument, match=r"file_name: 'report\.txt' has no version 7; it has 0"):
             await read_readable(context, "artifact://report.txt@7")
-        with pytest.raises(InvalidArgument, match=r"there are report.txt"):
+        with pytest.raises(InvalidArgument, match=r"known artifacts: report.txt"):
             await read_readable(context, "artifact://zzz")
 
 
 async def test_without_a_store_an_artifact_is_refused(tmp_path: Path) -> None:
     async with tool_context(tmp_path, executor=None) as context:
-        with pytest.raises(InvalidArgument, match="keeps no artifacts"):
+        with pytest.raises(InvalidArgument, match="has no artifact store"):
             await read_readable(context, "artifact://a")
 
 
@@ -586,9 +586,9 @@ async def test_what_is_no_file_of_a_skill_is_never_waited_for(tmp_path: Path) ->
     os.mkfifo(folder / "fifo")
 
     async with tool_context(tmp_path, executor=None) as context:
-        with pytest.raises(InvalidArgument, match="no regular file"):
+        with pytest.raises(InvalidArgument, match="not a regular file"):
             await read_readable(context, "skill://demo/fifo")
-        with pytest.raises(InvalidArgument, match="is a directory; list_files"):
+        with pytest.raises(InvalidArgument, match="is a directory; see list_files"):
             await read_readable(context, "skill://demo/references")
 
 
@@ -637,7 +637,7 @@ async def test_a_file_of_the_conversation_that_cannot_be_had_says_why(tmp_path: 
     uploads = [UserUpload("file_id/f1/name/notes.txt", "notes.txt", file_id="f1")]
 
     async with tool_context(tmp_path, uploads=uploads) as context:
-        with pytest.raises(InvalidArgument, match=r"notes.*cannot be downloaded here"):
+        with pytest.raises(InvalidArgument, match=r"notes.*cannot be downloaded: no download function"):
             await read_readable(context, "inputs/notes.txt")
 
 
@@ -682,7 +682,7 @@ async def test_appending_keeps_what_was_there(tmp_path: Path) -> None:
             await call(context, WRITE_FILE, file_name="out/a", content=text, append=True)
         result = await call(context, WRITE_FILE, file_name="out/a", content="2\n", append=True)
         assert result.data["appended"]
-        assert result.text == "appended 2 bytes to out/a; it has 6 bytes now"
+        assert result.text == "appended 2 bytes to out/a; it now has 6 bytes"
         assert await content(context, "out/a") == b"0\n1\n2\n"
 
 
@@ -704,9 +704,9 @@ async def test_calls_that_append_at_once_lose_nothing(tmp_path: Path) -> None:
         ("skills/demo/SKILL.md", "skills are read-only"),
         ("skill://demo/SKILL.md", "skills are read-only, write to work/ or out/"),
         ("artifact://a", "never changes; write to out/"),
-        ("notes.md", "write out/notes.md or work/notes.md"),
-        ("out", "name something in it"),
-        ("../a", "climbs out"),
+        ("notes.md", "write to out/notes.md or work/notes.md"),
+        ("out", "use a path below it"),
+        ("../a", "'..' is not allowed"),
         ("/etc/passwd", "not in the workspace"),
         ("host:///etc/passwd", "file of the host"),
     ],
@@ -741,7 +741,7 @@ def test_a_directory_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_nothing_is_appended_to_what_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="no regular file"):
+    with pytest.raises(InvalidArgument, match="not a regular file"):
         write(tmp_path, {"file_name": "out/fifo", "content": "x", "append": True}, command="mkfifo out/fifo")
 
 
@@ -759,7 +759,7 @@ async def test_scripts_can_be_executed(tmp_path: Path) -> None:
 
 
 def test_too_much_at_once_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(LimitExceeded, match="write them in parts with append"):
+    with pytest.raises(LimitExceeded, match="write it in parts with append"):
         write(tmp_path, {"file_name": "out/a", "content": "x" * (MAX_WRITE_BYTES + 1)})
 
 

@@ -207,7 +207,7 @@ async def test_input_can_be_closed_and_nothing_is_taken_after_that(tmp_path: Pat
         assert me.seen == "zero\none\nend of input\n"
         refused = await me.call("skill_write_stdin", {"session_id": me.session_id, "chars": "two"})
         assert isinstance(refused.error, InvalidArgument)
-        assert refused.text == "error: chars: the input of this session is closed; start another with skill_exec"
+        assert refused.text == "error: chars: the input of this command is closed; start it again with skill_exec"
 
 
 async def test_who_writes_to_a_command_that_has_ended_hears_how_it_ended(tmp_path: Path) -> None:
@@ -252,10 +252,10 @@ async def test_nobody_else_has_the_session_and_the_error_lists_ones_own(tmp_path
         for name in ("skill_poll_session", "skill_write_stdin", "skill_kill_session"):
             refused = await other.call(name, {"session_id": mine.session_id})
             assert isinstance(refused.error, InvalidArgument)
-            assert "none of yours is running; start one with skill_exec" in refused.text
+            assert "none is running; start one with skill_exec" in refused.text
         await other.start("read", yield_ms=0)
         refused = await other.call("skill_poll_session", {"session_id": mine.session_id})
-        assert f"yours that are running: {other.session_id};" in refused.text
+        assert f"running: {other.session_id};" in refused.text
         assert (await mine.poll(yield_ms=0))["status"] == "running"
         unknown = await mine.call("skill_poll_session", {"session_id": "x" * 10_000})
         assert len(unknown.text) < 400
@@ -378,7 +378,7 @@ def test_fields_of_others_are_taken_and_null_is_nothing() -> None:
 @pytest.mark.parametrize("tool", [SKILL_WRITE_STDIN, SKILL_POLL_SESSION, SKILL_KILL_SESSION])
 def test_a_session_must_be_named(tool: AnyTool) -> None:
     assert build_parameters(tool)["required"] == ["session_id"]
-    with pytest.raises(InvalidArgument, match="session_id: is missing"):
+    with pytest.raises(InvalidArgument, match="session_id: required"):
         decode(tool, {})
 
 

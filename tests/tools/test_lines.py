@@ -132,7 +132,7 @@ def test_blocks_are_whole_lines_and_together_the_file(data: bytes, size: int) ->
 
 
 def test_of_a_long_line_the_beginning_is_kept_and_it_is_counted() -> None:
-    blocks = LineSplitter(longest=4)
+    blocks = LineSplitter(max_bytes=4)
     found = [*(blocks.feed(piece) for piece in pieces(b"ab\nabcdefghij\nabcd\n12345", 3)), blocks.flush()]
     assert b"".join(found) == b"ab\nabcd\nabcd\n1234\n"
     assert blocks.shortened == 2
@@ -196,7 +196,7 @@ def test_plain_text_is_shown_as_it_is() -> None:
 
 
 def test_a_byte_order_mark_is_taken_away_and_said() -> None:
-    assert text(b"\xef\xbb\xbfa") == ("a", ("a byte order mark at the beginning is not shown",))
+    assert text(b"\xef\xbb\xbfa") == ("a", ("byte order mark not shown",))
     assert text(b"\xef\xbb\xbfa", is_beginning=False) == ("\ufeffa", ())
 
 

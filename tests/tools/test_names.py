@@ -82,10 +82,10 @@ def test_without_selecting_a_file_is_read_and_without_both_nothing_is_promised()
 
 def test_the_nearest_tools_are_named_or_all_of_them() -> None:
     assert "did you mean skill_load?" in build_unknown_tool_error("load_skill", ["skill_load", "read_file"]).message
-    assert "there are read_file" in build_unknown_tool_error("zzz", ["read_file"]).message
+    assert "available tools: read_file" in build_unknown_tool_error("zzz", ["read_file"]).message
     assert (
-        "skill_run is not available in this session; there are read_file"
+        "skill_run is not available in this session; available tools: read_file"
         in build_unknown_tool_error("skill_run", ["read_file"]).message
     )
-    assert "there are none" in build_unknown_tool_error("zzz", []).message
+    assert "available tools: none" in build_unknown_tool_error("zzz", []).message
     assert len(build_unknown_tool_error("z" * 10_000, []).message) < 200

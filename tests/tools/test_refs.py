@@ -67,13 +67,13 @@ def test_a_ref_means_the_same_file_again(text: str) -> None:
         ("/workspacex/out/a", "is not in the workspace"),
         ("/out/a", "write 'out/a'"),
         ("/inputs/a", "write 'inputs/a'"),
-        ("/workspace/../etc/passwd", "climbs out"),
-        ("../../etc/passwd", "climbs out with '..'; write a path such as"),
-        ("out/../../etc/passwd", "climbs out"),
-        ("$OUTPUT_DIR/../../x", "climbs out"),
+        ("/workspace/../etc/passwd", "'..' is not allowed"),
+        ("../../etc/passwd", "; write a path such as"),
+        ("out/../../etc/passwd", "'..' is not allowed"),
+        ("$OUTPUT_DIR/../../x", "'..' is not allowed"),
         ("workspace:///out/a", "write workspace://out/a"),
-        ("skill://pdf/../other/x", "climbs out"),
-        ("artifact://../x", "climbs out"),
+        ("skill://pdf/../other/x", "'..' is not allowed"),
+        ("artifact://../x", ".."),
         ("host:///etc/passwd", "name it in `inputs` of skill_run"),
     ],
 )
@@ -90,9 +90,9 @@ def test_what_leaves_is_forbidden_and_the_message_says_what_to_write(text: str, 
         (" \n", "is empty"),
         ("out/a\0b", "NUL"),
         ("https://example.org/a", "write a path such as"),
-        ("file:///etc/passwd", "unknown kind"),
-        ("$RUN_DIR/a", r"$RUN_DIR is not a place"),
-        ("$HOME/a", r"$HOME is not a place"),
+        ("file:///etc/passwd", "unknown scheme"),
+        ("$RUN_DIR/a", r"unknown variable $RUN_DIR"),
+        ("$HOME/a", r"unknown variable $HOME"),
         ("skill://", "write skill://name/path"),
         ("skill:///x", "write skill://name/path"),
         ("artifact://a@", "ends with '@'"),
@@ -123,7 +123,7 @@ def test_a_message_does_not_repeat_endless_text() -> None:
     "text", [f"$X{'x' * 10**6}", "x" * 10**6 + "\0", f"skill://{'x' * 10**6}", f"skill://a/../{'x' * 10**6}"]
 )
 def test_what_is_too_long_for_a_path_is_said_without_repeating_it(text: str) -> None:
-    with pytest.raises(InvalidArgument, match="characters, which is too long") as caught:
+    with pytest.raises(InvalidArgument, match=r"is too long: [0-9,]+ characters") as caught:
         parse_file_ref(text)
     assert len(caught.value.message) < 500
 
@@ -191,7 +191,7 @@ def test_an_empty_place_is_said_to_be_empty(tmp_path: Path) -> None:
 
 def test_a_directory_is_told_from_a_missing_file(tmp_path: Path) -> None:
     (said,) = messages(tmp_path, ["out/a[b]/c"], "out/a[b]")
-    assert said.endswith("is a directory; list_files with 'out/a[b]/**' shows its files")
+    assert said.endswith("is a directory; list its files with list_files and 'out/a[b]/**'")
 
 
 def test_a_path_as_the_loaded_skill_writes_it_is_answered_with_the_ref(tmp_path: Path) -> None:

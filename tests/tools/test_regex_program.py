@@ -49,7 +49,7 @@ def test_a_broken_pattern_is_answered_and_another_may_follow(program: HelperProc
 def test_it_ends_when_the_connection_does() -> None:
     helper = start_helper([sys.executable, "-I", "-S", str(PROGRAM), "0", "3"], {})
     helper.connection.shutdown(socket.SHUT_RDWR)
-    helper.close(patience=30)
+    helper.close(timeout=30)
     with pytest.raises(ProcessLookupError):
         os.kill(helper.pid, 0)
 

@@ -40,7 +40,7 @@ def test_of_many_files_the_first_twenty_are_listed_and_the_result_says_so(tmp_pa
             "size_bytes": 99999,
             "truncated": False,
         }
-        assert "more files than the first 20" in said(data)
+        assert "only the first 20 were collected" in said(data)
 
     in_session(tmp_path, scenario)
 
@@ -56,7 +56,7 @@ def test_patterns_bring_the_content_of_text_and_never_of_anything_else(tmp_path:
         assert "content" not in data["primary_output"]
         assert data["primary_output"]["ref"] == "workspace://out/a.txt"
         data = await call(context, "true", output_files=["out/a.txt"])
-        assert said(data) == "no file that this run made or changed matches out/a.txt"
+        assert said(data) == "no new or changed file matches out/a.txt"
 
     in_session(tmp_path, scenario)
 
@@ -200,7 +200,7 @@ def test_content_is_cut_to_what_the_operator_allows_and_kept_whole(tmp_path: Pat
         assert (len(big["content"]), big["truncated"], big["size_bytes"]) == (1000, True, 3_000_000)
         assert (report["content"], data["primary_output"]["content"]) == ("", "1\n")
         assert said(data) == (
-            "the content of 2 files is cut to 1,000 bytes in all; read on by ref, with read_file or with a command"
+            "the content of 2 files was cut to 1,000 bytes in total; read on by ref, with read_file or a command"
         )
         assert context.artifacts is not None
         assert [one.size for one in await context.artifacts.list(context.scope)] == [3_000_000, 2]
@@ -227,7 +227,7 @@ def test_files_of_the_conversation_are_there_and_told_once(tmp_path: Path) -> No
             },
             {"name": "work/inputs/b", "original_name": "../b", "mime_type": "text/plain", "size_bytes": 1},
         ]
-        assert said(data) == "x of the conversation is not there: the content is no base64"
+        assert said(data) == "x is unavailable: the content is not valid base64"
         again = await call(context, "rm inputs/b; echo mine > 'inputs/my data.csv'")
         assert "staged_inputs" not in again
         assert "warnings" not in again
@@ -257,7 +257,7 @@ def test_whatever_lies_where_a_file_of_the_user_belongs_the_command_runs(
         context.uploads.add(upload_from_bytes("u", b"user"))
         data = await call(context, "[ -f work/inputs/u ] && cat work/inputs/u", cwd="$WORKSPACE_DIR")
         assert data["stdout"] == ("" if reason else "user")
-        assert ("u of the conversation is not there: " in said(data), reason in said(data)) == (bool(reason), True)
+        assert ("u is unavailable: " in said(data), reason in said(data)) == (bool(reason), True)
 
     in_session(tmp_path, scenario)
 

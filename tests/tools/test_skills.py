@@ -126,7 +126,7 @@ def test_each_document_counts_once_and_parts_by_lines_are_documents(tmp_path: Pa
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ("SKILL.md", "skill_load itself"),
+        ("SKILL.md", "already shown by skill_load"),
         ("scripts/go.py", "skill://demo/scripts/go.py"),
         ("b.md", r"did you mean 'deep/b.md'"),
         ("../../etc/passwd", "it has a.md, deep/b.md"),
@@ -239,7 +239,7 @@ def test_the_best_of_a_bad_lot_is_listed_with_a_warning(tmp_path: Path) -> None:
     write("weather", description="Tell the weather of a city.")
     result = found(tmp_path, "which city is the capital of Australia")
     assert [one["name"] for one in result.data["skills"]] == ["weather"]
-    assert "fits well" in result.data["hint"]
+    assert "no good match" in result.data["hint"]
     assert "hint" not in found(tmp_path, "split a pdf").data
 
 

@@ -58,16 +58,16 @@ def test_objects_and_json_text_are_taken(given: dict[str, Any] | str) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (None, "skill: is missing; skill_load takes skill, docs, include_all_docs"),
-        ("", "skill: is missing"),
-        ("{", "are no JSON"),
-        (5, "are a int"),
-        (["x"], "are a list"),
-        ("[1]", "are a JSON list"),
-        ('{"skill": ' + "1" * 5000 + "}", "are no JSON"),
-        ("[" * 100_000, "nested too deeply|are no JSON"),
-        ({"skill": "a", "doc": "x"}, "doc: is no field of skill_load; it takes"),
-        ({"skill": ["a"]}, r"skill: .*it was \['a'\]"),
+        (None, "skill: required; skill_load takes skill, docs, include_all_docs"),
+        ("", "skill: required"),
+        ("{", "not valid JSON"),
+        (5, "got int"),
+        (["x"], "got list"),
+        ("[1]", "got a JSON list"),
+        ('{"skill": ' + "1" * 5000 + "}", "not valid JSON"),
+        ("[" * 100_000, "nested too deeply|not valid JSON"),
+        ({"skill": "a", "doc": "x"}, "doc: unknown argument of skill_load; it takes"),
+        ({"skill": ["a"]}, r"skill: .*got \['a'\]"),
         ({"skill": 3}, "skill: "),
         ({"skill": "a", "docs": [{"x" * 10_000: 1}]}, "docs.0: "),
     ],
@@ -110,10 +110,10 @@ def test_the_text_of_a_json_result_is_its_data_unescaped() -> None:
 
 def test_a_failure_says_what_was_wrong_for_the_model_and_for_programs() -> None:
     result = ToolResult.from_error(UnknownSkill("pfd", ["pdf"]))
-    assert result.text == "error: there is no skill named 'pfd'; did you mean 'pdf'?"
+    assert result.text == "error: unknown skill 'pfd'; did you mean 'pdf'?"
     assert result.data["error"] == {
         "code": 404,
-        "message": "there is no skill named 'pfd'; did you mean 'pdf'?",
+        "message": "unknown skill 'pfd'; did you mean 'pdf'?",
         "details": {"name": "pfd", "near": ["pdf"], "reason": "UNKNOWN_SKILL"},
     }
     assert isinstance(result.error, UnknownSkill)
@@ -203,5 +203,5 @@ def test_whatever_a_model_writes_can_be_told(odd: Any) -> None:
 
 
 def test_what_cannot_be_read_is_described_without_repeating_it() -> None:
-    assert redact_arguments('{"stdin": "hunter2"') == "[19 characters] that are no JSON"
-    assert redact_arguments("[1]") == "[list, which is no JSON object]"
+    assert redact_arguments('{"stdin": "hunter2"') == "[19 characters], not valid JSON"
+    assert redact_arguments("[1]") == "[list, not a JSON object]"

@@ -141,7 +141,7 @@ def test_a_problem_is_told_until_a_model_has_heard_of_it_and_stays_a_reason_for_
         for name in ("b", "c", "d"):
             desk.uploads.add(upload_from_bytes(name, b"1"))
         (news,) = (await desk.arrive()).warnings
-        assert news == "c, d of the conversation are not there: 2 files are the most"
+        assert news == "c, d are unavailable: too many files, at most 2"
 
     ran(scenario())
 
@@ -151,7 +151,7 @@ def test_downloads_that_fail_are_few_sentences_however_many_they_are() -> None:
         desk = Desk(*(by_id(f"file-{number}", f"{number}.csv") for number in range(100)))
         warnings = (await desk.arrive()).warnings
         assert len(warnings) == 11
-        assert warnings[-1] == "90 more files of the conversation are not there"
+        assert warnings[-1] == "90 more files are unavailable"
 
     ran(scenario())
 
@@ -227,18 +227,18 @@ def test_what_only_has_an_id_is_downloaded() -> None:
 @pytest.mark.parametrize(
     ("file_id", "reason"),
     [
-        ("artifact://nothing.csv", "there is no artifact named 'nothing.csv'"),
+        ("artifact://nothing.csv", "unknown artifact 'nothing.csv'"),
         ("artifact://../x", "climbs out"),
-        ("file-2", "file-2 cannot be downloaded here; send the file's content"),
-        ("/etc/passwd", "/etc/passwd cannot be downloaded here"),
-        ("host:///etc/passwd", "cannot be downloaded here"),
+        ("file-2", "file-2 cannot be downloaded: no download function is set; send the file's content"),
+        ("/etc/passwd", "/etc/passwd cannot be downloaded: no download function"),
+        ("host:///etc/passwd", "cannot be downloaded: no download function"),
     ],
 )
 def test_what_cannot_be_had_is_a_warning_that_names_it_and_costs_nothing_else(file_id: str, reason: str) -> None:
     async def scenario() -> None:
         desk = Desk(by_id(file_id, "missing.csv"), upload_from_bytes("here.csv", b"1"))
         (warning,) = (await desk.arrive()).warnings
-        assert warning.startswith("missing.csv of the conversation is not there: ")
+        assert warning.startswith("missing.csv is unavailable: ")
         assert reason in warning
         assert await desk.paths() == {"here.csv": b"1"}
 
@@ -251,7 +251,7 @@ def test_without_a_store_an_artifact_is_a_warning() -> None:
         desk.artifacts = None
         arrivals = await desk.arrive()
         assert arrivals.warnings == (
-            "artifact://a.csv of the conversation is not there: it is an artifact, and there is no artifact store",
+            "artifact://a.csv is unavailable: it is an artifact, and this session has no artifact store",
         )
 
     ran(scenario())
@@ -286,7 +286,7 @@ def test_a_download_that_brings_something_else_than_bytes_is_a_warning() -> None
 
     async def scenario() -> None:
         desk = Desk(by_id("file-1", "a.csv"), download=download)
-        assert "came as str, not as bytes" in " ".join((await desk.arrive()).warnings)
+        assert "returned str, expected bytes" in " ".join((await desk.arrive()).warnings)
 
     ran(scenario())
 
@@ -327,9 +327,9 @@ def test_files_beyond_the_limits_are_warnings_with_the_limit() -> None:
         warnings = (await desk.arrive()).warnings
         assert sorted(await desk.paths()) == ["one", "three"]
         assert [warning.partition(": ")[2] for warning in warnings] == [
-            "10 bytes are the most for one file",
-            "15 bytes are the most for all files together",
-            "2 files are the most",
+            "too large, at most 10 bytes per file",
+            "all files together are too large, at most 15 bytes",
+            "too many files, at most 2",
         ]
 
     ran(scenario())
@@ -367,7 +367,7 @@ def test_an_artifact_that_is_too_large_is_not_read() -> None:
         desk = Desk(by_id("artifact://large"), limits=UploadLimits(file_bytes=10))
         assert desk.artifacts is not None
         await desk.artifacts.put(SCOPE, "large", b"x" * 11)
-        assert "it has 11 bytes; 10 is the most" in " ".join((await desk.arrive()).warnings)
+        assert "too large: 11 bytes, at most 10" in " ".join((await desk.arrive()).warnings)
         assert await desk.paths() == {}
 
     ran(scenario())
@@ -397,6 +397,6 @@ def test_a_problem_of_the_messages_is_a_warning_too() -> None:
         desk.uploads.add_from_messages(
             [{"role": "user", "content": [{"type": "file", "file": {"filename": "x", "data": "!"}}]}]
         )
-        assert (await desk.arrive()).warnings == ("x of the conversation is not there: the content is no base64",)
+        assert (await desk.arrive()).warnings == ("x is unavailable: the content is not valid base64",)
 
     ran(scenario())

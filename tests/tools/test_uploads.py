@@ -109,8 +109,8 @@ def test_a_file_that_is_broken_is_a_problem_that_names_it_once() -> None:
         )
     assert uploads.all() == ()
     assert uploads.describe_problems() == (
-        "broken.pdf of the conversation is not there: the content is no base64",
-        "empty.pdf of the conversation is not there: there is neither content nor an id",
+        "broken.pdf is unavailable: the content is not valid base64",
+        "empty.pdf is unavailable: it has neither content nor an id",
     )
 
 
@@ -126,9 +126,7 @@ def test_a_content_that_is_far_too_large_is_not_even_decoded() -> None:
     content = Counted(base64.b64encode(b"x" * 10_000).decode())
     uploads.add_from_messages([message(file("large.bin", content))])
     assert (uploads.all(), content.decodings) == ((), 0)
-    assert uploads.describe_problems() == (
-        "large.bin of the conversation is not there: 1,000 bytes are the most for one file",
-    )
+    assert uploads.describe_problems() == ("large.bin is unavailable: too large, at most 1,000 bytes per file",)
 
 
 def test_what_is_over_the_limits_is_not_held_and_told_in_one_sentence_for_each_limit() -> None:
@@ -140,9 +138,9 @@ def test_what_is_over_the_limits_is_not_held_and_told_in_one_sentence_for_each_l
     uploads.add_from_messages([message(*(file(f"f{number}.txt", b"%d" % number) for number in range(3000)))])
     assert len(uploads.all()) == 3
     assert uploads.describe_problems() == (
-        "2.bin, 3.bin, 4.bin of the conversation are not there: 250 bytes are the most for all files together",
-        "large.bin of the conversation is not there: 100 bytes are the most for one file",
-        "f0.txt, f1.txt, f2.txt and 2,997 more of the conversation are not there: 3 files are the most",
+        "2.bin, 3.bin, 4.bin are unavailable: all files together are too large, at most 250 bytes",
+        "large.bin is unavailable: too large, at most 100 bytes per file",
+        "f0.txt, f1.txt, f2.txt and 2,997 more are unavailable: too many files, at most 3",
     )
 
 
@@ -153,7 +151,7 @@ def test_a_file_over_the_limits_is_refused_once_and_one_that_is_known_is_not_ref
     assert not uploads.add(upload_from_bytes("b", b"2"))
     assert uploads.add(upload_from_bytes("a", b"1"))
     assert not uploads.add(UserUpload("file_id/f/name/c", "c", file_id="f"))
-    assert uploads.describe_problems() == ("b, c of the conversation are not there: 1 files are the most",)
+    assert uploads.describe_problems() == ("b, c are unavailable: too many files, at most 1",)
 
 
 def test_names_cannot_draw_on_a_terminal() -> None:
@@ -170,7 +168,7 @@ def test_what_is_placed_is_remembered_for_one_workspace() -> None:
 
 
 def test_only_bytes_are_a_file() -> None:
-    with pytest.raises(InvalidArgument, match="give bytes"):
+    with pytest.raises(InvalidArgument, match="expected bytes, got str"):
         upload_from_bytes("a", "text")  # pyright: ignore[reportArgumentType] - what is refused
 
 
@@ -236,13 +234,13 @@ def test_files_with_one_reason_are_one_sentence() -> None:
     problems = UploadProblems()
     assert problems.describe() == ()
     problems.add("a", "it is late")
-    assert problems.describe() == ("a of the conversation is not there: it is late",)
+    assert problems.describe() == ("a is unavailable: it is late",)
     for name in "bcde":
         problems.add(name, "it is late")
     problems.add("f", "it is early")
     assert problems.describe() == (
-        "a, b, c and 2 more of the conversation are not there: it is late",
-        "f of the conversation is not there: it is early",
+        "a, b, c and 2 more are unavailable: it is late",
+        "f is unavailable: it is early",
     )
 
 
@@ -253,4 +251,4 @@ def test_of_many_reasons_only_some_are_told_and_the_other_files_are_counted() ->
         problems.add(f"{number}", f"reason {number}")
     sentences = problems.describe()
     assert len(sentences) == MAX_REASONS + 1
-    assert sentences[-1] == "10 more files of the conversation are not there"
+    assert sentences[-1] == "10 more files are unavailable"

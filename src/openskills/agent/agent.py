@@ -1,23 +1,15 @@
-"""Agent, callbacks, own tools.
+"""`Agent`, its callbacks, extra tools and summaries; and the transcript of a conversation, built from its log.
 
-Functions of yours that see, and may change, what an agent does.
+Events of a run:
 
-Tools of your own beside those of the skills.
+    message          a message: `message`, and `to`, the agent it is for, unless an agent wrote it
+    tool.call        a tool call: `call_id`, `tool`, `arguments`
+    tool.response    its result: `call_id`, `tool`, `content`, `failed`; the delta is what it changed
+    artifact         a saved file: `ref`, `name`, `version`
+    summary          a summary of everything up to event `upto`: `text`
+    error, end       the end of a run: `reason` and `message`; `text`, `usage`, `steps`
 
-The events of an agent's runs, and the messages of a conversation as its log has them. Pure.
-
-    message          what somebody said: `message`, and `to`, the agent it was said to, unless an agent said it
-    tool.call        a tool is called: `call_id`, `tool`, `arguments`
-    tool.response    what came of it: `call_id`, `tool`, `content`, `failed`; the delta is what it changed
-    artifact         a run has kept a file: `ref`, `name`, `version`
-    summary          what was said up to event `upto`, in fewer words: `text`
-    error, end       how a run ended: `reason` and `message`; `text`, `usage`, `steps`
-
-A stream of a run has these and, between them, `assistant.delta` with some more `text`, which is not stored.
-
-Long histories in fewer words: by a model, or by a rule.
-
-An agent: a model, skills, and how they work together. A value; `Runner` runs it.
+The stream of a run also has `assistant.delta` events with more `text`, which are not stored.
 """
 
 import logging
@@ -49,11 +41,11 @@ AfterRun: TypeAlias = Callable[[str, str], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """Each is called with the agent's name first, and may return None to leave everything as it is.
+    """Async functions that are called with the agent's name first; returning None changes nothing.
 
-    `before_model` may give another request, or the answer itself, and then no model is asked. `after_model` may give
-    another answer. `before_tool` may give the result, and then no tool is called; `after_tool` another result.
-    `before_run` may give another message of the user; `after_run` is told the answer. What they raise ends the run.
+    `before_model` may return another request, or an answer instead of calling the model; `after_model` another answer.
+    `before_tool` may return a result instead of calling the tool; `after_tool` another result. `before_run` may return
+    another user message; `after_run` gets the answer. An exception ends the run.
     """
 
     before_model: BeforeModel | None = None
@@ -66,10 +58,9 @@ class Callbacks:
 
 @dataclass(frozen=True, slots=True)
 class ExtraTool:
-    """A tool that an agent offers to its model. `parameters` is the JSON schema of an object.
+    """A tool of the application. `parameters` is the JSON schema of an object.
 
-    `run` is called with the arguments of the model. It gives a `ToolResult`, or text; what it raises as a `SkillError`
-    becomes a result for the model.
+    `run` gets the model's arguments and returns a `ToolResult` or text; a `SkillError` becomes a failed result.
     """
 
     name: str
@@ -78,7 +69,7 @@ class ExtraTool:
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
 
     def describe(self) -> dict[str, Any]:
-        """As models want to be told about it, in OpenAI's format."""
+        """The tool in OpenAI's format."""
         function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
         return {"type": "function", "function": function}
 
@@ -91,15 +82,15 @@ ERROR = "error"
 END = "end"
 
 SUMMARY_HEADER = "Summary of the conversation so far:"
-INTERRUPTED = "error: interrupted; the process ended before this call was finished, and what it did is not known"
+INTERRUPTED = "error: interrupted; the process ended during this call, and its outcome is unknown"
 
 Message = dict[str, Any]
 
 
 def build_transcript(events: Iterable[Event], agent: str) -> list[Message]:
-    """The messages between an agent and those who talk to it, as they were stored.
+    """The stored messages from and to an agent.
 
-    The results of one answer's calls stand in the order of the calls. Everything up to the last summary is one message.
+    Results follow in the order of their calls. Everything up to the last summary is one message.
     """
     entries: list[tuple[int, Message]] = []
     summary = ""
@@ -116,7 +107,7 @@ def build_transcript(events: Iterable[Event], agent: str) -> list[Message]:
 
 
 def find_last_turn(events: Sequence[Event], agent: str, turns: int = 1) -> int:
-    """The number of the event before the last `turns` messages that somebody said to an agent; 0 for none before."""
+    """The number of the event before the last `turns` messages to an agent; 0 if there is none before."""
     if turns == 0:
         return events[-1].seq if events else 0
     said = [event.seq for event in events if event.kind == MESSAGE and event.payload.get("to") == agent]
@@ -124,12 +115,12 @@ def find_last_turn(events: Sequence[Event], agent: str, turns: int = 1) -> int:
 
 
 def find_unanswered_calls(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Id and tool of every call that has no result."""
+    """Id and tool of every call without a result."""
     results = Counter(str(message.get("tool_call_id")) for message in messages if message.get("role") == "tool")
     found: list[tuple[str, str]] = []
     for message in messages:
         for identity, name in _list_calls(message):
-            # An old log may have an id twice: each of its results is for one call, as in `order_results`.
+            # An id may occur twice in an old log; each result is for one call, as in `order_results`.
             results[identity] -= 1
             if results[identity] < 0:
                 found.append((identity, name))
@@ -137,7 +128,7 @@ def find_unanswered_calls(messages: Sequence[Mapping[str, Any]]) -> list[tuple[s
 
 
 def order_results(messages: Sequence[Message]) -> list[Message]:
-    """The same messages with the results of each answer right behind it, in the order of its calls."""
+    """Move the results of each answer right after it, in the order of its calls."""
     results: dict[str, list[Message]] = {}
     for message in messages:
         if message.get("role") == "tool":
@@ -168,7 +159,7 @@ def _list_calls(message: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 Summarise: TypeAlias = Callable[[Sequence[Message]], Awaitable[str]]
-"""From messages to a text that says what matters in them."""
+"""Turns messages into a summary."""
 
 _SUMMARY_PROMPT = (
     "Summarise this conversation for the assistant that goes on with it: what the user wants, what was decided and "
@@ -177,17 +168,15 @@ _SUMMARY_PROMPT = (
 _MAX_LINE_CHARS = 400
 _MAX_MODEL_LINE_CHARS = 4_000
 _MAX_SUMMARY_CHARS = 12_000
-"""Characters of a summary by the rule, however often it is summarised again."""
 _LEFT_OUT = re.compile(r"\[(\d+) lines left out\]")
 _LOG = logging.getLogger("openskills")
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """When a history has more than `tokens` (estimated), all but its last `keep_turns` turns become a summary.
+    """Replaces all but the last `keep_turns` turns by a summary when the history exceeds `tokens` (estimated).
 
-    The texts of loaded skills are never summarised: they are not in the history, and stay in sight as the session's
-    options say.
+    Loaded skill texts are not part of the history and are never summarised.
     """
 
     summarise: Summarise
@@ -195,7 +184,7 @@ class Summary:
     keep_turns: int = 1
 
     async def compact(self, agent: str, session: SkillSession) -> bool:
-        """Write a summary into the log when it is time; says whether it was."""
+        """Write a summary to the log if the history is too long; return whether it was."""
         events = await session.events()
         said = build_transcript(events, agent)
         if sum(estimate_tokens(str(message)) for message in said) <= self.tokens:
@@ -209,20 +198,19 @@ class Summary:
         return True
 
     async def _write_summary(self, old: Sequence[Message]) -> str:
-        """What was said, in fewer words; without the model that should find them, by the rule."""
         try:
             text = await self.summarise(old)
         except SkillError as error:
-            _LOG.warning("a summary could not be written: %s", error.message)
+            _LOG.warning("summary failed, falling back to the rule: %s", error.message)
             text = ""
         return text.strip() or await summarise_by_rule(old)
 
 
 def summarise_by_model(model: Model) -> Summarise:
-    """A summary that a model writes."""
+    """Summarise with a model."""
 
     async def summarise(messages: Sequence[Message]) -> str:
-        # As one text: calls of tools that this request does not have would be refused by some providers.
+        # As one text: some providers reject calls of tools that the request does not define.
         said = "\n".join(
             line for message in messages for line in _format_lines(message, _MAX_MODEL_LINE_CHARS, results=True)
         )
@@ -237,47 +225,42 @@ def summarise_by_model(model: Model) -> Summarise:
 
 
 async def summarise_by_rule(messages: Sequence[Message]) -> str:
-    """A summary without a model: what the user and the assistant said, shortened, and which tools were called.
+    """Summarise without a model: shortened messages, and which tools were called.
 
-    What an earlier summary says is kept as it is. When it all gets too long, the beginning stays, which says what the
-    conversation is about, and the end, which says where it stands; how much is missing between them is told.
+    An earlier summary is kept. If the result is too long, lines in the middle are left out and counted.
     """
-    return "\n".join(
-        _fit_lines(
-            _MAX_SUMMARY_CHARS, [line for message in messages for line in _format_lines(message, _MAX_LINE_CHARS)]
-        )
-    )
+    lines = [line for message in messages for line in _format_lines(message, _MAX_LINE_CHARS)]
+    return "\n".join(_fit_lines(_MAX_SUMMARY_CHARS, lines))
 
 
-def _format_lines(message: Message, most: int, *, results: bool = False) -> list[str]:
+def _format_lines(message: Message, max_chars: int, *, results: bool = False) -> list[str]:
     role, content = message.get("role"), message.get("content")
     if role == "system" and isinstance(content, str) and content.startswith(SUMMARY_HEADER):
         return content.removeprefix(SUMMARY_HEADER).strip("\n").split("\n")
     text = " ".join(str(content).split()) if isinstance(content, str) else ""
     calls: Sequence[Any] = message.get("tool_calls") or ()
-    said = [f"{role}: {_truncate(text, most)}"] if text and (results or role != "tool") else []
+    said = [f"{role}: {_truncate(text, max_chars)}"] if text and (results or role != "tool") else []
     return said + [
-        f"called {call['function']['name']} {_truncate(call['function']['arguments'], most)}" for call in calls
+        f"called {call['function']['name']} {_truncate(call['function']['arguments'], max_chars)}" for call in calls
     ]
 
 
-def _truncate(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
+def _truncate(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else f"{text[:max_chars]}…"
 
 
-def _fit_lines(most: int, lines: Sequence[str]) -> list[str]:
-    """The lines, without some of their middle when they are longer than that."""
-    if sum(len(line) + 1 for line in lines) <= most:
+def _fit_lines(max_chars: int, lines: Sequence[str]) -> list[str]:
+    """Leave out lines in the middle if there are too many."""
+    if sum(len(line) + 1 for line in lines) <= max_chars:
         return list(lines)
-    head = _count_fitting(lines, most // 4)
-    tail = _count_fitting(lines[head:][::-1], most - most // 4)
+    head = _count_fitting(lines, max_chars // 4)
+    tail = _count_fitting(lines[head:][::-1], max_chars - max_chars // 4)
     last = len(lines) - tail
     out = sum(int(found[1]) if (found := _LEFT_OUT.fullmatch(line)) else 1 for line in lines[head:last])
     return [*lines[:head], f"[{out} lines left out]", *lines[last:]]
 
 
 def _count_fitting(lines: Sequence[str], room: int) -> int:
-    """How many of the first lines fit."""
     for number, line in enumerate(lines):
         room -= len(line) + 1
         if room < 0:
@@ -290,10 +273,7 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """How much one run may do. A step is an answer of the model with the calls in it.
-
-    `model_calls` are those of the whole run: sub-agents and forks, which have steps of their own, count here.
-    """
+    """Limits of one run. A step is an answer of the model with its tool calls; `model_calls` include sub-agents."""
 
     steps: int = 50
     model_calls: int = 200
@@ -303,17 +283,16 @@ class AgentLimits:
     def __post_init__(self) -> None:
         for name in ("steps", "model_calls", "tool_calls", "parallel"):
             if getattr(self, name) < 1:
-                raise InvalidArgument(f"limits.{name}", "is less than 1")
+                raise InvalidArgument(f"limits.{name}", "must be at least 1")
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent with a name, a model, and the skills of a runtime.
+    """An agent: a name, a model, and the skills of a runtime. `Runner` runs it.
 
-    `model` is one, or the name of one (`openai/gpt-5`, `anthropic/claude-opus-5-5`, `rule`). `options` are those of
-    its sessions. `sub_agents` are tools to it: each works on a task of its own, in the same workspace, with its own
-    loaded skills. `history_turns` is how many turns of the user the model sees, None for all. `code_blocks` runs the
-    fenced blocks of its answers.
+    `model` is a `Model` or the name of one (`openai/gpt-5`, `anthropic/claude-opus-5-5`, `rule`). `options` apply to
+    its sessions. `sub_agents` are tools that work on tasks in the same workspace, with their own loaded skills.
+    `history_turns` is how many turns the model sees, None for all. `code_blocks` runs fenced code in its answers.
     """
 
     name: str
@@ -335,25 +314,21 @@ class Agent:
     def __post_init__(self) -> None:
         check_id("name", self.name)
         if isinstance(self.model, str):
-            object.__setattr__(self, "model", _open_model(self.model, self.runtime))
+            options = {"catalog": self.runtime.catalog} if self.model == "rule" else {}
+            object.__setattr__(self, "model", open_model(self.model, self.runtime.settings, **options))
             object.__setattr__(self, "_made_its_model", True)
         if self.history_turns is not None and self.history_turns < 1:
-            raise InvalidArgument("history_turns", "is less than 1; the turn that runs is always seen")
+            raise InvalidArgument("history_turns", "must be at least 1, or None for all turns")
         names = [tool.name for tool in self.tools] + [agent.name for agent in self.sub_agents]
         for name in names:
             if names.count(name) > 1 or name in (*NAMES, self.name):
-                raise InvalidArgument("tools", f"two are named {name!r}")
+                raise InvalidArgument("tools", f"the name {name!r} is used twice")
             if not _TOOL_NAME.fullmatch(name):
                 raise InvalidArgument(
-                    "tools", f"{name[:80]!r} is no name of a tool; use letters, digits, _ and -, at most 64"
+                    "tools", f"invalid tool name {name[:80]!r}: use letters, digits, _ and -, at most 64"
                 )
 
     async def close(self) -> None:
-        """Give back the connections of a model that was made from its name. The runtime is its maker's to close."""
+        """Close the model if it was opened by name. The runtime is not closed."""
         if self._made_its_model and not isinstance(self.model, str):
             await self.model.close()
-
-
-def _open_model(name: str, runtime: SkillRuntime) -> Model:
-    options = {"catalog": runtime.catalog} if name == "rule" else {}
-    return open_model(name, runtime.settings, **options)

@@ -1,9 +1,8 @@
-"""The line of a message that names its files to the model, and reading it again. Pure.
+"""The line of a message that lists its attached files: formatting and parsing.
 
     [attached: sales.csv, sales_2.csv (north/sales.csv); commands find the user's files in work/inputs/]
 
-Each file is called as commands find it; what the user calls it stands behind that, where it is something else. A name
-that would be misread stands in quotes.
+Each file has the name that commands see, followed by the user's name if it differs. Ambiguous names are quoted.
 """
 
 import json
@@ -14,9 +13,7 @@ from openskills.paths import to_printable
 
 _LINE = re.compile(r"^\[attached: (?P<files>[^\n]+); commands find [^\n]*\]\Z", re.MULTILINE)
 _PLAIN = re.compile(r"[^\s,;:()\[\]\"\\](?:[^,;:()\[\]\"\n]*[^\s,;:()\[\]\"])?")
-_ONE = re.compile(
-    r"""(?P<file>"(?:[^"\\]|\\.)*"|[^,"()]+?)(?:[ ]\((?:"(?:[^"\\]|\\.)*"|[^"()]*)\))?(?:,[ ]|\Z)""",
-)
+_ONE = re.compile(r"""(?P<file>"(?:[^"\\]|\\.)*"|[^,"()]+?)(?:[ ]\((?:"(?:[^"\\]|\\.)*"|[^"()]*)\))?(?:,[ ]|\Z)""")
 _MAX_NAME_CHARS = 120
 
 

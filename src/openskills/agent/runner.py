@@ -1,13 +1,7 @@
-"""Runner, attachments.
-
-Files that a user sends with a message: kept as artifacts, named to the model, found by its commands.
-
-Runs an agent: one message of a user in, events out, everything in the session's log.
-"""
+"""`Runner`: run an agent on a user's message, with attachments, and stream the events."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, cast
@@ -50,7 +44,7 @@ _MAX_LISTED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file with a message: its bytes, or a `ref`: `artifact://name`, or an id for `SessionOptions.download`."""
+    """A file of a message: its bytes, or a `ref` (`artifact://name`, or an id for `SessionOptions.download`)."""
 
     name: str
     data: bytes | None = field(default=None, repr=False)
@@ -59,22 +53,22 @@ class Attachment:
 
     def __post_init__(self) -> None:
         if (self.data is None) == (not self.ref):
-            raise InvalidArgument("files", f"{self.name[:80]!r} needs data or a ref, one of them")
+            raise InvalidArgument("files", f"{self.name[:80]!r} needs either data or a ref")
 
 
 async def store_attachments(
     session: SkillSession, store: ArtifactStore, files: Sequence[Attachment], events: Sequence[Event] = ()
 ) -> list[dict[str, Any]]:
-    """Make artifacts of the files that came as bytes; gives what a message keeps of each.
+    """Save files that came as bytes as artifacts; return what the message records of each.
 
-    Its `path` is where commands will find it: a name that no other file of the conversation has, and that nothing has
-    which commands have put there. `events` are the conversation so far.
+    `path` is where commands will find it; its name is unique among the user's files and what commands wrote there.
+    `events` are the conversation so far.
     """
     kept: list[dict[str, Any]] = []
     taken = set(await _list_input_names(session)) if files and _has_tool_runs(events) else set[str]()
     for file in files:
         name = session.choose_file_name(file.name, taken)
-        # One that is over the limits is not among the session's files, and has its name all the same.
+        # Also for a file over the limits, which is not among the session's files.
         taken.add(name)
         ref = file.ref
         if file.data is not None:
@@ -87,13 +81,13 @@ async def store_attachments(
 
 
 def add_attachments(session: SkillSession, kept: Iterable[Mapping[str, Any]]) -> None:
-    """Let the commands of a session have these files."""
+    """Make these files available to the session's commands."""
     for file in kept:
         session.add_reference(get_file_name(file), str(file["ref"]), mime_type=str(file.get("mime_type") or ""))
 
 
 def get_file_name(file: Mapping[str, Any]) -> str:
-    """The name by which commands find a file that a message keeps."""
+    """The name under which commands find a recorded file."""
     return PurePosixPath(str(file.get("path") or "")).name or str(file["name"])
 
 
@@ -109,25 +103,23 @@ def list_attachments(events: Iterable[Event]) -> list[Mapping[str, Any]]:
 
 
 def _has_tool_runs(events: Iterable[Event]) -> bool:
-    """Whether anything may have been written into the workspace: otherwise it is not worth opening."""
+    """Whether anything may have been written to the workspace."""
     return any(event.kind == TOOL_RESPONSE and event.payload.get("tool") not in KNOWLEDGE for event in events)
 
 
 async def _list_input_names(session: SkillSession) -> Sequence[str]:
-    """The names in the folder of the user's files; none where there is no workspace."""
     if not session.can_run_commands:
         return ()
     try:
         found = await (await session.open_runner()).workspace.list([f"{INPUTS}/*"], limit=_MAX_LISTED)
     except SkillError:
-        # What is wrong with it is told when a command is to be run.
-        return ()
+        return ()  # the next command will report it
     return [PurePosixPath(file.path).name for file in found.files]
 
 
 @dataclass(frozen=True, slots=True)
 class AgentReply:
-    """What a run came to: the answer, its events, what it cost; `error` when it did not get to an answer."""
+    """The result of a run: the answer, its events, its usage; `error` without an answer."""
 
     text: str
     events: tuple[Event, ...]
@@ -136,15 +128,15 @@ class AgentReply:
 
 
 class Runner:
-    """Runs one agent for the users of an application. Runs of one session come one after the other.
+    """Runs one agent for the users of an application. Runs of one session are serialized.
 
-    `patience` is how many seconds a run waits for somebody who does not read on.
+    If the consumer stops reading for `timeout` seconds, the run ends with an `error` event.
     """
 
-    def __init__(self, app: str, agent: Agent, *, patience: float = READER_TIMEOUT) -> None:
+    def __init__(self, app: str, agent: Agent, *, timeout: float = READER_TIMEOUT) -> None:
         self._app = app
         self._agent = agent
-        self._timeout = patience
+        self._timeout = timeout
 
     async def run(
         self,
@@ -158,20 +150,17 @@ class Runner:
         runtime: SkillRuntime | None = None,
         instructions: str = "",
     ) -> AsyncGenerator[Event]:
-        """Let the agent answer a message of the user, and give every event as it happens.
+        """Answer a message of the user; yields every event as it happens.
 
-        The last one is `end`, or `error` when there is no answer; neither is raised. `loads` are skills that are loaded
-        before the model is asked; one that cannot be is raised before anything has happened. `options`, `runtime` and
-        `instructions` take the place of the agent's for this run.
-
-        Whoever reads slowly makes the run wait. Closing the generator ends the run and everything that it has started.
-        Whoever keeps it and does not read on has it ended, with an `error`, when the runner's patience is at its end.
+        The last event is `end`, or `error` without an answer; neither is raised. `loads` are skills to load first;
+        if one cannot be loaded, that is raised before anything happens. `options`, `runtime` and `instructions` replace
+        the agent's for this run. A slow consumer makes the run wait; closing the generator cancels the run.
         """
         agent = _rebind_runtime(self._agent, runtime)
         agent = replace(agent, options=options or agent.options)
-        stream = EventStream(patience=self._timeout)
-        wishes = _RunInputs(user, session, message, tuple(files), tuple(loads), agent.options, instructions)
-        task = asyncio.get_running_loop().create_task(self._run_agent(agent, wishes, stream))
+        stream = EventStream(timeout=self._timeout)
+        inputs = _RunInputs(user, session, message, tuple(files), tuple(loads), agent.options, instructions)
+        task = asyncio.get_running_loop().create_task(self._run_agent(agent, inputs, stream))
         task.add_done_callback(lambda _: stream.close())
         try:
             while (event := await stream.get()) is not None:
@@ -182,7 +171,7 @@ class Runner:
             await asyncio.wait([task])
 
     async def reply(self, *, user: str, session: str, message: str, **more: Any) -> AgentReply:
-        """The same to its end, as one value: `run(Runner("app", agent).reply(...)).text`."""
+        """Run to the end and return the reply: `run(Runner("app", agent).reply(...)).text`."""
         events = [event async for event in self.run(user=user, session=session, message=message, **more)]
         last = next(
             event for event in reversed(events) if event.kind in (END, ERROR) and event.author == self._agent.name
@@ -192,25 +181,23 @@ class Runner:
             return AgentReply("", tuple(events), usage, dict(last.payload))
         return AgentReply(last.payload["text"], tuple(events), usage)
 
-    async def _run_agent(self, agent: Agent, wishes: "_RunInputs", stream: EventStream) -> None:
-        # Held by the run and not by its reader: one that has stopped to read must not keep others out.
-        alone = self._agent.runtime.get_run_lock(Scope(self._app, wishes.user, wishes.session))
-        with bind(session=wishes.session, agent=agent.name):
-            async with alone, self._open_session(agent, wishes) as session:
+    async def _run_agent(self, agent: Agent, inputs: "_RunInputs", stream: EventStream) -> None:
+        # Held by the run, not by its reader: a reader that stopped reading must not block others.
+        lock = self._agent.runtime.get_run_lock(Scope(self._app, inputs.user, inputs.session))
+        opening = agent.runtime.session(
+            inputs.session, agent=agent.name, user=inputs.user, app=self._app, options=inputs.options
+        )
+        with bind(session=inputs.session, agent=agent.name):
+            async with lock, opening as session:
                 session.records_calls = True
                 with session.listen(stream.put):
-                    await self._run_turn(agent, session, wishes, stream)
+                    await self._run_turn(agent, session, inputs, stream)
 
-    def _open_session(self, agent: Agent, wishes: "_RunInputs") -> AbstractAsyncContextManager[SkillSession]:
-        return agent.runtime.session(
-            wishes.session, agent=agent.name, user=wishes.user, app=self._app, options=wishes.options
-        )
-
-    async def _run_turn(self, agent: Agent, session: SkillSession, wishes: "_RunInputs", stream: EventStream) -> None:
-        await load_skills(session, wishes.loads, session.options.max_loaded_skills)
+    async def _run_turn(self, agent: Agent, session: SkillSession, inputs: "_RunInputs", stream: EventStream) -> None:
+        await load_skills(session, inputs.loads, session.options.max_loaded_skills)
         done = TurnResult()
         try:
-            done = await self._answer_message(agent, session, wishes, stream, done)
+            done = await self._answer_message(agent, session, inputs, stream, done)
         except SkillError as error:
             await session.log(ERROR, {"reason": error.reason, "message": error.message, **_describe_cost(done)})
             return
@@ -219,15 +206,15 @@ class Runner:
         await session.log(END, {"text": done.text, **_describe_cost(done)})
 
     async def _answer_message(
-        self, agent: Agent, session: SkillSession, wishes: "_RunInputs", stream: EventStream, done: TurnResult
+        self, agent: Agent, session: SkillSession, inputs: "_RunInputs", stream: EventStream, done: TurnResult
     ) -> TurnResult:
-        """Let the model work on the message. What it has cost is in `done`, also when it gets nowhere."""
-        text = wishes.message
+        """Run the model on the message. Its usage is in `done`, even if this raises."""
+        text = inputs.message
         if agent.callbacks.before_run:
             changed = await agent.callbacks.before_run(agent.name, text)
             text = text if changed is None else changed
         events, messages = await self._load_history(agent, session)
-        files = await store_attachments(session, agent.runtime.artifacts, wishes.files, events)
+        files = await store_attachments(session, agent.runtime.artifacts, inputs.files, events)
         told = add_files_line(text, [(get_file_name(file), str(file["name"])) for file in files])
         message = {"role": "user", "content": told}
         await session.log(MESSAGE, {"to": agent.name, "message": message, "files": files}, author=USER)
@@ -243,14 +230,14 @@ class Runner:
             ids=work.ids,
             asked=work.model_calls,
             extra=[*agent.tools, *build_agent_tools(agent, work)],
-            instructions=wishes.instructions,
+            instructions=inputs.instructions,
             fork=make_fork(agent, work, told),
             done=done,
         )
         return await run_with_code_blocks(agent, session, turn, messages)
 
     async def _load_history(self, agent: Agent, session: SkillSession) -> tuple[Sequence[Event], list[Message]]:
-        """The log, and what of it the model is to see; calls that a crash left open are closed."""
+        """The log, and the messages that the model sees; calls that a crash left open get a result."""
         events = await session.events()
         authors = dict.fromkeys(event.author for event in events)
         left_open = [
@@ -262,7 +249,7 @@ class Runner:
         if agent.summary is not None:
             await agent.summary.compact(agent.name, session)
         if left_open or agent.summary is not None:
-            # Only then is there more in it: a long log is not read twice for nothing.
+            # Only read a long log twice if it changed.
             events = await session.events()
         add_attachments(session, list_attachments(events))
         if agent.history_turns == 1:
@@ -273,8 +260,6 @@ class Runner:
 
 @dataclass(frozen=True, slots=True)
 class _RunInputs:
-    """What was asked for in one run."""
-
     user: str
     session: str
     message: str
@@ -285,7 +270,7 @@ class _RunInputs:
 
 
 def _rebind_runtime(agent: Agent, runtime: SkillRuntime | None) -> Agent:
-    """The agent and all below it in another runtime."""
+    """The agent and its sub-agents in another runtime."""
     if runtime is None:
         return agent
     model = agent.model.with_catalog(runtime.catalog) if isinstance(agent.model, CatalogModel) else agent.model

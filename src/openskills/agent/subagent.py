@@ -1,9 +1,4 @@
-"""Sub-agents, declared loads.
-
-Skills that the caller wants to have loaded before the model is asked.
-
-Agents as tools of another: a task goes in, an answer comes out. They share the session, not what they loaded.
-"""
+"""Sub-agents as tools, forked skills, and skills that are loaded before a run."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -32,7 +27,7 @@ from openskills.tools.tool import ToolResult
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A skill to load, with documents or with all of them."""
+    """A skill to load before a run, with some or all of its documents."""
 
     skill: str
     docs: tuple[str, ...] | None = None
@@ -40,22 +35,22 @@ class Load:
 
 
 def check_loads(loads: Sequence[Load], limit: int) -> tuple[Load, ...]:
-    """The same loads, each once. Raises `InvalidArgument` for what contradicts itself, before anything is done."""
+    """Deduplicate loads. Raises `InvalidArgument` for contradictions."""
     found: dict[str, Load] = {}
     for load in loads:
         if not load.skill.strip():
-            raise InvalidArgument("loads", "a skill without a name cannot be loaded")
+            raise InvalidArgument("loads", "the name of a skill is empty")
         if load.include_all_docs and load.docs:
-            raise InvalidArgument("loads", f"{load.skill!r} has documents and all documents; give one of them")
+            raise InvalidArgument("loads", f"{load.skill!r}: set either docs or include_all_docs")
         if found.setdefault(load.skill, load) != load:
-            raise InvalidArgument("loads", f"{load.skill!r} is there twice, and not the same")
+            raise InvalidArgument("loads", f"{load.skill!r} is listed twice with different documents")
     if 0 < limit < len(found):
-        raise InvalidArgument("loads", f"{len(found)} skills are more than the {limit} that may be loaded at once")
+        raise InvalidArgument("loads", f"too many skills: {len(found)}, at most {limit} can be loaded")
     return tuple(found.values())
 
 
 async def load_skills(session: SkillSession, loads: Sequence[Load], limit: int = 0) -> None:
-    """Load skills for the turn that begins. Raises what keeps one of them from being loaded; then none is."""
+    """Load skills at the start of a turn, all of them or none. Raises the error of the first that fails."""
     wanted = check_loads(loads, limit)
     if not wanted:
         return
@@ -89,10 +84,7 @@ _TASK = {
 
 @dataclass(frozen=True, slots=True)
 class AgentRunContext:
-    """What the agents of one run share: the conversation, who hears of it, ids and numbers of calls.
-
-    `heard` are the runtimes whose events the stream gets already.
-    """
+    """What the agents of one run share. The stream already gets the events of `runtimes`."""
 
     runtimes: tuple[SkillRuntime, ...]
     session: SkillSession
@@ -102,7 +94,7 @@ class AgentRunContext:
 
 
 def build_agent_tools(agent: Agent, work: AgentRunContext) -> list[ExtraTool]:
-    """The sub-agents of an agent as tools of it. One at a time works under one name."""
+    """The sub-agents of an agent as tools. Each runs one task at a time."""
     return [_build_agent_tool(child, agent, work, asyncio.Lock()) for child in agent.sub_agents]
 
 
@@ -110,7 +102,7 @@ def _build_agent_tool(child: Agent, parent: Agent, work: AgentRunContext, alone:
     async def run(arguments: Mapping[str, Any]) -> ToolResult:
         task = arguments.get("task")
         if not isinstance(task, str) or not task.strip():
-            raise InvalidArgument("task", "is missing; say what is to be done")
+            raise InvalidArgument("task", "required; describe what to do")
         async with alone:
             return await _run_task(child, parent.name, work, task)
 
@@ -119,7 +111,7 @@ def _build_agent_tool(child: Agent, parent: Agent, work: AgentRunContext, alone:
 
 
 def make_fork(agent: Agent, work: AgentRunContext, task: str) -> Fork:
-    """What `Turn` does with a skill that wants a sub-agent of its own: it works on the task of the turn."""
+    """The function with which `Turn` runs a forked skill on the task of the turn."""
     alone = asyncio.Lock()
 
     async def fork(skill: str) -> ToolResult:
@@ -131,14 +123,13 @@ def make_fork(agent: Agent, work: AgentRunContext, task: str) -> Fork:
 
 @asynccontextmanager
 async def _open_session(child: Agent, work: AgentRunContext) -> AsyncGenerator[SkillSession]:
-    """The session of a sub-agent at the beginning of its turn."""
     scope = work.session.scope
     async with child.runtime.session(
         scope.session, agent=child.name, user=scope.user, app=scope.app, options=child.options
     ) as own:
         own.records_calls = True
         own.begin_turn()
-        # What happens in another runtime, nobody else tells the stream of this run.
+        # Events of another runtime do not reach the stream of this run otherwise.
         with nullcontext() if child.runtime in work.runtimes else own.listen(work.stream.put):
             yield own
 
@@ -146,14 +137,11 @@ async def _open_session(child: Agent, work: AgentRunContext) -> AsyncGenerator[S
 async def _run_task(
     child: Agent, parent: str, work: AgentRunContext, task: str, *, loads: Sequence[Load] = ()
 ) -> ToolResult:
-    """Let another agent work on a task in the same session. It begins with `loads` and nothing else.
-
-    A fork has loads, and what it loads itself is its own: it is not forked again.
-    """
+    """Run another agent on a task in the same session. A fork starts with `loads` and does not fork again."""
     async with _open_session(child, work) as own:
         message: Message = {"role": "user", "content": task}
         await own.log(MESSAGE, {"to": child.name, "message": message}, author=parent)
-        messages, below = [message], replace(work, heard=(*work.runtimes, child.runtime), session=own)
+        messages, below = [message], replace(work, runtimes=(*work.runtimes, child.runtime), session=own)
         turn = Turn(
             child,
             own,

@@ -1,22 +1,6 @@
-"""The loop: ask, call, ask again.
-
-Ids of tool calls that are each used once in a conversation, whatever models and callbacks write.
-
-Skills that want a sub-agent of their own: `context: fork` in their front matter.
-
-The events of a run on their way to its reader. A reader that is slow makes the run wait, and not the memory grow.
-
-The calls of one answer: at the same time where they may be, with results in their order.
-
-How often models may be asked in one run, by the agent and by all that work for it.
-
-One turn: the model is asked, its calls are made, and it is asked again, until it has an answer.
-
-Fenced code blocks in answers, run in the workspace. Only for agents that ask for it.
-"""
+"""`Turn`: ask the model, make its tool calls, and ask again until it answers; call ids, event streams, code blocks."""
 
 import asyncio
-import json
 import logging
 import re
 import secrets
@@ -29,36 +13,29 @@ from typing import Any, cast
 
 from openskills.agent.agent import ARTIFACT, DELTA, TOOL_CALL, Agent, ExtraTool, Message
 from openskills.agent.models.model import ModelRequest, ModelResponse, TextDelta, ToolCall, Usage
-from openskills.errors import (
-    DeadlineExceeded,
-    InvalidArgument,
-    LimitExceeded,
-    ModelUnavailable,
-    SkillError,
-    UnknownSkill,
-)
+from openskills.errors import DeadlineExceeded, LimitExceeded, ModelUnavailable, SkillError, UnknownSkill
 from openskills.executors.records.journal import result_to_json
 from openskills.executors.requests import RunRequest
 from openskills.prompt.history import get_field, get_items
 from openskills.runtime.session import SkillSession
 from openskills.session.events import MESSAGE, TOOL_RESPONSE, Event, new_event
 from openskills.tools.names import LOAD
-from openskills.tools.tool import ToolResult, find_skill_argument
+from openskills.tools.tool import ToolResult, find_skill_argument, parse_object
 
 _MISTRAL_ID = re.compile(r"(?!\d+$)[A-Za-z0-9]{9}")
-"""The ids of Mistral's models, whose servers refuse every other."""
+"""Ids of Mistral's models, whose servers reject all others."""
 
 _RANDOM_ID = re.compile(
     r"(?=[A-Za-z0-9]*[0-9][A-Za-z])[A-Za-z0-9]{8}|(?=[A-Za-z0-9]*[a-z][A-Z]|[A-Za-z0-9]*[A-Z][a-z])[A-Za-z0-9]{16}"
 )
-"""Many letters and digits in a row, mixed: what providers draw by lot has that, what is counted has not."""
+"""Mixed letters and digits in a row, as in random ids, but not in counters."""
 
 
 class CallIds:
-    """The ids that are taken. Some servers begin to count anew with every answer, and caches repeat whole answers.
+    """Unique ids for tool calls. Some servers restart their counter with every answer, and caches repeat answers.
 
-    Another process may work on the conversation at the same time, and what it takes is not known here. So an id that
-    was not drawn by lot gets the `tag`, which is, and the same in a whole run.
+    Another process may work on the conversation at the same time, so ids that do not look random get the `tag`, which
+    is random and the same for a whole run.
     """
 
     def __init__(self, events: Iterable[Event] = (), *, tag: str = "") -> None:
@@ -67,7 +44,7 @@ class CallIds:
         self._tag = tag or secrets.token_hex(5)
 
     def make_unique(self, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-        """The calls with ids that no other call has; from now on these are taken, too."""
+        """Return the calls with ids that no other call has."""
         found: list[ToolCall] = []
         for call in calls:
             base = identity = self._choose_id(call)
@@ -99,44 +76,36 @@ FORK = "fork"
 
 
 def find_forked_skill(session: SkillSession, call: ToolCall) -> str | None:
-    """The skill of a call that loads one which wants to be worked on elsewhere; None for every other call."""
-    if call.name != LOAD:
-        return None
+    """The skill of a `skill_load` call if it has `context: fork`; None for every other call."""
+    found = find_skill_argument(call.arguments) if call.name == LOAD else None
     try:
-        found: object = json.loads(call.arguments)["skill"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        # What is wrong with it is for the tool to say.
-        return None
-    if not isinstance(found, str):
-        return None
-    try:
-        skill = session.skill(found)
+        skill = session.skill(found) if isinstance(found, str) else None
     except UnknownSkill:
         return None
-    return skill.name if skill.manifest.context == FORK else None
+    return skill.name if skill is not None and skill.manifest.context == FORK else None
 
 
 def fork_agent(agent: Agent, skill: str) -> Agent:
-    """The agent that works on a task with this skill: the same model, nothing else loaded, no sub-agents."""
+    """The sub-agent for a forked skill: the same model, without sub-agents and extra tools."""
     return replace(agent, name=f"{agent.name}.{skill}", sub_agents=(), tools=())
 
 
 MAX_WAITING_EVENTS = 256
-"""So many events may wait to be read before the run does."""
+"""A run waits while this many events are unread."""
 READER_TIMEOUT = 600.0
-"""So many seconds a run waits for a reader that does not read."""
+"""Seconds that a run waits for its reader."""
 
 
 class EventStream:
-    """Events in their order, from one run to one reader.
+    """Events from one run to one reader, with backpressure.
 
-    What was stored is put in at once, whoever stored it: nobody who writes a log waits for a reader. The run itself
-    waits in `room`, between two things that it does. So there are never many more events here than `most`.
+    Stored events are added at once (`put`), so that writing to the log never waits for the reader. The run itself waits
+    in `wait_for_room` between its steps, which keeps the queue near `max_waiting`.
     """
 
-    def __init__(self, most: int = MAX_WAITING_EVENTS, patience: float = READER_TIMEOUT) -> None:
-        self._max_waiting = most
-        self._timeout = patience
+    def __init__(self, max_waiting: int = MAX_WAITING_EVENTS, timeout: float = READER_TIMEOUT) -> None:
+        self._max_waiting = max_waiting
+        self._timeout = timeout
         self._events: deque[Event] = deque()
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
@@ -146,19 +115,19 @@ class EventStream:
         self._is_abandoned = False
 
     def put(self, event: Event) -> None:
-        """Add an event; it never waits."""
+        """Add an event without waiting."""
         self._events.append(event)
         self._changed.set()
         if len(self._events) >= self._max_waiting:
             self._room.clear()
 
     async def emit(self, event: Event) -> None:
-        """Add an event, and wait for room for the next."""
+        """Add an event and wait for room for the next."""
         self.put(event)
         await self.wait_for_room()
 
     async def wait_for_room(self) -> None:
-        """Wait until there is room. Raises `DeadlineExceeded` when nobody has read for too long, and ever after."""
+        """Wait until there is room. Raises `DeadlineExceeded`, then and ever after, if nothing is read for too long."""
         while not self._room.is_set():
             before = self._read
             try:
@@ -168,16 +137,16 @@ class EventStream:
                 if self._read == before:
                     self._is_abandoned = True
                     raise DeadlineExceeded(
-                        f"nobody has read the events of this run for {self._timeout:g} seconds; it was ended"
+                        f"the events of this run were not read for {self._timeout:g} seconds; it was stopped"
                     ) from None
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """End the stream."""
         self._ended = True
         self._changed.set()
 
     async def get(self) -> Event | None:
-        """The next event, None behind the last. For one reader."""
+        """Return the next event, None after the last."""
         while not self._events:
             if self._ended:
                 return None
@@ -194,13 +163,13 @@ _LOG = logging.getLogger("openskills")
 
 CallResult = tuple[ToolCall, ToolResult]
 USAGE_KEY = "model_usage"
-"""In the data of a result: what another agent's model cost."""
+"""In the data of a result: the usage of a sub-agent's model."""
 Fork = Callable[[str], Awaitable[ToolResult]]
-"""Lets a sub-agent work with a skill on the task of the turn."""
+"""Runs a sub-agent with a skill on the task of the turn."""
 
 
 class ToolCaller:
-    """Calls the tools of one agent in one session: those of the skills, and `extra` ones."""
+    """Calls the tools of one agent in one session: those of the session and `extra` ones."""
 
     def __init__(
         self,
@@ -218,23 +187,23 @@ class ToolCaller:
         self._room = asyncio.Semaphore(agent.limits.parallel)
 
     def describe_tools(self) -> list[Any]:
-        """All tools, as models want to be told about them."""
+        """All tools in OpenAI's format."""
         return [*self._session.tools("openai"), *(tool.describe() for tool in self._extra.values())]
 
     async def call_all(self, calls: Sequence[ToolCall]) -> list[CallResult]:
-        """Make every call, and give the results in the order of the calls. Cancelled, all of them end."""
+        """Make all calls in parallel; return the results in the order of the calls. Cancelling cancels all of them."""
         for call in calls:
             payload = {"call_id": call.id, "tool": call.name, "arguments": call.arguments}
             await self._session.log(TOOL_CALL, payload)
             await self._stream.wait_for_room()
         tasks: list[asyncio.Task[ToolResult]] = []
         loads: dict[object, asyncio.Task[ToolResult]] = {}
-        # Begun in their order: the number that a call gets decides which of two changes is the later one.
+        # Started in order: the number of a call decides which of two changes is the later one.
         for call in calls:
             skill = _find_skill(call)
             tasks.append(asyncio.ensure_future(self._call_one(call, after=loads.get(skill))))
             if skill is not None and call.name == LOAD:
-                # What else is wanted of this skill in the same answer may need that it is loaded.
+                # Other calls for this skill in the same answer may need it loaded.
                 loads[skill] = tasks[-1]
         try:
             results = await asyncio.gather(*tasks)
@@ -245,7 +214,7 @@ class ToolCaller:
         return list(zip(calls, results, strict=True))
 
     async def refuse(self, calls: Sequence[ToolCall], why: str) -> None:
-        """Answer calls that are not made, so that the log has no call without a result."""
+        """Record failed results for calls that are not made, so that every call in the log has a result."""
         for call in calls:
             await self._log_result(call, ToolResult(f"error: {why}", error=LimitExceeded(why)))
 
@@ -276,12 +245,7 @@ class ToolCaller:
         return (await after(self._agent.name, call, result) if after else None) or result
 
     async def _log_result(self, call: ToolCall, result: ToolResult) -> None:
-        payload = {
-            "call_id": call.id,
-            "tool": call.name,
-            "content": result.text,
-            "failed": result.error is not None,
-        }
+        payload = {"call_id": call.id, "tool": call.name, "content": result.text, "failed": result.error is not None}
         await self._session.log(TOOL_RESPONSE, payload)
 
 
@@ -292,49 +256,40 @@ def _find_skill(call: ToolCall) -> str | None:
 
 async def _call_function(run: Callable[[Mapping[str, Any]], Awaitable[ToolResult | str]], arguments: str) -> ToolResult:
     try:
-        result = await run(_parse_object(arguments))
+        result = await run(parse_object(arguments))
     except SkillError as error:
         return ToolResult.from_error(error)
     except Exception as error:  # noqa: BLE001
-        # A door to somebody's function: its fault must not end the run, and the model cannot mend it. The log has it.
+        # A bug in the application's function must not end the run, and the model cannot fix it.
         _LOG.exception("a tool of the application failed")
-        return ToolResult.from_error(SkillError(f"the tool failed inside ({type(error).__name__}); try something else"))
+        message = f"the tool failed with an internal error ({type(error).__name__}); try something else"
+        return ToolResult.from_error(SkillError(message))
     if isinstance(result, str):
         return ToolResult(result)
-    if not isinstance(result, ToolResult):  # pyright: ignore[reportUnnecessaryIsInstance] - it is somebody's function
-        return ToolResult.from_error(SkillError(f"the tool gave a {type(result).__name__}; it has to give text"))
+    if not isinstance(result, ToolResult):  # pyright: ignore[reportUnnecessaryIsInstance] - the application's function
+        return ToolResult.from_error(SkillError(f"the tool returned {type(result).__name__}, expected text"))
     return result
 
 
-def _parse_object(arguments: str) -> Mapping[str, Any]:
-    try:
-        found: object = json.loads(arguments or "{}")
-    except (ValueError, RecursionError) as error:
-        raise InvalidArgument("arguments", f"are no JSON ({str(error)[:200]}); send one JSON object") from None
-    if not isinstance(found, dict):
-        raise InvalidArgument("arguments", "are no JSON object; send one")
-    return cast("dict[str, Any]", found)
-
-
 class ModelCallCounter:
-    """Counts the requests of one run. What a callback answers in the place of a model is none."""
+    """Counts the model calls of one run, including sub-agents. Answers from callbacks do not count."""
 
-    def __init__(self, most: int) -> None:
-        self._max_calls = most
+    def __init__(self, max_calls: int) -> None:
+        self._max_calls = max_calls
         self._count = 0
 
     def count_call(self) -> None:
-        """A model is about to be asked. Raises `LimitExceeded` when that is one too many."""
+        """Count a model call. Raises `LimitExceeded` if it is one too many."""
         if self._count >= self._max_calls:
             raise LimitExceeded(
-                f"more than {self._max_calls} model calls were wanted in this run; it was ended", limit="model_calls"
+                f"the run was stopped: it needs more than {self._max_calls} model calls", limit="model_calls"
             )
         self._count += 1
 
 
 @dataclass(slots=True)
 class TurnResult:
-    """What a turn came to."""
+    """The result of a turn."""
 
     text: str = ""
     usage: Usage = field(default_factory=Usage)
@@ -343,7 +298,7 @@ class TurnResult:
 
 
 class Turn:
-    """The turn of one agent. `messages` grows as the conversation does; `stream` gets what is not stored."""
+    """One turn of an agent. It appends to `messages`; `stream` gets text deltas, which are not stored."""
 
     def __init__(
         self,
@@ -366,18 +321,16 @@ class Turn:
         self._ids = ids
         self._model_calls = asked
         self._calls = ToolCaller(agent, session, extra, stream, fork)
-        # Always something: what a session shows first stands at the end of it, whatever comes to stand behind.
+        # Never empty, so that the skill overview always follows a system message of our own.
         self._instructions = instructions or agent.instructions or f"You are {agent.name}."
         self.result = done or TurnResult()
 
     async def run(self) -> TurnResult:
-        """Work until the model has an answer. Raises `LimitExceeded` when it takes more than is allowed."""
+        """Run until the model answers. Raises `LimitExceeded` if it takes too many steps or calls."""
         limits = self._agent.limits
         while True:
             if self.result.steps >= limits.steps:
-                raise LimitExceeded(
-                    f"the model wanted more than {limits.steps} steps; the run was ended", limit="steps"
-                )
+                raise LimitExceeded(f"the run was stopped: it needs more than {limits.steps} steps", limit="steps")
             answer = await self._ask()
             self.result.steps += 1
             self.result.usage += answer.usage
@@ -387,11 +340,11 @@ class Turn:
                 return self.result
             self.result.tool_calls += len(answer.calls)
             if self.result.tool_calls > limits.tool_calls:
-                why = f"the model wanted more than {limits.tool_calls} tool calls; the run was ended"
+                why = f"the run was stopped: it needs more than {limits.tool_calls} tool calls"
                 await self._calls.refuse(answer.calls, why)
                 raise LimitExceeded(why, limit="tool_calls")
             for call, result in await self._calls.call_all(answer.calls):
-                self._messages.append(_build_message(call, result))
+                self._messages.append({"role": "tool", "tool_call_id": call.id, "content": result.text})
                 self.result.usage += _parse_usage(result)
 
     async def _ask(self) -> ModelResponse:
@@ -402,7 +355,7 @@ class Turn:
         answer = request if isinstance(request, ModelResponse) else await self._stream_response(request)
         if hooks.after_model:
             answer = await hooks.after_model(name, answer) or answer
-        # More are refused anyway, and each that is kept costs a line in the log.
+        # Excess calls are refused anyway, and each costs a line in the log.
         calls = answer.calls[: self._agent.limits.tool_calls + 1]
         return replace(answer, calls=self._ids.make_unique(calls))
 
@@ -413,7 +366,7 @@ class Turn:
 
     async def _stream_response(self, request: ModelRequest) -> ModelResponse:
         model = self._agent.model
-        assert not isinstance(model, str)  # noqa: S101 - `Agent` has made one of its name
+        assert not isinstance(model, str)  # noqa: S101 - `Agent` opened it
         answer: ModelResponse | None = None
         self._model_calls.count_call()
         async with aclosing(model.stream(request)) as stream:
@@ -423,7 +376,7 @@ class Turn:
                 else:
                     answer = event
         if answer is None:
-            raise ModelUnavailable(f"{model.name} ended without an answer")
+            raise ModelUnavailable(f"{model.name} returned no answer")
         return answer
 
     async def _log_response(self, answer: ModelResponse) -> None:
@@ -435,14 +388,10 @@ class Turn:
 
 
 def _parse_usage(result: ToolResult) -> Usage:
-    """What a result has cost; what a tool of the application put in its place costs nothing."""
+    """The usage in a sub-agent's result; anything else there counts as zero."""
     cost = result.data.get(USAGE_KEY)
     numbers = {name: get_field(cost, name) for name in ("input", "output", "cached")}
     return Usage(**{name: number for name, number in numbers.items() if isinstance(number, int)})
-
-
-def _build_message(call: ToolCall, result: ToolResult) -> Message:
-    return {"role": "tool", "tool_call_id": call.id, "content": result.text}
 
 
 _FENCE = "```"
@@ -453,7 +402,7 @@ _MAX_OUTPUT_CHARS = 4_000
 
 
 def find_code_blocks(text: str) -> list[tuple[str, str]]:
-    """Program and code of every closed block that can be run."""
+    """Program and code of every closed fenced block that can be run."""
     found: list[tuple[str, str]] = []
     program: str | None = None
     code: list[str] | None = None
@@ -472,9 +421,9 @@ def find_code_blocks(text: str) -> list[tuple[str, str]]:
 
 
 async def run_with_code_blocks(agent: Agent, session: SkillSession, turn: Turn, messages: list[Message]) -> TurnResult:
-    """The turn to its end; with `code_blocks`, blocks of an answer are run, and the model goes on with their output.
+    """Run a turn; with `code_blocks`, run the code blocks of its answer and continue with their output.
 
-    Where the session's model has no tool that runs commands, as with the profile `knowledge_only`, no block is run.
+    Without a tool that runs commands, as with the profile `knowledge_only`, no block is run.
     """
     done = await turn.run()
     rounds = 0

@@ -1,1 +1,57 @@
 """Named, versioned bytes: what runs made and somebody wants to keep."""
+
+from typing import TYPE_CHECKING
+
+from openskills.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from openskills.artifacts.files import FileArtifactStore, SweepResult
+    from openskills.artifacts.memory import MemoryArtifactStore
+    from openskills.artifacts.open import open_artifact_store
+    from openskills.artifacts.s3 import S3ArtifactStore
+    from openskills.artifacts.store import (
+        Artifact,
+        ArtifactReader,
+        ArtifactRef,
+        ArtifactStore,
+        Scope,
+        normalize_name,
+        parse_ref,
+        read_artifact,
+    )
+
+__all__ = [
+    "Artifact",
+    "ArtifactReader",
+    "ArtifactRef",
+    "ArtifactStore",
+    "FileArtifactStore",
+    "MemoryArtifactStore",
+    "S3ArtifactStore",
+    "Scope",
+    "SweepResult",
+    "normalize_name",
+    "open_artifact_store",
+    "parse_ref",
+    "read_artifact",
+]
+
+_HOME = {
+    "Artifact": "store",
+    "ArtifactReader": "store",
+    "ArtifactStore": "store",
+    "FileArtifactStore": "files",
+    "MemoryArtifactStore": "memory",
+    "ArtifactRef": "store",
+    "S3ArtifactStore": "s3",
+    "Scope": "store",
+    "SweepResult": "files",
+    "normalize_name": "store",
+    "open_artifact_store": "open",
+    "parse_ref": "store",
+    "read_artifact": "store",
+}
+
+# Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(__name__, _HOME)

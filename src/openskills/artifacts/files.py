@@ -1,21 +1,13 @@
-"""On disk.
+"""Artifact store on disk: durable once acknowledged, shared by threads and processes.
 
-Content, kept once under its digest. Blocking.
-
-What a store on disk remembers about one name: lines of text, each with its checksum. Pure.
-
-One record per version; a mark says that everything before it was deleted. A line that a crash cut short is at the end
-and was promised to nobody; it counts as not there.
-
-One log per name: which versions there are. Blocking; one writer per name at a time, readers do not wait for it.
-
-Artifacts on disk: durable once acknowledged, shared by threads and processes.
-
-format           which layout this is
-blobs/DIGEST     content, complete and flushed before it has its name
+format           the version of this layout
+blobs/DIGEST     content, complete and flushed before it gets its name
 logs/OWNER/NAME  one log per name; a version exists when its record is in the log
-arriving/        content on its way
-locks/           one writer per name; nobody writes while `sweep` removes
+arriving/        content that is being written
+locks/           one writer per name; no writers while `sweep` removes
+
+A log has one line per version, each with a checksum; a mark says that everything before it was deleted. A partial last
+line, left by a crash, was never acknowledged and is ignored. Readers do not wait for writers.
 """
 
 import hashlib
@@ -28,7 +20,7 @@ from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager,
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from openskills.artifacts.store import (
     BINARY,
@@ -50,7 +42,7 @@ from openskills.filesystem import (
     create_unnamed,
     flush_directory,
     is_disk_full,
-    lock_shared,
+    lock_file,
     make_private_durable,
     remove_orphans,
     replace_file_via,
@@ -59,7 +51,7 @@ from openskills.filesystem import (
 
 
 class BlobWriter:
-    """Content on its way: written to a file of its own, counted and digested."""
+    """Writes content to a temporary file, and computes its size and digest."""
 
     def __init__(self, handle: int, path: Path) -> None:
         self.size = 0
@@ -69,23 +61,23 @@ class BlobWriter:
 
     @property
     def sha256(self) -> str:
-        """The digest of what has arrived."""
+        """The digest of the bytes written so far."""
         return self._digest.hexdigest()
 
     def write(self, piece: bytes) -> None:
-        """Add a piece."""
+        """Append bytes."""
         write_all(self._handle, piece)
         self._digest.update(piece)
         self.size += len(piece)
 
     def commit(self, target: Path) -> None:
-        """Make it durable, then give it its name."""
+        """Flush the file, then rename it to `target`."""
         os.fsync(self._handle)
         self._path.rename(target)
 
 
 class BlobReader:
-    """Content that is being read, checked against the digest that it was kept under."""
+    """Reads content and checks it against its size and digest."""
 
     def __init__(self, handle: int, artifact: Artifact, path: Path) -> None:
         self._handle = handle
@@ -95,7 +87,7 @@ class BlobReader:
         self._digest = hashlib.sha256()
 
     def read_piece(self) -> bytes:
-        """The next piece, empty at the end; raises `SkillError` there when the bytes are not those that were put."""
+        """The next piece, empty at the end; there it raises `SkillError` if the bytes were changed."""
         piece = os.read(self._handle, PIECE_BYTES)
         self._digest.update(piece)
         self._size += len(piece)
@@ -105,7 +97,7 @@ class BlobReader:
 
 
 class BlobStore:
-    """A directory of files named by the SHA-256 of what is in them; `arrivals` is on the same disk."""
+    """A directory of files named by the SHA-256 of their content; `arrivals` is on the same file system."""
 
     def __init__(self, directory: Path, arrivals: Path) -> None:
         self._directory = directory
@@ -113,35 +105,32 @@ class BlobStore:
 
     @contextmanager
     def create_writer(self) -> Generator[BlobWriter]:
-        """Take content in; what has not been kept when the block ends is gone."""
+        """Write new content; it is discarded at the end of the block unless it was added."""
         with create_unnamed(self._arrivals) as (handle, path):
             yield BlobWriter(handle, path)
 
     def add(self, arrival: BlobWriter) -> None:
-        """Make the content available under its digest, durably; the caller prevents a removal at the same time."""
+        """Store the content durably under its digest; the caller prevents a concurrent removal."""
         target = self._directory / arrival.sha256
-        # What has a name is complete and flushed already.
+        # An existing file is complete and flushed.
         if not target.exists():
             arrival.commit(target)
-        # Also when the file was there: who made it may have been killed before it came this far.
+        # Also if the file existed: its writer may have been killed before flushing the directory.
         flush_directory(self._directory)
 
     @contextmanager
     def open_reader(self, artifact: Artifact) -> Generator[BlobReader]:
-        """Read content; raises `FileNotFoundError` when it is not there."""
+        """Read content; raises `FileNotFoundError`."""
         path = self._directory / artifact.sha256
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        with _open_file(path, os.O_RDONLY) as handle:
             yield BlobReader(handle, artifact, path)
-        finally:
-            os.close(handle)
 
     def list_digests(self) -> Set[str]:
-        """The digests of everything that is kept."""
+        """The digests of all stored content."""
         return {entry.name for entry in os.scandir(self._directory)}
 
     def remove(self, digests: Set[str]) -> int:
-        """Remove content and say how many bytes that freed; who has it open can read on."""
+        """Remove content and return the number of bytes freed; open readers are not affected."""
         freed = 0
         for digest in digests:
             path = self._directory / digest
@@ -153,21 +142,21 @@ class BlobStore:
 
 
 def build_corruption_error(artifact: Artifact, path: Path) -> SkillError:
-    """The error for content that is not what was put; only somebody else, or a failing disk, can have changed it."""
-    return SkillError(f"{artifact.ref} is damaged: {path} is missing or has changed; restore it", ref=artifact.ref)
+    """The error for stored content that was changed or removed by something else, or by a failing disk."""
+    return SkillError(f"{artifact.ref} is damaged: {path} is missing or was changed; restore it", ref=artifact.ref)
 
 
 MAX_LINE = 16 * 1024
-"""No line is longer than this, whatever names and ids are in it."""
+"""The maximum length of a line, for any names and ids."""
 
 
 class CorruptLog(ValueError):
-    """A log with a fault that no crash of ours can leave behind."""
+    """A log is damaged in a way that a crash cannot explain."""
 
 
 @dataclass(frozen=True, slots=True)
 class VersionLogEntry:
-    """One line: the number of the next version, and the version before it unless the line is a mark."""
+    """One line: the number of the next version, and the version recorded unless the line is a mark."""
 
     next_version: int = 0
     artifact: Artifact | None = None
@@ -175,34 +164,54 @@ class VersionLogEntry:
 
 @dataclass(frozen=True, slots=True)
 class VersionLogTail:
-    """The last whole line of a log, and where it ends."""
+    """The last complete line of a log, and the offset of its end."""
 
     entry: VersionLogEntry
     position: int
 
 
-def format_record(artifact: Artifact, owner: tuple[str, ...]) -> bytes:
-    """The line that remembers one version. The owner is there for people who look at the disk."""
-    return _format_line(
-        {
-            "version": artifact.version,
-            "name": artifact.name,
-            "owner": owner,
-            "size": artifact.size,
-            "mime_type": artifact.mime_type,
-            "sha256": artifact.sha256,
-            "created_at": artifact.created_at.isoformat(),
-        }
+def artifact_to_fields(artifact: Artifact, owner: tuple[str, ...]) -> dict[str, object]:
+    """The stored JSON fields of a version. The owner is only there for people who inspect the storage."""
+    return {
+        "version": artifact.version,
+        "name": artifact.name,
+        "owner": owner,
+        "size": artifact.size,
+        "mime_type": artifact.mime_type,
+        "sha256": artifact.sha256,
+        "created_at": artifact.created_at.isoformat(),
+    }
+
+
+def artifact_from_fields(fields: Mapping[str, Any]) -> Artifact:
+    """The version with these fields; raises `ValueError`, `TypeError` or `KeyError`."""
+    return Artifact(
+        name=fields["name"],
+        version=int(fields["version"]),
+        size=int(fields["size"]),
+        mime_type=fields["mime_type"],
+        sha256=fields["sha256"],
+        created_at=datetime.fromisoformat(fields["created_at"]),
     )
 
 
+def digest_key(parts: tuple[str, ...]) -> str:
+    """The SHA-256 of an owner or name: neither ever becomes a path."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def format_record(artifact: Artifact, owner: tuple[str, ...]) -> bytes:
+    """The line of one version."""
+    return _format_line(artifact_to_fields(artifact, owner))
+
+
 def format_mark(next_version: int) -> bytes:
-    """The line that forgets what is before it, and remembers how far versions had come."""
+    """The line that deletes everything before it, and keeps the next version number."""
     return _format_line({"next_version": next_version})
 
 
 def parse_versions(log: bytes) -> tuple[Artifact, ...]:
-    """Every version, oldest first; raises `CorruptLog` when a whole line follows a broken one or is out of order."""
+    """Every version, oldest first; raises `CorruptLog` for a complete line after a broken one or out of order."""
     found: list[Artifact] = []
     expected = 0
     broken = False
@@ -211,10 +220,10 @@ def parse_versions(log: bytes) -> tuple[Artifact, ...]:
         if entry is None:
             broken = True
             continue
-        # A mark repeats the number that was to come; at the beginning nothing was before it.
+        # A mark repeats the expected number; the first line of a log may be a mark with any number.
         follows = entry.artifact.version == expected if entry.artifact else entry.next_version == expected or not number
         if broken or not follows:
-            raise CorruptLog(f"a record is out of place: {line[:200]!r}")
+            raise CorruptLog(f"a record is out of order: {line[:200]!r}")
         if entry.artifact:
             found.append(entry.artifact)
         else:
@@ -224,7 +233,7 @@ def parse_versions(log: bytes) -> tuple[Artifact, ...]:
 
 
 def parse_tail(tail: bytes, *, offset: int = 0) -> VersionLogTail | None:
-    """The last whole line in the last bytes of a log, which begin at `offset`; None when there is none in them."""
+    """The last complete line in the last bytes of a log, which begin at `offset`; None if they have none."""
     position = offset + tail.rfind(b"\n") + 1
     for line in reversed(_split_lines(tail)):
         entry = _parse_entry(line)
@@ -235,7 +244,7 @@ def parse_tail(tail: bytes, *, offset: int = 0) -> VersionLogTail | None:
 
 
 def _split_lines(log: bytes) -> list[bytes]:
-    # JSON escapes line ends, so a line is a record. What follows the last line end is the beginning of one, or nothing.
+    # JSON escapes newlines, so each line is one record. After the last newline there is a partial record or nothing.
     return log.split(b"\n")[:-1]
 
 
@@ -249,34 +258,27 @@ def _checksum(text: bytes) -> bytes:
 
 
 def _parse_entry(line: bytes) -> VersionLogEntry | None:
-    """What a line says; None when it is not whole."""
+    """The parsed line; None if it is incomplete."""
     if line[:9] != _checksum(line[9:]):
         return None
     try:
         fields = json.loads(line[9:])
         if "next_version" in fields:
             return VersionLogEntry(int(fields["next_version"]))
-        artifact = Artifact(
-            name=fields["name"],
-            version=int(fields["version"]),
-            size=int(fields["size"]),
-            mime_type=fields["mime_type"],
-            sha256=fields["sha256"],
-            created_at=datetime.fromisoformat(fields["created_at"]),
-        )
+        artifact = artifact_from_fields(fields)
     except (ValueError, TypeError, KeyError) as error:
-        raise CorruptLog(f"a record cannot be understood: {line[:200]!r}") from error
+        raise CorruptLog(f"invalid record: {line[:200]!r}") from error
     return VersionLogEntry(artifact.version + 1, artifact)
 
 
 Owner = tuple[str, ...]
 
-# What a crash cut short and the whole line before it are in here, so the cost of a put does not grow with the log.
+# Large enough for a partial line and the complete line before it, so the cost of a put does not grow with the log.
 _TAIL = 4 * MAX_LINE
 
 
 class VersionLogs:
-    """A directory per owner with a log per name, both under digests: a name never becomes a path."""
+    """A directory per owner with a log per name, both named by digests."""
 
     def __init__(self, directory: Path, locks: Path, arrivals: Path) -> None:
         self._directory = directory
@@ -293,26 +295,26 @@ class VersionLogs:
 
     def list_latest(self, owner: Owner) -> list[Artifact]:
         """The latest version of every name of an owner."""
-        folder = self._directory / _key(owner)
+        folder = self._directory / digest_key(owner)
         with suppress(FileNotFoundError):
             return [artifact for path in folder.iterdir() if (artifact := self._read_latest(path))]
         return []
 
     def list_all(self) -> Iterator[Artifact]:
-        """Every version of every name of everybody."""
+        """Every version of every name of every owner."""
         for folder in self._directory.iterdir():
             for path in folder.iterdir():
                 yield from self._read_versions(path)
 
     def add(self, owner: Owner, name: str, numbered: Callable[[int], Artifact]) -> Artifact:
-        """Remember one more version, durably; `numbered` makes it from the number that it gets."""
+        """Append a version durably; `numbered` builds it from its number."""
         path = self._path(owner, name)
-        with lock_shared(self._lock_path(path)):
+        with lock_file(self._lock_path(path)):
             make_private_durable(path.parent)
             with _open_file(path, os.O_RDWR | os.O_CREAT) as handle:
                 last = _read_tail(handle, path)
                 if not last.position:
-                    # Before the first record: whoever is killed when, a log with a record has a durable name.
+                    # Before the first record, so that a log with a record always has a durable name.
                     flush_directory(path.parent)
                     flush_directory(self._directory)
                 artifact = numbered(last.entry.next_version)
@@ -320,29 +322,25 @@ class VersionLogs:
         return artifact
 
     def remove(self, owner: Owner, name: str) -> bool:
-        """Forget all versions in one step, durably, and keep only the next number; false when there were none.
+        """Delete all versions atomically and durably, keeping only the next number; false if there were none.
 
-        A disk that is full is mostly no hindrance: one more line fits into the last block of the log.
+        This usually works on a full disk: one more line fits into the last block of the log.
         """
         path = self._path(owner, name)
-        with lock_shared(self._lock_path(path)):
+        with lock_file(self._lock_path(path)):
             latest = self._read_latest(path)
             if latest:
                 mark = format_mark(latest.version + 1)
                 with _open_file(path, os.O_RDWR) as handle:
                     _append_line(handle, _read_tail(handle, path).position, mark)
-                self._truncate_to_mark(path, mark)
+                try:
+                    # Leave only the mark.
+                    replace_file_via(path, mark, via=self._arrivals)
+                except OSError as error:
+                    # The mark in the old file is enough, and deleting must work on a full disk.
+                    if not is_disk_full(error):
+                        raise
         return latest is not None
-
-    def _truncate_to_mark(self, path: Path, mark: bytes) -> None:
-        """Leave only the mark of a log that ends with it."""
-        try:
-            replace_file_via(path, mark, via=self._arrivals)
-        except OSError as error:
-            # A full disk has no room for a new file; what was said in the old one is enough, and must not fail:
-            # deleting is how room is made.
-            if not is_disk_full(error):
-                raise
 
     def _read_latest(self, path: Path) -> Artifact | None:
         with suppress(FileNotFoundError), _open_file(path, os.O_RDONLY) as handle:
@@ -353,19 +351,15 @@ class VersionLogs:
         try:
             return parse_versions(_read_content(path))
         except CorruptLog:
-            # Perhaps it was read while a writer mended the end that a crash had cut short: look again, alone.
-            with lock_shared(self._lock_path(path)), _translate_corruption(path):
+            # Perhaps a writer was replacing a partial last line: read again under the lock.
+            with lock_file(self._lock_path(path)), _translate_corruption(path):
                 return parse_versions(_read_content(path))
 
     def _path(self, owner: Owner, name: str) -> Path:
-        return self._directory / _key(owner) / _key((*owner, name))
+        return self._directory / digest_key(owner) / digest_key((*owner, name))
 
     def _lock_path(self, path: Path) -> Path:
         return self._locks / path.name[:2]
-
-
-def _key(parts: Owner) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 @contextmanager
@@ -382,7 +376,7 @@ def _translate_corruption(path: Path) -> Generator[None]:
     try:
         yield
     except CorruptLog as error:
-        raise SkillError(f"the log {path} of the artifact store is damaged: {error}; restore it") from error
+        raise SkillError(f"the artifact store log {path} is damaged: {error}; restore it") from error
 
 
 def _read_content(path: Path) -> bytes:
@@ -397,12 +391,12 @@ def _read_tail(handle: int, path: Path) -> VersionLogTail:
     with _translate_corruption(path):
         last = parse_tail(os.pread(handle, _TAIL, offset), offset=offset)
         if last is None and offset:
-            raise CorruptLog(f"its last {_TAIL:,} bytes have no record")
+            raise CorruptLog(f"no record in its last {_TAIL:,} bytes")
     return last or VersionLogTail(VersionLogEntry(), 0)
 
 
 def _append_line(handle: int, position: int, line: bytes) -> None:
-    """Write a line after the whole ones, in the place of what a crash cut short; leave no part of it on failure."""
+    """Write a line after the complete ones, replacing a partial line; leave no part of it on failure."""
     os.ftruncate(handle, position)
     os.lseek(handle, position, os.SEEK_SET)
     try:
@@ -423,17 +417,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """What a sweep removed: content that no version refers to."""
+    """The number and bytes of unreferenced blobs that a sweep removed."""
 
     blobs: int
     bytes: int
 
 
 class FileArtifactStore:
-    """An `ArtifactStore` in a directory of a local disk. `max_bytes` bounds one artifact.
+    """An `ArtifactStore` in a local directory. `max_bytes` limits one artifact.
 
-    Making one touches nothing; the first use makes the directory and removes what killed processes left on the way.
-    When the disk fails, `SkillError` says how; what was acknowledged before stays.
+    The first use creates the directory and removes temporary files of killed processes. Disk errors raise `SkillError`;
+    artifacts that were acknowledged before are not affected.
     """
 
     def __init__(self, root: Path | str, *, max_bytes: int = MAX_BYTES) -> None:
@@ -447,7 +441,7 @@ class FileArtifactStore:
         self._prepared = False
 
     async def put(self, scope: Scope, name: str, data: Content, *, mime_type: str = BINARY) -> Artifact:
-        """See `ArtifactStore.put`. Memory use does not depend on the size of what comes in pieces."""
+        """See `ArtifactStore.put`. Memory use does not depend on the size of streamed content."""
         name, mime_type = normalize_name(name), check_mime_type(mime_type)
         async with self._open_stack() as held, aclosing(split_content(data, limit=self._max_bytes)) as arriving:
             arrival = await self._run_in_thread(held.enter_context, self._blobs.create_writer())
@@ -457,7 +451,7 @@ class FileArtifactStore:
 
     @asynccontextmanager
     async def open(self, scope: Scope, name: str, version: int | None = None) -> AsyncGenerator[ArtifactReader]:
-        """See `ArtifactStore.open`. Bytes that are not those that were put raise `SkillError` at their end."""
+        """See `ArtifactStore.open`. Content that was changed raises `SkillError` at its end."""
         name, version = normalize_name(name), check_version(version)
         async with self._open_stack() as held:
             artifact, outgoing = await self._run_in_thread(self._open_version, held, scope.owner(name), name, version)
@@ -474,20 +468,20 @@ class FileArtifactStore:
         return await self._run_in_thread(self._logs.versions, scope.owner(name), name)
 
     async def delete(self, scope: Scope, name: str) -> bool:
-        """See `ArtifactStore.delete`. The bytes stay on the disk until the next `sweep`."""
+        """See `ArtifactStore.delete`. The bytes stay on disk until the next `sweep`."""
         name = normalize_name(name)
         return await self._run_in_thread(self._remove, scope.owner(name), name)
 
     async def sweep(self) -> SweepResult:
-        """Remove content that no version refers to, and what killed processes left on the way.
+        """Remove unreferenced content and temporary files of killed processes.
 
-        Safe at any time, beside any number of readers and writers; the last step of a `put` waits for it.
+        Safe at any time, with any number of readers and writers; the last step of a `put` waits for it.
         """
         return await self._run_in_thread(self._sweep)
 
     @asynccontextmanager
     async def _open_stack(self) -> AsyncGenerator[ExitStack]:
-        """A stack for what is opened in a thread, so that it is closed even when nobody waits for the answer."""
+        """A stack for files opened in a thread, so that they are closed even if the caller is cancelled."""
         held = ExitStack()
         try:
             yield held
@@ -499,7 +493,7 @@ class FileArtifactStore:
             yield piece
 
     async def _run_in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The one place where blocking work goes to a thread, and where the errors of the disk are translated."""
+        """Run blocking work in a thread, and translate disk errors."""
 
         def prepared() -> T:
             self._prepare()
@@ -516,29 +510,26 @@ class FileArtifactStore:
                 return
             for directory in (self._arrivals, self._locks, self._root / "blobs", self._root / "logs"):
                 make_private_durable(directory)
-            # Also when they were there: who made them may have been killed before it came this far.
+            # Also if they existed: the process that created them may have been killed before flushing.
             flush_directory(self._root)
             flush_directory(self._root.parent)
-            self._check_format()
+            path = self._root / "format"
+            if not path.exists():
+                replace_file_via(path, FORMAT, via=self._arrivals)
+            elif path.read_bytes() != FORMAT:
+                raise SkillError(
+                    f"{self._root} was written by another version of OpenSkill: {path} does not contain"
+                    f" {FORMAT.decode().strip()!r}; use another directory or that version"
+                )
             remove_orphans(self._arrivals)
             self._prepared = True
-
-    def _check_format(self) -> None:
-        path = self._root / "format"
-        if not path.exists():
-            replace_file_via(path, FORMAT, via=self._arrivals)
-        elif path.read_bytes() != FORMAT:
-            raise SkillError(
-                f"{self._root} was written by another version of OpenSkill: {path} does not say"
-                f" {FORMAT.decode().strip()!r}; choose another directory or that version"
-            )
 
     def _commit(self, arrival: BlobWriter, owner: Owner, name: str, mime_type: str) -> Artifact:
         def numbered(version: int) -> Artifact:
             return Artifact(name, version, arrival.size, mime_type, arrival.sha256, datetime.now(UTC))
 
-        # Shared, so that no sweep falls between the content and the record that refers to it.
-        with lock_shared(self._locks / "sweep", shared=True):
+        # Shared lock: no sweep may run between adding the content and the record that refers to it.
+        with lock_file(self._locks / "sweep", shared=True):
             self._blobs.add(arrival)
             return self._logs.add(owner, name, numbered)
 
@@ -549,7 +540,7 @@ class FileArtifactStore:
         try:
             return artifact, held.enter_context(self._blobs.open_reader(artifact))
         except FileNotFoundError as error:
-            # Deleted and swept since the log was read: then this says so.
+            # Raises `InvalidArgument` if it was deleted and swept since the log was read.
             artifact = self._select_version(owner, name, artifact.version)
             raise build_corruption_error(artifact, Path(error.filename)) from error
 
@@ -564,16 +555,16 @@ class FileArtifactStore:
         return tuple(sorted(latest, key=lambda artifact: artifact.name))
 
     def _remove(self, owner: Owner, name: str) -> bool:
-        with lock_shared(self._locks / "sweep", shared=True):
+        with lock_file(self._locks / "sweep", shared=True):
             return self._logs.remove(owner, name)
 
     def _sweep(self) -> SweepResult:
         remove_orphans(self._arrivals)
-        # Looked at twice: the first time nobody has to wait, and mostly there is nothing to do.
+        # First without the lock: usually there is nothing to remove, and no writer has to wait.
         candidates = self._blobs.list_digests() - self._list_referenced()
         if not candidates:
             return SweepResult(0, 0)
-        with lock_shared(self._locks / "sweep"):
+        with lock_file(self._locks / "sweep"):
             unwanted = candidates - self._list_referenced()
             return SweepResult(len(unwanted), self._blobs.remove(unwanted))
 

@@ -1,4 +1,4 @@
-"""Artifacts in the memory of this process: for tests, and for what may be lost when it ends."""
+"""Artifact store in memory, for tests and artifacts that may be lost when the process ends."""
 
 import hashlib
 import threading
@@ -26,18 +26,18 @@ MAX_BYTES = 64 * 1024 * 1024
 
 @dataclass(slots=True)
 class _VersionList:
-    """The versions of one name, with the number of the next one, which outlives them."""
+    """The versions of one name; `next_version` survives their deletion."""
 
     next_version: int = 0
     versions: list[tuple[Artifact, bytes]] = field(default_factory=list[tuple[Artifact, bytes]])
 
 
 class MemoryArtifactStore:
-    """An `ArtifactStore` that forgets everything with the process. `max_bytes` bounds one artifact."""
+    """An `ArtifactStore` in memory. `max_bytes` limits one artifact."""
 
     def __init__(self, *, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._shelves: dict[tuple[str, ...], dict[str, _VersionList]] = {}
+        self._names: dict[tuple[str, ...], dict[str, _VersionList]] = {}
         self._lock = threading.Lock()
 
     async def put(self, scope: Scope, name: str, data: Content, *, mime_type: str = BINARY) -> Artifact:
@@ -47,27 +47,27 @@ class MemoryArtifactStore:
             content = b"".join([piece async for piece in arriving])
         digest = hashlib.sha256(content).hexdigest()
         with self._lock:
-            shelf = self._shelves.setdefault(scope.owner(name), {}).setdefault(name, _VersionList())
-            version = shelf.next_version
+            entry = self._names.setdefault(scope.owner(name), {}).setdefault(name, _VersionList())
+            version = entry.next_version
             artifact = Artifact(name, version, len(content), mime_type, digest, datetime.now(UTC))
-            shelf.versions.append((artifact, content))
-            shelf.next_version += 1
+            entry.versions.append((artifact, content))
+            entry.next_version += 1
         return artifact
 
     @asynccontextmanager
     async def open(self, scope: Scope, name: str, version: int | None = None) -> AsyncGenerator[ArtifactReader]:
         """See `ArtifactStore.open`."""
         name, version = normalize_name(name), check_version(version)
-        kept = dict(self._find_versions(scope.owner(name), name))
-        artifact = select_version(name, version, tuple(kept))
-        async with aclosing(_chunks(kept[artifact])) as chunks:
+        contents = dict(self._find_versions(scope.owner(name), name))
+        artifact = select_version(name, version, tuple(contents))
+        async with aclosing(_chunks(contents[artifact])) as chunks:
             yield ArtifactReader(artifact, chunks)
 
     async def list(self, scope: Scope) -> Sequence[Artifact]:
         """See `ArtifactStore.list`."""
         with self._lock:
-            owners = (self._shelves.get(owner, {}) for owner in (scope.session_owner, scope.user_owner))
-            latest = [shelf.versions[-1][0] for shelves in owners for shelf in shelves.values() if shelf.versions]
+            owners = (self._names.get(owner, {}) for owner in (scope.session_owner, scope.user_owner))
+            latest = [entry.versions[-1][0] for names in owners for entry in names.values() if entry.versions]
         return tuple(sorted(latest, key=lambda artifact: artifact.name))
 
     async def versions(self, scope: Scope, name: str) -> Sequence[Artifact]:
@@ -79,14 +79,14 @@ class MemoryArtifactStore:
         """See `ArtifactStore.delete`."""
         name = normalize_name(name)
         with self._lock:
-            shelf = self._shelves.get(scope.owner(name), {}).get(name, _VersionList())
-            found = bool(shelf.versions)
-            shelf.versions.clear()
+            entry = self._names.get(scope.owner(name), {}).get(name, _VersionList())
+            found = bool(entry.versions)
+            entry.versions.clear()
         return found
 
     def _find_versions(self, owner: tuple[str, ...], name: str) -> Sequence[tuple[Artifact, bytes]]:
         with self._lock:
-            return tuple(self._shelves.get(owner, {}).get(name, _VersionList()).versions)
+            return tuple(self._names.get(owner, {}).get(name, _VersionList()).versions)
 
 
 async def _chunks(content: bytes) -> AsyncGenerator[bytes]:

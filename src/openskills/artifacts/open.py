@@ -1,4 +1,4 @@
-"""From an address to a store of artifacts; only what is chosen is imported."""
+"""Open an artifact store by its URL; only the chosen store is imported."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from openskills.errors import InvalidArgument, MissingExtra
 from openskills.settings import Settings
 
 FORMS = ("memory:", "file:///absolute/directory", "s3://bucket/prefix?endpoint=https://host&region=eu-central-1")
-"""What can be asked for."""
+"""The supported URL forms."""
 
 DEFAULT_DIRECTORY = "artifacts"
 
@@ -31,10 +31,10 @@ _VARIABLES = {
 
 
 def open_artifact_store(url: str | None, settings: Settings) -> ArtifactStore:
-    """The store at an address of one of the `FORMS`; without one, files in the directory for state.
+    """The artifact store at a URL of one of the `FORMS`; without a URL, files in the state directory.
 
-    Nothing is opened yet. Credentials for S3 are found as AWS's own tools find them, and are not part of the address.
-    Raises `InvalidArgument` for an address of another form, and `MissingExtra` when what S3 needs is not installed.
+    Nothing is opened yet. Credentials for S3 come from the same places as in AWS's own tools, never from the URL.
+    Raises `InvalidArgument` for another URL, and `MissingExtra` if the `s3` extra is not installed.
     """
     if url is None:
         return FileArtifactStore(settings.state_dir / DEFAULT_DIRECTORY)
@@ -42,60 +42,41 @@ def open_artifact_store(url: str | None, settings: Settings) -> ArtifactStore:
     if scheme == "memory" and rest in ("", "//"):
         return MemoryArtifactStore()
     if scheme == "file" and rest.startswith("///"):
-        return FileArtifactStore(_parse_directory(rest.removeprefix("//")))
+        path = rest.removeprefix("//")
+        if "?" in path or "#" in path or "\0" in unquote(path):
+            raise InvalidArgument(_FIELD, f"invalid directory {path!r}; write ? # % as %3F %23 %25")
+        return FileArtifactStore(Path(unquote(path)))
     if scheme == "s3" and rest.startswith("//"):
         return _open_s3(url, settings.environment)
-    raise InvalidArgument(_FIELD, f"the address has none of these forms: {', '.join(FORMS)}")
-
-
-def _parse_directory(path: str) -> Path:
-    if "?" in path or "#" in path or "\0" in unquote(path):
-        raise InvalidArgument(_FIELD, f"{path!r} is no directory; in paths write ? # % as %3F %23 %25")
-    return Path(unquote(path))
+    raise InvalidArgument(_FIELD, f"unsupported URL; use one of: {', '.join(FORMS)}")
 
 
 def _open_s3(url: str, environment: Mapping[str, str]) -> ArtifactStore:
-    # Before anything of it is repeated in an error.
+    # Before any error message repeats a part of the URL.
     if "@" in unquote(url):
         raise InvalidArgument(
-            _FIELD,
-            "credentials do not belong into the address of a bucket; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            _FIELD, "the URL must not contain credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     place, _, query = url.removeprefix("s3://").partition("?")
     bucket, _, prefix = place.partition("/")
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]{1,254}", bucket, re.ASCII):
-        raise InvalidArgument(_FIELD, f"{bucket!r} is no name of a bucket; write an address such as s3://bucket/prefix")
-    config = {**_config_from_environment(environment), **_parse_options(query)}
+        raise InvalidArgument(_FIELD, f"invalid bucket name {bucket!r}; use a URL such as s3://bucket/prefix")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    for name in options:
+        if name not in _OPTIONS:
+            raise InvalidArgument(_FIELD, f"unknown option {name!r}; expected {' or '.join(_OPTIONS)}")
+    defaults = {option: environment[name] for name, option in _VARIABLES.items() if environment.get(name)}
+    config = {**defaults, **options}
     if "endpoint" in config:
-        _check_endpoint(config["endpoint"])
-        # The same under the name that would win over it, if the process had it in its environment.
+        if not re.fullmatch(r"https?://[\w.:\[\]-]+(/[\w./-]*)?", config["endpoint"], re.ASCII):
+            raise InvalidArgument(_FIELD, "the endpoint is not a URL; use one such as https://host:9000")
+        # Also under the name that would take precedence if it were in the environment of the process.
         config["aws_endpoint_url_s3"] = config["endpoint"]
+    prefix = unquote(prefix).strip("/")
+    if not prefix.isprintable() or (prefix and any(part in ("", ".", "..") for part in prefix.split("/"))):
+        raise InvalidArgument(_FIELD, f"invalid key prefix {prefix!r}; use one such as s3://bucket/team/artifacts")
     if find_spec("obstore") is None:
         raise MissingExtra("s3", "an artifact store in a bucket")
     from openskills.artifacts.s3 import S3ArtifactStore
 
-    return S3ArtifactStore(bucket, _check_prefix(unquote(prefix).strip("/")), config=config)
-
-
-def _check_prefix(prefix: str) -> str:
-    parts = prefix.split("/") if prefix else []
-    if not prefix.isprintable() or any(part in ("", ".", "..") for part in parts):
-        raise InvalidArgument(_FIELD, f"{prefix!r} is no prefix of keys; write one such as s3://bucket/team/artifacts")
-    return prefix
-
-
-def _parse_options(query: str) -> Mapping[str, str]:
-    found = dict(parse_qsl(query, keep_blank_values=True))
-    for name in found:
-        if name not in _OPTIONS:
-            raise InvalidArgument(_FIELD, f"a bucket has no option {name!r}; there are {' and '.join(_OPTIONS)}")
-    return found
-
-
-def _check_endpoint(endpoint: str) -> None:
-    if not re.fullmatch(r"https?://[\w.:\[\]-]+(/[\w./-]*)?", endpoint, re.ASCII):
-        raise InvalidArgument(_FIELD, "the endpoint is no address; write one such as https://host:9000")
-
-
-def _config_from_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
-    return {option: environment[name] for name, option in _VARIABLES.items() if environment.get(name)}
+    return S3ArtifactStore(bucket, prefix, config=config)

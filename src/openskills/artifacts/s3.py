@@ -1,25 +1,12 @@
-"""In a bucket.
+"""Artifact store in an S3-compatible bucket, shared by many machines. Needs the extra `s3`.
 
-What a bucket has, under which keys. Pure.
-
-format                      which layout this is
+format                      the version of this layout
 content/RANDOM              the bytes of one version
-names/OWNER/NAME/NUMBER-r   the record of a version: what it is, and where its bytes are
+names/OWNER/NAME/NUMBER-r   the record of a version: its metadata and the key of its bytes
 names/OWNER/NAME/NUMBER-d   a mark: this version and every older one were deleted
 
-A key is written once and never again, so whoever writes the record of a version first has the version. OWNER and NAME
-are digests. NUMBER counts down, because a bucket lists its keys in their order: the latest version comes first, and
-before every record that was deleted comes a mark.
-
-A bucket of an S3-compatible server: its objects, and what can go wrong. Needs the extra `s3`.
-
-Which versions a name has, in a bucket. A version exists from the moment that its record does.
-
-Which objects of a bucket nobody needs any more.
-
-Content on its way into a bucket: counted, digested, in bounded memory, and gone when it does not arrive.
-
-Artifacts in a bucket of an S3-compatible server: for many machines. Needs the extra `s3`.
+A key is written only once, so the first writer of a record gets the version number. OWNER and NAME are digests. NUMBER
+counts down because buckets list keys in order: the latest version comes first, and a mark before all that it deletes.
 """
 
 import asyncio
@@ -33,7 +20,7 @@ from itertools import groupby, takewhile
 from typing import Any
 from uuid import uuid4
 
-from openskills.artifacts.files import MAX_BYTES, SweepResult
+from openskills.artifacts.files import MAX_BYTES, SweepResult, artifact_from_fields, artifact_to_fields, digest_key
 from openskills.artifacts.store import (
     BINARY,
     PIECE_BYTES,
@@ -71,12 +58,12 @@ class S3Object:
 
     @property
     def version(self) -> int:
-        """The version that a key of a name is about."""
+        """The version number in the key of a record or mark."""
         return _LAST - int(self.key.rpartition("/")[2].removesuffix(_RECORD).removesuffix(_MARK))
 
     @property
     def is_mark(self) -> bool:
-        """Whether it says that versions were deleted."""
+        """Whether the key is a deletion mark."""
         return self.key.endswith(_MARK)
 
 
@@ -89,13 +76,13 @@ class VersionRecord:
 
 
 def owner_prefix(owner: Owner) -> str:
-    """What all keys of an owner begin with."""
-    return f"{NAMES}{_digest(owner)}/"
+    """The key prefix of an owner."""
+    return f"{NAMES}{digest_key(owner)}/"
 
 
 def name_prefix(owner: Owner, name: str) -> str:
-    """What all keys of a name begin with."""
-    return f"{owner_prefix(owner)}{_digest((*owner, name))}/"
+    """The key prefix of a name."""
+    return f"{owner_prefix(owner)}{digest_key((*owner, name))}/"
 
 
 def record_key(prefix: str, version: int) -> str:
@@ -104,74 +91,51 @@ def record_key(prefix: str, version: int) -> str:
 
 
 def mark_key(prefix: str, version: int) -> str:
-    """The key that says that this version and all before it were deleted."""
+    """The key of the mark that deletes this version and all older ones."""
     return f"{prefix}{_LAST - version:015}{_MARK}"
 
 
 def select_undeleted(found: Iterable[S3Object]) -> list[S3Object]:
-    """The records of one name that were not deleted, the latest first."""
+    """The records of one name that were not deleted, latest first."""
     return list(takewhile(lambda one: not one.is_mark, found))
 
 
 def group_by_name(found: Iterable[S3Object]) -> Iterator[list[S3Object]]:
-    """The keys of many names, those of one name together."""
+    """Group sorted keys by name."""
     for _, group in groupby(found, key=lambda one: one.key.rpartition("/")[0]):
         yield list(group)
 
 
 def format_record(record: VersionRecord, owner: Owner) -> bytes:
-    """A record as JSON. The owner is there for people who look into the bucket."""
-    artifact = record.artifact
-    fields = {
-        "version": artifact.version,
-        "name": artifact.name,
-        "owner": owner,
-        "size": artifact.size,
-        "mime_type": artifact.mime_type,
-        "sha256": artifact.sha256,
-        "created_at": artifact.created_at.isoformat(),
-        "content": record.content,
-    }
-    return json.dumps(fields).encode()
+    """A record as JSON."""
+    return json.dumps({**artifact_to_fields(record.artifact, owner), "content": record.content}).encode()
 
 
 def parse_record(text: bytes, key: str) -> VersionRecord:
-    """The record that `format_record` wrote; raises `SkillError` for anything else."""
+    """Parse a record written by `format_record`; raises `SkillError` for anything else."""
     try:
         fields = json.loads(text)
-        artifact = Artifact(
-            name=fields["name"],
-            version=int(fields["version"]),
-            size=int(fields["size"]),
-            mime_type=fields["mime_type"],
-            sha256=fields["sha256"],
-            created_at=datetime.fromisoformat(fields["created_at"]),
-        )
-        return VersionRecord(artifact, str(fields["content"]))
+        return VersionRecord(artifact_from_fields(fields), str(fields["content"]))
     except (ValueError, TypeError, KeyError) as error:
-        raise SkillError(f"the record {key} of the artifact store is damaged; restore it") from error
-
-
-def _digest(parts: Owner) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        raise SkillError(f"the artifact store record {key} is damaged; restore it") from error
 
 
 PART = 8 * 1024 * 1024
-"""What is larger than this goes in parts of this size."""
+"""The part size of a multipart upload; smaller content is uploaded in one request."""
 
 _MAX_CONCURRENT_PARTS = 2
 _MAX_CONCURRENT_READS = 16
 _PAGE_SIZE = 1000
-# A large object may take long, as long as something of it arrives.
+# A large object may take long as long as data keeps arriving.
 _TIMEOUTS = {"connect_timeout": "10s", "read_timeout": "60s", "timeout": "3600s"}
 _RETRIES = 3
 
 
 class S3Bucket:
-    """One bucket, below a prefix. `place` names it in errors. It may be used from any loop.
+    """One bucket, below a prefix; `place` names it in errors. It may be used from any event loop.
 
-    `config` is what obstore calls so: `region`, `endpoint`, `access_key_id`, `secret_access_key` and others; what is
-    not in it is found as AWS's own tools find it.
+    `config` is the configuration of obstore: `region`, `endpoint`, `access_key_id`, `secret_access_key` and others.
+    Missing options come from the same places as in AWS's own tools.
     """
 
     def __init__(self, bucket: str, prefix: str, config: Mapping[str, str], place: str) -> None:
@@ -182,7 +146,7 @@ class S3Bucket:
         self._opened: Any = None
 
     async def create(self, key: str, data: bytes) -> bool:
-        """Write an object that is not there yet, in one step; false when it is there."""
+        """Create an object atomically; false if it exists."""
         obstore = _import_obstore()
 
         def put() -> bool:
@@ -200,27 +164,32 @@ class S3Bucket:
 
     async def open_writer(self, key: str) -> "MultipartWriter":
         """Write an object in parts."""
-        return MultipartWriter(self, key, await self.run_in_thread(lambda: self._open_writer(key)))
+        file = await self.run_in_thread(
+            lambda: _import_obstore().open_writer(
+                self._get_store(), key, buffer_size=PART, max_concurrency=_MAX_CONCURRENT_PARTS
+            )
+        )
+        return MultipartWriter(self, key, file)
 
     async def read(self, key: str) -> bytes | None:
-        """A small object; None when it is not there."""
+        """Read a small object; None if it does not exist."""
         try:
             return await self.run_in_thread(lambda: bytes(_import_obstore().get(self._get_store(), key).bytes()))
         except FileNotFoundError:
             return None
 
     async def read_all(self, keys: Sequence[str]) -> Sequence[bytes | None]:
-        """Many small objects, some at a time."""
-        some = asyncio.Semaphore(_MAX_CONCURRENT_READS)
+        """Read many small objects concurrently."""
+        slots = asyncio.Semaphore(_MAX_CONCURRENT_READS)
 
         async def one(key: str) -> bytes | None:
-            async with some:
+            async with slots:
                 return await self.read(key)
 
         return await asyncio.gather(*(one(key) for key in keys))
 
     async def stream(self, key: str) -> AsyncGenerator[bytes]:
-        """The bytes of an object, in pieces of at most 1 MiB; raises `FileNotFoundError` when it is not there."""
+        """Yield the bytes of an object in pieces of at most 1 MiB; raises `FileNotFoundError`."""
         chunks = await self.run_in_thread(
             lambda: iter(_import_obstore().get(self._get_store(), key).stream(min_chunk_size=PIECE_BYTES))
         )
@@ -230,7 +199,7 @@ class S3Bucket:
                 yield whole[start : start + PIECE_BYTES]
 
     async def list_objects(self, prefix: str) -> AsyncGenerator[S3Object]:
-        """The objects whose keys begin so, in the order of their keys, a page at a time."""
+        """Yield the objects with this key prefix, sorted by key, one page at a time."""
         pages = await self.run_in_thread(
             lambda: iter(_import_obstore().list(self._get_store(), prefix=prefix, chunk_size=_PAGE_SIZE))
         )
@@ -239,24 +208,19 @@ class S3Bucket:
                 yield S3Object(entry["path"], entry["last_modified"], entry["size"])
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Remove objects; those that are not there are no fault."""
+        """Remove objects; missing ones are ignored."""
         for start in range(0, len(keys), _PAGE_SIZE):
             some = [*keys[start : start + _PAGE_SIZE]]
             await self.run_in_thread(lambda some=some: _import_obstore().delete(self._get_store(), some))
 
     async def run_in_thread(self, work: Callable[[], Any]) -> Any:
-        """The one place where requests go to a thread, and where what obstore raises is translated.
+        """Run a request in a thread, and translate the errors of obstore.
 
-        Not with obstore's own awaitables: a process that ends soon after one of them is sometimes aborted, because
-        a thread of Rust comes back to an interpreter that is no more.
+        obstore's own awaitables are not used: a process that exits soon after one of them is sometimes aborted,
+        because a Rust thread returns to an interpreter that has shut down.
         """
         with self._translate_errors():
             return await to_the_end(work)
-
-    def _open_writer(self, key: str) -> Any:
-        return _import_obstore().open_writer(
-            self._get_store(), key, buffer_size=PART, max_concurrency=_MAX_CONCURRENT_PARTS
-        )
 
     def _get_store(self) -> Any:
         if self._opened is None:
@@ -270,34 +234,33 @@ class S3Bucket:
                     retry_config={"max_retries": _RETRIES},
                 )
             except (obstore.exceptions.BaseError, ValueError):
-                # Not with what obstore says: it repeats what it was given.
-                raise InvalidArgument("url", f"{self.place}: the options in its address are not understood") from None
+                # Without the message of obstore, which repeats the configuration.
+                raise InvalidArgument("url", f"{self.place}: invalid options in its URL") from None
         return self._opened
 
     @contextmanager
     def _translate_errors(self) -> Generator[None]:
-        """A block that raises `SkillError` for what the server says, or when it cannot be reached."""
+        """Translate errors of the server and the network to `SkillError`."""
         errors = _import_obstore().exceptions
         try:
             yield
         except FileNotFoundError as error:
             if "NoSuchBucket" not in str(error):
                 raise
-            raise SkillError(f"{self.place}: there is no such bucket; make it first", store=self.place) from None
+            raise SkillError(f"{self.place}: the bucket does not exist; create it first", store=self.place) from None
         except (errors.PermissionDeniedError, errors.UnauthenticatedError) as error:
-            message = f"{self.place} refuses: {_describe_error(error)}; check the credentials, and what they allow"
+            message = f"{self.place}: access denied: {_describe_error(error)}; check the credentials and permissions"
             raise SkillError(message, store=self.place) from None
         except errors.NotSupportedError as error:
-            raise SkillError(
-                f"{self.place} cannot do what is needed: {_describe_error(error)}", store=self.place
-            ) from None
+            message = f"{self.place} does not support a required operation: {_describe_error(error)}"
+            raise SkillError(message, store=self.place) from None
         except errors.BaseError as error:
-            message = f"{self.place} cannot be reached, or failed: {_describe_error(error)}; try again"
+            message = f"{self.place} failed or cannot be reached: {_describe_error(error)}; try again"
             raise ArtifactsUnavailable(message, store=self.place) from None
 
 
 class MultipartWriter:
-    """An object that is being written in parts; it is there when it was closed."""
+    """Writes an object in parts; it exists after `close`."""
 
     def __init__(self, bucket: S3Bucket, key: str, file: Any) -> None:
         self._bucket = bucket
@@ -306,16 +269,16 @@ class MultipartWriter:
         self._closed = False
 
     async def write(self, piece: bytes) -> None:
-        """Add a piece; waits when the server is slower than who writes."""
+        """Append bytes; waits if the server is slow."""
         await self._bucket.run_in_thread(lambda: self._file.write(piece))
 
     async def close(self) -> None:
-        """Make the object of what was written."""
+        """Complete the upload."""
         await self._bucket.run_in_thread(self._close)
 
     async def abort(self) -> None:
-        """Leave nothing behind."""
-        # Parts of which nothing becomes would stay, unseen and paid for. So they become an object, and that goes.
+        """Discard the upload."""
+        # Incomplete parts would stay in the bucket, hidden and paid for; a complete object can be deleted.
         await self._bucket.run_in_thread(self._close)
         await self._bucket.delete([self._key])
 
@@ -326,7 +289,7 @@ class MultipartWriter:
 
 
 def _describe_error(error: BaseException) -> str:
-    """What a server or the network said, without the pages that obstore adds for its own authors."""
+    """The message of a server or the network, without the debug output of obstore."""
     return " ".join(str(error).partition("\n\nDebug source:")[0].split())[:400]
 
 
@@ -342,44 +305,45 @@ TRIES = 1000
 
 
 class VersionIndex:
-    """The records and marks of all names. Everything that is written is written once: nobody waits for a lock."""
+    """The records and marks of all names. Every key is written once, so no lock is needed."""
 
     def __init__(self, bucket: S3Bucket) -> None:
         self._bucket = bucket
 
     async def versions(self, owner: Owner, name: str) -> Sequence[VersionRecord]:
         """Every version of one name, oldest first."""
-        return await self._read_records(select_undeleted(await self._list_objects(name_prefix(owner, name)))[::-1])
+        return await _read_records(
+            self._bucket, select_undeleted(await _list_objects(self._bucket, name_prefix(owner, name)))[::-1]
+        )
 
     async def list_latest(self, owner: Owner) -> Sequence[VersionRecord]:
         """The latest version of every name of an owner."""
-        names = group_by_name(await self._list_objects(owner_prefix(owner)))
-        return await self._read_records([keys[0] for keys in names if not keys[0].is_mark])
+        names = group_by_name(await _list_objects(self._bucket, owner_prefix(owner)))
+        return await _read_records(self._bucket, [keys[0] for keys in names if not keys[0].is_mark])
 
     async def select_version(self, owner: Owner, name: str, version: int | None) -> VersionRecord:
-        """One version, or the latest; raises `InvalidArgument` when there is none."""
-        found = select_undeleted(await self._list_objects(name_prefix(owner, name)))
-        records = await self._read_records([one for one in found if version in (None, one.version)][:1])
+        """One version, or the latest; raises `InvalidArgument` if it does not exist."""
+        found = select_undeleted(await _list_objects(self._bucket, name_prefix(owner, name)))
+        records = await _read_records(self._bucket, [one for one in found if version in (None, one.version)][:1])
         if not records:
-            raise build_unknown_error(
-                name, version, [record.artifact for record in await self._read_records(found[::-1])]
-            )
+            known = await _read_records(self._bucket, found[::-1])
+            raise build_unknown_error(name, version, [record.artifact for record in known])
         return records[0]
 
     async def add(self, owner: Owner, name: str, numbered: Callable[[int], VersionRecord]) -> VersionRecord:
-        """Remember one more version; `numbered` makes its record from the number that it gets."""
+        """Add a version; `numbered` builds its record from its number."""
         prefix = name_prefix(owner, name)
         for _ in range(TRIES):
             latest = await self._find_latest(prefix)
             record = numbered(latest.version + 1 if latest else 0)
-            # Since it was chosen, others may have used the number, deleted it and swept: then it is free again, and
-            # what is written there counts as deleted.
+            # Meanwhile others may have used the number, deleted it and swept: then the key is free again, but a record
+            # there counts as deleted.
             if await self._try_create(prefix, record, owner) and not await self._is_deleted(prefix, record):
                 return record
-        raise ArtifactsUnavailable(f"{self._bucket.place}: too many put {name!r} at once; try again")
+        raise ArtifactsUnavailable(f"{self._bucket.place}: too many concurrent writes of {name!r}; try again")
 
     async def remove(self, owner: Owner, name: str) -> bool:
-        """Mark all versions as deleted; false when there were none."""
+        """Mark all versions as deleted; false if there were none."""
         prefix = name_prefix(owner, name)
         while (latest := await self._find_latest(prefix)) and not latest.is_mark:
             if await self._bucket.create(mark_key(prefix, latest.version), b""):
@@ -390,7 +354,7 @@ class VersionIndex:
         key = record_key(prefix, record.artifact.version)
         if await self._bucket.create(key, format_record(record, owner)):
             return True
-        # Perhaps by ourselves: an answer was lost, and the request was made again.
+        # Perhaps we wrote it: a response was lost, and the request was repeated.
         text = await self._bucket.read(key)
         return text is not None and parse_record(text, key).content == record.content
 
@@ -399,45 +363,36 @@ class VersionIndex:
             return await anext(found, None)
 
     async def _is_deleted(self, prefix: str, record: VersionRecord) -> bool:
-        # Later versions come first, and a mark comes before everything that it covers.
+        # Later versions come first, and a mark comes before everything that it deletes.
         async with aclosing(self._bucket.list_objects(prefix)) as found:
             async for one in found:
                 if one.is_mark or one.version <= record.artifact.version:
                     return one.is_mark and one.version >= record.artifact.version
         return False
 
-    async def _list_objects(self, prefix: str) -> Sequence[S3Object]:
-        async with aclosing(self._bucket.list_objects(prefix)) as found:
-            return [one async for one in found]
-
-    async def _read_records(self, found: Sequence[S3Object]) -> Sequence[VersionRecord]:
-        texts = await self._bucket.read_all([one.key for one in found])
-        # What is not there any more was deleted and swept meanwhile.
-        return [parse_record(text, one.key) for one, text in zip(found, texts, strict=True) if text is not None]
-
 
 async def sweep_bucket(bucket: S3Bucket, *, before: datetime) -> SweepResult:
-    """Remove what was deleted before that time, and older content that no record refers to."""
+    """Remove versions deleted before that time, and older unreferenced content."""
     kept: list[S3Object] = []
     gone: list[S3Object] = []
     for keys in group_by_name(await _list_objects(bucket, NAMES)):
         here, there = partition_keys(keys, before=before)
         kept += here
         gone += there
-    wanted = await _read_content_keys(bucket, kept)
-    # Looked at last: content that a put has brought since then is younger than what is removed.
+    wanted = {record.content for record in await _read_records(bucket, kept)}
+    # Listed last: content of a concurrent put is younger than `before`.
     contents = await _list_objects(bucket, CONTENT)
     unwanted = [one for one in contents if one.key not in wanted and one.at < before]
     await bucket.delete([one.key for one in unwanted])
-    # The records after their content: who is killed in between leaves nothing that the next sweep cannot find.
+    # Records after their content, so that an interrupted sweep leaves nothing that the next one cannot find.
     await bucket.delete([one.key for one in gone])
     return SweepResult(len(unwanted), sum(one.size for one in unwanted))
 
 
 def partition_keys(keys: list[S3Object], *, before: datetime) -> tuple[list[S3Object], list[S3Object]]:
-    """The records of one name whose content has to stay, and the keys that can go. The latest mark always stays.
+    """The records of one name whose content must be kept, and the keys to remove. The latest mark is always kept.
 
-    What was deleted lately stays: somebody may be reading it.
+    Recently deleted versions are kept: they may still be open for reading.
     """
     here = select_undeleted(keys)
     if len(here) == len(keys):
@@ -448,9 +403,10 @@ def partition_keys(keys: list[S3Object], *, before: datetime) -> tuple[list[S3Ob
     return here + [one for one in rest if not one.is_mark], []
 
 
-async def _read_content_keys(bucket: S3Bucket, records: list[S3Object]) -> set[str]:
-    texts = await bucket.read_all([one.key for one in records])
-    return {parse_record(text, one.key).content for one, text in zip(records, texts, strict=True) if text is not None}
+async def _read_records(bucket: S3Bucket, found: Sequence[S3Object]) -> Sequence[VersionRecord]:
+    texts = await bucket.read_all([one.key for one in found])
+    # Missing records were deleted and swept meanwhile.
+    return [parse_record(text, one.key) for one, text in zip(found, texts, strict=True) if text is not None]
 
 
 async def _list_objects(bucket: S3Bucket, prefix: str) -> list[S3Object]:
@@ -459,7 +415,7 @@ async def _list_objects(bucket: S3Bucket, prefix: str) -> list[S3Object]:
 
 
 class ContentUpload:
-    """Content that becomes one object. `size` and `sha256` are those of what has arrived."""
+    """Uploads content as one object in bounded memory, and computes its size and digest."""
 
     def __init__(self, bucket: S3Bucket, key: str) -> None:
         self.key = key
@@ -469,11 +425,11 @@ class ContentUpload:
 
     @property
     def sha256(self) -> str:
-        """The digest of what has arrived."""
+        """The digest of the bytes so far."""
         return self._digest.hexdigest()
 
     async def write(self, content: AsyncIterator[bytes]) -> None:
-        """Write the content; raises what it raises, and then there is no object, nor any part of one."""
+        """Upload the content. If it raises, the error is passed on and no object or part is left."""
         held: list[bytes] = []
         async for piece in content:
             self._count_piece(piece)
@@ -493,7 +449,7 @@ class ContentUpload:
                 await writer.write(piece)
             await writer.close()
         except BaseException:
-            # A server that fails may have no ear for this either.
+            # If the server is failing, this may fail, too.
             with suppress(SkillError):
                 await writer.abort()
             raise
@@ -507,11 +463,10 @@ ONE_DAY = timedelta(days=1)
 
 
 class S3ArtifactStore:
-    """An `ArtifactStore` in a bucket, below `prefix`. `max_bytes` bounds one artifact.
+    """An `ArtifactStore` in a bucket, below `prefix`. `max_bytes` limits one artifact; for `config` see `S3Bucket`.
 
-    `config` is what obstore calls so: `region`, `endpoint`, `access_key_id`, `secret_access_key` and others; what is
-    missing there is found as AWS's own tools find it. The server has to honour `If-None-Match: *`, which keeps versions
-    apart; one that does not is refused at the first put. Raises `ArtifactsUnavailable` when it cannot be reached.
+    The server has to support `If-None-Match: *`, which keeps version numbers unique; otherwise the first put raises
+    `SkillError`. Raises `ArtifactsUnavailable` if the server cannot be reached.
     """
 
     def __init__(
@@ -524,7 +479,7 @@ class S3ArtifactStore:
         self._writable = False
 
     async def put(self, scope: Scope, name: str, data: Content, *, mime_type: str = BINARY) -> Artifact:
-        """See `ArtifactStore.put`. Memory use does not depend on the size of what comes in pieces."""
+        """See `ArtifactStore.put`. Memory use does not depend on the size of streamed content."""
         name, mime_type = normalize_name(name), check_mime_type(mime_type)
         await self._prepare_to_write()
         upload = ContentUpload(self._bucket, f"{CONTENT}{uuid4().hex}")
@@ -539,7 +494,7 @@ class S3ArtifactStore:
 
     @asynccontextmanager
     async def open(self, scope: Scope, name: str, version: int | None = None) -> AsyncGenerator[ArtifactReader]:
-        """See `ArtifactStore.open`. Bytes that are not those that were put raise `SkillError` at their end."""
+        """See `ArtifactStore.open`. Content that was changed raises `SkillError` at its end."""
         name, version = normalize_name(name), check_version(version)
         await self._prepare_to_read()
         record = await self._names.select_version(scope.owner(name), name, version)
@@ -566,9 +521,9 @@ class S3ArtifactStore:
         return await self._names.remove(scope.owner(name), name)
 
     async def sweep(self, *, older_than: timedelta = ONE_DAY) -> SweepResult:
-        """Remove content that no version refers to: what was deleted that long ago, and what killed processes left.
+        """Remove content that was deleted longer ago than `older_than`, or left by killed processes.
 
-        Safe beside any number of readers and writers, as long as no put and no reading takes longer than that.
+        Safe with any number of readers and writers, as long as no put or read takes longer than `older_than`.
         """
         await self._prepare_to_write()
         return await sweep_bucket(self._bucket, before=datetime.now(UTC) - older_than)
@@ -588,8 +543,8 @@ class S3ArtifactStore:
 
     def _corruption_error(self, record: VersionRecord) -> SkillError:
         ref = record.artifact.ref
-        what = f"{ref} is damaged: {record.content} in {self._bucket.place} is missing or has changed; restore it"
-        return SkillError(what, ref=ref)
+        message = f"{ref} is damaged: {record.content} in {self._bucket.place} is missing or was changed; restore it"
+        return SkillError(message, ref=ref)
 
     async def _prepare_to_read(self) -> None:
         if not self._readable:
@@ -599,20 +554,20 @@ class S3ArtifactStore:
     async def _prepare_to_write(self) -> None:
         if self._writable:
             return
-        # Whoever writes it first sees whether the server lets it be written a second time.
+        # If the server lets us create the same key twice, it ignores the condition.
         for _ in range(2):
             if not await self._bucket.create(FORMAT_KEY, FORMAT):
                 self._check_format(await self._bucket.read(FORMAT_KEY))
                 self._readable = self._writable = True
                 return
         raise SkillError(
-            f"{self._bucket.place} ignores 'If-None-Match: *', so that two versions could get one number;"
-            " use a server, or a version of it, with conditional writes"
+            f"{self._bucket.place} ignores 'If-None-Match: *', so two versions could get the same number;"
+            " use a server with conditional writes"
         )
 
     def _check_format(self, found: bytes | None) -> None:
         if found not in (None, FORMAT):
             raise SkillError(
                 f"{self._bucket.place} was written by another version of OpenSkill: its object {FORMAT_KEY!r} does not"
-                f" say {FORMAT.decode().strip()!r}; choose another prefix, or that version"
+                f" contain {FORMAT.decode().strip()!r}; use another prefix or that version"
             )

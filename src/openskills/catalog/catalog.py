@@ -1,9 +1,4 @@
-"""Catalog.
-
-The garbage collector of Python, told when there is nothing for it to find.
-
-The catalog: where skills come from, which of them count, and how to stay up to date.
-"""
+"""The catalog: all skills of some sources, with precedence, visibility, search and refresh."""
 
 import gc
 import os
@@ -36,9 +31,9 @@ from openskills.skillmd.problem import Problem, Severity
 
 @contextmanager
 def pause_collector() -> Generator[None]:
-    """For work that makes many values and no garbage: the collector would look at all of them over and over.
+    """Pause the garbage collector during work that allocates much and leaves no garbage.
 
-    Several threads may be in here at once; the collector goes on when the first one leaves.
+    With several threads inside, the collector resumes when the first one leaves.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -117,6 +112,22 @@ class Catalog:
     def get(self, name: str) -> Skill:
         """The visible skill of this name. Raises `UnknownSkill`, which carries the nearest names."""
         return self.snapshot.get(name)
+
+    def __iter__(self) -> Iterator[Skill]:
+        """The visible skills, in their order."""
+        return iter(self.skills)
+
+    def __len__(self) -> int:
+        """The number of visible skills."""
+        return len(self.skills)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a visible skill has this name."""
+        return isinstance(name, str) and self.snapshot.has(name)
+
+    def __getitem__(self, name: str) -> Skill:
+        """The visible skill with this name; raises `UnknownSkill`, with the nearest names."""
+        return self.get(name)
 
     def search(self, query: str, limit: int = 10) -> tuple[Hit, ...]:
         """The visible skills that fit `query`, best first."""

@@ -1,13 +1,7 @@
-"""Directory to skills, with the index.
+"""Find the skills below a directory, and cache the result on disk.
 
-What a directory was found to hold, in a form that can be compared with the disk and kept between processes.
-
-A directory to the skills in it. What has not changed since the last look is not looked at again.
-
-What a scan found, kept on disk so that the next process need not read the same files again.
-
-A file that cannot be read or was written by another version is as good as none: it is a copy of what the disk says,
-and the disk is asked again for everything whose stamp has changed.
+Unchanged directories and files are recognized by their stamps and not read again. A cache file that is damaged or
+was written by another version is ignored.
 """
 
 import hashlib
@@ -35,9 +29,9 @@ from openskills.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A directory that is no skill: the directories in it that are worth a look, and what is odd about it.
+    """A directory without a SKILL.md: its subdirectories to search, and its problems.
 
-    `children` are pairs of a path to show and the real path behind it; they differ below a link.
+    `children` are pairs of the path to show and the real path; they differ below a link.
     """
 
     stamp: Stamp | None
@@ -47,10 +41,10 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class SkillFileEntry:
-    """A directory with a SKILL.md: the fields of its front matter, None when it cannot be used, and its problems.
+    """A directory with a SKILL.md: the front matter fields (None when unusable) and the problems.
 
-    `manifest` is what the fields declare, where somebody has worked that out already. `seen` is the stamp even where
-    it is too young to be relied on.
+    `manifest` is the parsed manifest, if it is known already. `seen` is the stamp even when it is too young to be
+    reliable.
     """
 
     stamp: Stamp | None
@@ -62,7 +56,7 @@ class SkillFileEntry:
 
 @dataclass(frozen=True, slots=True)
 class RootScan:
-    """Everything below one root by directory, in the order in which it was met. A `stamp` of None is never current."""
+    """Everything below one root by directory, in the order it was found. A `stamp` of None is never current."""
 
     visited: Mapping[str, Folder | SkillFileEntry] = field(default_factory=dict[str, Folder | SkillFileEntry])
     problems: tuple[Problem, ...] = ()
@@ -81,27 +75,25 @@ MAX_DIRECTORIES = 50_000
 """How many directories below a root are searched."""
 
 _PROGRESS_EVERY = 256
-# What is not portable or not pretty is for authors, and `validate` tells them. Two in five real skills nest their
-# metadata: those who load them can do nothing about it.
+# Portability and style are for authors and reported by `validate`. Two in five real skills nest their metadata, and
+# the users who load them cannot change that.
 _LOADING_RULES = tuple(rule for rule in MANIFEST_RULES if rule.severity is Severity.ERROR)
 TICK_NS = 20_000_000
-"""A file changed this shortly before we read it may change again unseen, within one tick of the clock: no stamp."""
+"""A file that changed less than this before it was read gets no stamp: another change could have the same time."""
 
 
 @dataclass(slots=True)
 class _ScanDirectory:
-    """A directory to visit: the path to show, the real path, and how deep it lies."""
-
     path: str
     real: str
     depth: int
 
 
 def discover(root: Root, known: RootScan | None = None, progress: Progress = no_progress) -> RootScan:
-    """Search `root` for skills, taking over from `known` whatever is unchanged on disk.
+    """Search `root` for skills, reusing from `known` whatever is unchanged on disk.
 
-    Descends until a directory has a SKILL.md, skips version control, packages and virtual environments, follows links
-    to directories once each. Faults become problems of the directory they are in; nothing is raised.
+    Descends until a directory has a SKILL.md, skips version control, packages and virtual environments, and follows
+    each link to a directory once. Faults become problems of their directory; nothing is raised.
     """
     if known is not None and _is_unchanged(known):
         return replace(known, read=0)
@@ -125,7 +117,8 @@ class _RootScanner:
         while waiting:
             place = waiting.pop()
             if len(self._visited) >= MAX_DIRECTORIES:
-                self._problems.append(_too_many_problem(top))
+                message = f"more than {MAX_DIRECTORIES:,} directories; the rest was not searched; use a smaller folder"
+                self._problems.append(Problem("scan-limit", message, Severity.WARNING, path=top))
                 break
             result = self._visit(place)
             self._visited[place.path] = result
@@ -139,7 +132,8 @@ class _RootScanner:
     def _iter_children(self, place: _ScanDirectory, folder: Folder, seen: set[str]) -> Iterator[_ScanDirectory]:
         if place.depth >= MAX_DEPTH:
             if folder.children:
-                self._problems.append(_too_deep_problem(place.path))
+                message = f"directories more than {MAX_DEPTH} levels deep were not searched; move the skills up"
+                self._problems.append(Problem("scan-limit", message, Severity.WARNING, path=place.path))
             return
         for path, real in folder.children:
             if real not in seen:
@@ -178,10 +172,11 @@ class _RootScanner:
         children: list[tuple[str, str]] = []
         for entry in listing:
             if entry.name.lower() == "skill.md":
-                problems.append(_wrong_case_problem(entry))
+                message = f"{entry.name} is not recognized as a skill; rename it to {SKILL_FILE}"
+                problems.append(Problem("file-name", message, Severity.WARNING, path=entry.path))
             elif entry.name not in SKIPPED:
                 children.extend(self._read_child(place, entry, problems))
-        # What a link leads to changes without the folder: as long as one leads nowhere, look again.
+        # The target of a broken link can appear without a change of this folder, so it is read again each time.
         dangling = any(problem.rule == "link-dangling" for problem in problems)
         return Folder(None if dangling else self._stable_stamp(stamp), tuple(children), tuple(problems))
 
@@ -193,14 +188,14 @@ class _RootScanner:
         elif not entry.is_symlink():
             return
         elif not os.path.exists(entry.path):
-            message = "a link that leads nowhere; it may be the folder of a skill"
+            message = "broken link; it may have been a skill folder"
             problems.append(Problem("link-dangling", message, Severity.WARNING, path=entry.path))
         elif entry.is_dir():
             real = os.path.realpath(entry.path)
             if self._root.can_follow(real):
                 yield entry.path, real
             else:
-                message = "a link to a directory outside is not followed; put the folder itself there"
+                message = "a link to a directory outside is not followed; copy the folder instead"
                 problems.append(Problem("link-not-followed", message, Severity.WARNING, path=entry.path))
 
     def _stable_stamp(self, stamp: Stamp | None) -> Stamp | None:
@@ -208,7 +203,7 @@ class _RootScanner:
 
 
 def parse_skill_file(text: str, directory: str, stamp: Stamp | None) -> SkillFileEntry:
-    """A SKILL.md as a lenient reader takes it: what it declares, or None, and what is wrong with it."""
+    """Read a SKILL.md leniently: its fields, or None if unusable, and its problems."""
     parsed = parse(text)
     manifest, fields = parsed.manifest, parsed.front.fields
     problems = list(parsed.problems)
@@ -219,17 +214,17 @@ def parse_skill_file(text: str, directory: str, stamp: Stamp | None) -> SkillFil
     if not is_plainly_valid(subject):
         problems += apply_rules(subject, _LOADING_RULES)
     if not manifest.name:
-        # The client guide keeps a skill without a name; its folder has one.
+        # The client guide accepts a skill without a name; the folder's name is used.
         manifest, fields = replace(manifest, name=normalize_name(folder)), {**fields, "name": folder}
         if not folder.isprintable():
-            message = f"there is no name, and the folder's name {folder!r} cannot stand in for it"
+            message = f"no name, and the folder name {folder!r} cannot be used instead"
             problems.append(Problem("name-unsafe", message))
     if not problems:
         return SkillFileEntry(stamp, fields, (), manifest)
     known = _locate_problems(directory, sorted(relax_problems(problems), key=position_key))
-    return (
-        SkillFileEntry(stamp, None, known) if select_errors(known) else SkillFileEntry(stamp, fields, known, manifest)
-    )
+    if select_errors(known):
+        return SkillFileEntry(stamp, None, known)
+    return SkillFileEntry(stamp, fields, known, manifest)
 
 
 def _locate_problems(directory: str, problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -237,7 +232,6 @@ def _locate_problems(directory: str, problems: Iterable[Problem]) -> tuple[Probl
 
 
 def _is_unchanged(known: RootScan) -> bool:
-    """Whether every folder and every file is as it was: then so is what they hold, and nothing need be searched."""
     visited = known.visited
     return bool(visited) and all(
         entry.stamp is not None and entry.stamp == _read_stamp(path, entry) for path, entry in visited.items()
@@ -251,21 +245,6 @@ def _read_stamp(path: str, before: Folder | SkillFileEntry) -> Stamp | None:
         return None
 
 
-def _wrong_case_problem(entry: os.DirEntry[str]) -> Problem:
-    message = f"{entry.name} is not a skill; if it is meant to be one, rename it to {SKILL_FILE}"
-    return Problem("file-name", message, Severity.WARNING, path=entry.path)
-
-
-def _too_many_problem(top: str) -> Problem:
-    message = f"more than {MAX_DIRECTORIES:,} directories; the rest was not searched, name a smaller folder"
-    return Problem("scan-limit", message, Severity.WARNING, path=top)
-
-
-def _too_deep_problem(path: str) -> Problem:
-    message = f"directories more than {MAX_DEPTH} levels down were not searched; move skills up or name the folder"
-    return Problem("scan-limit", message, Severity.WARNING, path=path)
-
-
 _FORMAT = f"{__version__}/1"
 
 
@@ -273,7 +252,7 @@ def load_index(directory: Path, root: Root) -> RootScan | None:
     """The scan of `root` that was saved last, or None."""
     try:
         with _index_path(directory, root).open("rb") as file:
-            # What somebody else could have written is not ours to believe.
+            # A file of another user is not trusted.
             if os.fstat(file.fileno()).st_uid != os.geteuid():
                 return None
             content: Any = json.loads(file.read())
@@ -286,7 +265,7 @@ def load_index(directory: Path, root: Root) -> RootScan | None:
 
 
 def save_index(directory: Path, root: Root, scan: RootScan) -> None:
-    """Keep `scan` for the next process. Raises `SourceUnavailable` when the directory cannot be written."""
+    """Save `scan` for the next process. Raises `SourceUnavailable` when the directory cannot be written."""
     content = {
         "format": _FORMAT,
         "visited": {path: _to_row(entry) for path, entry in scan.visited.items()},
@@ -316,7 +295,6 @@ def _to_row(entry: Folder | SkillFileEntry) -> list[Any]:
 def _entry_from_row(
     kind: str, stamp: list[int] | None, content: Any, problems: list[list[Any]]
 ) -> Folder | SkillFileEntry:
-    # Most skills have no problem; a tuple built from nothing costs nothing.
     known = tuple(_problem_from_row(*row) for row in problems) if problems else ()
     settled = (stamp[0], stamp[1], stamp[2], stamp[3]) if stamp is not None else None
     if kind == "s":

@@ -1,9 +1,4 @@
-"""Source, Root, Progress.
-
-How long work tells whoever waits for it that it goes on.
-
-A local directory that may be searched for skills, and what gives such directories.
-"""
+"""The protocols `Source` and `Progress`, and `Root`, a local directory to search for skills."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,21 +8,21 @@ from openskills.skillmd.problem import Problem
 
 
 class Progress(Protocol):
-    """Called now and then with what is being done, how much is done, and the whole if it is known."""
+    """A progress callback: the current step, the amount done, and the total if known."""
 
     def __call__(self, what: str, done: int, total: int | None) -> None: ...
 
 
 def no_progress(what: str, done: int, total: int | None) -> None:
-    """Progress for those who do not watch."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A directory to search. `label` tells people where its skills come from.
+    """A directory to search. `label` says where its skills come from.
 
-    `confine` is a directory that linked directories must lie in to be followed; None follows them anywhere.
-    `watch` is False for what only changes by fetching it again.
+    Links to directories are followed only within `confine`, or anywhere if it is None. `watch` is False for a
+    directory that changes only when it is fetched again.
     """
 
     path: Path
@@ -36,13 +31,13 @@ class Root:
     watch: bool = True
 
     def can_follow(self, real: str) -> bool:
-        """Whether a link that leads to the real path `real` is followed."""
+        """Whether a link to the real path `real` is followed."""
         return self.confine is None or Path(real).is_relative_to(self.confine)
 
 
 @dataclass(frozen=True, slots=True)
 class FetchResult:
-    """What a source gave: directories to search, and what went wrong on the way."""
+    """The directories of a source, and the problems of fetching it."""
 
     roots: tuple[Root, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -53,12 +48,12 @@ class Source(Protocol):
 
     @property
     def label(self) -> str:
-        """How people call it; never with credentials."""
+        """The name for messages; never contains credentials."""
         ...
 
     def fetch(self, progress: Progress) -> FetchResult:
-        """Bring what is there now to this machine; called at the start and at every refresh. May block.
+        """Fetch the current content; called at the start and at every refresh. May block.
 
-        Raises `SkillError` when nothing can be had.
+        Raises `SkillError` when the source cannot be used.
         """
         ...

@@ -1,11 +1,4 @@
-"""Skill, Resource, reading SKILL.md.
-
-Opening one SKILL.md: whatever lies there, it neither blocks nor leads out of the folder nor fills the memory.
-
-The files of a skill beside its SKILL.md, listed without reading any.
-
-A skill that was found, and the files that come with it.
-"""
+"""`Skill` and `Resource`, and safe reading of SKILL.md: no blocking, no links out of the folder, bounded size."""
 
 import errno
 import os
@@ -26,22 +19,22 @@ from openskills.skillmd.yaml import MAX_FILE_BYTES
 SKILL_FILE = "SKILL.md"
 
 Stamp = tuple[int, int, int, int]
-"""Modified, changed (nanoseconds), size, inode: as long as these are the same, so is the content."""
+"""Modified and changed (nanoseconds), size, inode: while these are the same, so is the content."""
 
 # O_NONBLOCK: opening a FIFO without a writer must not wait.
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class NoSkillFile(Exception):
-    """There is no SKILL.md in the folder."""
+    """The folder has no SKILL.md."""
 
 
 def read_skill_text(directory: str) -> tuple[str, Problem | None]:
-    """The text of the folder's SKILL.md, or an empty text and the reason why there is none."""
+    """The text of the folder's SKILL.md, or an empty text and the problem."""
     try:
         _, data, problem = read_skill_file(directory)
     except NoSkillFile:
-        return "", Problem("file-missing", f"there is no {SKILL_FILE} in {directory}")
+        return "", Problem("file-missing", f"no {SKILL_FILE} in {directory}")
     return ("", problem) if problem is not None else decode(data)
 
 
@@ -55,7 +48,13 @@ def read_skill_file(directory: str) -> tuple[Stamp | None, bytes, Problem | None
             raise NoSkillFile from None
         if error.errno != errno.ELOOP:
             return None, b"", _unreadable_problem(error)
-        return _read_link(directory)
+        try:
+            descriptor = open_inside(directory, SKILL_FILE)
+        except ForbiddenPath:
+            message = f"{SKILL_FILE} is a link that leads out of its folder; copy the file instead"
+            return None, b"", Problem("link-leaves-skill", message)
+        except OSError as broken:
+            return None, b"", _unreadable_problem(broken)
     return _read(descriptor)
 
 
@@ -64,29 +63,17 @@ def stamp_of(status: os.stat_result) -> Stamp:
     return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
 
-def _read_link(directory: str) -> tuple[Stamp | None, bytes, Problem | None]:
-    try:
-        return _read(open_inside(directory, SKILL_FILE))
-    except ForbiddenPath:
-        message = f"{SKILL_FILE} is a link that leads out of its folder; put the file itself there"
-        return None, b"", Problem("link-leaves-skill", message)
-    except OSError as error:
-        return None, b"", _unreadable_problem(error)
-
-
 def _read(descriptor: int) -> tuple[Stamp | None, bytes, Problem | None]:
     try:
         status = os.fstat(descriptor)
         stamp = stamp_of(status)
         if not stat.S_ISREG(status.st_mode):
-            return (
-                stamp,
-                b"",
-                Problem("file-type", f"{SKILL_FILE} is {_describe_file_type(status.st_mode)}, not a file"),
-            )
+            kinds = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+            kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
+            return stamp, b"", Problem("file-type", f"{SKILL_FILE} is {kind}, not a file")
         if status.st_size > MAX_FILE_BYTES:
             return stamp, b"", size_problem(status.st_size)
-        # A file that grows in this moment has a new stamp the next time somebody looks.
+        # A file that grows while it is read has a new stamp the next time.
         data = os.read(descriptor, status.st_size) if status.st_size else b""
     except OSError as error:
         return None, b"", _unreadable_problem(error)
@@ -99,36 +86,15 @@ def _unreadable_problem(error: OSError) -> Problem:
     return Problem("file-unreadable", f"{SKILL_FILE} cannot be read: {error.strerror or error}")
 
 
-def _describe_file_type(mode: int) -> str:
-    kinds = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "a device")
-
-
 MAX_RESOURCES = 10_000
 MAX_DEPTH = 16
 SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox"})
-"""Directories that hold no text of an author."""
+"""Directories that are never searched."""
 
-_CODE = frozenset(
-    {
-        ".py",
-        ".sh",
-        ".bash",
-        ".js",
-        ".mjs",
-        ".cjs",
-        ".ts",
-        ".rb",
-        ".pl",
-        ".php",
-        ".go",
-        ".rs",
-        ".java",
-        ".r",
-        ".lua",
-        ".ps1",
-    }
-)
+_CODE = (
+    ".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".rb",
+    ".pl", ".php", ".go", ".rs", ".java", ".r", ".lua", ".ps1",
+)  # fmt: skip
 
 
 class ResourceKind(StrEnum):
@@ -170,7 +136,7 @@ def find_resources(directory: str) -> tuple[Resource, ...]:
 
 
 def classify_resource(path: str) -> ResourceKind:
-    """By the convention of the specification's folders first, by the file's ending otherwise."""
+    """The kind of a file by the folder names of the specification first, by its suffix otherwise."""
     parts = PurePosixPath(path)
     top = parts.parts[0] if len(parts.parts) > 1 else ""
     suffix = parts.suffix.lower()
@@ -190,38 +156,34 @@ def _iter_files(base: str) -> Iterator[tuple[str, int]]:
         try:
             entries = sorted(os.scandir(f"{base}/{relative}"), key=lambda entry: entry.name)
         except OSError:
-            # A directory that cannot be listed has no files that anybody could use.
             continue
         for entry in entries:
             path = f"{relative}{entry.name}"
             if entry.is_dir(follow_symlinks=False):
                 if entry.name not in SKIPPED and depth < MAX_DEPTH:
                     waiting.append((f"{path}/", depth + 1))
-            elif size := _file_size(base, entry):
-                yield path, size[0]
+            elif (size := _file_size(base, entry)) is not None:
+                yield path, size
 
 
-def _file_size(base: str, entry: os.DirEntry[str]) -> tuple[int] | None:
-    """The size of a regular file inside the skill, in a tuple because nothing is a size too."""
+def _file_size(base: str, entry: os.DirEntry[str]) -> int | None:
+    """The size of a regular file, or of a link to one inside the skill."""
     try:
         if entry.is_symlink() and not os.path.realpath(entry.path).startswith(base + os.sep):
             return None
         status = entry.stat()
     except OSError:
         return None
-    return (status.st_size,) if stat.S_ISREG(status.st_mode) else None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 MAX_RESOURCE_BYTES = 16 * 1024 * 1024
-"""What `Skill.read` hands out at most unless it is told otherwise."""
+"""The default limit of `Skill.read`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One usable skill: what it declares, where it lies, where it came from, and what is wrong with it.
-
-    Holding one costs no open file and no text: the body and the resources are read when they are asked for.
-    """
+    """A usable skill: its manifest, folder, source and problems. Body and resources are read on demand."""
 
     manifest: SkillManifest
     directory: str
@@ -230,7 +192,7 @@ class Skill:
 
     @property
     def name(self) -> str:
-        """The name a model and a person use."""
+        """The name of the skill."""
         return self.manifest.name
 
     @property
@@ -249,29 +211,29 @@ class Skill:
         return os.path.join(self.directory, SKILL_FILE)
 
     def body(self) -> str:
-        """The instructions as they are on disk now. Raises `InvalidSkill` when the file has gone or is broken."""
+        """The instructions, read from disk now. Raises `InvalidSkill` when the file is missing or broken."""
         text, problem = read_skill_text(self.directory)
         if problem is not None:
             raise InvalidSkill(f"{self.name}: {problem.message}", (problem,))
         return parse(text).body
 
     def resources(self) -> tuple[Resource, ...]:
-        """Every file of the skill but SKILL.md, sorted by path, found on disk now. Links that leave it are left out.
+        """Every file of the skill except SKILL.md, sorted by path, without links that leave it.
 
-        Raises `InvalidSkill` when the folder is no skill any more.
+        Raises `InvalidSkill` when the folder is not a skill any more.
         """
         self._check_exists()
         return find_resources(self.directory)
 
     def docs(self) -> tuple[Resource, ...]:
-        """The resources that a model may select to read: any `.md` or `.txt`."""
+        """The resources that a model may read: any `.md` or `.txt`."""
         return tuple(resource for resource in self.resources() if resource.is_doc)
 
     def read(self, path: str, *, limit: int = MAX_RESOURCE_BYTES) -> bytes:
         """The bytes of one resource.
 
-        Raises `ForbiddenPath` for a path that leaves the skill, `InvalidArgument` when there is no such file or it
-        cannot be read, and `LimitExceeded` when it has more than `limit` bytes.
+        Raises `ForbiddenPath` for a path that leaves the skill, `InvalidArgument` for a missing or unreadable file,
+        and `LimitExceeded` when it has more than `limit` bytes.
         """
         if limit < 0:
             raise InvalidArgument("limit", f"{limit} is negative")
@@ -291,7 +253,6 @@ class Skill:
         return data
 
     def _check_exists(self) -> None:
-        # Whoever put a link to another directory in the place of the folder has no SKILL.md there.
         if not os.path.lexists(self.location):
-            problem = Problem("file-missing", f"{self.directory} is no skill any more: it has no {SKILL_FILE}")
+            problem = Problem("file-missing", f"{self.directory} is not a skill any more: {SKILL_FILE} is missing")
             raise InvalidSkill(f"{self.name}: {problem.message}", (problem,))

@@ -1,11 +1,4 @@
-"""All skills at one moment; visibility; changes.
-
-All skills at one moment, as one value that never changes.
-
-Which skills a model is not shown, and why, in words that a person can act on.
-
-What a refresh changed.
-"""
+"""An immutable snapshot of all skills, the reasons why some are hidden, and the changes between two snapshots."""
 
 import os
 import shutil
@@ -25,7 +18,7 @@ from openskills.skillmd.problem import Problem, Severity
 
 @dataclass(frozen=True, slots=True)
 class HiddenSkill:
-    """A skill that models are not shown, and the reason."""
+    """A skill that is hidden from models, and the reason."""
 
     skill: Skill
     reason: str
@@ -33,17 +26,16 @@ class HiddenSkill:
 
 @dataclass(frozen=True, slots=True)
 class ShadowedSkill:
-    """A skill that lost its name to a later one."""
+    """A skill that is replaced by a later one of the same name."""
 
     skill: Skill
     by: Skill
 
 
 class CatalogSnapshot:
-    """The skills of a catalog at one moment. Safe to share between threads; a refresh makes a new one.
+    """The skills of a catalog at one moment, immutable and safe to share between threads.
 
-    `skills` are those a model may see, sorted by name. `problems` has every fault that was met, of used and unused
-    files alike.
+    `skills` are visible to models and sorted by name. `problems` has the faults of used and unused files.
     """
 
     def __init__(
@@ -61,7 +53,7 @@ class CatalogSnapshot:
         self._by_name = {skill.name: skill for skill in self.skills}
 
     def get(self, name: str) -> Skill:
-        """The visible skill of this name. Raises `UnknownSkill`, which carries the nearest names."""
+        """The visible skill of this name. Raises `UnknownSkill` with the nearest names."""
         skill = self._by_name.get(normalize_name(name.strip()))
         if skill is None:
             raise UnknownSkill(name, self._index.find_similar_names(name))
@@ -72,16 +64,16 @@ class CatalogSnapshot:
         return name in self._by_name
 
     def find(self, name: str) -> Skill:
-        """Like `get`, but finds hidden skills too: for people, never for a model."""
+        """Like `get`, including hidden skills: for users, not for models."""
         hidden = self.hidden.get(normalize_name(name.strip()))
         return hidden.skill if hidden else self.get(name)
 
     def search(self, query: str, limit: int = 10) -> tuple[Hit, ...]:
-        """The visible skills that fit `query`, best first."""
+        """The visible skills that match `query`, best first."""
         return self._index.search(query, limit)
 
     def view(self, visible: Callable[[Skill], bool]) -> "CatalogSnapshot":
-        """The same skills for one run: those for which `visible` is false are as good as absent."""
+        """The same snapshot with only the skills for which `visible` is true."""
         return CatalogSnapshot(
             (skill for skill in self.skills if visible(skill)),
             hidden=self.hidden.values(),
@@ -90,7 +82,7 @@ class CatalogSnapshot:
         )
 
     def reveal(self, names: Iterable[str]) -> "CatalogSnapshot":
-        """The same skills, with those of these names among the visible ones that are only reserved for people."""
+        """The same snapshot in which these skills are visible, if they were hidden as user-only."""
         hidden = {name: self.hidden[name] for name in names if name in self.hidden}
         invited = [each for each in hidden.values() if each.skill.manifest.disable_model_invocation]
         if not invited:
@@ -110,7 +102,7 @@ class CatalogSnapshot:
 def build_snapshot(
     found: Iterable[Skill], hidden_reason: Callable[[Skill], str | None], problems: Iterable[Problem]
 ) -> CatalogSnapshot:
-    """One snapshot of skills in order of rising precedence: of equal names the last one counts, and it is reported."""
+    """Build a snapshot of skills in order of rising precedence; the last one of equal names wins, which is reported."""
     winners: dict[str, Skill] = {}
     losers: list[Skill] = []
     for skill in found:
@@ -118,7 +110,7 @@ def build_snapshot(
         if loser is not None:
             losers.append(loser)
         winners[skill.name] = skill
-    # One folder that is reached on two ways, as installers link it, is no clash.
+    # The same folder reached in two ways, as some installers link it, is not a conflict.
     shadowed = [
         ShadowedSkill(loser, winner)
         for loser in losers
@@ -132,13 +124,16 @@ def build_snapshot(
             skills.append(skill)
         else:
             hidden.append(HiddenSkill(skill, reason))
-    reports = (_shadow_problem(each) for each in shadowed)
+    reports = (
+        Problem(
+            "name-shadowed",
+            f"{each.skill.name!r} is not used: {each.by.location} has the same name and takes precedence",
+            Severity.WARNING,
+            path=each.skill.location,
+        )
+        for each in shadowed
+    )
     return CatalogSnapshot(skills, hidden=hidden, shadowed=shadowed, problems=(*problems, *reports))
-
-
-def _shadow_problem(shadowed: ShadowedSkill) -> Problem:
-    message = f"{shadowed.skill.name!r} is not used: {shadowed.by.location} has the same name and comes later"
-    return Problem("name-shadowed", message, Severity.WARNING, path=shadowed.skill.location)
 
 
 _SYSTEMS = {"linux": "linux", "darwin": "darwin", "win32": "windows", "cygwin": "windows"}
@@ -147,7 +142,7 @@ _EVERYWHERE = ("python", "python3")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What requirements are checked against: the operating system, its programs, the environment."""
+    """The operating system, programs and environment that requirements are checked against."""
 
     system: str
     has_program: Callable[[str], bool]
@@ -155,7 +150,7 @@ class Machine:
 
     @classmethod
     def current(cls, settings: Settings) -> "Machine":
-        """This machine, as `settings` see it. Programs are looked up once each; executors bring `python`."""
+        """This machine. Each program is looked up once; executors provide `python`."""
 
         @cache
         def has_program(name: str) -> bool:
@@ -165,9 +160,9 @@ class Machine:
 
 
 def hidden_reason(manifest: SkillManifest, machine: Machine) -> str | None:
-    """Why a model must not see this skill, or None when it may."""
+    """Why this skill is hidden from models, or None if it is visible."""
     if manifest.disable_model_invocation:
-        return "its author reserves it for people (disable-model-invocation)"
+        return "only users may invoke it (disable-model-invocation)"
     if manifest.requirements and not manifest.requirements.always:
         return _find_unmet(manifest.requirements, machine)
     return None
@@ -175,37 +170,26 @@ def hidden_reason(manifest: SkillManifest, machine: Machine) -> str | None:
 
 def _find_unmet(needs: Requirements, machine: Machine) -> str | None:
     if needs.platforms and machine.system not in needs.platforms:
-        return f"it is for {_join_any(needs.platforms)}, and this is {machine.system}"
+        return f"it requires {_join(' or ', needs.platforms)}, and this is {machine.system}"
     missing = [name for name in needs.bins if not machine.has_program(name)]
     if missing:
-        return f"it needs the program {_join_all(missing)}; install it so that it is on the PATH"
+        return f"it needs the program {_join(' and ', missing)}; install it on the PATH"
     if needs.any_bins and not any(machine.has_program(name) for name in needs.any_bins):
-        return f"it needs one of the programs {_join_any(needs.any_bins)}; install one so that it is on the PATH"
+        return f"it needs one of the programs {_join(' or ', needs.any_bins)}; install one on the PATH"
     unset = [name for name in needs.env if not machine.environment.get(name)]
     if unset:
-        return f"it needs the environment variable {_join_all(unset)}; set it"
+        return f"it needs the environment variable {_join(' and ', unset)}; set it"
     return None
 
 
-_MAX_NAMED = 5
-
-
-def _join_all(names: list[str]) -> str:
-    return " and ".join(_limit_names(names))
-
-
-def _join_any(names: tuple[str, ...]) -> str:
-    return " or ".join(_limit_names(names))
-
-
-def _limit_names(names: Sequence[str]) -> list[str]:
-    more = len(names) - _MAX_NAMED
-    return [*names[:_MAX_NAMED], f"{more} more"] if more > 0 else list(names)
+def _join(separator: str, names: Sequence[str]) -> str:
+    more = len(names) - 5
+    return separator.join([*names[:5], f"{more} more"] if more > 0 else names)
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogChanges:
-    """Names of visible skills that are new, that are gone, and whose SKILL.md or source differs."""
+    """Names of visible skills that were added, removed, or changed (SKILL.md or source)."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -216,7 +200,7 @@ class CatalogChanges:
 
 
 def compare_snapshots(before: CatalogSnapshot, after: CatalogSnapshot) -> CatalogChanges:
-    """What became of the visible skills between two snapshots."""
+    """The changes of the visible skills between two snapshots."""
     old = {skill.name: skill for skill in before.skills}
     new = {skill.name: skill for skill in after.skills}
     return CatalogChanges(

@@ -1,8 +1,6 @@
-"""Trust by content.
+"""Trust in the skills of projects: the user's decisions, bound to a digest of the folder's content.
 
-What people have said about the places of projects, remembered by what was in them at that time.
-
-One digest for everything in a folder, so that an agreement to it ends when anything in it changes.
+When anything in a folder changes, its digest changes and the decision does not apply any more.
 """
 
 import hashlib
@@ -23,7 +21,7 @@ from openskills.filesystem import lock_file, replace_file_durably
 
 
 class TrustAnswer(StrEnum):
-    """What a person said when asked whether skills may be used."""
+    """The user's answer to whether skills may be used."""
 
     YES = "yes"
     NO = "no"
@@ -31,7 +29,7 @@ class TrustAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrustDecision:
-    """The answer about one place with one content. `project` is the real path of the project it was seen in."""
+    """The answer about one folder with one content. `project` is the real path of its project."""
 
     project: str
     digest: str
@@ -39,21 +37,18 @@ class TrustDecision:
     at: str
 
     def answer_for(self, digest: str) -> TrustAnswer | None:
-        """The answer, when it was about a place with this digest; otherwise nobody has decided."""
+        """The answer if it was given for this digest, otherwise None."""
         return self.answer if self.digest == digest else None
 
 
 class TrustStore:
-    """The decisions by the real path of the place, in one file that only its owner can read and write.
-
-    Several processes may change it at the same time; none loses what another wrote.
-    """
+    """Decisions by real path in one file with mode 0600, safe to change from several processes."""
 
     def __init__(self, config_dir: Path) -> None:
         self._file = config_dir / "trust.json"
 
     def read_decisions(self) -> dict[str, TrustDecision]:
-        """Every place that somebody has decided about. Raises `InvalidArgument` when the file is damaged."""
+        """All decisions. Raises `InvalidArgument` when the file is damaged."""
         try:
             content: Any = json.loads(self._file.read_text("utf-8"))
             return {str(place): _parse_decision(entry) for place, entry in content["places"].items()}
@@ -62,10 +57,10 @@ class TrustStore:
         except OSError as error:
             raise InvalidArgument("trust.json", f"{self._file} cannot be read: {error.strerror}") from None
         except (ValueError, LookupError, TypeError, AttributeError):
-            raise InvalidArgument("trust.json", f"{self._file} is damaged; mend or remove it") from None
+            raise InvalidArgument("trust.json", f"{self._file} is damaged; repair or remove it") from None
 
     def remember(self, project: Path, digests: Mapping[str, str], answer: TrustAnswer) -> None:
-        """One answer for some places of a project, given by their real paths and digests, instead of earlier ones."""
+        """Store one answer for some folders of a project (real path to digest), replacing earlier ones."""
         if not digests:
             return
         at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -74,7 +69,7 @@ class TrustStore:
             decisions.update({place: TrustDecision(found, digest, answer, at) for place, digest in digests.items()})
 
     def forget(self, places: Collection[str]) -> None:
-        """Take back what was said about these places."""
+        """Remove the decisions about these folders."""
         if not places:
             return
         with self._edit_decisions() as decisions:
@@ -83,7 +78,7 @@ class TrustStore:
 
     @contextmanager
     def _edit_decisions(self) -> Generator[dict[str, TrustDecision]]:
-        """The decisions, for the block to change while nobody else does; what it leaves is kept."""
+        """The decisions, locked; changes made in the block are saved."""
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with lock_file(self._file.with_name("trust.lock")):
             decisions = self.read_decisions()
@@ -99,16 +94,16 @@ def _parse_decision(entry: Any) -> TrustDecision:
 MAX_ENTRIES = 20_000
 MAX_BYTES = 512 * 1024 * 1024
 _CHUNK = 1024 * 1024
-# O_NONBLOCK: what was a file a moment ago may be a FIFO now, and must not make us wait.
+# O_NONBLOCK: the file may have been replaced by a FIFO, which must not block.
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def compute_digest(folder: Path, confine: Path) -> str:
-    """A digest over every file in `folder`: names, content, executable bits, and what links say and lead to.
+    """A digest over every file in `folder`: names, content, executable bits, and links with their targets.
 
-    The content behind a link counts as long as it lies in `confine`: no other link is ever followed to a skill. The
-    same folder has the same digest whichever way leads to it. Raises `LimitExceeded` when there is more than anybody
-    would call a set of skills, `OSError` when something cannot be read.
+    The content behind a link counts if it is in `confine`; no other link is ever followed to a skill. The digest does
+    not depend on the path by which the folder is reached. Raises `LimitExceeded` for too many files or bytes, and
+    `OSError` when something cannot be read.
     """
     return _FolderDigest(folder, confine).run()
 
@@ -125,12 +120,12 @@ class _FolderDigest:
         whole = hashlib.sha256()
         for path in self._walk():
             name = os.fsencode(os.path.relpath(path, self._top))
-            # Neither can hold a NUL, so no two lists of files give the same bytes.
+            # Neither can contain a NUL, so different lists of files give different bytes.
             whole.update(b"%s\0%s\0" % (name, self._digest_entry(path)))
         return whole.hexdigest()
 
     def _walk(self) -> Iterator[str]:
-        """Every file and every link, each directory once, in an order that only depends on the names."""
+        """Every file and link, each directory once, in an order that depends on the names only."""
         seen: set[str] = set()
         waiting = [self._top]
         while waiting:
@@ -168,7 +163,6 @@ class _FolderDigest:
             self._bytes -= status.st_size
             self._check_limits()
             content = hashlib.sha256()
-            # Up to its size: a file that grows while it is read has another digest the next time.
             left = status.st_size
             while chunk := file.read(min(left, _CHUNK)):
                 content.update(chunk)
@@ -181,4 +175,4 @@ class _FolderDigest:
     def _check_limits(self) -> None:
         if self._entries < 0 or self._bytes < 0:
             limits = f"{MAX_ENTRIES:,} files and folders or {MAX_BYTES:,} bytes"
-            raise LimitExceeded(f"{self._shown} has more than {limits}; move what is not a skill out of it")
+            raise LimitExceeded(f"{self._shown} has more than {limits}; move other files out of it")

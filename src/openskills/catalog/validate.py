@@ -1,4 +1,4 @@
-"""The strict attitude: everything that is wrong with a skill on disk, and mending what can be mended safely."""
+"""Validate skills on disk strictly, and apply safe fixes."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ MAX_LINKED_FILES = 200
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """What a strict reader says of one skill. `path` is its SKILL.md; `name` is None when none could be read."""
+    """The problems of one skill. `path` is its SKILL.md; `name` is None when it could not be read."""
 
     path: str
     name: str | None
@@ -33,48 +33,48 @@ class ValidationResult:
 
     @property
     def is_skill(self) -> bool:
-        """Whether this is about a skill, and not about a place that is odd."""
+        """Whether this is about a skill, and not about another path."""
         return os.path.basename(self.path) == SKILL_FILE
 
     @property
     def is_valid(self) -> bool:
-        """No errors; warnings and notes do not count."""
+        """Whether it has no errors; warnings and notes do not count."""
         return not select_errors(self.problems)
 
 
 def validate(path: str | os.PathLike[str]) -> ValidationResult:
-    """Judge the skill in a folder, or that of a SKILL.md. Faults are in the verdict; only a wrong path is raised."""
+    """Validate the skill in a folder or of a SKILL.md. Raises `InvalidArgument` for a wrong path only."""
     directory = resolve_skill_folder(path)
     text, problem = read_skill_text(str(directory))
     return _unreadable_result(directory, problem) if problem else _validate_text(directory, text)
 
 
 def fix(path: str | os.PathLike[str]) -> ValidationResult:
-    """Apply the safe fixes to a skill's file and judge what is left; `fixed` says what was mended."""
+    """Apply the safe fixes to a skill's file and validate the result; `fixed` has the problems that were fixed."""
     directory = resolve_skill_folder(path)
     text, problem = read_skill_text(str(directory))
     if problem:
         return _unreadable_result(directory, problem)
-    mended, fixed = apply_all_fixes(text, lambda draft: _validate_text(directory, draft).problems)
-    if mended != text:
-        # Where SKILL.md is a link, the file behind it is mended and the link stays.
-        rewrite_file(inside(directory, SKILL_FILE), mended.encode("utf-8"))
-    return replace(_validate_text(directory, mended), fixed=fixed)
+    new_text, fixed = apply_all_fixes(text, lambda draft: _validate_text(directory, draft).problems)
+    if new_text != text:
+        # If SKILL.md is a link, its target is changed and the link stays.
+        rewrite_file(inside(directory, SKILL_FILE), new_text.encode("utf-8"))
+    return replace(_validate_text(directory, new_text), fixed=fixed)
 
 
 @dataclass(frozen=True, slots=True)
 class SkillFolderList:
-    """What lies below some paths: folders of skills to judge, and verdicts on places that are odd but no skill."""
+    """The skill folders below some paths, and the problems of paths that are not skills."""
 
     skills: tuple[Path, ...]
     oddities: tuple[ValidationResult, ...]
 
 
 def find_skill_folders(paths: Iterable[str | os.PathLike[str]], progress: Progress = no_progress) -> SkillFolderList:
-    """Find the skills that people mean by a path: a skill, its file, or a directory with skills in it.
+    """Find the skills of some paths: a skill, its SKILL.md, or a directory with skills in it.
 
-    A directory without any skill stands for itself, so that its verdict says what is missing. Raises
-    `InvalidArgument` for a path that does not exist.
+    A directory without any skill is listed itself, so that its result says what is missing. Raises `InvalidArgument`
+    for a path that does not exist.
     """
     skills: dict[Path, None] = {}
     oddities: list[ValidationResult] = []
@@ -89,16 +89,16 @@ def find_skill_folders(paths: Iterable[str | os.PathLike[str]], progress: Progre
 
 
 def resolve_skill_folder(given: str | os.PathLike[str]) -> Path:
-    """The absolute folder that a person means by naming it or the SKILL.md in it. Raises `InvalidArgument`."""
+    """The absolute path of a skill folder, given itself or its SKILL.md. Raises `InvalidArgument`."""
     path = Path(given)
     if not os.fspath(given):
-        raise InvalidArgument("path", "is empty; name a folder, or . for this one")
+        raise InvalidArgument("path", "is empty; use a folder, or . for this one")
     if not os.path.lexists(path):
         raise InvalidArgument("path", f"{path} does not exist")
     if path.name == SKILL_FILE or (path.name.lower() == SKILL_FILE.lower() and not path.is_dir()):
         path = path.parent
     if not path.is_dir():
-        raise InvalidArgument("path", f"{path} is neither a skill's folder nor a {SKILL_FILE}")
+        raise InvalidArgument("path", f"{path} is neither a skill folder nor a {SKILL_FILE}")
     return Path(os.path.abspath(path))
 
 
@@ -117,12 +117,11 @@ def _validate_text(directory: Path, text: str) -> ValidationResult:
 
 
 def _read_linked_texts(directory: Path, body: str, files: Mapping[str, int]) -> dict[str, str]:
-    """The texts that SKILL.md points at, as far as they are of a size that somebody would read."""
+    """The text files that SKILL.md links to, up to the size limit."""
     small = [path for path in find_linked_files(body) if 0 < files.get(path, 0) <= MAX_LINKED_BYTES]
     texts: dict[str, str] = {}
     for path in small[:MAX_LINKED_FILES]:
         if path.lower().endswith((".md", ".txt")):
-            # A text that cannot be read points at nothing.
             with suppress(OSError, ForbiddenPath), os.fdopen(open_inside(str(directory), path), "rb") as file:
                 texts[path] = file.read(MAX_LINKED_BYTES).decode("utf-8", "replace")
     return texts

@@ -1,11 +1,7 @@
-"""Stems, Chinese pairs, synonyms.
+"""Search terms: normalization, English stems, Chinese character pairs, typo-tolerant lookup, and a glossary.
 
-Text to search terms: one spelling per letter, English words stemmed, Chinese as pairs of characters.
-
-Words of everyday work that mean the same, in English and Chinese: a request finds a skill that says it otherwise.
-
-No dictionary: only what skills are asked for, and only words that have one meaning there ("order" and "class" have
-too many). It is small, because every group that is not exactly one thing turns a miss into a wrong hit.
+The glossary has synonyms of everyday work in English and Chinese. It has only words with a single meaning in requests
+to skills ("order" and "class" have too many), because a vague group turns a miss into a wrong hit.
 """
 
 import re
@@ -36,7 +32,7 @@ without won would yes yet you your
 那样 里面 需要
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-"""Words that say little about what somebody looks for."""
+"""Words that say little about what is searched for."""
 
 # Scripts written without spaces between words (and Korean, which glues particles to words): searched as pairs.
 _DENSE = (
@@ -45,7 +41,7 @@ _DENSE = (
 )
 _RUN = re.compile(f"[{_DENSE}]+")
 _ASCII_WORD = re.compile("[a-z0-9]+")
-# Vowel signs of Indic and Semitic scripts belong to the word although they are no letters to `\w`.
+# Vowel signs of Indic and Semitic scripts belong to the word although `\w` does not match them.
 _WORD = re.compile("(?:[^\\W_]|[\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0966-\u0dff])+")
 _ACCENT = re.compile("[\u0300-\u036f]+")
 _HUMP = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -62,46 +58,46 @@ _DENIAL = re.compile(
 
 
 def fold(text: str) -> str:
-    """One spelling for what reads the same: full-width forms, capitals and accents are taken away."""
+    """Normalize text: no full-width forms, capitals or accents."""
     if text.isascii():
         return text.lower()
     return normalize("NFKC", _ACCENT.sub("", normalize("NFKD", text)).casefold())
 
 
 def remove_denials(text: str) -> str:
-    """A description without what it says that the skill is not for."""
+    """A description without the clauses about what the skill is not for."""
     return _DENIAL.sub(" ", text)
 
 
 def split_humps(text: str) -> str:
-    """`pdfTools` as `pdf PackageTools`, `PDFTools` as `PDF PackageTools`; other text as it is."""
+    """Split camel case: `pdfTools` becomes `pdf Tools`, `PDFTools` becomes `PDF Tools`."""
     return _HUMP.sub(" ", text if text.isascii() else normalize("NFKC", text))
 
 
 def split_text(folded: str) -> tuple[list[str], list[str]]:
-    """The words of a folded text, and its runs of characters of scripts that do not separate words."""
+    """The words of a folded text, and its runs of characters of scripts without spaces between words."""
     if folded.isascii():
         return _ASCII_WORD.findall(folded), []
     return _WORD.findall(_RUN.sub(" ", folded)), _RUN.findall(folded)
 
 
 def split_pairs(run: str) -> list[str]:
-    """Every character of a run together with the next one; the last character stands alone.
+    """Every character of a run with the next one, and the last character alone.
 
-    So each character starts exactly one of them, and a single character is found by the pairs that it starts.
+    So each character starts exactly one pair, and a single character is found by the pairs that it starts.
     """
     return [*map(add, run, run[1:]), run[-1]]
 
 
 def split_name(name: str) -> list[str]:
-    """The words of a name, cut at `-`, `_`, spaces and humps, and what stood between separators, each once."""
+    """The distinct words of a name, split at `-`, `_`, spaces and camel case, and also without the last."""
     words, runs = split_text(fold(split_humps(name)))
     whole = split_text(fold(name))[0]
     return list(dict.fromkeys([*words, *whole, *(pair for run in runs for pair in split_pairs(run))]))
 
 
 def squeeze(name: str) -> str:
-    """A name without its separators and capitals: `PDF tools`, `pdf_tools` and `pdfTools` are all `pdftools`."""
+    """A name without separators and capitals: `PDF tools`, `pdf_tools` and `pdfTools` become `pdftools`."""
     folded = fold(name)
     return "".join(
         _ASCII_WORD.findall(folded) if folded.isascii() else re.findall(f"{_WORD.pattern}|[{_DENSE}]+", folded)
@@ -110,7 +106,7 @@ def squeeze(name: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def stem(word: str) -> str:
-    """An English word without plural, -ing, -ed, -ate and -ation, `-ise` as `-ize`; any other word as it is."""
+    """Stem an English word: no plural, -ing, -ed, -ate, -ation; `-ise` becomes `-ize`. Other words are unchanged."""
     if len(word) < 4 or not (word.isascii() and word.isalpha()):
         return word
     if word.endswith("ysis"):
@@ -146,51 +142,50 @@ def _strip_ending(word: str) -> str:
 
 
 class Vocabulary:
-    """A fixed set of words that can be asked for by their beginning, or by a wrong spelling with `most` edits."""
+    """A fixed set of words with lookup by prefix, and by spelling with up to `max_edits` edits."""
 
-    # Letters that are looked at before two spellings are compared in full, and how many words are compared at most.
+    # The length of the prefix that selects candidates, and how many of them are compared at most.
     _STUB = 6
     _CANDIDATES = 128
 
-    def __init__(self, words: Iterable[str], most: int = 2) -> None:
-        self._most = most
+    def __init__(self, words: Iterable[str], max_edits: int = 2) -> None:
+        self._max_edits = max_edits
         self._sorted = sorted(set(words))
-        # A lone word is kept without a tuple around it: nearly all stubs have only one, and there are many.
+        # A single word is stored without a tuple, to save memory: nearly all stubs have only one.
         self._stubs: dict[str, str | tuple[str, ...]] = {}
         for word in self._sorted:
             for stub in _build_stubs(word[: self._STUB], self._edit_tolerance(word)):
-                self._add(stub, word)
-
-    def _add(self, stub: str, word: str) -> None:
-        known = self._stubs.get(stub)
-        if known is None:
-            self._stubs[stub] = word
-        elif isinstance(known, str):
-            self._stubs[stub] = (known, word)
-        elif len(known) < self._CANDIDATES:
-            self._stubs[stub] = (*known, word)
+                known = self._stubs.get(stub)
+                if known is None:
+                    self._stubs[stub] = word
+                elif isinstance(known, str):
+                    self._stubs[stub] = (known, word)
+                elif len(known) < self._CANDIDATES:
+                    self._stubs[stub] = (*known, word)
 
     def find_by_prefix(self, prefix: str, limit: int) -> list[str]:
-        """Words that begin with `prefix`, in order, at most `limit`."""
+        """Words that start with `prefix`, sorted, at most `limit`."""
         start = bisect_left(self._sorted, prefix)
         return [word for word in self._sorted[start : start + limit] if word.startswith(prefix)]
 
     def find_nearest(self, word: str) -> list[tuple[int, str]]:
-        """The known words with the fewest edits to `word`, within the tolerance of each; none if it has no letters."""
+        """The known words with the fewest edits to `word`, within the tolerance of each, with their costs."""
         if not edit_tolerance(word):
             return []
-        found = [
-            (count_edits(word, other, self._edit_tolerance(other)), other) for other in self._find_candidates(word)
-        ]
-        found = [
-            (cost, other) for cost, other in found if cost <= self._edit_tolerance(other) and _is_alike(word, other)
-        ]
+        found: list[tuple[int, str]] = []
+        for other in self._find_candidates(word):
+            tolerance = self._edit_tolerance(other)
+            # With three letters nearly every word is one edit from another; only swapped letters are surely a typo.
+            if len(other) > 3 or sorted(word) == sorted(other):
+                cost = count_edits(word, other, tolerance)
+                if cost <= tolerance:
+                    found.append((cost, other))
         best = min(found, default=(0, ""))[0]
         return [(cost, other) for cost, other in found if cost == best]
 
     def _find_candidates(self, word: str) -> list[str]:
         found: dict[str, None] = {}
-        for stub in sorted(_build_stubs(word[: self._STUB], self._most)):
+        for stub in sorted(_build_stubs(word[: self._STUB], self._max_edits)):
             known = self._stubs.get(stub, ())
             found.update(dict.fromkeys((known,) if isinstance(known, str) else known))
             if len(found) >= self._CANDIDATES:
@@ -198,20 +193,20 @@ class Vocabulary:
         return sorted(islice(found, self._CANDIDATES))
 
     def _edit_tolerance(self, word: str) -> int:
-        return min(self._most, edit_tolerance(word))
+        return min(self._max_edits, edit_tolerance(word))
 
 
 def edit_tolerance(word: str) -> int:
-    """How many edits still mean this word: one, two from 8 letters on, none for numbers and pairs of characters."""
+    """How many edits are tolerated: one, two from 8 letters on, none for numbers and character pairs."""
     if not 3 <= len(word) <= 64 or not word.isalpha() or _RUN.match(word):
         return 0
     return 2 if len(word) >= 8 else 1
 
 
-def count_edits(one: str, other: str, most: int) -> int:
-    """Insertions, deletions, replacements and swaps of neighbours between two words; `most + 1` if more than `most`."""
-    if abs(len(one) - len(other)) > most:
-        return most + 1
+def count_edits(one: str, other: str, limit: int) -> int:
+    """Edit distance with swaps of neighbours (Damerau-Levenshtein); `limit + 1` if it is more than `limit`."""
+    if abs(len(one) - len(other)) > limit:
+        return limit + 1
     start = 0
     while start < min(len(one), len(other)) and one[start] == other[start]:
         start += 1
@@ -227,18 +222,13 @@ def count_edits(one: str, other: str, most: int) -> int:
             if i and j and letter == other[j - 1] and one[i - 1] == wanted:
                 cost = min(cost, older[j - 1] + 1)
             row.append(cost)
-        if min(row) > most and min(before) > most:
-            return most + 1
-    return min(row[-1], most + 1)
-
-
-def _is_alike(word: str, known: str) -> bool:
-    # With three letters nearly every word is one edit from another; only swapped letters are surely a slip.
-    return len(known) > 3 or sorted(word) == sorted(known)
+        if min(row) > limit and min(before) > limit:
+            return limit + 1
+    return min(row[-1], limit + 1)
 
 
 def _build_stubs(word: str, depth: int) -> set[str]:
-    """The word, and what is left of it when up to `depth` letters are removed; nothing if `depth` is 0."""
+    """The word without up to `depth` of its letters, in all ways; nothing if `depth` is 0."""
     found = {word} if depth else set[str]()
     for count in range(1, depth + 1):
         found.update("".join(left) for left in combinations(word, max(len(word) - count, 0)))
@@ -311,20 +301,20 @@ chatbot assistant 机器人 助手 / knowledge 知识
 
 
 class Glossary:
-    """Groups of words that mean the same. One without groups is none."""
+    """Groups of synonyms; the first word of a group is its meaning."""
 
     def __init__(self, groups: Iterable[Sequence[str]]) -> None:
         self._by_word = {stem(word): words[0] for words in groups for word in words}
         self._longest = max((len(word) for word in self._by_word if not word.isascii()), default=0)
 
     def find_meaning(self, term: str) -> str | None:
-        """What a stem or a Chinese word means, as the first word of its group; None for a word of no group."""
+        """The meaning of a stem or a Chinese word, or None."""
         return self._by_word.get(term)
 
     def find_meanings(self, run: str) -> Iterator[tuple[int, int, str]]:
-        """Where a run of Chinese characters has a word of a group: from, to, and what it means; longer words first.
+        """The glossary words in a run of Chinese characters, as start, end and meaning.
 
-        A word within a longer one does not count: `数据库` is a database and no data.
+        The longest word counts: `数据库` is a database, not data.
         """
         at = 0
         while at < len(run):
@@ -336,12 +326,12 @@ class Glossary:
 
 
 def default_groups() -> list[list[str]]:
-    """The groups of the list above."""
-    lines: list[str] = [*_GROUPS.split(" /")]
-    return [words.split() for words in lines]
+    """The synonym groups of the built-in glossary."""
+    groups: list[str] = [*_GROUPS.split(" /")]
+    return [words.split() for words in groups]
 
 
 @cache
 def default_glossary() -> Glossary:
-    """The list above, as a glossary."""
+    """The built-in glossary."""
     return Glossary(default_groups())

@@ -1,4 +1,4 @@
-"""Following the disk: a thread that refreshes a catalog when something below its roots changes."""
+"""Watch the directories of a catalog in a thread, and refresh it when they change."""
 
 import os
 import threading
@@ -11,16 +11,15 @@ from typing import Protocol, Self
 from openskills.catalog.root import Root
 from openskills.catalog.snapshot import CatalogChanges
 
-# Events of one editor save or one checkout come within this time and make one refresh.
+# The events of one save or one checkout come within this time and cause one refresh.
 _DEBOUNCE_MS = 150
 _LOOK_FOR_NEW_ROOTS_MS = 500
-
 
 _RootState = tuple[Path, str, int, int]
 
 
 class WatchableCatalog(Protocol):
-    """What a watcher keeps up to date."""
+    """The part of a catalog that a watcher uses."""
 
     @property
     def roots(self) -> tuple[Root, ...]: ...
@@ -31,8 +30,8 @@ class WatchableCatalog(Protocol):
 class CatalogWatcher:
     """Refreshes a catalog when its directories change, until it is closed. Use it in a `with` statement.
 
-    Roots that appear later are followed too. `error` holds what went wrong last: in `on_change`, after which it goes
-    on, or in following the disk, which ends it.
+    Roots that appear later are watched too. `error` is the last error: of `on_change`, after which watching continues,
+    or of the file system, which ends it.
     """
 
     def __init__(self, catalog: WatchableCatalog, on_change: Callable[[CatalogChanges], None] | None = None) -> None:
@@ -46,7 +45,7 @@ class CatalogWatcher:
         self._started.wait()
 
     def close(self) -> None:
-        """Stop following; returns when the thread has ended. Safe to call twice."""
+        """Stop watching and wait for the thread to end. Safe to call twice."""
         self._stop.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()
@@ -69,7 +68,7 @@ class CatalogWatcher:
             self._started.set()
 
     def _watch_roots(self, places: frozenset[_RootState]) -> None:
-        """Watch until the directories that exist are others than `places`."""
+        """Watch until the existing directories differ from `places`."""
         from watchfiles import watch
 
         if not places:
@@ -87,7 +86,7 @@ class CatalogWatcher:
             yield_on_timeout=True,
             raise_interrupt=False,
         ):
-            # What changed before the system began to watch was told to nobody.
+            # Changes before the watch began were not reported.
             if changes or unseen:
                 self._refresh()
             unseen = False
@@ -102,11 +101,11 @@ class CatalogWatcher:
             try:
                 self._on_change(changes)
             except Exception as error:  # noqa: BLE001
-                # It is not our function, and its fault must not end the watching. Nobody can catch it in this thread.
+                # An error of the caller's function must not end the watching.
                 self.error = error
 
     def _read_root_states(self) -> frozenset[_RootState]:
-        """The roots that exist, each with what it is now: a folder that was replaced has to be watched anew."""
+        """The existing roots with their identity: a folder that was replaced must be watched again."""
         places: set[_RootState] = set()
         for root in self._catalog.roots:
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""`openskills artifacts`: the files that conversations and runs have kept."""
+"""`openskills artifacts`: list and download the artifacts of sessions."""
 
 import sys
 from collections.abc import Sequence
@@ -20,19 +20,19 @@ Store = Annotated[
     typer.Option(
         "--store",
         metavar="URL",
-        help="Where artifacts are kept: file:///DIRECTORY, s3://BUCKET/PREFIX?endpoint=URL&region=NAME",
+        help="The artifact store: file:///DIRECTORY, s3://BUCKET/PREFIX?endpoint=URL&region=NAME",
         show_default="files in the state directory",
     ),
 ]
 
-app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="See and fetch the files that conversations have kept.")
+app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="List and download the artifacts of conversations.")
 
 
 @app.command("list", cls=QuickCommand)
 def list_artifacts(
     context: typer.Context,
     session: Name,
-    versions: Annotated[bool, typer.Option("--versions", help="Every version, not only the latest.")] = False,
+    versions: Annotated[bool, typer.Option("--versions", help="List every version, not only the latest.")] = False,
     store: Store = None,
     user: User = None,
     app_name: App = COMMAND_LINE,
@@ -45,20 +45,20 @@ def list_artifacts(
       openskills artifacts list mine --versions --json
       openskills artifacts list mine --store "s3://bucket/prefix?region=eu-central-1" --app my-app --user u1
 
-    In a pipe each artifact is one line: reference, bytes, MIME type, time (UTC) and SHA-256, with tabs between.
+    In a pipe each artifact is one line of tab-separated fields: reference, bytes, MIME type, time (UTC), SHA-256.
     """
-    from openskills.cli.chat.commands import find_artifacts as listed
-    from openskills.cli.chat.conversation import open_artifacts as artifacts_at
+    from openskills.cli.chat.commands import find_artifacts
+    from openskills.cli.chat.conversation import open_artifacts
     from openskills.sync import run
 
     scope = _build_scope(app_name, user, session)
-    found = run(listed(artifacts_at(store, get_settings(context)), scope, versions=versions))
+    found = run(find_artifacts(open_artifacts(store, get_settings(context)), scope, versions=versions))
     if as_json:
         say_json({"artifacts": [artifact_json(artifact) for artifact in found]})
         return
     _show_artifacts(found)
     if not found:
-        warn(f"the session {escape_line(session)} has no artifacts")
+        warn(f"no artifacts in session {escape_line(session)}")
 
 
 @app.command("get", cls=QuickCommand)
@@ -67,34 +67,34 @@ def get(
     session: Name,
     artifact: Annotated[
         str,
-        typer.Argument(metavar="REF", help="artifact://NAME@VERSION; the version may be left out, and artifact://."),
+        typer.Argument(metavar="REF", help="artifact://NAME@VERSION; artifact:// and @VERSION are optional."),
     ],
     to: Annotated[
-        str | None, typer.Option("--to", metavar="FILE", help="Where to put it: a file, a directory, or - for stdout.")
+        str | None, typer.Option("--to", metavar="FILE", help="The target: a file, a directory, or - for stdout.")
     ] = None,
     store: Store = None,
     user: User = None,
     app_name: App = COMMAND_LINE,
     as_json: Json = False,
 ) -> None:
-    """Fetch an artifact. Without --to its bytes go to stdout.
+    """Download an artifact. Without --to it goes to stdout.
 
     Examples:
       openskills artifacts get mine artifact://out/report.md@0
       openskills artifacts get mine out/chart.png --to .
       openskills artifacts get mine out/table.csv | head
 
-    Exit codes: 0 done, 1 it could not be written, 2 wrong usage or no such artifact.
+    Exit codes: 0 done, 1 the file could not be written, 2 wrong usage or no such artifact.
     """
-    from openskills.cli.chat.commands import fetch_artifact as fetched
-    from openskills.cli.chat.conversation import open_artifacts as artifacts_at
+    from openskills.cli.chat.commands import fetch_artifact
+    from openskills.cli.chat.conversation import open_artifacts
     from openskills.sync import run
 
     if as_json and to in (None, "-"):
-        raise InvalidArgument("--json", "tells about the artifact; say with --to in which file to put it")
+        raise InvalidArgument("--json", "cannot be combined with output to stdout; choose a file with --to")
     scope = _build_scope(app_name, user, session)
-    kept = artifacts_at(store, get_settings(context))
-    found, path = run(fetched(kept, scope, artifact, None if to == "-" else to, bare=to is None))
+    artifacts = open_artifacts(store, get_settings(context))
+    found, path = run(fetch_artifact(artifacts, scope, artifact, None if to == "-" else to, bare=to is None))
     if as_json:
         say_json({**artifact_json(found), "path": path})
     elif path:
@@ -102,7 +102,7 @@ def get(
 
 
 def artifact_json(artifact: "Artifact") -> dict[str, object]:
-    """What programs are told about an artifact."""
+    """An artifact as JSON."""
     return {
         "ref": artifact.ref,
         "name": artifact.name,
@@ -116,22 +116,17 @@ def artifact_json(artifact: "Artifact") -> dict[str, object]:
 
 def _build_scope(app_name: str, user: str | None, session: str) -> "Scope":
     from openskills.artifacts.store import Scope
-    from openskills.cli.chat.conversation import current_user as me
+    from openskills.cli.chat.conversation import current_user
 
-    return Scope(app_name, user or me(), session)
+    return Scope(app_name, user or current_user(), session)
 
 
 def _show_artifacts(found: "Sequence[Artifact]") -> None:
     if not sys.stdout.isatty():
-        rows = [
-            (escape_line(one.ref), str(one.size), one.mime_type, one.created_at.isoformat(), one.sha256)
-            for one in found
-        ]
-        show_table((), rows)
+        fields = [(escape_line(a.ref), str(a.size), a.mime_type, a.created_at.isoformat(), a.sha256) for a in found]
+        show_table((), fields)
         return
-    columns = (Column("artifact", "bold cyan", wide=True), Column("bytes"), Column("type"), Column("kept"))
-    rows = [
-        (escape_line(one.ref), f"{one.size:,}", one.mime_type, one.created_at.astimezone().strftime("%Y-%m-%d %H:%M"))
-        for one in found
-    ]
-    show_table(columns, rows)
+    columns = (Column("artifact", "bold cyan", wide=True), Column("bytes"), Column("type"), Column("saved"))
+    times = [artifact.created_at.astimezone().strftime("%Y-%m-%d %H:%M") for artifact in found]
+    cells = [(escape_line(a.ref), f"{a.size:,}", a.mime_type, time) for a, time in zip(found, times, strict=True)]
+    show_table(columns, cells)

@@ -1,71 +1,58 @@
-"""Bench.
-
-`openskills bench`: what skills cost a model, and the benchmarks of a checkout.
-
-A token report as JSON for programs and as tables for people, in a pipe too: they are the answer.
-"""
+"""`openskills bench`: the token report about skills, and the benchmark scripts of a checkout."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openskills.bench.token_report import TOOLS, Cost, DisclosureMode, TokenReport
 from openskills.cli.output import (
     CliProgress,
     Column,
     QuickCommand,
     QuickGroup,
     escape_line,
-    pluralize,
-    say,
     say_json,
-    say_text,
     show_table,
     warn,
 )
 from openskills.cli.skills import Json, Trust, exit_if_unreachable, get_settings, open_catalog, report_sources
 from openskills.errors import InvalidArgument
-from openskills.prompt.blocks import PromptLayer
 
 if TYPE_CHECKING:
     from openskills.bench.checkout import Checkout
     from openskills.bench.tasks import BenchTask
-    from openskills.bench.token_report import ReportCounter
 
 
 _SCRIPT = "script"
 _MAX_BYTES = 16 * 1024 * 1024
 REPORT = "token-report"
 _SCRIPT_OPTIONS = ("--quick", "--tiny", "--only", "--write", "--accept")
-"""Options that the scripts of a checkout have, and the report has not."""
-_ABOUT = "What your skills cost a model, with progressive disclosure and with everything in the prompt"
+"""Options of the benchmark scripts that the token report does not have."""
+_ABOUT = "Tokens that your skills cost, with progressive disclosure and with everything in the prompt"
 
 
 class BenchGroup(QuickGroup):
-    """Whatever is no command of its own is the name of a script, which gets everything that follows."""
+    """Treats an unknown command as the name of a benchmark script, which gets all remaining arguments."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command for these arguments, and what is left of them for it."""
+        """See `TyperGroup.resolve_command`."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             return _SCRIPT, self.commands[_SCRIPT], args
         return super().resolve_command(ctx, args)
 
 
 class ReportCommand(QuickCommand):
-    """The report, which a script of nearly the same name is taken for."""
+    """The token report; suggests the benchmark script `token_report` for options of that script."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments, as every command does. Raises `InvalidArgument` for an option of the script."""
+        """See `TyperCommand.parse_args`. Raises `InvalidArgument` for an option of the benchmark script."""
         for word in args:
             option = word.partition("=")[0]
             if option in _SCRIPT_OPTIONS:
+                other = f"openskills bench {REPORT.replace('-', '_')} {option}"
                 raise InvalidArgument(
-                    option,
-                    f"{REPORT} measures skills of yours and has no such option; the benchmark of a checkout of the "
-                    f"project has it: openskills bench {REPORT.replace('-', '_')} {option}",
+                    option, f"not an option of {REPORT}; did you mean the benchmark script of a checkout: {other}?"
                 )
         return super().parse_args(ctx, args)
 
@@ -75,12 +62,12 @@ app = typer.Typer(cls=BenchGroup, invoke_without_command=True)
 
 @app.callback(invoke_without_command=True)
 def bench(context: typer.Context, as_json: Json = False) -> None:
-    """Measure what skills cost a model, and run the benchmarks of a checkout.
+    """Measure how many tokens skills cost, and run the benchmarks of a checkout.
 
-    Without a name the benchmarks are listed. All but token-report are scripts of a checkout of this project, found from
-    the current directory upwards or beside the package; options after the name are theirs. Their names may be written
-    with dashes or underscores, but token-report is the report on skills of yours, and token_report the benchmark of a
-    checkout; request-building is another name of context.
+    Without a name, list the benchmarks. All but token-report are scripts of a checkout of this project, found from the
+    current directory upwards or beside the package; options after the name are passed to the script. Dashes and
+    underscores in names are the same, except that token-report is the report about your skills and token_report is the
+    benchmark of a checkout; request-building is an alias of context.
 
     Examples:
       openskills bench
@@ -89,7 +76,7 @@ def bench(context: typer.Context, as_json: Json = False) -> None:
       openskills bench token_report --quick
       openskills bench discovery --help
 
-    In a pipe each benchmark is one line: its name and what it measures, with a tab between.
+    In a pipe each benchmark is one line: its name and what it measures, separated by a tab.
     """
     if context.invoked_subcommand is not None:
         return
@@ -103,7 +90,7 @@ def bench(context: typer.Context, as_json: Json = False) -> None:
     columns = (Column("name", "bold cyan"), Column("measures", wide=True))
     show_table(columns, [(escape_line(name), escape_line(about)) for name, about in found.items()])
     if checkout is None:
-        warn("the others are in a checkout of the project; run this there")
+        warn("the other benchmarks need a checkout of the project; run this command there")
 
 
 @app.command(REPORT, cls=ReportCommand)
@@ -114,96 +101,91 @@ def token_report(
         typer.Option(
             "--skills",
             metavar="PATH",
-            help="Whose cost is meant: a directory or any other source; may be given again.",
-            show_default="the standard places and SKILLS_ROOT",
+            help="The skills to measure: a directory or any other source; may be repeated.",
+            show_default="the standard directories and SKILLS_ROOT",
         ),
     ] = None,
     tasks: Annotated[
         str | None,
-        typer.Option("--tasks", metavar="FILE", help="Tasks as JSON.", show_default="some for the skills there are"),
+        typer.Option("--tasks", metavar="FILE", help="Tasks as JSON.", show_default="generated for the skills"),
     ] = None,
     encoding: Annotated[
-        str, typer.Option("--encoding", metavar="NAME", help="The tokenizer, if the extra tokens is installed.")
+        str, typer.Option("--encoding", metavar="NAME", help="The tokenizer; needs the extra `tokens`.")
     ] = "o200k_base",
-    estimated: Annotated[bool, typer.Option("--estimate", help="Estimate, even where counting is possible.")] = False,
+    estimated: Annotated[
+        bool, typer.Option("--estimate", help="Estimate tokens even when they can be counted.")
+    ] = False,
     requests: Annotated[bool, typer.Option("--requests", help="Show every request of every task.")] = False,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Say what skills cost a model: progressive disclosure against everything in the prompt.
+    """Compare the tokens of progressive disclosure with those of everything in the prompt.
 
-    The same scripted tasks are played three times: skills are loaded when they are needed; all bodies are in the system
-    message; all bodies and documents are. No model is asked. Tokens are exact with the extra tokens, else estimated.
-    The benchmark of a checkout, over a synthetic library, with --quick and --write, is: openskills bench token_report.
+    The same scripted tasks run three times: with skills loaded on demand, with all bodies in the system message, and
+    with all bodies and documents. No model is called. Tokens are exact with the extra `tokens`, otherwise estimated.
+    The benchmark over a synthetic library, with --quick and --write, is: openskills bench token_report.
 
     Examples:
       openskills bench token-report --skills skills/
       openskills bench token-report --skills skills/ --tasks tasks.json --requests
       openskills bench token-report --json
     """
-    from openskills.bench.tasks import default_tasks as usual_tasks
-    from openskills.bench.tasks import read_library
-    from openskills.bench.token_report import token_report as made
+    from openskills.bench import token_report as reports
+    from openskills.bench.tasks import default_tasks, read_library
+    from openskills.cli.bench_report import report_json, show_report
     from openskills.sync import run
 
     settings = get_settings(context)
-    counting = _select_counter(encoding, estimated)
+    counter = reports.estimate_counter() if estimated else reports.best_counter(encoding)
     catalog = open_catalog(skills or (), settings, trusted=trust, asking=not as_json)
     report_sources(catalog.snapshot)
     exit_if_unreachable(catalog.snapshot)
     if not catalog.skills:
-        raise InvalidArgument("--skills", "there is no skill that a model may see; `openskills list` says why")
+        raise InvalidArgument("--skills", "no skill is visible to models; `openskills list` shows why")
     with CliProgress("reading skills") as progress:
         library = read_library(catalog.skills)
-        script = _read_tasks(tasks) if tasks else usual_tasks(library.skills)
-        report = run(made(catalog, library, script, counting, settings, progress))
+        script = _read_tasks(tasks) if tasks else default_tasks(library.skills)
+        report = run(reports.token_report(catalog, library, script, counter, settings, progress))
     if as_json:
         say_json(report_json(report))
     else:
         show_report(report, requests=requests)
     for name in report.unread:
-        warn(f"{escape_line(name)} could not be read and is not counted")
+        warn(f"cannot read {escape_line(name)}; it is not counted")
 
 
 @app.command(
     _SCRIPT,
     cls=QuickCommand,
     hidden=True,
-    # Whatever follows the name is for the script, --help too.
+    # Everything after the name is passed to the script, including --help.
     context_settings={"ignore_unknown_options": True, "help_option_names": []},
 )
 def script(
     name: Annotated[str, typer.Argument(metavar="NAME")],
     options: Annotated[list[str] | None, typer.Argument(metavar="OPTION")] = None,
 ) -> None:
-    """Run a script of a checkout."""
-    from openskills.bench.checkout import build_command as command_of
-    from openskills.subprocesses import exec_program as become
+    """Run a benchmark script of a checkout."""
+    from openskills.bench.checkout import build_command
+    from openskills.subprocesses import exec_program
 
     checkout = _find_checkout()
     if checkout is None:
         raise InvalidArgument(
             "name",
-            f"{name!r} is a script of a checkout of the project, and neither the current directory nor this package is "
-            f"in one; get it, or use {REPORT}, which needs none",
+            f"benchmark {name!r} needs a checkout of the project, but neither the current directory nor this package is"
+            f" in one; run it in a checkout, or use {REPORT}",
         )
-    command = command_of(checkout.find(name), options or [])
+    command = build_command(checkout.find(name), options or [])
     sys.stdout.flush()
     sys.stderr.flush()
-    become(command)
+    exec_program(command)
 
 
 def _find_checkout() -> "Checkout | None":
     from openskills.bench.checkout import find_checkout
 
     return find_checkout(Path.cwd())
-
-
-def _select_counter(encoding: str, estimated: bool) -> "ReportCounter":
-    from openskills.bench.token_report import best_counter as best_counting
-    from openskills.bench.token_report import estimate_counter as estimating
-
-    return estimating() if estimated else best_counting(encoding)
 
 
 def _read_tasks(path: str) -> "tuple[BenchTask, ...]":
@@ -213,129 +195,7 @@ def _read_tasks(path: str) -> "tuple[BenchTask, ...]":
         with open(path, "rb") as file:
             text = file.read(_MAX_BYTES + 1)
     except OSError as error:
-        raise InvalidArgument("--tasks", f"{path} cannot be read: {error.strerror or error}") from None
+        raise InvalidArgument("--tasks", f"cannot read {path}: {error.strerror or error}") from None
     if len(text) > _MAX_BYTES:
-        raise InvalidArgument("--tasks", f"{path} has more than {_MAX_BYTES:,} bytes")
+        raise InvalidArgument("--tasks", f"{path} is larger than {_MAX_BYTES:,} bytes")
     return parse_tasks(text)
-
-
-WORDS = {
-    DisclosureMode.PROGRESSIVE: "progressive disclosure",
-    DisclosureMode.BODIES: "all bodies in the prompt",
-    DisclosureMode.EVERYTHING: "all bodies and documents in it",
-}
-LAYERS = (
-    PromptLayer.OVERVIEW.value,
-    PromptLayer.GUIDANCE.value,
-    TOOLS,
-    PromptLayer.BODY.value,
-    PromptLayer.DOCS.value,
-    PromptLayer.OTHER.value,
-)
-
-
-def report_json(report: TokenReport) -> dict[str, object]:
-    """Everything, down to single requests."""
-    return {
-        "counted": {"by": report.counted, "exact": report.exact},
-        "library": {
-            "skills": report.skills,
-            "unread": list(report.unread),
-            "overview": report.overview,
-            "bodies": report.bodies,
-            "docs": report.docs,
-        },
-        "ways": {
-            way: {**_cost_json(report.cost(way)), "saved": round(report.savings(way), 4)} for way in DisclosureMode
-        },
-        "tasks": [
-            {
-                "name": task.name,
-                "ways": {
-                    way: {**_cost_json(task.cost(way)), "each": [_cost_json(cost) for cost in task.ways[way]]}
-                    for way in DisclosureMode
-                },
-            }
-            for task in report.tasks
-        ],
-    }
-
-
-def show_report(report: TokenReport, *, requests: bool = False) -> None:
-    """The tables: all tasks together, by layer, by task, and with `requests` by request."""
-    for line in _format_head(report):
-        say(line)
-    for title, rows in [
-        _format_ways(report),
-        _format_layers(report),
-        _format_tasks(report),
-        *([_format_requests(report)] if requests else []),
-    ]:
-        say("")
-        say((title, "bold"))
-        say_text(align_columns(rows))
-
-
-def align_columns(rows: Sequence[Sequence[str]]) -> str:
-    """Rows in columns: the first to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
-    )
-
-
-def _format_head(report: TokenReport) -> list[str]:
-    how = f"tokens of {report.counted}" if report.exact else "estimated tokens (the extra tokens counts exactly)"
-    sizes = f"list {report.overview:,}, bodies {report.bodies:,}, documents {report.docs:,}"
-    return [f"{pluralize(report.skills, 'skill')}, in {how}: {sizes}"]
-
-
-def _format_ways(report: TokenReport) -> tuple[str, list[list[str]]]:
-    rows = [["", "requests", "tokens", "of them new", "per request", "saved by disclosure"]]
-    for way in DisclosureMode:
-        cost = report.cost(way)
-        saved = "" if way is DisclosureMode.PROGRESSIVE else f"{report.savings(way):.1%}"
-        numbers = [str(cost.requests), f"{cost.total:,}", f"{cost.new:,}", f"{cost.per_request:,.0f}", saved]
-        rows.append([WORDS[way], *numbers])
-    return f"{pluralize(len(report.tasks), 'task')} together", rows
-
-
-def _format_layers(report: TokenReport) -> tuple[str, list[list[str]]]:
-    rows = [["", *LAYERS]]
-    rows += [[WORDS[way], *_layer_cells(report.cost(way))] for way in DisclosureMode]
-    return "By layer", rows
-
-
-def _format_tasks(report: TokenReport) -> tuple[str, list[list[str]]]:
-    rows = [["", "requests", *(f"{way}" for way in DisclosureMode), "saved of bodies", "saved of both"]]
-    for task in report.tasks:
-        costs = [task.cost(way) for way in DisclosureMode]
-        saved = [f"{1 - costs[0].total / cost.total:.1%}" if cost.total else "" for cost in costs[1:]]
-        numbers = "/".join(str(cost.requests) for cost in costs)
-        rows.append([escape_line(task.name), numbers, *(f"{cost.total:,}" for cost in costs), *saved])
-    return "By task", rows
-
-
-def _format_requests(report: TokenReport) -> tuple[str, list[list[str]]]:
-    rows = [["", "way", "request", "tokens", "new", *LAYERS]]
-    for task in report.tasks:
-        for way in DisclosureMode:
-            for number, cost in enumerate(task.ways[way], 1):
-                cells = [way, str(number), f"{cost.total:,}", f"{cost.new:,}", *_layer_cells(cost)]
-                rows.append([escape_line(task.name), *cells])
-    return "By request", rows
-
-
-def _layer_cells(cost: Cost) -> list[str]:
-    # What stands in the extra message is text of skills as well; in a script history never loses anything.
-    return [f"{cost.by_layer.get(layer, 0):,}" for layer in LAYERS]
-
-
-def _cost_json(cost: Cost) -> dict[str, object]:
-    return {
-        "requests": cost.requests,
-        "tokens": cost.total,
-        "new": cost.new,
-        "per_request": round(cost.per_request, 1),
-        "layers": dict(cost.by_layer),
-    }

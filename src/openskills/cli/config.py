@@ -1,8 +1,8 @@
-"""`openskills config`: what is in force, and what decided it."""
+"""`openskills config`: the effective settings and where each comes from."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -27,7 +27,7 @@ _OURS = re.compile(r"OPENSKILLS?_[A-Z_]+")
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """One setting: its name, its value, and what decided it: a variable, a file, or `default`."""
+    """A setting, and in `why` where its value comes from: a variable, a file, or `default`."""
 
     name: str
     value: object
@@ -37,27 +37,25 @@ class SettingRow:
 
 def config(
     context: typer.Context,
-    skill: Annotated[
-        str | None, typer.Argument(metavar="[SKILL]", help="A hosted skill whose settings are meant.")
-    ] = None,
+    skill: Annotated[str | None, typer.Argument(metavar="[SKILL]", help="Show the settings of a hosted skill.")] = None,
     manifests: Annotated[
         list[Path] | None,
-        typer.Option("--manifests", metavar="DIR", help="A further directory with manifests, as for `serve`."),
+        typer.Option("--manifests", metavar="DIR", help="Another directory with manifests, as for `serve`."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the settings that are in force and what decided each: a variable, a file, or nobody.
+    """Print the effective settings and where each comes from: a variable, a file, or the default.
 
-    With the id of a hosted skill, print what counts for that skill: its manifest decides before the variables.
+    With the id of a hosted skill, print the settings of that skill: its manifest overrides the variables.
 
     Examples:
       openskills config
       openskills config --json
       openskills config calculator
 
-    In a pipe each setting is one line: name, value, what decided it, with tabs between.
+    In a pipe each setting is one line of tab-separated fields: name, value, where it comes from.
 
-    Exit codes: 0 done, 1 the skill's manifest is broken or there is no such skill, 2 a variable has a bad value.
+    Exit codes: 0 done, 1 unknown skill or invalid manifest, 2 invalid value of a variable.
     """
     settings = get_settings(context)
     if skill is not None:
@@ -70,33 +68,27 @@ def config(
         return
     _show_rows(rows)
     for name, near in find_unread_variables(settings.environment):
-        warn(
-            ("warning", "yellow"),
-            f": {escape_line(name)} is set, and nothing reads it",
-            f"; did you mean {near}?" if near else "",
-        )
+        hint = f"; did you mean {near}?" if near else ""
+        warn(("warning", "yellow"), f": unknown variable {escape_line(name)}{hint}")
 
 
 def list_settings(settings: Settings) -> Iterator[SettingRow]:
-    """Every setting of the process."""
+    """All settings of this process, with passwords and API keys masked."""
     for name, variables in VARIABLES.items():
         value = getattr(settings, name)
-        shown = _NOT_SHOWN if name in _SECRET and value else value
-        yield SettingRow(name, _mask_password(shown), find_variable(name, settings.environment) or "default", variables)
+        if isinstance(value, str):
+            value = _NOT_SHOWN if name in _SECRET and value else _PASSWORD.sub("://…@", value)
+        yield SettingRow(name, value, find_variable(name, settings.environment) or "default", variables)
 
 
 def find_unread_variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
-    """Variables that look like ours and are not, each with the name that was perhaps meant."""
+    """Variables that look like ours but are unknown, each with the closest known name."""
     from difflib import get_close_matches
 
     known = [name for names in VARIABLES.values() for name in names]
     for name in sorted(environment):
         if _OURS.fullmatch(name) and name not in known:
             yield name, next(iter(get_close_matches(name, known, n=1)), None)
-
-
-def _mask_password(value: object) -> object:
-    return _PASSWORD.sub("://…@", value) if isinstance(value, str) else value
 
 
 def _show_skill(skill: str, settings: Settings, manifests: list[Path], as_json: bool) -> None:
@@ -110,8 +102,8 @@ def _show_skill(skill: str, settings: Settings, manifests: list[Path], as_json: 
     rows = list(_skill_rows(entry, settings))
     if as_json:
         problems = [problem_json_with_path(problem) for problem in entry.problems]
-        said = {"id": entry.id, "status": entry.status, "origin": str(entry.origin) if entry.origin else None}
-        say_json({**said, "settings": [_row_json(row) for row in rows], "problems": problems})
+        fields = {"id": entry.id, "status": entry.status, "origin": str(entry.origin) if entry.origin else None}
+        say_json({**fields, "settings": [_row_json(row) for row in rows], "problems": problems})
     else:
         _show_rows(rows)
         report_problems(entry.problems)
@@ -120,7 +112,7 @@ def _show_skill(skill: str, settings: Settings, manifests: list[Path], as_json: 
 
 
 def _skill_rows(entry: "RegistryEntry", settings: Settings) -> Iterator[SettingRow]:
-    from dataclasses import asdict
+    from openskills.host.registry.manifest import SECRET_NAME_PATTERN
 
     if entry.registration is None:
         return
@@ -133,18 +125,12 @@ def _skill_rows(entry: "RegistryEntry", settings: Settings) -> Iterator[SettingR
             why = str(entry.origin)
         else:
             why = (find_variable(name, settings.environment) if name in VARIABLES else None) or "default"
-        yield SettingRow(name, _mask_secrets(value) if name == "environment" else value, why)
-
-
-def _mask_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """Values of variables whose names look like secrets are nobody's business."""
-    from openskills.host.registry.manifest import SECRET_NAME_PATTERN as LIKE_A_SECRET
-
-    return {name: _NOT_SHOWN if LIKE_A_SECRET.search(name) else value for name, value in environment.items()}
+        masked = {key for key in value if SECRET_NAME_PATTERN.search(key)} if name == "environment" else ()
+        yield SettingRow(name, {**value, **dict.fromkeys(masked, _NOT_SHOWN)} if masked else value, why)
 
 
 def _show_rows(rows: list[SettingRow]) -> None:
-    columns = (Column("setting", "bold cyan"), Column("value", wide=True), Column("decided by"))
+    columns = (Column("setting", "bold cyan"), Column("value", wide=True), Column("from"))
     show_table(columns, [(row.name, escape_line(_to_text(row.value)), escape_line(row.why)) for row in rows])
 
 
@@ -163,7 +149,6 @@ def _row_json(row: SettingRow) -> dict[str, object]:
 
 
 def _to_json_value(value: object) -> object:
-    """A value as JSON has it."""
     if isinstance(value, Mapping):
         return {str(key): _to_json_value(item) for key, item in cast("Mapping[object, object]", value).items()}
     if isinstance(value, tuple | list):

@@ -1,15 +1,11 @@
-"""Doctor.
+"""`openskills doctor`: check what this machine supports and what is missing.
 
-`openskills doctor`: what this machine can do, and what is missing.
-
-What this machine has of what OpenSkill can use. Only looks: starts no process, writes no file.
-
-How commands can be isolated is found out by trying: see `isolation.py`.
-
-Which executors work on this machine: each is tried with its own self-test, in a place of its own.
+`run_checks` only looks: it starts no process and writes no file. `probe_isolation` runs the self-test of each executor
+in a temporary directory.
 """
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -28,62 +24,60 @@ from openskills.version import __version__
 
 
 def doctor(context: typer.Context, as_json: Json = False) -> None:
-    """Show what this machine can do and what is missing, with what to install.
+    """Show what this machine supports, what is missing, and what to install.
 
-    Executors are tried with their self-tests, which start harmless commands. Nothing is changed, nothing is left.
+    Executors are checked with their self-tests, which run harmless commands. Nothing is changed or left behind.
 
     Examples:
       openskills doctor
       openskills doctor --json
 
-    Exit codes: 0 everything required is there, 1 something required is missing.
+    Exit codes: 0 everything required is installed, 1 something required is missing.
     """
-
     settings = get_settings(context)
-    with CliProgress("trying the executors"):
+    with CliProgress("checking the executors"):
         found = [*run_checks(settings), *probe_isolation(settings)]
     missing = [check for check in found if check.required and not check.ok]
     if as_json:
-        say_json({"ok": not missing, "checks": [_to_json(check) for check in found]})
+        checks = [{**asdict(check), "fix": None if check.ok else check.fix} for check in found]
+        say_json({"ok": not missing, "checks": checks})
     else:
         for section in dict.fromkeys(check.section for check in found):
             say((section, "bold"))
             for check in found:
                 if check.section == section:
                     _show_check(check)
-        _summarise(missing)
+        say("")
+        if missing:
+            say(("something required is missing: ", "bold red"), ", ".join(check.name for check in missing))
+        else:
+            say(("everything required is there", "bold green"))
     if missing:
         raise typer.Exit(1)
 
 
-def _to_json(check: "DoctorCheck") -> dict[str, object]:
-    return {**asdict(check), "fix": None if check.ok else check.fix}
-
-
 def _show_check(check: "DoctorCheck") -> None:
-    state = (
-        ("ok      ", "green") if check.ok else ("missing ", "bold red") if check.required else ("absent  ", "yellow")
-    )
+    if check.ok:
+        state = ("ok      ", "green")
+    elif check.required:
+        state = ("missing ", "bold red")
+    else:
+        state = ("warning " if check.name in _CONFLICTS else "absent  ", "yellow")
     say("  ", state, (f"{check.name:<16}", "cyan"), escape_line(check.detail))
     if not check.ok and check.fix:
         say(" " * 26, ("fix: ", "bold"), escape_line(check.fix))
 
 
-def _summarise(missing: "list[DoctorCheck]") -> None:
-    say("")
-    if missing:
-        say(("something required is missing: ", "bold red"), ", ".join(check.name for check in missing))
-    else:
-        say(("everything required is there", "bold green"))
-
-
+DISTRIBUTION = "openskill-runtime"
 OLDEST_PYTHON = (3, 11)
-_ENOUGH_WATCHES = 8192
+_MIN_WATCHES = 8192
+_CONFLICTS = ("command", "package")
+"""Checks that find another program or distribution of our name, not something that is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorCheck:
-    """One thing that was looked for. `fix` says what to do when it is not there."""
+    """The result of one check. `fix` says what to do when it failed."""
 
     section: str
     name: str
@@ -94,34 +88,70 @@ class DoctorCheck:
 
 
 def run_checks(settings: Settings) -> Iterator[DoctorCheck]:
-    """Everything worth knowing, in the order in which it is shown."""
-    yield from _probe_basics()
-    yield from _probe_directories(settings)
+    """Everything that can be checked without starting a process, in the order in which it is shown."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    fix = f"install Python {'.'.join(map(str, OLDEST_PYTHON))} or newer"
+    yield DoctorCheck("basics", "Python", sys.version_info >= OLDEST_PYTHON, version, required=True, fix=fix)
+    yield DoctorCheck("basics", "openskills", True, __version__, required=True)
+    yield probe_command(settings)
+    yield probe_package()
+    yield _probe_package("basics", "PyYAML", "reading front matter", required=True)
+    yield _probe_libyaml()
+    yield _probe_package("sources", "httpx2", "skills from URLs", required=True)
+    yield _probe_writable("cache", settings.cache_dir, "OPENSKILL_CACHE_DIR")
+    yield _probe_writable("fetched skills", settings.skills_cache_dir, "SKILLS_CACHE_DIR")
+    yield _probe_writable("configuration", settings.config_dir, "OPENSKILL_CONFIG_DIR")
     yield _probe_program(settings, "sources", "git", "skills from git repositories", "git")
-    yield _probe_package("watching", "watchfiles", "following changes on disk", required=True)
+    yield _probe_package("watching", "watchfiles", "watching files for changes", required=True)
     yield from _probe_watches()
     yield _probe_extra("tokens", "bpe-openai", "exact token counts")
 
 
-def _probe_basics() -> Iterator[DoctorCheck]:
-    version = ".".join(map(str, sys.version_info[:3]))
-    wanted = ".".join(map(str, OLDEST_PYTHON))
-    fits = sys.version_info >= OLDEST_PYTHON
-    yield DoctorCheck("basics", "Python", fits, version, required=True, fix=f"install Python {wanted} or newer")
-    yield DoctorCheck("basics", "openskills", True, __version__, required=True)
-    yield _probe_package("basics", "PyYAML", "reading front matter", required=True)
-    yield _probe_libyaml()
-    yield _probe_package("sources", "httpx2", "skills from URLs", required=True)
+def probe_command(settings: Settings) -> DoctorCheck:
+    """Whether `openskills` on the PATH is the command of this installation and not another program."""
+    found = shutil.which("openskills", path=settings.search_path)
+    if found is None:
+        return DoctorCheck("basics", "command", True, f"not on the PATH; use {sys.executable} -m openskills")
+    own = _own_scripts()
+    if os.path.realpath(found) in {os.path.realpath(script) for script in own}:
+        return DoctorCheck("basics", "command", True, found)
+    detail = f"another program comes first on the PATH: {found}; this is {own[0]}"
+    fix = f"remove it, put {own[0].parent} before {os.path.dirname(found)} on the PATH, or use"
+    return DoctorCheck("basics", "command", False, detail, fix=f"{fix} {sys.executable} -m openskills")
+
+
+def _own_scripts() -> list[Path]:
+    """Where the script `openskills` of this installation may be: beside Python, as recorded by pip, or running now."""
+    scripts = [Path(sys.executable).parent / "openskills"]
+    try:
+        recorded = metadata.distribution(DISTRIBUTION).files or ()
+        scripts += [Path(str(file.locate())) for file in recorded if file.name == "openskills"]
+    except metadata.PackageNotFoundError:
+        pass
+    # A wrapper script, such as that of zipapps: whatever runs this command is ours.
+    return [*scripts, Path(sys.argv[0])] if os.path.basename(sys.argv[0]) == "openskills" else scripts
+
+
+def probe_package() -> DoctorCheck:
+    """Whether another installed distribution also provides the import name `openskills`."""
+    providers = metadata.packages_distributions().get("openskills", ())
+    others = sorted({name for name in providers if re.sub(r"[-_.]+", "-", name).lower() != DISTRIBUTION})
+    if not others:
+        return DoctorCheck("basics", "package", True, f"only {DISTRIBUTION} provides the package openskills")
+    names = " ".join(others)
+    detail = f"another distribution also provides the package openskills: {names}"
+    fix = f"pip uninstall {names}, then pip install --force-reinstall {DISTRIBUTION}"
+    return DoctorCheck("basics", "package", False, detail, fix=fix)
 
 
 def _probe_libyaml() -> DoctorCheck:
-    fix = "pip install --force-reinstall PyYAML (the wheels bring libyaml)"
+    fix = "pip install --force-reinstall PyYAML (its wheels include libyaml)"
     try:
         import yaml
     except ImportError:
         return DoctorCheck("basics", "libyaml", False, "PyYAML is missing", fix=fix)
     there = bool(getattr(yaml, "__with_libyaml__", False))
-    detail = "PyYAML uses it" if there else "PyYAML is without it: everything works, reading is about ten times slower"
+    detail = "used by PyYAML" if there else "PyYAML was built without it: reading is about ten times slower"
     return DoctorCheck("basics", "libyaml", there, detail, fix=fix)
 
 
@@ -134,7 +164,7 @@ def _probe_package(section: str, name: str, purpose: str, *, required: bool) -> 
 def _probe_extra(extra: str, package: str, purpose: str) -> DoctorCheck:
     version = _find_version(package)
     detail = f"{package} {version}, for {purpose}" if version else f"not installed, for {purpose}"
-    return DoctorCheck("extras", extra, version is not None, detail, fix=f"pip install 'openskills[{extra}]'")
+    return DoctorCheck("extras", extra, version is not None, detail, fix=f"pip install '{DISTRIBUTION}[{extra}]'")
 
 
 def _find_version(package: str) -> str | None:
@@ -144,16 +174,10 @@ def _find_version(package: str) -> str | None:
         return None
 
 
-def _probe_directories(settings: Settings) -> Iterator[DoctorCheck]:
-    yield _probe_writable("cache", settings.cache_dir, "OPENSKILL_CACHE_DIR")
-    yield _probe_writable("fetched skills", settings.skills_cache_dir, "SKILLS_CACHE_DIR")
-    yield _probe_writable("configuration", settings.config_dir, "OPENSKILL_CONFIG_DIR")
-
-
 def _probe_writable(name: str, directory: Path, variable: str) -> DoctorCheck:
     existing = next(folder for folder in (directory, *directory.parents) if folder.exists())
     ok = existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
-    detail = str(directory) if ok else f"{directory} cannot be written ({existing} is in the way)"
+    detail = str(directory) if ok else f"{directory} is not writable (because of {existing})"
     fix = f"make {existing} a directory you can write to, or set {variable}"
     return DoctorCheck("directories", name, ok, detail, required=True, fix=fix)
 
@@ -168,9 +192,9 @@ def _probe_watches() -> Iterator[DoctorCheck]:
     if sys.platform != "linux":
         return
     limit = _read_number("/proc/sys/fs/inotify/max_user_watches")
-    detail = f"{limit:,} watches for each user" if limit is not None else "the kernel does not say how many watches"
-    fix = "sysctl fs.inotify.max_user_watches=65536"
-    yield DoctorCheck("watching", "inotify", limit is not None and limit >= _ENOUGH_WATCHES, detail, fix=fix)
+    detail = f"{limit:,} watches for each user" if limit is not None else "the limit of watches is unknown"
+    ok = limit is not None and limit >= _MIN_WATCHES
+    yield DoctorCheck("watching", "inotify", ok, detail, fix="sysctl fs.inotify.max_user_watches=65536")
 
 
 def _read_number(path: str) -> int | None:
@@ -181,52 +205,49 @@ def _read_number(path: str) -> int | None:
 
 
 _SECTION = "isolation"
-_WHAT = {
-    "sandbox": "bubblewrap: own mounts, processes, network; unprivileged user; system call filter",
-    "container": "a container for each session, by a Docker-compatible engine",
-    "landlock": "Landlock and a system call filter; weaker: no own process table, no own mounts",
-    "local": "no isolation at all: clean environment, limits, whole-tree kill",
+_DESCRIPTIONS = {
+    "sandbox": "bubblewrap: separate mounts, processes, network; unprivileged user; system call filter",
+    "container": "a container for each session, with a Docker-compatible engine",
+    "landlock": "Landlock and a system call filter; weaker: shared process table and mounts",
+    "local": "no isolation: only a clean environment, limits, and killing of the process tree",
 }
 
 
 def probe_isolation(settings: Settings) -> Iterator[DoctorCheck]:
-    """The layers from the strongest to none, each with what it is and what to do when it does not work."""
+    """Run the self-test of each executor, from the strongest isolation to none."""
     if sys.platform == "linux":
-        yield _probe_isolation_program(settings, "bwrap", "bubblewrap")
-        yield _probe_isolation_program(settings, "setpriv", "util-linux")
+        for name, package in (("bwrap", "bubblewrap"), ("setpriv", "util-linux")):
+            path = shutil.which(name, path=settings.search_path)
+            detail = path or f"{name} is not on the PATH; `sandbox` needs it"
+            yield DoctorCheck(_SECTION, name, path is not None, detail, fix=f"on Debian: apt-get install {package}")
         yield _probe_user_namespaces()
     for name in ("sandbox", "container", "landlock"):
-        yield _probe_executor(name, settings)
+        failure = _find_failure(name, settings)
+        detail = _DESCRIPTIONS[name] if failure else f"self-test passed; {_DESCRIPTIONS[name]}"
+        yield DoctorCheck(_SECTION, name, failure is None, detail, fix=failure)
     yield _probe_default_executor(settings)
 
 
-def _probe_executor(name: str, settings: Settings) -> DoctorCheck:
-    failure = _find_failure(name, settings)
-    if failure is None:
-        return DoctorCheck(_SECTION, name, True, f"its self-test passed; {_WHAT[name]}")
-    return DoctorCheck(_SECTION, name, False, _WHAT[name], fix=failure)
-
-
 def _probe_default_executor(settings: Settings) -> DoctorCheck:
-    """What a command would run under now."""
+    """The executor that commands use with the current settings."""
     name = settings.executor
-    fix = "see the lines above, or choose another one with OPENSKILL_EXECUTOR"
+    fix = "see the lines above, or choose another executor with OPENSKILL_EXECUTOR"
     failure = _find_failure(name, settings)
     if failure is not None:
-        return DoctorCheck(_SECTION, "chosen", False, f"{name}: commands of skills are refused", fix=fix)
-    detail = "sandbox, because its self-test passed" if name == "auto" else name
+        return DoctorCheck(_SECTION, "chosen", False, f"{name}: commands of skills will be refused", fix=fix)
+    detail = "sandbox, its self-test passed" if name == "auto" else name
     if name == "local" or (name == "auto" and _find_failure("sandbox", settings) is not None):
-        detail = f"local, because it was allowed: {_WHAT['local']}"
+        detail = f"local, as allowed by the settings: {_DESCRIPTIONS['local']}"
     return DoctorCheck(_SECTION, "chosen", True, f"{name}: {detail}" if name != detail else name)
 
 
 def _find_failure(name: str, settings: Settings) -> str | None:
-    """What an executor says why it does not work; None when it does. Nothing of it is left behind."""
-    from openskills.executors.open import open_executor as executor
+    """Why the self-test of an executor failed; None when it passed. Leaves nothing behind."""
+    from openskills.executors.open import open_executor
     from openskills.sync import run
 
     async def check(state: Path) -> None:
-        tried = executor(name, replace(settings, state_dir=state))
+        tried = open_executor(name, replace(settings, state_dir=state))
         try:
             await tried.check()
         finally:
@@ -240,25 +261,15 @@ def _find_failure(name: str, settings: Settings) -> str | None:
     return None
 
 
-def _probe_isolation_program(settings: Settings, name: str, package: str) -> DoctorCheck:
-    found = shutil.which(name, path=settings.search_path)
-    fix = f"on Debian: apt-get install {package}"
-    return DoctorCheck(
-        _SECTION, name, found is not None, found or f"{name} is not on the PATH; `sandbox` needs it", fix=fix
-    )
-
-
 def _probe_user_namespaces() -> DoctorCheck:
-    fix = "sysctl user.max_user_namespaces=15000"
+    name = "user namespaces"
     if not Path("/proc/self/ns/user").exists():
-        return DoctorCheck(
-            _SECTION, "user namespaces", False, "the kernel has none", fix="use a kernel with CONFIG_USER_NS"
-        )
-    for path, refusing, remedy in (
-        ("/proc/sys/user/max_user_namespaces", 0, fix),
+        return DoctorCheck(_SECTION, name, False, "not supported by the kernel", fix="use one with CONFIG_USER_NS")
+    for path, refusing, fix in (
+        ("/proc/sys/user/max_user_namespaces", 0, "sysctl user.max_user_namespaces=15000"),
         ("/proc/sys/kernel/unprivileged_userns_clone", 0, "sysctl kernel.unprivileged_userns_clone=1"),
         ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 1, "an AppArmor profile for bwrap"),
     ):
         if _read_number(path) == refusing and (os.geteuid() != 0 or path.endswith("max_user_namespaces")):
-            return DoctorCheck(_SECTION, "user namespaces", False, f"{path} is {refusing}", fix=remedy)
-    return DoctorCheck(_SECTION, "user namespaces", True, "allowed, as far as the kernel's settings say", fix=fix)
+            return DoctorCheck(_SECTION, name, False, f"{path} is {refusing}", fix=fix)
+    return DoctorCheck(_SECTION, name, True, "allowed by the kernel's settings")

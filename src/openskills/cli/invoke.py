@@ -1,16 +1,8 @@
-"""Invoke.
-
-The input of an invocation, as `--input` gives it: JSON, `@FILE`, or `-` for what is piped in.
-
-What a hosted skill shows while it works, for the person at the shell; and what came of it.
-
-One invocation for the shell: at a host or in this process, told live, as a result, or as JSON.
-
-`openskills invoke`: a skill of a host, called from the shell.
-"""
+"""`openskills invoke`: invoke a skill on a running host or in this process, and print its result."""
 
 import json
 import math
+import secrets
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
@@ -35,18 +27,16 @@ if TYPE_CHECKING:
 
 OPTION = "--input"
 MAX_INPUT_BYTES = 64 * 1024 * 1024
-_EXAMPLE = """write an object, such as '{"text": "hello"}', @FILE or -"""
+_EXAMPLE = """use an object such as '{"text": "hello"}', @FILE or -"""
 
 
 def read_input(given: str) -> Mapping[str, Any]:
-    """The object that is meant. Raises `InvalidArgument` that says where it is no JSON, and what to write."""
+    """Parse the value of `--input`: JSON, `@FILE`, or `-` for stdin. Raises `InvalidArgument`."""
     if given == "-":
-        return _parse_object(
-            _decode_text(sys.stdin.buffer.read(MAX_INPUT_BYTES + 1), "what was piped in"), "what was piped in"
-        )
+        return _parse_object(_decode_text(sys.stdin.buffer.read(MAX_INPUT_BYTES + 1), "stdin: "), "stdin: ")
     if given.startswith("@"):
-        return _parse_object(_decode_text(_read_file(given[1:]), given[1:]), given[1:])
-    return _parse_object(given, "it")
+        return _parse_object(_decode_text(_read_file(given[1:]), f"{given[1:]}: "), f"{given[1:]}: ")
+    return _parse_object(given, "")
 
 
 def _read_file(name: str) -> bytes:
@@ -55,40 +45,40 @@ def _read_file(name: str) -> bytes:
             return file.read(MAX_INPUT_BYTES + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InvalidArgument(OPTION, f"{name!r} cannot be read: {why}") from None
+        raise InvalidArgument(OPTION, f"cannot read {name!r}: {why}") from None
 
 
 def _decode_text(data: bytes, where: str) -> str:
     if len(data) > MAX_INPUT_BYTES:
-        raise InvalidArgument(OPTION, f"{where} is larger than {MAX_INPUT_BYTES:,} bytes")
+        raise InvalidArgument(OPTION, f"{where}larger than {MAX_INPUT_BYTES:,} bytes")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidArgument(OPTION, f"{where} is not UTF-8 at byte {error.start:,}") from None
+        raise InvalidArgument(OPTION, f"{where}not valid UTF-8 at byte {error.start:,}") from None
 
 
 def _parse_object(text: str, where: str) -> Mapping[str, Any]:
     try:
         value: object = json.loads(text, parse_constant=_reject_constant, object_pairs_hook=_build_object)
     except json.JSONDecodeError as error:
-        place = f"{error.msg} at line {error.lineno}, column {error.colno}"
-        raise InvalidArgument(OPTION, f"{where} is no JSON ({place}); {_EXAMPLE}") from None
+        why = f"{error.msg} at line {error.lineno}, column {error.colno}"
+        raise InvalidArgument(OPTION, f"{where}not valid JSON ({why}); {_EXAMPLE}") from None
     except (ValueError, RecursionError) as error:
         why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InvalidArgument(OPTION, f"{where} is no JSON ({why}); {_EXAMPLE}") from None
+        raise InvalidArgument(OPTION, f"{where}not valid JSON ({why}); {_EXAMPLE}") from None
     if not isinstance(value, dict):
-        raise InvalidArgument(OPTION, f"{where} is no object; {_EXAMPLE}")
+        raise InvalidArgument(OPTION, f"{where}expected a JSON object; {_EXAMPLE}")
     return cast("Mapping[str, Any]", value)
 
 
 def _reject_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("the same name twice in one object")
+        raise ValueError("duplicate key in an object")
     return found
 
 
@@ -97,10 +87,7 @@ _MAX_DETAIL_LENGTH = 2_000
 
 
 class LiveView:
-    """Lines of the skill as they come, on stderr, those of its own stderr dim; a bar where it says how far it is.
-
-    In a pipe there is no bar and no colour.
-    """
+    """Shows the output of a skill on stderr as it arrives, with a progress bar on a terminal."""
 
     def __init__(self) -> None:
         self._bar: tuple[Progress, TaskID] | None = None
@@ -113,26 +100,21 @@ class LiveView:
             self._bar[0].stop()
 
     def show(self, event: "StreamEvent") -> None:
-        """Show one event. Those that have nothing for a person are passed over."""
+        """Show one event; events without anything to show are ignored."""
         if event.kind in {"stdout", "stderr"}:
             text = _event_text(event.data)
-            # A skill of the document writes its result there, which is shown at the end.
+            # A skill may write its result to stdout; that is shown at the end.
             if event.kind == "stderr" or not _is_result(text):
-                self._lines(event.kind, text)
+                for line in text.removesuffix("\n").split("\n"):
+                    shown = "\t".join(map(to_printable, line.removesuffix("\r").split("\t")))
+                    warn((shown, "dim") if event.kind == "stderr" else shown)
         elif event.kind == "progress":
             self._progress(event.data)
         elif event.kind == "artifact":
             where = event.data.get("path") or event.data.get("name") or ""
-            warn(("made", "green"), f": {escape_line(str(where))}")
+            warn(("artifact", "green"), f": {escape_line(str(where))}")
         elif event.kind == "cut":
-            warn(("warning", "yellow"), f": {escape_line(str(event.data.get('reason') or 'some output was not kept'))}")
-
-    @staticmethod
-    def _lines(kind: str, text: str) -> None:
-        # A host tells whole lines, without their ends.
-        for line in text.removesuffix("\n").split("\n"):
-            shown = "\t".join(map(to_printable, line.removesuffix("\r").split("\t")))
-            warn((shown, "dim") if kind == "stderr" else shown)
+            warn(("warning", "yellow"), f": {escape_line(str(event.data.get('reason') or 'some output was dropped'))}")
 
     def _progress(self, data: Mapping[str, Any]) -> None:
         done, total = _to_number(data.get("done")), _to_number(data.get("total"))
@@ -146,14 +128,14 @@ class LiveView:
 
 
 def show_result(result: "InvokeResult") -> int:
-    """Print what came of an invocation: data on stdout, how it ended on stderr. Gives the exit code."""
+    """Print the data of a result to stdout and its status to stderr; return the exit code."""
     failure = result.outcome.failure
     took = (
         f"{result.skill_id} {result.version}".strip() + f" in {result.latency_ms:,.0f} ms, trace id {result.trace_id}"
     )
     if failure is None:
         say_text(format_json(result.outcome.data or {}))
-        cut: tuple[Part, ...] = (("; the answer was cut", "yellow"),) if result.outcome.truncated else ()
+        cut: tuple[Part, ...] = (("; the result was truncated", "yellow"),) if result.outcome.truncated else ()
         warn(("done", "green"), f": {escape_line(took)}", *cut)
         return 0
     warn(("failed", "bold red"), f": {escape_line(failure.message)}")
@@ -168,7 +150,7 @@ def show_result(result: "InvokeResult") -> int:
 
 
 def format_json(value: object) -> str:
-    """JSON for people: whole characters, and at a terminal nothing that would move the cursor."""
+    """Indented JSON without ASCII escapes; unprintable characters are escaped on a terminal."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     return "\n".join(map(to_printable, text.split("\n"))) if sys.stdout.isatty() else text
 
@@ -176,7 +158,7 @@ def format_json(value: object) -> str:
 def _create_bar() -> "tuple[Progress, TaskID]":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    # Text without markup: the message is the skill's.
+    # Without markup: the message comes from the skill.
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=get_console(sys.stderr), transient=True)
     bar.start()
@@ -204,7 +186,7 @@ def _to_number(value: object) -> float | None:
 
 
 class InvokeOutputMode(Enum):
-    """How an invocation is told: its result alone, live as well, as JSON, or as a line of JSON for each event."""
+    """How an invocation is shown: its result, live output, JSON, or one line of JSON for each event."""
 
     RESULT = auto()
     LIVE = auto()
@@ -222,14 +204,14 @@ class InvokeTarget:
 
     def __post_init__(self) -> None:
         if self.timeout is not None and not 0 < self.timeout < 1e7:
-            raise InvalidArgument("--timeout", f"{self.timeout:g} is no number of seconds; use something like 30")
+            raise InvalidArgument("--timeout", f"invalid number of seconds: {self.timeout:g}; use a value such as 30")
         if self.local and self.url:
-            raise InvalidArgument("--local", "is without a host; leave out --url")
+            raise InvalidArgument("--local", "cannot be combined with --url; choose one")
 
 
 @dataclass(frozen=True, slots=True)
 class InvokeArguments:
-    """What is to be invoked, and how."""
+    """The skill to invoke, its input, and how to show the result."""
 
     skill_id: str
     input: Mapping[str, Any]
@@ -239,7 +221,7 @@ class InvokeArguments:
 
 
 class Invoker(Protocol):
-    """What a client of a host and a host in this process have in common."""
+    """The common interface of a client of a host and a host in this process."""
 
     async def invoke(
         self,
@@ -249,7 +231,7 @@ class Invoker(Protocol):
         trace_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> "InvokeResult":
-        """The result."""
+        """Invoke a skill and return its result."""
         ...
 
     def stream(
@@ -260,148 +242,144 @@ class Invoker(Protocol):
         trace_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> "AsyncGenerator[StreamEvent]":
-        """The events, the last with the result."""
+        """Invoke a skill and yield its events; the last one has the result."""
         ...
 
     async def skills(self) -> "tuple[HostedSkill, ...]":
-        """What there is."""
+        """List the skills of the host."""
         ...
 
 
 def select_output_mode(stream: bool | None, *, as_json: bool) -> InvokeOutputMode:
-    """How to tell it, from the options; without `--stream` a terminal is told live, a pipe is not."""
+    """Choose the output mode from the options; without `--stream` output is live on a terminal only."""
     if as_json:
         return InvokeOutputMode.JSON_LINES if stream else InvokeOutputMode.JSON
     live = sys.stderr.isatty() if stream is None else stream
     return InvokeOutputMode.LIVE if live else InvokeOutputMode.RESULT
 
 
-def open_invoker(place: InvokeTarget, settings: "Settings") -> AbstractAsyncContextManager[Invoker]:
-    """Who invokes there. Raises `MissingExtra` for `local` when what a host needs is not installed."""
-    if place.local:
+def open_invoker(target: InvokeTarget, settings: "Settings") -> AbstractAsyncContextManager[Invoker]:
+    """A client of the target. Raises `MissingExtra` for `local` when the extra `host` is not installed."""
+    if target.local:
         try:
-            from openskills.host.client.local import open_local_host as local_host
+            from openskills.host.client.local import open_local_host
         except ModuleNotFoundError as error:
             if (error.name or "").startswith("openskills"):
                 raise
             raise MissingExtra("host", "invoking skills without a running host") from None
-        return local_host(settings)
+        return open_local_host(settings)
     from openskills.host.client.client import Client
 
-    return Client(place.url, timeout=place.timeout, settings=settings)
+    return Client(target.url, timeout=target.timeout, settings=settings)
 
 
-def run_invocation(wanted: InvokeArguments, place: InvokeTarget, settings: "Settings") -> int:
-    """Invoke, print, and give the exit code. What kept it from being invoked is printed for programs, and raised."""
-    from openskills.host.http import new_trace as minted
+def run_invocation(call: InvokeArguments, target: InvokeTarget, settings: "Settings") -> int:
+    """Invoke a skill, print the result, and return the exit code. In the JSON modes errors are printed and raised."""
     from openskills.sync import run
 
-    wanted = replace(wanted, trace_id=wanted.trace_id or minted().id)
+    call = replace(call, trace_id=call.trace_id or secrets.token_hex(16))
+    is_json = call.output_mode in {InvokeOutputMode.JSON, InvokeOutputMode.JSON_LINES}
     try:
         with log_warnings():
-            result = run(_invoke_with_timeout(wanted, place, settings))
+            result = run(_invoke_with_timeout(call, target, settings))
     except SkillError as error:
-        if wanted.output_mode in {InvokeOutputMode.JSON, InvokeOutputMode.JSON_LINES}:
-            _print_error(error, wanted)
+        if is_json:
+            _print_error(error, call)
         raise
-    if wanted.output_mode is InvokeOutputMode.JSON:
+    if call.output_mode is InvokeOutputMode.JSON:
         say_json(result.to_dict())
-    if wanted.output_mode in {InvokeOutputMode.JSON, InvokeOutputMode.JSON_LINES}:
-        return 0 if result.success else 1
-    return show_result(result)
+    return show_result(result) if not is_json else 0 if result.success else 1
 
 
-async def _invoke_with_timeout(wanted: InvokeArguments, place: InvokeTarget, settings: "Settings") -> "InvokeResult":
+async def _invoke_with_timeout(call: InvokeArguments, target: InvokeTarget, settings: "Settings") -> "InvokeResult":
     import asyncio
 
-    # A client watches over its time itself, and says more about what took so long.
+    # A client of a host applies the timeout itself, with a better message.
     try:
-        async with asyncio.timeout(place.timeout if place.local else None):
-            return await _invoke(wanted, place, settings)
+        async with asyncio.timeout(target.timeout if target.local else None):
+            return await _invoke(call, target, settings)
     except TimeoutError:
-        raise DeadlineExceeded(f"{wanted.skill_id} took longer than {place.timeout:g} seconds, and was ended") from None
+        raise DeadlineExceeded(f"{call.skill_id} timed out after {target.timeout:g} s") from None
 
 
-async def _invoke(wanted: InvokeArguments, place: InvokeTarget, settings: "Settings") -> "InvokeResult":
-    ids = {"trace_id": wanted.trace_id, "idempotency_key": wanted.idempotency_key}
-    async with open_invoker(place, settings) as invoker:
-        if wanted.output_mode in {InvokeOutputMode.RESULT, InvokeOutputMode.JSON}:
-            return await invoker.invoke(wanted.skill_id, wanted.input, **ids)
+async def _invoke(call: InvokeArguments, target: InvokeTarget, settings: "Settings") -> "InvokeResult":
+    ids = {"trace_id": call.trace_id, "idempotency_key": call.idempotency_key}
+    async with open_invoker(target, settings) as invoker:
+        if call.output_mode in {InvokeOutputMode.RESULT, InvokeOutputMode.JSON}:
+            return await invoker.invoke(call.skill_id, call.input, **ids)
         with LiveView() as view:
-            async with aclosing(invoker.stream(wanted.skill_id, wanted.input, **ids)) as events:
+            async with aclosing(invoker.stream(call.skill_id, call.input, **ids)) as events:
                 async for event in events:
-                    _print_event(event, wanted.output_mode, view)
+                    if call.output_mode is InvokeOutputMode.JSON_LINES:
+                        say_text(json.dumps(event.to_dict()))
+                        sys.stdout.flush()
+                    else:
+                        view.show(event)
                     if event.result is not None:
                         return event.result
-    raise HostUnavailable("the stream ended before the result; the skill may have run")
+    raise HostUnavailable("the stream ended without a result; the skill may have run")
 
 
-def _print_event(event: "StreamEvent", manner: InvokeOutputMode, view: LiveView) -> None:
-    if manner is InvokeOutputMode.JSON_LINES:
-        say_text(json.dumps(event.to_dict()))
-        # Whoever reads along wants it now.
-        sys.stdout.flush()
-    else:
-        view.show(event)
+def _print_error(error: SkillError, call: InvokeArguments) -> None:
+    from openskills.host.model import failure_outcome, normalize_outcome
 
-
-def _print_error(error: SkillError, wanted: InvokeArguments) -> None:
-    from openskills.host.model import failure_outcome as failed
-    from openskills.host.model import normalize_outcome as normalised
-
-    result = normalised(
-        failed(error), skill_id=wanted.skill_id, trace_id=wanted.trace_id or "", latency_ms=0.0, version=""
-    )
-    if wanted.output_mode is InvokeOutputMode.JSON:
+    outcome, trace_id = failure_outcome(error), call.trace_id or ""
+    result = normalize_outcome(outcome, skill_id=call.skill_id, trace_id=trace_id, latency_ms=0.0, version="")
+    if call.output_mode is InvokeOutputMode.JSON:
         say_json(result.to_dict())
     else:
         say_text(json.dumps({"event": "result", "data": result.to_dict()}))
 
 
 Url = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="The host's address, instead of OPENSKILL_HTTP_BASE_URL.")
+    str | None, typer.Option("--url", metavar="URL", help="The URL of the host, instead of OPENSKILL_HTTP_BASE_URL.")
 ]
 Local = Annotated[
-    bool, typer.Option("--local", help="Without a host: run the skills of OPENSKILL_CLI_DIR in this process.")
+    bool, typer.Option("--local", help="Run the skills of OPENSKILL_CLI_DIR in this process, without a host.")
 ]
-TraceId = Annotated[str | None, typer.Option("--trace-id", metavar="ID", help="The trace id to send; else a new one.")]
-Timeout = Annotated[float | None, typer.Option("--timeout", metavar="S", help="Give up after so many seconds in all.")]
+TraceId = Annotated[
+    str | None, typer.Option("--trace-id", metavar="ID", help="The trace id to send; by default a new one.")
+]
+Timeout = Annotated[float | None, typer.Option("--timeout", metavar="S", help="Total timeout in seconds.")]
 
 
 def invoke(
     context: typer.Context,
-    skill: Annotated[str, typer.Argument(metavar="ID", help="The id of a skill of the host, such as file_search.")],
+    skill: Annotated[str, typer.Argument(metavar="ID", help="The id of a hosted skill, such as file_search.")],
     given: Annotated[
-        str, typer.Option("--input", metavar="JSON|@FILE|-", help="The input: JSON, a file, or - for what is piped in.")
+        str, typer.Option("--input", metavar="JSON|@FILE|-", help="The input: JSON, a file, or - for stdin.")
     ] = "{}",
     url: Url = None,
     stream: Annotated[
         bool | None,
-        typer.Option("--stream/--no-stream", help="Show what the skill does meanwhile; done at a terminal anyway."),
+        typer.Option(
+            "--stream/--no-stream", help="Show the output of the skill as it arrives; the default on a terminal."
+        ),
     ] = None,
     trace_id: TraceId = None,
     timeout: Timeout = None,
     idempotency_key: Annotated[
         str | None,
-        typer.Option("--idempotency-key", metavar="KEY", help="Do it once, however often it is sent with this key."),
+        typer.Option(
+            "--idempotency-key", metavar="KEY", help="Run once, even if the request is repeated with this key."
+        ),
     ] = None,
     local: Local = False,
     as_json: Json = False,
 ) -> None:
-    """Invoke a skill of a running host, and print its data.
+    """Invoke a skill of a running host and print its data.
 
-    Output of the skill goes to stderr while it works, its data to stdout. --json prints the whole Normalized Skill
-    Result; together with --stream, one line of JSON for each event, the last of them the result.
+    Output of the skill goes to stderr, its data to stdout. --json prints the whole Normalized Skill Result; with
+    --stream it prints one line of JSON for each event, the last of which is the result.
 
     Examples:
       openskills invoke echo --input '{"text": "hello"}'
       openskills invoke calculator --input @numbers.json --json
       echo '{"query": "openSkill"}' | openskills invoke file_search --input -
 
-    Exit codes: 0 when the skill succeeded, 1 when it failed or no host answers, 2 for wrong usage.
+    Exit codes: 0 the skill succeeded, 1 it failed or the host is unavailable, 2 wrong usage.
     """
-    place = InvokeTarget(url, timeout, local)
-    wanted = InvokeArguments(
-        skill, read_input(given), trace_id, idempotency_key, select_output_mode(stream, as_json=as_json)
-    )
-    raise typer.Exit(run_invocation(wanted, place, get_settings(context)))
+    mode = select_output_mode(stream, as_json=as_json)
+    target = InvokeTarget(url, timeout, local)
+    call = InvokeArguments(skill, read_input(given), trace_id, idempotency_key, mode)
+    raise typer.Exit(run_invocation(call, target, get_settings(context)))

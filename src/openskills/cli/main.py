@@ -1,4 +1,4 @@
-"""The door of the command line: every way a command can end becomes a message and an exit code here."""
+"""The `openskills` command line: registers the commands and turns every error into a message and an exit code."""
 
 import os
 import sys
@@ -23,8 +23,6 @@ from openskills.cli import (
     validate,
     workspaces,
 )
-from openskills.cli import serve as keys
-from openskills.cli import serve as runs
 from openskills.cli.chat import command
 from openskills.cli.output import QuickCommand, QuickGroup, say, warn
 from openskills.errors import InvalidArgument, SkillError
@@ -33,7 +31,7 @@ from openskills.settings import Settings
 from openskills.version import __version__
 
 FAILED, USAGE, INTERNAL, INTERRUPTED = 1, 2, 70, 130
-"""Exit codes beside 0. 70 is EX_SOFTWARE of sysexits.h: a fault of ours, not of the input."""
+"""Exit codes other than 0. 70 is EX_SOFTWARE of sysexits.h: a bug in this program, not an error in the input."""
 
 app = typer.Typer(
     name="openskills",
@@ -59,15 +57,15 @@ def openskills(
     """Find, check and show Agent Skills: folders with a SKILL.md.
 
     Examples:
-      openskills new pdf-tools              start a skill
+      openskills new pdf-tools              create a skill
       openskills validate .                 check it
-      openskills list                       what agents would find here
-      openskills info pdf-tools             everything about one
-      openskills search "merge two pdfs"    find one by what it does
-      openskills run pdf-tools -- ls        run one's scripts in a sandbox
-      openskills chat                       talk with an agent that uses them
+      openskills list                       list the skills that agents find here
+      openskills info pdf-tools             show everything about a skill
+      openskills search "merge two pdfs"    find a skill by what it does
+      openskills run pdf-tools -- ls        run the scripts of a skill in a sandbox
+      openskills chat                       talk to an agent that uses skills
 
-    Exit codes: 0 done, 1 failed or something is invalid, 2 wrong usage or no such path, 70 a fault of this program.
+    Exit codes: 0 done, 1 failed or something is invalid, 2 wrong usage or no such path, 70 a bug in this program.
     """
     del version
 
@@ -90,16 +88,19 @@ for _name, _function in {
     "to-prompt": skillmd.to_prompt,
 }.items():
     app.command(_name, cls=QuickCommand)(_function)
-app.add_typer(workspaces.app, name="workspaces")
-app.add_typer(sessions.app, name="sessions")
-app.add_typer(artifacts.app, name="artifacts")
-app.add_typer(keys.keys_app, name="keys")
-app.add_typer(runs.runs_app, name="runs")
-app.add_typer(bench.app, name="bench")
+for _name, _group in {
+    "workspaces": workspaces.app,
+    "sessions": sessions.app,
+    "artifacts": artifacts.app,
+    "keys": serve.keys_app,
+    "runs": serve.runs_app,
+    "bench": bench.app,
+}.items():
+    app.add_typer(_group, name=_name)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line with these arguments (those of the process by default) and return its exit code."""
+    """Run the command line with `arguments`, by default those of the process, and return the exit code."""
     _escape_unprintable()
     debug = False
     try:
@@ -116,30 +117,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _report_failure(error.message, FAILED, debug)
     except OSError as error:
         return _report_failure(f"{error.filename or 'the system'}: {error.strerror or error}", FAILED, debug)
-    except Exception as error:  # noqa: BLE001 - the door: nobody who types a command wants to see a traceback
+    except Exception as error:  # noqa: BLE001 - users get a message, not a traceback
         summary = f"internal error: {type(error).__name__}: {error}; run with OPENSKILL_DEBUG=1 for the traceback"
         return _report_failure(summary, INTERNAL, debug)
 
 
 def _run(arguments: list[str], settings: Settings) -> int:
     try:
-        # Without standalone mode an exit comes back as its code, and errors come to us.
+        # Without standalone mode typer returns the exit code and raises errors.
         code = typer.main.get_command(app)(arguments, prog_name="openskills", standalone_mode=False, obj=settings)
         sys.stdout.flush()
     except typer.TyperException as error:
         return _report_usage_error(error)
     except typer.Abort:
-        return _report_failure("stopped: nobody answered", FAILED, debug=False)
+        return _report_failure("aborted: no answer", FAILED, debug=False)
     except SystemExit as exit_:
-        # Typer and rich leave this way when the reader of a pipe has gone.
+        # Typer and rich exit this way when the reader of a pipe has closed it.
         return _handle_broken_pipe() if exit_.code == FAILED else int(exit_.code or 0)
     return code if isinstance(code, int) else 0
 
 
 def _report_usage_error(error: typer.TyperException) -> int:
-    # The words that pydantic puts before every message of a checker.
+    # pydantic puts these words before every message of a validator.
     message = error.format_message().replace("Value error, ", "")
-    # The help that is shown when there are no arguments arrives as an error without a message.
+    # Without arguments the help is shown, and the error has no message.
     if message:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "openskills"
@@ -159,15 +160,14 @@ def _report_failure(message: str, code: int, debug: bool) -> int:
 
 
 def _handle_broken_pipe() -> int:
-    # What is still in the buffer must go somewhere when the interpreter ends.
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    # The interpreter flushes what is left in the buffer when it ends.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED
 
 
 def _escape_unprintable() -> None:
-    """A character that the terminal's encoding lacks is shown as an escape; it never ends the command."""
-    # Python has no stream where the shell closed one, as in `openskills list >&-`.
+    """Escape characters that the terminal's encoding cannot represent, instead of failing."""
+    # A stream is None when the shell closed it, as in `openskills list >&-`.
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):

@@ -1,16 +1,7 @@
-"""Lines, tables, progress.
+"""Output of the commands: styled lines and tables on a terminal, plain lines and tabs in a pipe, JSON, progress bars.
 
-What the commands print: styled lines for people at a terminal, plain ones in a pipe, JSON for programs.
-
-Text from skills is somebody else's: it goes through `plain` before it reaches a terminal.
-
-Rows of text: columns that fit the terminal for people, lines with tabs in a pipe.
-
-A sign of life on stderr while a scan or a download takes longer than a moment.
-
-What the library says while a command of this program runs, for the person at the shell.
-
-Commands that start quickly: typer checks parameters with pydantic, whose import costs more than all the rest.
+Text from skills is untrusted: pass it through `escape_line` before printing it. `QuickCommand` and `QuickGroup` keep
+typer from importing pydantic for parameters that need no conversion.
 """
 
 import json
@@ -21,7 +12,6 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO, TypeAlias
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -34,37 +24,37 @@ if TYPE_CHECKING:
 
 
 Part: TypeAlias = str | tuple[str, str]
-"""A piece of a line: text, or text with the name of a style."""
+"""A part of a line: text, or a tuple of text and style."""
 
 
 def escape_line(text: str) -> str:
-    """Foreign text on one line: runs of white space are one blank, what cannot be seen is escaped."""
+    """Untrusted text on one line: white space is collapsed, unprintable characters are escaped."""
     return to_printable(" ".join(text.split()))
 
 
 def say(*parts: Part) -> None:
-    """One line of the answer, on stdout."""
+    """Print a line to stdout."""
     _print_line(sys.stdout, parts)
 
 
 def warn(*parts: Part) -> None:
-    """One line beside the answer, on stderr."""
+    """Print a line to stderr."""
     _print_line(sys.stderr, parts)
 
 
 def say_text(text: str) -> None:
-    """Text of the answer exactly as it is, with a newline after it; the caller has made it safe."""
+    """Write text and a newline to stdout without styling; the caller must have escaped it."""
     sys.stdout.write(text + "\n")
 
 
 def say_json(value: object) -> None:
-    """The answer for a program. Everything beyond ASCII is escaped, so no encoding and no terminal can spoil it."""
+    """Print a value as JSON, in ASCII, so that it does not depend on the encoding of the terminal."""
     say_text(json.dumps(value, indent=2))
 
 
 def get_console(stream: TextIO) -> "Console":
     """The rich console of a stream that is a terminal."""
-    return _error_console() if stream is sys.stderr else _answer_console()
+    return _create_console(stderr=stream is sys.stderr)
 
 
 def pluralize(number: int, noun: str) -> str:
@@ -78,35 +68,28 @@ def _print_line(stream: TextIO, parts: tuple[Part, ...]) -> None:
         return
     from rich.text import Text
 
-    # Never as markup: a description may say `[red]`. The terminal wraps, so that a path can be copied whole.
+    # Never as markup: a description may contain `[red]`. Soft wrapping lets users copy a whole path.
     get_console(stream).print(Text.assemble(*parts), soft_wrap=True, highlight=False)
 
 
 @cache
-def _answer_console() -> "Console":
+def _create_console(*, stderr: bool) -> "Console":
     from rich.console import Console
 
-    return Console(emoji=False, markup=False, highlight=False)
+    return Console(stderr=stderr, emoji=False, markup=False, highlight=False)
 
 
-@cache
-def _error_console() -> "Console":
-    from rich.console import Console
-
-    return Console(stderr=True, emoji=False, markup=False, highlight=False)
-
-
-_GAP = 2
+_GAP = "  "
 _MIN_WIDE_WIDTH = 20
-"""What a wide column keeps even on a narrow terminal."""
+"""The width of a wide column on a narrow terminal."""
 
 _MAX_WIDTH = 40
-"""What any other column takes at most."""
+"""The maximum width of any other column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column with its heading; a wide one gets the room that the others leave."""
+    """A column of a table; a wide one gets the space that the others leave."""
 
     title: str
     style: str = ""
@@ -114,7 +97,7 @@ class Column:
 
 
 def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Print `rows`, whose cells must be safe to print. No row, no heading."""
+    """Print `rows`, whose cells must already be escaped; prints nothing when there are none."""
     if not sys.stdout.isatty():
         for row in rows:
             say_text("\t".join(row))
@@ -123,27 +106,19 @@ def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None
 
 
 def _show_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    from rich.cells import set_cell_size
+    from rich.cells import cell_len, set_cell_size
 
     shown = [number for number in range(len(columns)) if any(row[number] for row in rows)]
-    widths = _compute_widths(columns, rows, get_console(sys.stdout).width, shown)
-    say((_gap().join(set_cell_size(columns[n].title, widths[n]) for n in shown).rstrip(), "bold underline"))
-    for row in rows:
-        cells = [(_fit(row[n], widths[n], last=n == shown[-1]), columns[n].style) for n in shown]
-        parts: list[Part] = [part for cell in cells for part in (_gap(), cell)]
-        say(*parts[1:])
-
-
-def _compute_widths(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int, shown: list[int]
-) -> dict[int, int]:
-    from rich.cells import cell_len
-
     needed = {n: max(cell_len(columns[n].title), *(cell_len(row[n]) for row in rows)) for n in shown}
     widths = {n: needed[n] if columns[n].wide else min(needed[n], _MAX_WIDTH) for n in shown}
     others = sum(width for n, width in widths.items() if not columns[n].wide)
-    left = room - others - _GAP * (len(shown) - 1)
-    return {n: min(width, max(left, _MIN_WIDE_WIDTH)) if columns[n].wide else width for n, width in widths.items()}
+    left = max(get_console(sys.stdout).width - others - len(_GAP) * (len(shown) - 1), _MIN_WIDE_WIDTH)
+    widths = {n: min(width, left) if columns[n].wide else width for n, width in widths.items()}
+    say((_GAP.join(set_cell_size(columns[n].title, widths[n]) for n in shown).rstrip(), "bold underline"))
+    for row in rows:
+        cells = [(_fit(row[n], widths[n], last=n == shown[-1]), columns[n].style) for n in shown]
+        parts: list[Part] = [part for cell in cells for part in (_GAP, cell)]
+        say(*parts[1:])
 
 
 def _fit(text: str, width: int, *, last: bool) -> str:
@@ -154,19 +129,14 @@ def _fit(text: str, width: int, *, last: bool) -> str:
     return text if last else set_cell_size(text, width)
 
 
-def _gap() -> str:
-    return " " * _GAP
-
-
 PROGRESS_DELAY = 0.5
-"""Seconds before anything is shown."""
+"""Seconds before a progress bar appears."""
 
 
 class CliProgress:
-    """The `Progress` of the command line, in a `with` statement around the work.
+    """A progress bar on stderr, for use in a `with` statement; may be called from any thread.
 
-    At a terminal a bar appears after a moment and is gone when the work is done. In a pipe nothing is ever shown. May
-    be called from any thread.
+    On a terminal the bar appears after `PROGRESS_DELAY` and is removed at the end. In a pipe nothing is shown.
     """
 
     def __init__(self, what: str) -> None:
@@ -187,9 +157,7 @@ class CliProgress:
             self._state = (what, done, total)
             self._update()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._timer.cancel()
         with self._lock:
             self._done = True
@@ -199,7 +167,7 @@ class CliProgress:
     def _show_bar(self) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        # Text without markup: `what` may hold the name of a file that somebody else chose.
+        # Without markup: `what` may contain the name of an untrusted file.
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
         with self._lock:
             if self._done:
@@ -212,16 +180,13 @@ class CliProgress:
     def _update(self) -> None:
         if self._bar is not None:
             (bar, task), (what, done, total) = self._bar, self._state
-            # Without a whole the bar only moves; the number says how far the work has come.
+            # Without a total the bar only pulses, so show the count.
             count = f" {done:,}" if total is None and done else ""
             bar.update(task, description=escape_line(what) + count, completed=done, total=total)
 
 
-LIBRARY = "openskills"
-
-
 class _StderrHandler(logging.Handler):
-    """One line for each record, without a traceback."""
+    """Prints one line for each record, without a traceback."""
 
     def emit(self, record: logging.LogRecord) -> None:
         warn((record.levelname.lower(), "yellow"), f": {escape_line(record.getMessage())}")
@@ -229,8 +194,8 @@ class _StderrHandler(logging.Handler):
 
 @contextmanager
 def log_warnings() -> Generator[None]:
-    """As long as the block lasts, warnings of the library go to stderr: by itself it prints nothing."""
-    logger, handler = logging.getLogger(LIBRARY), _StderrHandler(logging.WARNING)
+    """Print warnings that the library logs to stderr, within a `with` block."""
+    logger, handler = logging.getLogger("openskills"), _StderrHandler(logging.WARNING)
     logger.addHandler(handler)
     try:
         yield
@@ -242,25 +207,25 @@ Parameter: TypeAlias = TyperArgument | TyperOption
 
 
 class QuickCommand(TyperCommand):
-    """A command that takes text and defaults as they are; only what must be converted is given to typer's checker."""
+    """A command that passes text and defaults through; only values to be converted go to typer's validator."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments, as every command does."""
+        """See `TyperCommand.parse_args`."""
         install_quick_checkers(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
 
 class QuickGroup(TyperGroup):
-    """The same for the options before a command."""
+    """`QuickCommand` for groups of commands."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments up to the command, as every group does."""
+        """See `TyperGroup.parse_args`."""
         install_quick_checkers(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
 
 def install_quick_checkers(parameters: Sequence[object]) -> None:
-    """Put a quick checker before that of each parameter. A version of typer without the hook has nothing to save."""
+    """Wrap the validator of each parameter in a `_QuickChecker`, if this version of typer has the hook."""
     for parameter in parameters:
         checker = getattr(parameter, "get_runtime_param", None)
         if isinstance(parameter, Parameter) and checker is not None:
@@ -269,7 +234,7 @@ def install_quick_checkers(parameters: Sequence[object]) -> None:
 
 
 class _QuickChecker:
-    """Stands where typer expects a checker, and asks for the real one only when it is needed."""
+    """A validator that creates typer's own, which imports pydantic, only when it is needed."""
 
     def __init__(self, checker: Callable[[], Any], annotation: Any) -> None:
         self._checker = checker

@@ -1,4 +1,4 @@
-"""Problems on the command line: one line each for people, one object each for programs."""
+"""Problems of skills, formatted as lines of text or as JSON objects."""
 
 import os
 from collections import Counter
@@ -13,7 +13,7 @@ _MAX_LINES = 50
 
 
 def display_path(path: str) -> str:
-    """A path as people write it: relative when it lies below the current directory; nothing in it is invisible."""
+    """A path for display: relative when it is below the current directory, with unprintable characters escaped."""
     if os.path.isabs(path):
         inside = os.path.relpath(path)
         path = path if inside == os.pardir or inside.startswith(os.pardir + os.sep) else inside
@@ -21,7 +21,7 @@ def display_path(path: str) -> str:
 
 
 def format_problem(problem: Problem) -> list[Part]:
-    """`path:line:column: severity: message [rule]`, with what can be mended at the end."""
+    """The parts of a line such as `path:line:column: severity: message [rule]`."""
     place = display_path(problem.path) if problem.path else ""
     if problem.line is not None:
         place += f":{problem.line}:{problem.column or 1}"
@@ -31,7 +31,7 @@ def format_problem(problem: Problem) -> list[Part]:
 
 
 def problem_json(problem: Problem) -> dict[str, object]:
-    """The fields of a problem that programs rely on; `fix` is what a safe fix would do."""
+    """A problem as JSON; `fix` describes what `--fix` would do."""
     return {
         "rule": problem.rule,
         "severity": problem.severity.value,
@@ -43,7 +43,7 @@ def problem_json(problem: Problem) -> dict[str, object]:
 
 
 def problem_json_with_path(problem: Problem) -> dict[str, object]:
-    """The same where problems of many files stand in one list."""
+    """A problem as JSON, with its path, for lists of problems in several files."""
     return {"path": problem.path, **problem_json(problem)}
 
 
@@ -54,7 +54,7 @@ def count_by_severity(problems: Iterable[Problem]) -> str:
 
 
 def report_problems(problems: Sequence[Problem]) -> None:
-    """Problems beside the answer: a line each on stderr, the worst first, and how many there are."""
+    """Print problems to stderr, one per line, errors first, and their number."""
     if not problems:
         return
     order = list(Severity)

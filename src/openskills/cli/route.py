@@ -1,4 +1,4 @@
-"""`openskills route`: which skill a request in words is for, and why."""
+"""`openskills route`: choose the skill for a request in natural language."""
 
 import json
 import logging
@@ -32,82 +32,86 @@ if TYPE_CHECKING:
 
 def route(
     context: typer.Context,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="A request in words, in English or Chinese.")],
-    then_invoke: Annotated[
-        bool, typer.Option("--invoke", help="Also invoke the skill with what the text says.")
-    ] = False,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="A request, in English or Chinese.")],
+    then_invoke: Annotated[bool, typer.Option("--invoke", help="Also invoke the chosen skill.")] = False,
     url: Url = None,
     trace_id: TraceId = None,
     timeout: Timeout = None,
     local: Local = False,
     as_json: Json = False,
 ) -> None:
-    """Say which skill a request is for, and why.
+    """Choose the skill for a request, and explain why.
 
-    First the rules: `echo:`, then words such as find, mean or log. Then a search over the skills of the host and over
-    SKILL.md folders. Nothing fits: the default is echo, and that is said. Without a running host the rules and the
-    folders decide alone.
+    Tries rules first (`echo:`, then words such as find, mean or log), then searches the skills of the host and SKILL.md
+    folders. If nothing matches, the default is echo. Without a running host only rules and folders are used.
 
     Examples:
       openskills route "mean and median of 10.5, 9.9, 11.2"
       openskills route "搜索 openSkill" --invoke
       openskills route "echo: hello" --json
 
-    Exit codes: 0; 1 when what was to be invoked failed; 2 for wrong usage, or when the text does not say enough.
+    Exit codes: 0 done, 1 the invoked skill failed, 2 wrong usage, or the text lacks required input.
     """
-    from openskills.host.client.router import extract_input as extracted
+    from openskills.host.client.router import extract_input
     from openskills.telemetry.context import bind
 
     settings = get_settings(context)
-    place = InvokeTarget(url, timeout, local)
+    target = InvokeTarget(url, timeout, local)
     with bind(trace_id) as bound, _log_to_stderr(settings.debug):
-        hosted = _list_hosted(place, settings, needed=then_invoke)
+        hosted = _list_hosted(target, settings, required=then_invoke)
         decision = _choose_skill(text, hosted, settings, bound.trace_id)
-        found = extracted(decision.selected_skill_id, text)
+        found = extract_input(decision.selected_skill_id, text)
         skill = next((one for one in hosted or () if one.id == decision.selected_skill_id), None)
         if as_json and not then_invoke:
             say_json(_decision_json(decision, found, hosted, bound.trace_id))
             return
-        _explain(decision, hosted, beside=then_invoke)
+        _explain(decision, hosted, to_stderr=then_invoke)
         if then_invoke:
-            wanted = _build_input(decision, found, skill)
-            warn(("input", "bold"), f": {escape_line(json.dumps(wanted, ensure_ascii=False))}")
-            manner = select_output_mode(None, as_json=as_json)
-            asked = InvokeArguments(decision.selected_skill_id, wanted, bound.trace_id, output_mode=manner)
-            raise typer.Exit(run_invocation(asked, place, settings))
+            skill_input = _build_input(decision, found, skill)
+            warn(("input", "bold"), f": {escape_line(json.dumps(skill_input, ensure_ascii=False))}")
+            mode = select_output_mode(None, as_json=as_json)
+            call = InvokeArguments(decision.selected_skill_id, skill_input, bound.trace_id, output_mode=mode)
+            raise typer.Exit(run_invocation(call, target, settings))
 
 
-def _list_hosted(place: InvokeTarget, settings: "Settings", *, needed: bool) -> "tuple[HostedSkill, ...] | None":
-    """The skills of the host that can be invoked; None when it cannot be asked, which is said unless it is `needed`."""
+def _list_hosted(target: InvokeTarget, settings: "Settings", *, required: bool) -> "tuple[HostedSkill, ...] | None":
+    """The ready skills of the host; None, with a warning, when it is unavailable and not `required`."""
     from openskills.sync import run
 
-    async def ask() -> "tuple[HostedSkill, ...]":
-        async with open_invoker(place, settings) as host:
+    async def list_skills() -> "tuple[HostedSkill, ...]":
+        async with open_invoker(target, settings) as host:
             return await host.skills()
 
     try:
-        return tuple(skill for skill in run(ask()) if skill.is_ready)
+        return tuple(skill for skill in run(list_skills()) if skill.is_ready)
     except HostUnavailable as error:
-        if needed:
+        if required:
             raise
-        warn(("warning", "yellow"), f": {escape_line(error.message)}; the rules and SKILL.md folders decide alone")
+        warn(("warning", "yellow"), f": {escape_line(error.message)}; using only rules and SKILL.md folders")
         return None
 
 
 def _choose_skill(
     text: str, hosted: "tuple[HostedSkill, ...] | None", settings: "Settings", trace_id: str
 ) -> "RouteDecision":
-    from openskills.host.client.router import RoutableSkill as Offered
-    from openskills.host.client.router import Router
+    from openskills.host.client.router import RoutableSkill, Router
 
-    offered = None if hosted is None else [Offered(skill.id, skill.description) for skill in hosted]
+    offered = None if hosted is None else [RoutableSkill(skill.id, skill.description) for skill in hosted]
     catalog = open_catalog((), settings, asking=False).snapshot.skills
     return Router(offered, catalog).choose(text, trace_id=trace_id)
 
 
-def _explain(decision: "RouteDecision", hosted: "tuple[HostedSkill, ...] | None", *, beside: bool) -> None:
-    chosen, why = escape_line(decision.selected_skill_id), _describe_reason(decision)
-    if beside:
+def _explain(decision: "RouteDecision", hosted: "tuple[HostedSkill, ...] | None", *, to_stderr: bool) -> None:
+    from openskills.host.client.router import COMMANDS
+
+    chosen = escape_line(decision.selected_skill_id)
+    why = {
+        "rule": f"the text says {decision.detail!r}",
+        "search": "the best match among the skills of the host",
+        "catalog": "a matching SKILL.md folder; no skill of the host matches",
+        "default": "nothing matches",
+    }[decision.stage]
+    if to_stderr:
         warn(("routed to", "bold"), f" {chosen}: {why}")
     elif sys.stdout.isatty():
         say((chosen, "bold cyan"), f"  {why}")
@@ -116,48 +120,33 @@ def _explain(decision: "RouteDecision", hosted: "tuple[HostedSkill, ...] | None"
     for note in decision.notes:
         warn(("note", "yellow"), f": {escape_line(note)}")
     if decision.near:
-        warn(f"  others that fit: {', '.join(map(escape_line, decision.near))}")
+        warn(f"  other matches: {', '.join(map(escape_line, decision.near))}")
     if not decision.is_understood:
-        _report_no_match(hosted)
-
-
-def _report_no_match(hosted: "tuple[HostedSkill, ...] | None") -> None:
-    from openskills.host.client.router import COMMANDS
-
-    warn(("not understood", "yellow"), ": no rule and no skill fits, so this goes to the default. Say for instance:")
-    for command in COMMANDS:
-        warn(f"  {command}")
-    if hosted:
-        warn(f"  or name one of: {', '.join(escape_line(skill.id) for skill in hosted)}")
-
-
-def _describe_reason(decision: "RouteDecision") -> str:
-    return {
-        "rule": f"the text says {decision.detail!r}",
-        "search": "it fits the words best, of the skills of the host",
-        "catalog": "a SKILL.md folder that fits the words; no skill of the host does",
-        "default": "nothing fits",
-    }[decision.stage]
+        warn(("not understood", "yellow"), ": no rule or skill matches, so the default is used. Try for example:")
+        for command in COMMANDS:
+            warn(f"  {command}")
+        if hosted:
+            warn(f"  or name one of: {', '.join(escape_line(skill.id) for skill in hosted)}")
 
 
 def _build_input(
     decision: "RouteDecision", found: "PartialInput | None", skill: "HostedSkill | None"
 ) -> Mapping[str, Any]:
-    """What to invoke with. Raises `InvalidArgument` that asks for what the text does not say."""
+    """The input for the chosen skill. Raises `InvalidArgument` that names the missing fields."""
     chosen = decision.selected_skill_id
-    by_hand = f"write it out: openskills invoke {chosen} --input '{{...}}'"
     if decision.stage == "catalog":
-        raise InvalidArgument("TEXT", f"{chosen} is a SKILL.md folder and not hosted; try openskills chat, or run")
-    if decision.hosted is False:
-        raise InvalidArgument("TEXT", f"the host has no skill {chosen!r}, so that nothing can be invoked")
-    if found is None:
-        needs = (
-            f", which needs {', '.join(skill.required_fields)}" if skill is not None and skill.required_fields else ""
+        raise InvalidArgument(
+            "TEXT", f"{chosen} is a SKILL.md folder and cannot be invoked; use openskills chat or openskills run"
         )
-        raise InvalidArgument("TEXT", f"nobody knows how to read an input for {chosen} from words{needs}; {by_hand}")
+    if decision.hosted is False:
+        raise InvalidArgument("TEXT", f"the host has no skill {chosen!r}")
+    if found is None:
+        needs = f" ({', '.join(skill.required_fields)})" if skill is not None and skill.required_fields else ""
+        hint = f"use: openskills invoke {chosen} --input '{{...}}'"
+        raise InvalidArgument("TEXT", f"cannot extract the input of {chosen}{needs} from text; {hint}")
     if found.missing:
         asks = "; ".join(f"{name}: {escape_line(question)}" for name, question in found.missing.items())
-        raise InvalidArgument("TEXT", f"{chosen} needs more than the text says. {asks}")
+        raise InvalidArgument("TEXT", f"{chosen} needs more input. {asks}")
     return found.input
 
 
@@ -180,7 +169,7 @@ def _decision_json(
 
 @contextmanager
 def _log_to_stderr(debug: bool) -> Generator[None]:
-    """With OPENSKILL_DEBUG=1 the line of the log is on stderr, as JSON."""
+    """With OPENSKILL_DEBUG=1, write the log of the router to stderr as JSON."""
     if not debug:
         yield
         return

@@ -1,11 +1,4 @@
-"""Serve, keys, runs.
-
-`openskills serve`: skills behind one HTTP protocol.
-
-`openskills keys`: the bearer keys of those who may call a skill host.
-
-`openskills runs`: what a skill host was asked for, and what came of it.
-"""
+"""`openskills serve`, `openskills keys` and `openskills runs`: the HTTP skill host, its API keys and its history."""
 
 import sys
 import textwrap
@@ -35,11 +28,8 @@ from openskills.errors import InvalidArgument, MissingExtra
 from openskills.settings import parse_seconds
 
 if TYPE_CHECKING:
-    import socket
-
     from openskills.host.auth import StoredKey
     from openskills.host.history import History, RunRecord
-    from openskills.host.parts import HostOptions
     from openskills.host.registry.registry import RegistryEntry
     from openskills.settings import Settings
 
@@ -51,47 +41,46 @@ _STYLES = {"ready": "green", "broken": "bold red", "unavailable": "yellow"}
 
 def serve(
     context: typer.Context,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes one that is free.")] = 8000,
-    workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="How many processes serve.")] = 1,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="The number of worker processes.")] = 1,
     manifests: Annotated[
-        Many, typer.Option("--manifests", metavar="DIR", help="More manifests, beside those of OPENSKILL_CLI_DIR.")
+        Many, typer.Option("--manifests", metavar="DIR", help="More manifests, besides those in OPENSKILL_CLI_DIR.")
     ] = None,
     skills: Annotated[
-        Many, typer.Option("--skills", metavar="DIR", help="SKILL.md folders whose entry script is to be served.")
+        Many, typer.Option("--skills", metavar="DIR", help="SKILL.md folders with an entry script to serve.")
     ] = None,
     executor: Annotated[
         str | None, typer.Option("--executor", metavar="NAME", help="auto, sandbox, container or local.")
     ] = None,
-    no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Nobody needs a key, wherever the host can be reached from.")
-    ] = False,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="Allow all requests without a key.")] = False,
     concurrency: Annotated[
-        int | None, typer.Option("--concurrency", min=1, metavar="N", help="Invocations that run at a time.")
+        int | None, typer.Option("--concurrency", min=1, metavar="N", help="Maximum number of concurrent invocations.")
     ] = None,
     queue: Annotated[
-        int | None, typer.Option("--queue", min=0, metavar="N", help="Invocations that may wait for a place.")
+        int | None, typer.Option("--queue", min=0, metavar="N", help="Maximum number of waiting invocations.")
     ] = None,
     json_log: Annotated[
-        str, typer.Option("--json-log", metavar="FILE", help="A line of JSON for each invocation; - is stdout.")
+        str, typer.Option("--json-log", metavar="FILE", help="Write a line of JSON for each invocation; - is stdout.")
     ] = "-",
     grace: Annotated[
-        float, typer.Option("--grace", min=0, metavar="S", help="Seconds for running invocations at the end.")
+        float,
+        typer.Option("--grace", min=0, metavar="S", help="Seconds to finish running invocations at shutdown."),
     ] = 30.0,
 ) -> None:
     """Serve skills over HTTP: POST /skills/ID:invoke with {"input": {...}}.
 
-    A skill is a script in ./skills_cli (OPENSKILL_CLI_DIR), best with a manifest beside it: ID.py and ID.yaml. What has
-    changed is read again at once, and on SIGHUP. SIGTERM and Ctrl-C let running invocations finish; a second one does
-    not. On this machine nobody needs a key; listening elsewhere needs keys (openskills keys new) or --no-auth.
+    A skill is a script in ./skills_cli (OPENSKILL_CLI_DIR), preferably with a manifest: ID.py and ID.yaml. Changes are
+    picked up at once, and on SIGHUP. SIGTERM and Ctrl-C let running invocations finish; a second signal stops them. No
+    key is needed on the loopback interface; other addresses need keys (openskills keys new) or --no-auth.
 
     Examples:
       openskills serve
       openskills serve --port 9000 --workers 4 --json-log access.jsonl
       openskills serve --host 0.0.0.0 --manifests deploy/skills
-      uvicorn openskills.host.app:app              the same as an application for any ASGI server
+      uvicorn openskills.host.app:app              the same with any ASGI server
 
-    GET /skills lists what is served, GET /docs explains the addresses, GET /openapi.json is for generated clients.
+    GET /skills lists the skills, GET /docs describes the endpoints, GET /openapi.json is for generated clients.
     """
     settings = get_settings(context)
     settings = replace(
@@ -101,8 +90,9 @@ def serve(
         host_queue=settings.host_queue if queue is None else queue,
     )
     try:
-        from openskills.host import server as serving
-        from openskills.host.parts import HostOptions
+        from openskills.host import server
+        from openskills.host.parts import HostOptions, list_kinds
+        from openskills.host.registry.registry import Registry
     except ImportError as error:
         raise MissingExtra("host", f"the skill host ({error.name})") from None
     options = HostOptions(
@@ -112,55 +102,33 @@ def serve(
         workers=workers,
         grace=grace,
     )
-    settings = serving.resolve_auth(settings, host, no_auth=no_auth)
-    entries = _load_entries(settings, options)
-    with serving.open_socket(host, port) as listener:
-        _greet(entries, settings, listener)
-        serving.serve(settings, options, listener)
+    settings = server.resolve_auth(settings, host, no_auth=no_auth)
+    registry = Registry.load(settings, manifests=options.manifests, skills=options.skills, kinds=list_kinds())
+    with server.open_socket(host, port) as listener:
+        _greet(registry.list_entries(), settings, server.socket_url(listener))
+        server.serve(settings, options, listener)
     warn("stopped")
 
 
-def _load_entries(settings: "Settings", options: "HostOptions") -> "tuple[RegistryEntry, ...]":
-    from openskills.host.parts import list_kinds as kinds
-    from openskills.host.registry.registry import Registry
-
-    return Registry.load(settings, manifests=options.manifests, skills=options.skills, kinds=kinds()).list_entries()
-
-
-def _greet(entries: "tuple[RegistryEntry, ...]", settings: "Settings", listener: "socket.socket") -> None:
-    from openskills.host.server import socket_url as address
-
+def _greet(entries: "tuple[RegistryEntry, ...]", settings: "Settings", url: str) -> None:
     for entry in entries:
-        kind, what = (
-            ("", "") if entry.registration is None else (entry.registration.kind, entry.registration.description)
-        )
+        found = entry.registration
+        kind, description = ("", "") if found is None else (found.kind, found.description)
+        text = textwrap.shorten(escape_line(description), 70, placeholder="…")
         state = (f"{entry.status:<12}", _STYLES[entry.status])
-        warn(
-            "  ",
-            state,
-            (f"{entry.id:<20}", "cyan"),
-            f" {kind:<12}",
-            textwrap.shorten(escape_line(what), 70, placeholder="…"),
-        )
+        warn("  ", state, (f"{entry.id:<20}", "cyan"), f" {kind:<12}", text)
         for problem in entry.problems:
             warn(" " * 14, escape_line(str(problem)))
     if not entries:
-        warn(f"no skills: there is nothing in {settings.cli_dir}; put a script ID.py there, or use --manifests")
-    url = address(listener)
-    ready = sum(entry.status == "ready" for entry in entries)
-    warn(f"serving {pluralize(ready, 'skill')} on ", (url, "bold"), f"  (docs: {url}/docs)")
-    if settings.host_auth == "off":
-        warn("no key is needed (this machine only)" if "127.0.0.1" in url or "[::1]" in url else _NO_KEY_WARNING)
-    else:
-        warn(f"keys are needed; they are in {settings.host_keys}")
-    _suggest(entries, settings, url)
-
-
-_NO_KEY_WARNING = "no key is needed: everybody who can reach this address can run these skills"
-
-
-def _suggest(entries: "tuple[RegistryEntry, ...]", settings: "Settings", url: str) -> None:
+        warn(f"no skills in {settings.cli_dir}; put a script ID.py there, or use --manifests")
     ready = [entry.id for entry in entries if entry.status == "ready"]
+    warn(f"serving {pluralize(len(ready), 'skill')} on ", (url, "bold"), f"  (docs: {url}/docs)")
+    if settings.host_auth != "off":
+        warn(f"authentication: requests need a key from {settings.host_keys}")
+    elif "127.0.0.1" in url or "[::1]" in url:
+        warn("authentication: off (this machine only)")
+    else:
+        warn("authentication: off; anyone who can reach this address can run these skills")
     if not ready:
         return
     skill = "echo" if "echo" in ready else ready[0]
@@ -169,9 +137,9 @@ def _suggest(entries: "tuple[RegistryEntry, ...]", settings: "Settings", url: st
     warn(f"try: curl -sS -X POST {url}/skills/{skill}:invoke{key} -H 'Content-Type: application/json' -d '{body}'")
 
 
-keys_app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="Make, list and revoke the keys of a skill host.")
+keys_app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="Create, list and revoke keys of a skill host.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is: letters, digits, dots, @, - and _.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The owner of the key: letters, digits, dots, @, - and _.")]
 
 
 @keys_app.command("new", cls=QuickCommand)
@@ -181,51 +149,49 @@ def new(
     scope: Annotated[
         list[str] | None,
         typer.Option(
-            "--scope", metavar="SKILL", help="A skill that it may call, or a pattern: file_*.", show_default="*"
+            "--scope", metavar="SKILL", help="A skill the key may call, or a pattern such as file_*.", show_default="*"
         ),
     ] = None,
     expires: Annotated[
-        str | None, typer.Option("--expires", metavar="TIME", help="After how long it ends: 12h, 30d.")
+        str | None, typer.Option("--expires", metavar="TIME", help="Expire after this time, such as 12h or 30d.")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option("--rate", metavar="N", help="How many calls a second it may make.")
+        float | None, typer.Option("--rate", metavar="N", help="Maximum number of calls per second.")
     ] = None,
     burst: Annotated[
-        int | None, typer.Option("--burst", metavar="N", help="How many of those at once.", show_default="one second's")
+        int | None, typer.Option("--burst", metavar="N", help="Maximum burst of calls.", show_default="one second's")
     ] = None,
     concurrency: Annotated[
-        int | None, typer.Option("--concurrency", metavar="N", help="How many of its calls may run at a time.")
+        int | None, typer.Option("--concurrency", metavar="N", help="Maximum number of concurrent calls.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a key and print it. It is shown this once: only a hash of it is kept.
+    """Create a key and print it. It is shown only once, because only its hash is stored.
 
     Examples:
       openskills keys new ci
       openskills keys new partner --scope 'file_*' --scope echo --rate 5 --concurrency 2 --expires 30d
 
-    A host that runs knows it at once.
+    A running host accepts it at once.
     """
-    from openskills.host.auth import add_key
-    from openskills.host.auth import create_key as minted
+    from openskills.host.auth import add_key, create_key
 
     lifetime = None if expires is None else parse_seconds(expires, "--expires")
-    key, kept = minted(name, now=datetime.now(UTC), lifetime=lifetime)
-    kept = replace(kept, scopes=tuple(scope or ("*",)), rate_per_second=rate, burst=burst, concurrency=concurrency)
-    add_key(get_settings(context).host_keys, kept)
+    key, stored = create_key(name, now=datetime.now(UTC), lifetime=lifetime)
+    stored = replace(stored, scopes=tuple(scope or ("*",)), rate_per_second=rate, burst=burst, concurrency=concurrency)
+    add_key(get_settings(context).host_keys, stored)
     if as_json:
-        say_json({"key": key, **_key_json(kept)})
+        say_json({"key": key, **_key_json(stored)})
         return
     say_text(key)
-    warn(f"this is the only time that the key of {name!r} is shown; send it as: Authorization: Bearer {key[:8]}...")
+    warn(f"this key of {name!r} is not shown again; send it as: Authorization: Bearer {key[:8]}...")
 
 
 @keys_app.command("list", cls=QuickCommand)
 def list_keys(context: typer.Context, as_json: Json = False) -> None:
-    """List the keys: whose they are, how they begin, and what they may do.
+    """List the keys with their owners, prefixes, scopes and limits.
 
-    In a pipe each key is one line: name, beginning, scopes, limits, when it was made and when it ends (UTC), with tabs
-    between.
+    In a pipe each key is one line of tab-separated fields: name, prefix, scopes, limits, creation and expiry (UTC).
     """
     from openskills.host.auth import read_keys
 
@@ -235,16 +201,16 @@ def list_keys(context: typer.Context, as_json: Json = False) -> None:
         return
     _show_keys(found)
     if not found:
-        warn("there are no keys; `openskills keys new NAME` makes one")
+        warn("no keys; `openskills keys new NAME` creates one")
 
 
 @keys_app.command("revoke", cls=QuickCommand)
 def revoke(
     context: typer.Context,
-    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Whose keys.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="The owners of the keys.")],
     as_json: Json = False,
 ) -> None:
-    """Revoke keys: hosts that run refuse them from the next request on.
+    """Revoke keys: running hosts refuse them from the next request on.
 
     Example:
       openskills keys revoke partner
@@ -260,29 +226,17 @@ def revoke(
 
 
 def _show_keys(found: "Sequence[StoredKey]") -> None:
-    columns = (
-        Column("key", "bold cyan"),
-        Column("begins"),
-        Column("scopes", wide=True),
-        Column("limits"),
-        Column("made"),
-        Column("ends"),
-    )
-    short = sys.stdout.isatty()
-    show_table(columns, [_key_cells(key, short) for key in found])
+    columns = [Column("key", "bold cyan"), Column("prefix"), Column("scopes", wide=True)]
+    columns += [Column(title) for title in ("limits", "created", "expires")]
+    show_table(columns, [_key_cells(key, short=sys.stdout.isatty()) for key in found])
 
 
-def _key_cells(key: "StoredKey", short: bool) -> tuple[str, ...]:
-    made, ends = key.created, key.expires or ""
+def _key_cells(key: "StoredKey", *, short: bool) -> tuple[str, ...]:
+    created, expires = key.created, key.expires or ""
     if short:
-        made, ends = made[:10], _format_expiry(key)
-    return escape_line(key.name), key.hint, " ".join(key.scopes), _format_limits(key), made, ends
-
-
-def _format_expiry(key: "StoredKey") -> str:
-    if key.expires_at is None:
-        return "never"
-    return "expired" if key.expires_at <= datetime.now(UTC).timestamp() else str(key.expires)[:10]
+        is_expired = key.expires_at is not None and key.expires_at <= datetime.now(UTC).timestamp()
+        created, expires = created[:10], "expired" if is_expired else expires[:10] or "never"
+    return escape_line(key.name), key.hint, " ".join(key.scopes), _format_limits(key), created, expires
 
 
 def _format_limits(key: "StoredKey") -> str:
@@ -292,7 +246,7 @@ def _format_limits(key: "StoredKey") -> str:
     if key.burst is not None:
         words.append(f"burst {key.burst}")
     if key.concurrency is not None:
-        words.append(f"{key.concurrency} at a time")
+        words.append(f"{key.concurrency} concurrent")
     return ", ".join(words)
 
 
@@ -309,28 +263,28 @@ def _key_json(key: "StoredKey") -> dict[str, object]:
     }
 
 
-runs_app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="See what a skill host has done.")
+runs_app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="Show the history of a skill host.")
 
 
 @runs_app.command("list", cls=QuickCommand)
 def list_runs(
     context: typer.Context,
-    skill: Annotated[str | None, typer.Option("--skill", metavar="ID", help="Only those of one skill.")] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Only those that failed.")] = False,
+    skill: Annotated[str | None, typer.Option("--skill", metavar="ID", help="Only runs of this skill.")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only failed runs.")] = False,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Only those of the last 90s, 15m, 24h, 7d.")
+        str | None, typer.Option("--since", metavar="TIME", help="Only runs of the last 90s, 15m, 24h, 7d.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs.")] = 50,
     as_json: Json = False,
 ) -> None:
-    """List invocations, the latest first.
+    """List invocations, latest first.
 
     Examples:
       openskills runs list
       openskills runs list --skill calculator --failed --since 1h
 
-    In a pipe each is one line: id, when it began (UTC), skill, runner, who, code, milliseconds, trace id and the
-    message of a failure, with tabs between.
+    In a pipe each invocation is one line of tab-separated fields: id, start (UTC), skill, runner, caller, code,
+    milliseconds, trace id, and the error message.
     """
     from openskills.sync import run
 
@@ -342,16 +296,16 @@ def list_runs(
         return
     _show_runs(found)
     if not found:
-        warn("there are no such runs")
+        warn("no runs found")
 
 
 @runs_app.command("show", cls=QuickCommand)
 def show(
     context: typer.Context,
-    run_id: Annotated[str, typer.Argument(metavar="ID", help="The id of a run, or how it begins.")],
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="The id of a run, or its first characters.")],
     as_json: Json = False,
 ) -> None:
-    """Print everything that is known of one invocation.
+    """Print all details of one invocation.
 
     Example:
       openskills runs show run_019a8c3b4d5e
@@ -370,35 +324,21 @@ def _open_history(settings: "Settings") -> "History":
     from openskills.host.history import History
 
     if settings.host_history is None:
-        raise InvalidArgument("OPENSKILL_HOST_HISTORY", "is `off`, so there is no history to look at")
+        raise InvalidArgument("OPENSKILL_HOST_HISTORY", "is `off`, so no history is recorded")
     return History(settings.host_history)
 
 
 def _show_runs(found: "Sequence[RunRecord]") -> None:
-    columns = (
-        Column("run", "bold cyan"),
-        Column("began"),
-        Column("skill"),
-        Column("runner"),
-        Column("who"),
-        Column("code"),
-        Column("ms"),
-        Column("trace"),
-        Column("message", wide=True),
-    )
+    columns = [Column("run", "bold cyan")]
+    columns += [Column(title) for title in ("began", "skill", "runner", "who", "code", "ms", "trace")]
+    columns.append(Column("message", wide=True))
     show_table(columns, [_run_cells(record, short=sys.stdout.isatty()) for record in found])
 
 
 def _run_cells(record: "RunRecord", *, short: bool) -> tuple[str, ...]:
     began = datetime.fromtimestamp(record.began, UTC)
     shown = began.astimezone().strftime("%m-%d %H:%M:%S") if short else began.isoformat(timespec="milliseconds")
-    texts = (record.skill_id, record.runner_type, record.who)
-    return (
-        record.id,
-        shown,
-        *map(escape_line, texts),
-        str(record.code),
-        f"{record.latency_ms:.1f}",
-        "" if short else escape_line(record.trace_id),
-        escape_line(record.message),
-    )
+    texts = map(escape_line, (record.skill_id, record.runner_type, record.who))
+    numbers = (str(record.code), f"{record.latency_ms:.1f}")
+    trace_id = "" if short else escape_line(record.trace_id)
+    return (record.id, shown, *texts, *numbers, trace_id, escape_line(record.message))

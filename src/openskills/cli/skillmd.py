@@ -1,15 +1,11 @@
-"""New, to-prompt, read-properties.
+"""`openskills new`, `openskills read-properties` and `openskills to-prompt`.
 
-`openskills new`: a skill to start from.
-
-`openskills read-properties`: the fields of one skill as JSON, as the reference tool prints them.
-
-`openskills to-prompt`: skills as the XML block of the specification, as its reference tool prints it.
+The last two print the same output as the reference tool of the Agent Skills specification.
 """
 
 import html
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -25,16 +21,16 @@ from openskills.skillmd.yaml import Value
 
 def new(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Lower-case letters, digits and hyphens, as in pdf-tools.")
+        str, typer.Argument(metavar="NAME", help="Lower-case letters, digits and hyphens, such as pdf-tools.")
     ],
-    directory: Annotated[str, typer.Option("--directory", "-d", metavar="DIR", help="Where to put its folder.")] = ".",
+    directory: Annotated[str, typer.Option("--directory", "-d", metavar="DIR", help="Where to create it.")] = ".",
     description: Annotated[
         str | None, typer.Option("--description", metavar="TEXT", help="What it does and when to use it.")
     ] = None,
 ) -> None:
-    """Start a skill: a folder with SKILL.md, scripts/, references/ and assets/ that validates.
+    """Create a valid skill: a folder with SKILL.md, scripts/, references/ and assets/.
 
-    Nothing that exists is touched.
+    Existing files are never changed.
 
     Examples:
       openskills new pdf-tools
@@ -46,21 +42,28 @@ def new(
 
     files = scaffold(name, description) if description is not None else scaffold(name)
     folder = _create(Path(directory), name, files)
-    verdict = validate(folder)
-    for problem in verdict.problems:
+    for problem in validate(folder).problems:
         say(*format_problem(problem))
-    _print_next_steps(folder, files)
+    shown = display_path(str(folder))
+    say(("created ", "bold green"), (shown, "bold"))
+    for path in sorted(files):
+        say(f"  {path}")
+    say("")
+    say("Next:")
+    say(f"  1. Describe what it does and when to use it in {shown}/SKILL.md; agents choose skills by the description.")
+    say("  2. Put programs into scripts/, long texts into references/, templates into assets/.")
+    say(f"  3. openskills validate {shown}")
 
 
 def _create(directory: Path, name: str, files: Mapping[str, str]) -> Path:
-    """Write the files into a folder that did not exist. Raises `InvalidArgument` when it does."""
+    """Write the files into a new folder. Raises `InvalidArgument` when it exists."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        # Not `inside`, which follows a link that has this name.
+        # Not `inside`, which would follow a link of this name.
         folder = Path(os.path.abspath(directory)) / parse_relative(name, field="NAME")
         folder.mkdir()
     except FileExistsError as error:
-        raise InvalidArgument("NAME", f"{error.filename} exists; nothing was changed, choose another name") from None
+        raise InvalidArgument("NAME", f"{error.filename} already exists; choose another name") from None
     for path, text in files.items():
         target = inside(folder, path)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -71,20 +74,8 @@ def _create(directory: Path, name: str, files: Mapping[str, str]) -> Path:
     return folder
 
 
-def _print_next_steps(folder: Path, files: Mapping[str, str]) -> None:
-    shown = display_path(str(folder))
-    say(("created ", "bold green"), (shown, "bold"))
-    for path in sorted(files):
-        say(f"  {path}")
-    say("")
-    say("Next:")
-    say(f"  1. Say what it does and when to use it in {shown}/SKILL.md; an agent decides by the description.")
-    say("  2. Put programs into scripts/, long texts into references/, templates into assets/.")
-    say(f"  3. openskills validate {shown}")
-
-
 _ORDER = ("name", "description", "license", "compatibility", "allowed-tools", "metadata")
-"""The fields in the order of the reference tool, which is not that of the specification."""
+"""The fields in the order of the reference tool, which differs from that of the specification."""
 
 
 def read_properties(
@@ -92,8 +83,8 @@ def read_properties(
 ) -> None:
     """Print the fields of a skill as JSON.
 
-    Only the fields of the specification; those that are absent are left out. Values are as written:
-    text stays text, nested metadata stays nested. The skill need not be valid, it must be readable.
+    Prints only fields of the specification that are present, with their values as written: text stays text, nested
+    metadata stays nested. The skill must be readable, but not necessarily valid.
 
     Examples:
       openskills read-properties skills/pdf-tools
@@ -101,10 +92,10 @@ def read_properties(
 
     Exit codes: 0 done, 1 the skill cannot be read, 2 wrong usage or no such path.
     """
-    from openskills.catalog.validate import resolve_skill_folder as skill_folder
+    from openskills.catalog.validate import resolve_skill_folder
 
     try:
-        properties = read_spec_fields(skill_folder(path))
+        properties = read_spec_fields(resolve_skill_folder(path))
     except InvalidSkill as error:
         print_reference_error(error)
         raise typer.Exit(1) from None
@@ -112,19 +103,21 @@ def read_properties(
 
 
 def print_reference_error(error: InvalidSkill) -> None:
-    """Say it in the form of the reference tool, for scripts that look for it."""
+    """Print an error in the format of the reference tool."""
     warn(("Error", "bold red"), f": {escape_line(error.message)}")
 
 
 def read_spec_fields(folder: Path) -> dict[str, Value]:
-    """The fields of the specification that the skill in `folder` gives. Raises `InvalidSkill` when it has no name or
-    description, or cannot be read."""
+    """The fields of the specification in the skill at `folder`.
+
+    Raises `InvalidSkill` when it cannot be read or has no name or description.
+    """
     fields = _read_fields(folder)
     properties = {key: _fill_empty(fields[key]) for key in _ORDER if key in fields}
     for key in ("name", "description"):
         value = properties.get(key)
         if not isinstance(value, str) or not value.strip():
-            raise InvalidSkill(f"{_display_file(folder)}: {key} is missing or is not text; every skill needs one")
+            raise InvalidSkill(f"{_display_file(folder)}: {key} is missing or not text")
         properties[key] = value.strip()
     if not properties.get("metadata"):
         properties.pop("metadata", None)
@@ -132,7 +125,7 @@ def read_spec_fields(folder: Path) -> dict[str, Value]:
 
 
 def _fill_empty(value: Value) -> Value:
-    """Where nothing was written the reference tool has an empty text."""
+    """Replace null with an empty string, as the reference tool does."""
     if isinstance(value, Mapping):
         return {key: _fill_empty(inner) for key, inner in value.items()}
     return "" if value is None else value
@@ -163,18 +156,21 @@ def to_prompt(
 ) -> None:
     """Print skills as <available_skills> XML for a system prompt.
 
-    Skills stand in the order given, each folder once. A skill that cannot be read is reported and left out; the others
-    are printed.
+    Skills are printed in the given order, each folder once. Skills that cannot be read are reported and left out.
 
     Examples:
       openskills to-prompt skills/
       openskills to-prompt skills/pdf-tools skills/brand-voice > prompt.xml
 
-    Exit codes: 0 done, 1 some skill cannot be read, 2 wrong usage or no such path.
+    Exit codes: 0 done, 1 a skill cannot be read, 2 wrong usage or no such path.
     """
+    from openskills.catalog.validate import find_skill_folders
+
+    with CliProgress("looking for skills") as progress:
+        folders = dict.fromkeys(Path(os.path.realpath(path)) for path in find_skill_folders(paths, progress).skills)
     entries: list[str] = []
     failed = False
-    for folder in _find_folders(paths):
+    for folder in folders:
         try:
             entries.append(_format_entry(folder))
         except InvalidSkill as error:
@@ -185,19 +181,12 @@ def to_prompt(
         raise typer.Exit(1)
 
 
-def _find_folders(paths: Sequence[str]) -> list[Path]:
-    from openskills.catalog.validate import find_skill_folders as survey
-
-    with CliProgress("looking for skills") as progress:
-        return list(dict.fromkeys(Path(os.path.realpath(folder)) for folder in survey(paths, progress).skills))
-
-
 def _format_entry(folder: Path) -> str:
     properties = read_spec_fields(folder)
     values = {
         "name": strip_invisible(str(properties["name"])),
         "description": strip_invisible(str(properties["description"])),
-        # Without a character it would be another path.
+        # Escaped, not stripped: a path without one of its characters would be another path.
         "location": to_printable(str(folder / "SKILL.md")),
     }
     lines = [f"<{tag}>\n{html.escape(value)}\n</{tag}>" for tag, value in values.items()]

@@ -1,8 +1,9 @@
-"""`openskills trust`: agree to the skills of a project, take it back, and see what was agreed to."""
+"""`openskills trust`: trust the skills of a project, revoke trust, and list trusted projects."""
 
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,17 +30,17 @@ if TYPE_CHECKING:
 
 def trust(
     context: typer.Context,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A folder of the project.", show_default="here")] = ".",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Agree without being asked.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Take back what was decided about the project.")] = False,
-    list_all: Annotated[bool, typer.Option("--list", help="Show every project that was agreed to.")] = False,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A folder of the project.", show_default=".")] = ".",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Trust the skills without asking.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the decision about the project.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List the trusted projects.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Agree to the skills of a project, so that agents may use them.
+    """Trust the skills of a project, so that agents may use them.
 
-    Shows the places that can be seen from here, a digest of all files in each, and the skills; asks, and remembers
-    the answer for each place. When a file changes, the agreement to its place ends. With --json nothing is asked:
-    it reports, and with --yes or --remove it decides.
+    Shows the skill directories of the project, a digest of all files in each, and the skills; then asks, and stores the
+    answer for each directory. Trust ends when a file in the directory changes. With --json it never asks: it reports,
+    or decides with --yes or --remove.
 
     Examples:
       openskills trust
@@ -47,7 +48,7 @@ def trust(
       openskills trust --list
       openskills trust --remove
 
-    Exit codes: 0 done, 1 nobody agreed or could agree, 2 wrong usage or no such path.
+    Exit codes: 0 done, 1 not trusted, 2 wrong usage or no such path.
     """
     settings = get_settings(context)
     if yes and remove:
@@ -55,28 +56,23 @@ def trust(
     if list_all:
         _list(settings, as_json)
         return
-    project = _open_project(path, settings)
+    from openskills.catalog.locations import project_source
+
+    if not os.path.isdir(path):
+        raise InvalidArgument("path", f"{path} is not a directory")
+    project = project_source(Path(path), settings)
     if remove:
         _remove(project, as_json)
     else:
         _decide(project, settings, yes, as_json)
 
 
-def _open_project(path: str, settings: "Settings") -> "ProjectSource":
-    from openskills.catalog.locations import project_source
-
-    if not os.path.isdir(path):
-        raise InvalidArgument("path", f"{path} is not a directory")
-    return project_source(Path(path), settings)
-
-
 def _list(settings: "Settings", as_json: bool) -> None:
-    from openskills.catalog.trust import TrustAnswer as Answer
-    from openskills.catalog.trust import TrustStore
+    from openskills.catalog.trust import TrustAnswer, TrustStore
 
     agreed: dict[str, list[dict[str, str]]] = {}
     for place, decision in sorted(TrustStore(settings.config_dir).read_decisions().items()):
-        if decision.answer is Answer.YES:
+        if decision.answer is TrustAnswer.YES:
             known = agreed.setdefault(decision.project, [])
             known.append({"path": place, "digest": decision.digest, "at": decision.at})
     if as_json:
@@ -87,7 +83,7 @@ def _list(settings: "Settings", as_json: bool) -> None:
         for place in agreed[project]:
             say((f"  {escape_line(place['at'])}  ", "dim"), escape_line(place["path"]))
     if not agreed:
-        warn("no project has been agreed to")
+        warn("no trusted projects")
 
 
 def _remove(project: "ProjectSource", as_json: bool) -> None:
@@ -95,20 +91,21 @@ def _remove(project: "ProjectSource", as_json: bool) -> None:
     if as_json:
         say_json({"project": str(project.project), "places": sorted(removed), "removed": bool(removed)})
     elif any(decision.answer == "yes" for decision in removed.values()):
-        say("The skills of ", (display_folder(project), "bold"), " are no longer used.")
+        say("The skills of ", (display_folder(project), "bold"), " will not be used any more.")
     elif removed:
-        say("What was said about the skills of ", (display_folder(project), "bold"), " is forgotten.")
+        say("Removed the decision about the skills of ", (display_folder(project), "bold"), ".")
     else:
-        say("Nobody had agreed to the skills of ", (display_folder(project), "bold"), ".")
+        say("The skills of ", (display_folder(project), "bold"), " were not trusted.")
 
 
 def _decide(project: "ProjectSource", settings: "Settings", yes: bool, as_json: bool) -> None:
-    # The digests first: what changes after this moment was not agreed to.
+    # Compute the digests first, so that later changes are not trusted.
     before = project.find_locations()
     found = load_project_skills(project, settings)
     if not as_json:
         _show(project, before, found)
-    agreed = yes or (None if as_json else _ask_person(before))
+    can_ask = not as_json and sys.stdin.isatty() and sys.stderr.isatty()
+    agreed = yes or (ask_yes_no() if can_ask and any(map(_can_ask_about, before)) else None)
     places = before if agreed is None else _remember(project, before, agreed)
     trusted = all(place.is_trusted for place in places)
     if as_json:
@@ -122,24 +119,15 @@ def _decide(project: "ProjectSource", settings: "Settings", yes: bool, as_json: 
         raise typer.Exit(1)
 
 
-def _ask_person(places: "Sequence[SkillLocation]") -> bool | None:
-    """The answer of a person who can be asked, where there is something to ask about."""
-    if sys.stdin.isatty() and sys.stderr.isatty() and any(_can_ask_about(place) for place in places):
-        return ask_yes_no()
-    return None
-
-
 def _can_ask_about(place: "SkillLocation") -> bool:
     return place.digest is not None and not place.is_trusted
 
 
 def _remember(project: "ProjectSource", places: "Sequence[SkillLocation]", agreed: bool) -> "list[SkillLocation]":
-    """The places after an answer to all that one can agree to and that nobody agreed to before."""
-    from dataclasses import replace
+    """Store an answer for all undecided places, and return the places with it."""
+    from openskills.catalog.trust import TrustAnswer
 
-    from openskills.catalog.trust import TrustAnswer as Answer
-
-    answer = Answer.YES if agreed else Answer.NO
+    answer = TrustAnswer.YES if agreed else TrustAnswer.NO
     project.remember((place for place in places if _can_ask_about(place)), answer)
     return [replace(place, answer=answer) if _can_ask_about(place) else place for place in places]
 
@@ -150,7 +138,7 @@ def _report_untrusted(places: "Sequence[SkillLocation]") -> None:
             warn(("not trusted", "bold yellow"), f": {escape_line(place.fault)}")
     undecided = ", ".join(place.label for place in places if _can_ask_about(place))
     if undecided:
-        hint = f": agents do not use {escape_line(undecided)}; agree with `openskills trust --yes`"
+        hint = f": agents do not use {escape_line(undecided)}; trust it with `openskills trust --yes`"
         warn(("not trusted", "bold yellow"), hint)
 
 
@@ -165,7 +153,7 @@ def _show(project: "ProjectSource", places: "Sequence[SkillLocation]", found: "C
         show_names(skills, say)
     else:
         name = (display_folder(project), "bold")
-        say("The project ", name, " has no skills in the standard places; nothing to decide.")
+        say("The project ", name, " has no skills in the standard directories.")
     report_problems(found.problems)
 
 

@@ -1,12 +1,7 @@
-"""Validate, SARIF.
-
-`openskills validate`: what a strict reader says of skills, for people, programs and code scanners.
-
-Verdicts as SARIF 2.1.0, the format of code scanners.
-"""
+"""`openskills validate`: check skills against the specification, with text, JSON or SARIF 2.1.0 output."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -26,11 +21,11 @@ if TYPE_CHECKING:
 
 
 _STRICT_RULES = frozenset({"field-unknown"})
-"""Rules that count under --strict however mild they are: the specification does not know these fields."""
+"""Rules that make a skill invalid with --strict, whatever their severity."""
 
 
 class ValidationFormat(StrEnum):
-    """How the verdicts are written."""
+    """The output format."""
 
     TEXT = "text"
     JSON = "json"
@@ -42,17 +37,17 @@ def validate(
         list[str], typer.Argument(metavar="PATH", help="A skill's folder, its SKILL.md, or a directory of skills.")
     ],
     form: Annotated[
-        ValidationFormat, typer.Option("--format", help="For people, for programs, or for code scanning.")
+        ValidationFormat, typer.Option("--format", help="The output format; sarif is for code scanning.")
     ] = ValidationFormat.TEXT,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Warnings and unknown fields make a skill invalid, too.")
+    strict: Annotated[bool, typer.Option("--strict", help="Also fail on warnings and unknown fields.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Apply fixes that do not change the meaning of a skill.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only problems that make a skill invalid.")
     ] = False,
-    fix: Annotated[bool, typer.Option("--fix", help="Apply the fixes that cannot change what a skill means.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only print what makes a skill invalid.")] = False,
 ) -> None:
     """Check skills against the specification, strictly.
 
-    Every problem has a rule, a place and what to do. Directories are searched for skills.
+    Every problem has a rule, a position and a suggestion. Directories are searched for skills.
 
     Examples:
       openskills validate .
@@ -65,9 +60,8 @@ def validate(
     verdicts = _validate_paths(paths, fix)
     blamed = [_select_faults(verdict, strict) for verdict in verdicts]
     if form is ValidationFormat.JSON:
-        say_json(
-            {"skills": [_result_json(verdict, not faults) for verdict, faults in zip(verdicts, blamed, strict=True)]}
-        )
+        results = zip(verdicts, blamed, strict=True)
+        say_json({"skills": [_result_json(verdict, not faults) for verdict, faults in results]})
     elif form is ValidationFormat.SARIF:
         say_json(build_sarif(verdicts))
     else:
@@ -78,28 +72,26 @@ def validate(
         raise typer.Exit(1)
 
 
-def _validate_paths(paths: Sequence[str], mend: bool) -> "list[ValidationResult]":
-    from openskills.catalog import validate as checking
+def _validate_paths(paths: Sequence[str], fix: bool) -> "list[ValidationResult]":
+    from openskills.catalog import validate as validation
 
     with CliProgress("looking for skills") as progress:
-        # All paths first: a misspelt one is said before anything is changed.
-        survey = checking.find_skill_folders(paths, progress)
+        # Resolve all paths first, so that a misspelled one is reported before anything is changed.
+        survey = validation.find_skill_folders(paths, progress)
         verdicts: list[ValidationResult] = []
         for number, folder in enumerate(survey.skills):
             progress("checking skills", number, len(survey.skills))
-            # What lies elsewhere and is only linked from here was not given to us to change.
-            judge = checking.fix if mend and _is_in(folder, paths) else checking.validate
-            verdicts.append(judge(folder))
+            # Do not change folders that are outside `paths` and only linked from there.
+            check = validation.fix if fix and _is_in(folder, paths) else validation.validate
+            verdicts.append(check(folder))
     return [*verdicts, *survey.oddities]
 
 
 def _is_in(folder: Path, paths: Sequence[str]) -> bool:
     real = Path(os.path.realpath(folder))
-    return any(real.is_relative_to(os.path.realpath(path)) or _is_file_of(path, real) for path in paths)
-
-
-def _is_file_of(path: str, folder: Path) -> bool:
-    return Path(os.path.realpath(os.path.dirname(path) or ".")) == folder and os.path.isfile(path)
+    parents = [os.path.dirname(path) or "." for path in paths if os.path.isfile(path)]
+    is_given_file = any(Path(os.path.realpath(parent)) == real for parent in parents)
+    return is_given_file or any(real.is_relative_to(os.path.realpath(path)) for path in paths)
 
 
 def _select_faults(verdict: "ValidationResult", strict: bool) -> list[Problem]:
@@ -119,30 +111,25 @@ def _print_results(verdicts: "Sequence[ValidationResult]", blamed: Sequence[Sequ
     for verdict, faults in zip(verdicts, blamed, strict=True):
         for problem in faults if quiet else verdict.problems:
             say(*format_problem(problem))
-    if not quiet:
-        _report_fixed(verdicts)
-        _summarise(
-            verdicts, sum(bool(faults) and verdict.is_skill for verdict, faults in zip(verdicts, blamed, strict=True))
-        )
+    if quiet:
+        return
+    _report_fixed(verdicts)
+    invalid = sum(bool(faults) and verdict.is_skill for verdict, faults in zip(verdicts, blamed, strict=True))
+    problems = [problem for verdict in verdicts for problem in verdict.problems]
+    found = f" ({count_by_severity(problems)})" if problems else ""
+    fixable = sum(1 for problem in problems if problem.fix and problem.fix.edits)
+    hint = f"; {fixable:,} fixable with --fix" if fixable else ""
+    skills = pluralize(sum(verdict.is_skill for verdict in verdicts), "skill")
+    if invalid:
+        say((f"{invalid:,} of {skills} invalid", STYLES[Severity.ERROR]), found, hint)
+    else:
+        say((f"{skills} valid", "bold green"), found, hint)
 
 
 def _report_fixed(verdicts: "Sequence[ValidationResult]") -> None:
-    fixed = [problem for verdict in verdicts for problem in verdict.fixed]
-    for problem in fixed:
+    for problem in (problem for verdict in verdicts for problem in verdict.fixed):
         title = problem.fix.title if problem.fix else problem.message
         warn(("fixed", "green"), ": ", *format_problem(problem), f": {escape_line(title)}")
-
-
-def _summarise(verdicts: "Sequence[ValidationResult]", invalid: int) -> None:
-    problems = [problem for verdict in verdicts for problem in verdict.problems]
-    found = f" ({count_by_severity(problems)})" if problems else ""
-    mendable = sum(1 for problem in problems if problem.fix and problem.fix.edits)
-    hint = f"; --fix mends {mendable:,}" if mendable else ""
-    skills = sum(verdict.is_skill for verdict in verdicts)
-    if invalid:
-        say((f"{invalid:,} of {pluralize(skills, 'skill')} invalid", STYLES[Severity.ERROR]), found, hint)
-    else:
-        say((f"{pluralize(skills, 'skill')} valid", "bold green"), found, hint)
 
 
 Json: TypeAlias = dict[str, Any]
@@ -153,7 +140,7 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: 
 
 
 def build_sarif(verdicts: "Sequence[ValidationResult]") -> Json:
-    """One run with every problem of these verdicts and the rules they are of."""
+    """A SARIF log with all problems of these results and their rules."""
     problems = [problem for verdict in verdicts for problem in verdict.problems]
     with_mark = {problem.path for problem in problems if problem.rule == "text-bom"}
     rules = list(dict.fromkeys(problem.rule for problem in problems))
@@ -168,45 +155,34 @@ def _sarif_rule(name: str) -> Json:
     text = name.replace("-", " ")
     if rule is None:
         return {"id": name, "shortDescription": {"text": text}}
+    summary = (rule.check.__doc__ or "").partition("\n")[0] if rule.check else ""
     return {
         "id": name,
-        "shortDescription": {"text": _rule_summary(rule) or text},
+        "shortDescription": {"text": summary or text},
         "fullDescription": {"text": rule.clause},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
     }
 
 
-def _rule_summary(rule: Rule) -> str:
-    return (rule.check.__doc__ or "").partition("\n")[0] if rule.check else ""
-
-
 def _sarif_result(problem: Problem, index: int, marked: bool) -> Json:
+    # Viewers need a line, so problems of a whole file are at its beginning.
+    region: Json = {"startLine": problem.line or 1, **({"startColumn": problem.column} if problem.column else {})}
+    location = {"artifactLocation": _sarif_artifact(problem.path), "region": region}
     result: Json = {
         "ruleId": problem.rule,
         "ruleIndex": index,
         "level": _LEVELS[problem.severity],
         "message": {"text": problem.message},
-        "locations": [
-            {"physicalLocation": {"artifactLocation": _sarif_artifact(problem.path), "region": _sarif_region(problem)}}
-        ],
+        "locations": [{"physicalLocation": location}],
     }
-    replacements = [_sarif_replacement(edit, marked) for edit in _select_edits(problem, marked)]
+    edits = problem.fix.edits if problem.fix else ()
+    # SARIF does not count a byte-order mark as text, so its removal cannot be described.
+    is_describable = not marked or all(edit.start > 0 for edit in edits)
+    replacements = [_sarif_replacement(edit, marked) for edit in edits] if is_describable else []
     if problem.fix and replacements:
         change = {"artifactLocation": _sarif_artifact(problem.path), "replacements": replacements}
         result["fixes"] = [{"description": {"text": problem.fix.title}, "artifactChanges": [change]}]
     return result
-
-
-def _sarif_region(problem: Problem) -> Json:
-    # A fault of the file as a whole is shown at its beginning: viewers want a line.
-    region = {"startLine": problem.line or 1}
-    return {**region, "startColumn": problem.column} if problem.column else region
-
-
-def _select_edits(problem: Problem, marked: bool) -> Iterable[Edit]:
-    edits = problem.fix.edits if problem.fix else ()
-    # To SARIF a byte-order mark is no part of the text, so its removal cannot be described.
-    return edits if not marked or all(edit.start > 0 for edit in edits) else ()
 
 
 def _sarif_replacement(edit: Edit, marked: bool) -> Json:
@@ -216,7 +192,7 @@ def _sarif_replacement(edit: Edit, marked: bool) -> Json:
 
 
 def _sarif_artifact(path: str) -> Json:
-    """Relative to the root of the sources when the file lies below the current directory."""
+    """The location of a file, relative to the source root when it is below the current directory."""
     relative = os.path.relpath(path)
     if relative.startswith(os.pardir):
         return {"uri": Path(os.path.abspath(path)).as_uri()}

@@ -1,4 +1,4 @@
-"""`openskills workspaces`: what runs of skills have left on this machine, and making room."""
+"""`openskills workspaces`: list and remove the workspaces of skills."""
 
 import sys
 from collections.abc import Sequence
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from openskills.settings import Settings
 
 
-app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="See and remove the workspaces that skills run in.")
+app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="List and remove the workspaces of skills.")
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
 
 @app.command("list", cls=QuickCommand)
 def list_workspaces(context: typer.Context, as_json: Json = False) -> None:
-    """List workspaces: whose they are, what they hold, and when they were used last.
+    """List workspaces with their keys, sizes and when they were last used.
 
     Examples:
       openskills workspaces list
       openskills workspaces list --json
 
-    In a pipe each workspace is one line: id, key, executor, bytes, files, seconds since it was used, and the process
-    that uses it, with tabs between.
+    In a pipe each workspace is one line of tab-separated fields: id, key, executor, bytes, files, idle seconds,
+    and the process that is using it.
     """
     found = _list_with_progress(_open_store(get_settings(context)))
     if as_json:
@@ -49,30 +49,30 @@ def list_workspaces(context: typer.Context, as_json: Json = False) -> None:
         return
     _show_workspaces(found)
     if not found:
-        warn("there are no workspaces")
+        warn("no workspaces")
 
 
 @app.command("clean", cls=QuickCommand)
 def clean(
     context: typer.Context,
     older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="TIME", help="Those that were not used for 90s, 15m, 24h, 7d.")
+        str | None, typer.Option("--older-than", metavar="TIME", help="Only those unused for 90s, 15m, 24h, 7d.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that nobody uses now.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All that are not in use.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without being asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove workspaces, with every file in them. Those in use stay.
+    """Remove workspaces that are not in use, with all their files.
 
-    Without TIME and --all, those that are expired are removed. Artifacts that were kept are elsewhere, and stay.
+    Without --older-than and --all, remove those that have expired. Saved artifacts are not removed.
 
     Examples:
       openskills workspaces clean
       openskills workspaces clean --older-than 7d --dry-run
       openskills workspaces clean --all --yes
 
-    Exit codes: 0 done, 1 nobody agreed or something could not be removed, 2 wrong usage.
+    Exit codes: 0 done, 1 not confirmed or something could not be removed, 2 wrong usage.
     """
     if everything and older_than is not None:
         raise InvalidArgument("--all", "cannot be combined with --older-than; choose one")
@@ -80,7 +80,12 @@ def clean(
     store = _open_store(get_settings(context))
     age = 0.0 if everything else limit
     if dry_run:
-        _report_cleanup(_plan_cleanup(_list_with_progress(store), age), as_json, "would be removed")
+        from openskills.executors.records.leases import CleanupResult
+
+        found = _list_with_progress(store)
+        removable = tuple(info for info in found if _is_removable(info, age))
+        in_use = tuple(info for info in found if info.in_use)
+        _report_cleanup(CleanupResult(removed=removable, in_use=in_use), as_json, "would be removed")
         return
     if not yes and not _confirm([info for info in _list_with_progress(store) if _is_removable(info, age)], as_json):
         raise typer.Exit(1)
@@ -106,53 +111,35 @@ def _is_removable(info: "WorkspaceInfo", age: float | None) -> bool:
     return not info.in_use and (info.is_expired if age is None else info.idle >= age)
 
 
-def _plan_cleanup(found: "Sequence[WorkspaceInfo]", age: float | None) -> "CleanupResult":
-    from openskills.executors.records.leases import CleanupResult as Cleaned
-
-    return Cleaned(
-        removed=tuple(info for info in found if _is_removable(info, age)),
-        in_use=tuple(info for info in found if info.in_use),
-    )
-
-
-def _confirm(doomed: "Sequence[WorkspaceInfo]", as_json: bool) -> bool:
-    """Whether a person at the terminal wants these to go; where there is nothing to remove, nobody is asked."""
-    if not doomed:
+def _confirm(removable: "Sequence[WorkspaceInfo]", as_json: bool) -> bool:
+    """Ask on the terminal whether to remove these; True without asking when there are none."""
+    if not removable:
         return True
-    size = _format_size(sum(info.size for info in doomed))
+    what = f"{pluralize(len(removable), 'workspace')} with {_format_size(sum(info.size for info in removable))}"
     if as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        warn(f"{pluralize(len(doomed), 'workspace')} with {size} would be removed; nobody was asked, so nothing was;")
-        warn("agree with --yes, or look with --dry-run")
+        warn(f"{what} would be removed; nothing was removed; confirm with --yes, or list them with --dry-run")
         return False
-    _show_workspaces(doomed)
-    sys.stderr.write(f"Remove {pluralize(len(doomed), 'workspace')} with {size}? [y/N] ")
+    _show_workspaces(removable)
+    sys.stderr.write(f"Remove {what}? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _report_cleanup(cleaned: "CleanupResult", as_json: bool, done: str) -> None:
     if as_json:
-        say_json(
-            {
-                "removed": [_identity(info) for info in cleaned.removed],
-                "in_use": [_identity(info) for info in cleaned.in_use],
-                "failures": list(cleaned.failures),
-            }
-        )
+        removed, in_use = ([_identity(info) for info in infos] for infos in (cleaned.removed, cleaned.in_use))
+        say_json({"removed": removed, "in_use": in_use, "failures": list(cleaned.failures)})
         return
     for info in cleaned.removed:
-        say(
-            f"{done}\t{info.id}\t{escape_line(info.key)}"
-            if not sys.stdout.isatty()
-            else f"{done} {escape_line(_display_name(info))}"
-        )
+        name = escape_line(_display_name(info))
+        say(f"{done} {name}" if sys.stdout.isatty() else f"{done}\t{info.id}\t{escape_line(info.key)}")
     for info in cleaned.in_use:
         by = f" by process {info.holder}" if info.holder is not None else ""
-        warn(("in use", "yellow"), f"{by}, stays: {escape_line(_display_name(info))}")
+        warn(("in use", "yellow"), f"{by}, not removed: {escape_line(_display_name(info))}")
     for failure in cleaned.failures:
         warn(("not removed", "bold red"), f": {escape_line(failure)}")
     if not cleaned.removed and not cleaned.failures:
-        warn("there is nothing to remove")
+        warn("nothing to remove")
 
 
 def _show_workspaces(found: "Sequence[WorkspaceInfo]") -> None:
@@ -173,14 +160,8 @@ def _plain_cells(info: "WorkspaceInfo") -> tuple[str, ...]:
 def _display_cells(info: "WorkspaceInfo") -> tuple[str, ...]:
     used = "now" if info.in_use else f"{_format_duration(info.idle)} ago"
     holder = str(info.holder or "unknown") if info.in_use else ""
-    return (
-        escape_line(_display_name(info)),
-        escape_line(info.executor),
-        _format_size(info.size),
-        f"{info.files:,}",
-        used,
-        holder,
-    )
+    size, files = _format_size(info.size), f"{info.files:,}"
+    return (escape_line(_display_name(info)), escape_line(info.executor), size, files, used, holder)
 
 
 def _display_name(info: "WorkspaceInfo") -> str:

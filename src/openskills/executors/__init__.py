@@ -1,1 +1,76 @@
 """Running commands in a workspace."""
+
+from typing import TYPE_CHECKING
+
+from openskills.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from openskills.executors.approval import ApprovalRequest
+    from openskills.executors.commands import CommandRules, CommandRunner, open_command_runner
+    from openskills.executors.container.spec import ContainerOptions
+    from openskills.executors.interactive import InteractiveCommands
+    from openskills.executors.local import LocalBackend
+    from openskills.executors.open import open_executor
+    from openskills.executors.policy import CommandPolicy
+    from openskills.executors.protocol import Executor, Process, Workspace
+    from openskills.executors.requests import RunRequest, RunResult
+    from openskills.executors.spec import Command, CommandResult, Isolation, Limits, TerminalSize
+    from openskills.executors.staging.inputs import InputSpec
+    from openskills.executors.staging.outputs import OutputFile, OutputSpec
+    from openskills.executors.workspace import DirectoryExecutor
+
+__all__ = [
+    "ApprovalRequest",
+    "Command",
+    "CommandPolicy",
+    "CommandResult",
+    "CommandRules",
+    "CommandRunner",
+    "ContainerOptions",
+    "DirectoryExecutor",
+    "Executor",
+    "InputSpec",
+    "InteractiveCommands",
+    "Isolation",
+    "Limits",
+    "LocalBackend",
+    "OutputFile",
+    "OutputSpec",
+    "Process",
+    "RunRequest",
+    "RunResult",
+    "TerminalSize",
+    "Workspace",
+    "open_command_runner",
+    "open_executor",
+]
+
+_HOME = {
+    "ApprovalRequest": "approval",
+    "Command": "spec",
+    "CommandPolicy": "policy",
+    "CommandResult": "spec",
+    "CommandRules": "commands",
+    "CommandRunner": "commands",
+    "ContainerOptions": "container.spec",
+    "DirectoryExecutor": "workspace",
+    "Executor": "protocol",
+    "InputSpec": "staging.inputs",
+    "InteractiveCommands": "interactive",
+    "Isolation": "spec",
+    "Limits": "spec",
+    "LocalBackend": "local",
+    "OutputFile": "staging.outputs",
+    "OutputSpec": "staging.outputs",
+    "Process": "protocol",
+    "RunRequest": "requests",
+    "RunResult": "requests",
+    "TerminalSize": "spec",
+    "Workspace": "protocol",
+    "open_command_runner": "commands",
+    "open_executor": "open",
+}
+
+# Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(__name__, _HOME)

@@ -1,4 +1,4 @@
-"""Somebody else decides whether a command may run: a person, or a program that knows more than we do."""
+"""Approval hooks: a person or another program decides whether a command may run."""
 
 import hashlib
 import json
@@ -13,12 +13,12 @@ from openskills.executors.records.audit import AuditRun
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """What is about to be run, and for whom. Of variables only the names: values may be secrets.
+    """A command that waits for approval. Only the names of variables are included, because values may be secrets.
 
-    `command` is what the caller wrote (of a list: its words, quoted), `argv` what will be executed for it; `env` are
-    the variables that the caller sets. `interactive`: it can be talked to while it runs. `installs`: no command, but
-    the installation of what the skill declares. `digest` names the version of the skill. `identity` is the same for
-    two requests exactly when everything that the caller gave is the same, values of variables and input included.
+    `command` is the caller's text (a list is quoted and joined), `argv` is what will be executed, and `env` names the
+    variables that the caller sets. `interactive` commands can receive input while they run. `installs` marks the
+    installation of a skill's dependencies. `digest` identifies the version of the skill. Two requests have the same
+    `identity` exactly when everything that the caller supplied is equal, including values of variables and input.
     """
 
     argv: tuple[str, ...]
@@ -41,19 +41,19 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalGrant:
-    """A yes, and how it came about: a word for the audit log."""
+    """Approval, with a word for the audit log that says how it was given."""
 
     how: str
 
 
 ApprovalHook: TypeAlias = Callable[[ApprovalRequest], Awaitable[bool | str | ApprovalGrant]]
-"""True and `ApprovalGrant` let it run. False refuses it, and so does text, which is the reason."""
+"""Returns True or `ApprovalGrant` to allow the command; False, or the reason as text, to deny it."""
 
 
 async def check_approval(hook: ApprovalHook | None, request: ApprovalRequest) -> str:
-    """Ask, when there is somebody to ask, and return how the yes came about, "" when nobody was asked.
+    """Call the hook, if there is one. Returns how approval was given, or "" without a hook.
 
-    Raises `CommandDenied` with the reason. Only `True` itself and `ApprovalGrant` are a yes.
+    Raises `CommandDenied` with the reason. Only `True` itself and `ApprovalGrant` count as approval.
     """
     if hook is None:
         return ""
@@ -74,14 +74,13 @@ def build_approval_request(
     editor_text: str | None = None,
     installs: bool = False,
 ) -> ApprovalRequest:
-    """What is asked about a run; `wanted` is the command as it was asked for, `env` the variables that came with it."""
+    """The approval request for a run; `wanted` is the command as the caller wrote it, `env` the caller's variables."""
     command, who = run.command, run.who
-    # Every run has a directory of its own: its name is no difference.
+    # Each run has its own directory, so its name must not change the identity.
     cwd = command.cwd.replace(command.run_dir, "$RUN_DIR")
     interactive = command.input_open or command.terminal is not None
-    said = [command.argv, wanted, command.skill, run.digest, cwd, sorted(command.env.items()), sorted(command.secrets)]
-    more = [command.network, interactive, installs, editor_text]
-    seen = hashlib.sha256(json.dumps([*said, *more]).encode() + b"\0" + command.stdin)
+    parts = [command.argv, wanted, command.skill, run.digest, cwd, sorted(command.env.items()), sorted(command.secrets)]
+    parts += [command.network, interactive, installs, editor_text]
     return ApprovalRequest(
         command.argv,
         command.cwd,
@@ -98,5 +97,5 @@ def build_approval_request(
         user=who.user,
         session=who.session,
         agent=who.agent,
-        identity=seen.hexdigest(),
+        identity=hashlib.sha256(json.dumps(parts).encode() + b"\0" + command.stdin).hexdigest(),
     )

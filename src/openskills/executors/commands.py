@@ -1,7 +1,7 @@
-"""One session's workspace with everything around it that a skill's command needs.
+"""Command runner: one session's workspace with policy, approval, staging, outputs and records.
 
 A command passes, in this order: the policy, the checks of its variables, the approval hook, the journal (at most once),
-the audit log, staging, the executor, collecting, the artifact store, the journal again.
+the audit log, staging, the executor, output collection, the artifact store, the journal again.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ from openskills.telemetry.spans import span
 
 @dataclass(frozen=True, slots=True)
 class CommandRules:
-    """What a workbench allows.
+    """What a command runner allows.
 
-    `values` has the secrets that requests may name; nothing else is ever injected. `index_arguments` say where packages
-    come from, as pip and uv understand them.
+    `values` holds the secrets that requests may name; nothing else is injected. `index_arguments` select the package
+    index, in the syntax of pip and uv.
     """
 
     policy: CommandPolicy = field(default_factory=CommandPolicy)
@@ -54,7 +54,7 @@ class CommandRules:
 
 @dataclass(frozen=True, slots=True)
 class ActiveCommand:
-    """A command that runs, and what has to be known about it to make a result of its end."""
+    """A running command, with what is needed to build its result."""
 
     process: Process
     run: audit.AuditRun
@@ -64,15 +64,8 @@ class ActiveCommand:
     watched: spans.WatchedRun
 
 
-@dataclass(slots=True)
-class _RunDraft:
-    """The latest that is known about a run that has not begun."""
-
-    run: audit.AuditRun
-
-
 class CommandRunner:
-    """Runs the commands of one session. Commands may run at the same time; staging never does."""
+    """Runs the commands of one session. Commands may run concurrently; staging is serialized."""
 
     def __init__(
         self,
@@ -106,11 +99,16 @@ class CommandRunner:
 
     @property
     def workspace(self) -> Workspace:
-        """Where the commands run."""
+        """The workspace in which commands run."""
         return self._workspace
 
+    @property
+    def has_journal(self) -> bool:
+        """Whether requests with an id can run at most once: the workspace has a directory on this machine."""
+        return self._replay is not None and self._replay.is_available
+
     def for_agent(self, agent: str, rules: CommandRules) -> "CommandRunner":
-        """The same workbench for another agent of the session: its runs are noted under that name, by these rules."""
+        """A copy of this runner for another agent of the session, with that agent's rules."""
         other = copy(self)
         other._who = replace(self._who, agent=agent)  # noqa: SLF001 - a copy of ourselves
         other._rules = rules  # noqa: SLF001
@@ -120,10 +118,10 @@ class CommandRunner:
     async def stage(
         self, name: str, directory: Path, *, warm: tuple[str, ...] | None = None, as_of: Hashable = None
     ) -> SkillSnapshot:
-        """Take a skill as it is now. Commands use what was staged last, whatever happens to the folder.
+        """Take a snapshot of a skill. Commands use the last staged snapshot, even if the folder changes later.
 
-        `warm` are the modules that its Python commands may find loaded, unless a request says otherwise. With `as_of`
-        nothing is looked at when the skill was staged with an equal one before.
+        `warm` names modules to preload for its Python commands, unless a request overrides it. If `as_of` equals the
+        value of the previous call, the existing snapshot is returned without looking at the folder.
         """
         if as_of is not None and self._staged_as_of.get(name) == as_of:
             return self._snapshots[name]
@@ -131,22 +129,24 @@ class CommandRunner:
             async with self._staging:
                 self._warm[name] = warm
                 snapshot = await self._executor.snapshot(name, directory)
-                # What was approved is what starts.
+                # A command that is being started must get the snapshot that was approved.
                 await self._starts.wait_idle()
-                await shield_until_done(self._stage_snapshot(snapshot, as_of))
+
+                async def replace_snapshot() -> None:
+                    await self._workspace.stage(snapshot)
+                    self._snapshots[name] = snapshot
+                    self._staged_as_of[name] = as_of
+
+                await shield_until_done(replace_snapshot())
             watched.set({"workspace.skill.digest": snapshot.digest})
             return snapshot
 
-    async def _stage_snapshot(self, snapshot: SkillSnapshot, as_of: Hashable) -> None:
-        await self._workspace.stage(snapshot)
-        self._snapshots[snapshot.name] = snapshot
-        self._staged_as_of[snapshot.name] = as_of
-
     async def install(self, skill: str, *, script: str | None = None, network: Sequence[str] = ()) -> SetupResult:
-        """Install what a staged skill declares (`requirements.txt`, `[project]`), or a script's own block (PEP 723).
+        """Install the dependencies of a staged skill (`requirements.txt`, `[project]`) or of a script (PEP 723).
 
-        Packages come from the hosts of `network`, which nothing but this installation gets. Instant when it is done,
-        and nobody is asked then. Raises `InvalidSkill` with the last lines when an installation fails.
+        Only this installation can reach the hosts in `network`. If everything is installed already, this returns at
+        once without asking for approval. Raises `InvalidSkill` with the last lines of output when an installation
+        fails.
         """
         if (ready := await self._packages.get_status(skill, script=script)) is not None:
             return ready
@@ -157,36 +157,31 @@ class CommandRunner:
             self._log_begin(run, await check_approval(self._rules.approve, request))
             result = await self._packages.install(skill, script=script, network=network)
             watched.set({"workspace.packages.changed": result.changed})
-            self._log_record(
-                {
-                    **audit.build_start_record(run),
-                    "event": "end",
-                    "detail": "installed" if result.changed else "nothing to do",
-                }
-            )
+            detail = "installed" if result.changed else "nothing to do"
+            self._log_record({**audit.build_start_record(run), "event": "end", "detail": detail})
             return result
 
     async def run(self, request: RunRequest) -> RunResult:
-        """Run a command to its end. A cancelled run is ended with everything that it started.
+        """Run a command to its end. Cancelling the call kills the command and everything it started.
 
-        Raises what keeps it from being run: `CommandDenied`, `InvalidArgument`, `ForbiddenPath`, `LimitExceeded`,
-        `ExecutorUnavailable`.
+        Raises `CommandDenied`, `InvalidArgument`, `ForbiddenPath`, `LimitExceeded` or `ExecutorUnavailable` if the
+        command cannot be run.
         """
         if self._replay is None or request.request_id is None:
             return await self._run(request)
         return await self._replay.run_once(request, lambda: self._run(request))
 
     async def start(self, request: RunRequest) -> ActiveCommand:
-        """Start a command that is to be talked to; `finish` makes a result of it.
+        """Start an interactive command; `finish` returns its result.
 
-        Raises `InvalidArgument` for a request id: only `run` can see to it that something happens once.
+        Raises `InvalidArgument` for a `request_id`, which only `run` supports.
         """
         if request.request_id is not None:
-            raise InvalidArgument("request_id", "is for run(); a command that is talked to is never started again")
+            raise InvalidArgument("request_id", "only supported by run(), not for interactive commands")
         return await self._start(request)
 
     async def finish(self, started: ActiveCommand) -> RunResult:
-        """Wait for the end of a command, collect what it made, and keep what was asked for."""
+        """Wait for a command, collect its outputs, and save the requested artifacts."""
         ended = await started.process.wait()
         started.watched.ended(ended)
         kept: Sequence[Artifact] = ()
@@ -214,7 +209,7 @@ class CommandRunner:
         )
 
     async def close(self) -> None:
-        """End what runs in the workspace and let others have it; its files stay."""
+        """Kill what runs in the workspace and release it. Its files are kept."""
         with span("workspace.cleanup", {"workspace.id": self._workspace.id}):
             await self._workspace.close()
         if self._replay is not None:
@@ -225,33 +220,31 @@ class CommandRunner:
         try:
             return await self.finish(started)
         except asyncio.CancelledError:
-            await asyncio.shield(self._abandon(started))
+            await asyncio.shield(self._kill(started))
             raise
 
-    async def _abandon(self, started: ActiveCommand) -> None:
+    async def _kill(self, started: ActiveCommand) -> None:
         await started.process.kill()
         ended = await started.process.wait()
         started.watched.ended(ended)
         self._log_record(audit.build_end_record(started.run, ended))
 
     async def _start(self, request: RunRequest) -> ActiveCommand:
-        run = self._draft_run(request)
-        with self._audit_failures(run) as noted:
+        draft = self._draft_run(request)
+        with self._audit_failures(draft) as latest:
             while True:
                 command, snapshot = await self._prepare_command(request)
-                run = noted.run = replace(run, command=command, digest=snapshot.digest if snapshot else "")
-                started = await self._launch(request, run, await self._check_approval(run, request))
+                run = latest[0] = replace(draft, command=command, digest=snapshot.digest if snapshot else "")
+                how = ""
+                if self._rules.approve is not None:
+                    env = tuple(request.env)
+                    asked = build_approval_request(run, request.command, env=env, editor_text=request.editor_text)
+                    how = await check_approval(self._rules.approve, asked)
+                started = await self._launch(request, run, how)
                 if started is not None:
                     return started
 
-    async def _check_approval(self, run: audit.AuditRun, request: RunRequest) -> str:
-        if self._rules.approve is None:
-            return ""
-        asked = build_approval_request(run, request.command, env=tuple(request.env), editor_text=request.editor_text)
-        return await check_approval(self._rules.approve, asked)
-
     def _draft_run(self, request: RunRequest) -> audit.AuditRun:
-        """What is known about a run before anybody has looked at it."""
         argv = (request.command,) if isinstance(request.command, str) else tuple(map(str, request.command))
         secret = {name: value for name, value in self._rules.values.items() if name in request.secrets}
         env = dict.fromkeys(map(str, request.env), "")
@@ -260,21 +253,19 @@ class CommandRunner:
         return audit.AuditRun(secrets.token_hex(8), self._who, command, isolation, request_id=id_)
 
     @contextmanager
-    def _audit_failures(self, run: audit.AuditRun) -> Generator["_RunDraft"]:
-        noted = _RunDraft(run)
+    def _audit_failures(self, run: audit.AuditRun) -> Generator[list[audit.AuditRun]]:
+        """Log and count a run that could not be started. The block may replace the run in the list that it gets."""
+        latest = [run]
         try:
-            yield noted
-        except SkillError as error:
-            spans.refused(error)
-            self._log_record(audit.build_failure_record(noted.run, error.message))
-            raise
+            yield latest
         except BaseException as error:
             spans.refused(error)
-            self._log_record(audit.build_failure_record(noted.run, f"{type(error).__name__}: {error}"))
+            message = error.message if isinstance(error, SkillError) else f"{type(error).__name__}: {error}"
+            self._log_record(audit.build_failure_record(latest[0], message))
             raise
 
     async def _launch(self, request: RunRequest, run: audit.AuditRun, how: str) -> ActiveCommand | None:
-        """Start it; None when the yes was for another skill than would be run, because it was staged again since."""
+        """Start the command; None if the skill was staged again after the approval."""
         command = run.command
         with ExitStack() as starting:
             async with self._staging:
@@ -291,7 +282,11 @@ class CommandRunner:
                     run_dir=command.run_dir,
                 )
                 if request.editor_text is not None:
-                    command = await self._add_editor(command, request.editor_text)
+                    root, text = self._workspace.root, request.editor_text
+                    files = build_editor_files(text, root=root, run_dir=command.run_dir, env=command.env)
+                    await self._workspace.write(files.text_path, files.text)
+                    await self._workspace.write(files.script_path, files.script, executable=True)
+                    command = replace(command, env={**command.env, **files.env})
                 starting.enter_context(self._starts)
             self._log_begin(run, how)
             mark = await self._workspace.mark() if request.outputs is not None else 0
@@ -302,7 +297,10 @@ class CommandRunner:
     async def _prepare_command(self, request: RunRequest) -> tuple[Command, SkillSnapshot | None]:
         snapshot = self._snapshots.get(request.skill or "")
         if snapshot is None and request.skill is not None:
-            raise InvalidArgument("skill", f"{request.skill!r} is not staged; stage it first")
+            raise InvalidArgument("skill", f"skill {request.skill!r} is not staged; stage it first")
+        for host in request.network:
+            if host not in self._rules.network:
+                raise InvalidArgument("network", f"host {host!r} is not allowed here")
         run_dir = f"{RUNS}/run_{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}_{secrets.token_hex(4)}"
         values = {name: value for name, value in self._rules.values.items() if name in request.secrets}
         command = Command(
@@ -317,36 +315,20 @@ class CommandRunner:
             readable=request.readable,
             terminal=request.terminal,
             limits=request.limits,
-            network=self._check_network(request.network),
+            network=request.network,
             warm=request.warm if request.warm is not None else self._warm.get(request.skill or ""),
         )
-        argv = await self._apply_policy(request.command, command)
-        if snapshot is None or self._rules.policy.has_lists:
+        policy, where = self._rules.policy, PolicyContext(self._workspace.root, skill=command.skill)
+        if policy.has_lists:
+            found = await find_program(self._workspace, request.command, command, policy.resolve_denied(where))
+            where = PolicyContext(where.root, lambda _: found, where.skill, command.cwd)
+        argv = policy.resolve_argv(request.command, where)
+        if snapshot is None or policy.has_lists:
             return replace(command, argv=argv), snapshot
         own = await self._packages.rewrite_command(snapshot.name, snapshot.digest, request.command, command.cwd)
         if own is None:
             return replace(command, argv=argv), snapshot
         return replace(command, argv=own.argv, env={**own.env, **command.env}), snapshot
-
-    async def _apply_policy(self, wanted: str | tuple[str, ...], command: Command) -> tuple[str, ...]:
-        policy = self._rules.policy
-        where = PolicyContext(self._workspace.root, skill=command.skill)
-        if policy.has_lists:
-            found = await find_program(self._workspace, wanted, command, policy.resolve_denied(where))
-            where = PolicyContext(where.root, lambda _: found, where.skill, command.cwd)
-        return policy.resolve_argv(wanted, where)
-
-    def _check_network(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        for host in hosts:
-            if host not in self._rules.network:
-                raise InvalidArgument("network", f"{host!r} is not among the hosts that may be reached here")
-        return hosts
-
-    async def _add_editor(self, command: Command, text: str) -> Command:
-        files = build_editor_files(text, root=self._workspace.root, run_dir=command.run_dir, env=command.env)
-        await self._workspace.write(files.text_path, files.text)
-        await self._workspace.write(files.script_path, files.script, executable=True)
-        return replace(command, env={**command.env, **files.env})
 
     async def _collect_outputs(
         self, started: ActiveCommand, ended: CommandResult
@@ -361,7 +343,7 @@ class CommandRunner:
         if not spec.save or not collected.files:
             return collected, ()
         if self._artifacts is None:
-            note = "artifacts were not saved: there is no artifact store"
+            note = "artifacts were not saved: no artifact store is configured"
             return replace(collected, warnings=(*collected.warnings, note)), ()
         kept = await save_outputs(
             self._workspace, collected.files, self._artifacts, self._scope, prefix=spec.name_template
@@ -385,7 +367,7 @@ async def open_command_runner(
     artifacts: ArtifactStore | None = None,
     rules: CommandRules | None = None,
 ) -> CommandRunner:
-    """The workbench of a session: its workspace, its journal, and the audit log of this machine."""
+    """Open the command runner of a session: its workspace, its journal, and this machine's audit log."""
     key = json.dumps([scope.app, scope.user, scope.session])
     with span("workspace.create", {"workspace.executor": executor.name}) as watched:
         workspace = await executor.open(key)

@@ -1,13 +1,7 @@
-"""Skip a shell that does nothing.
+"""Start a simple shell command without the shell, where that makes no difference except for speed.
 
-One simple command in the words that a shell would see, when that can be said for certain. Pure.
-
-Unlike `words`, which refuses what a policy does not want, this only looks: it answers None whenever a
-shell could do anything else than start one program with these words.
-
-Text for a shell that needs none: the program can be started right away, which saves starting the shell. Pure.
-
-Starting a command of a shell without the shell, where that makes no difference but to the time.
+Unlike the policy's parser, which rejects what a policy does not allow, this parser only inspects: it returns None
+whenever a shell could do anything other than start one program with these words.
 """
 
 import re
@@ -38,16 +32,16 @@ _IN_QUOTES = re.compile(r'\\([$`"\\])')
 
 @dataclass(frozen=True, slots=True)
 class ShellWord:
-    """One word. What is not `literal` may become something else: a variable, a glob, braces or a tilde is in it."""
+    """One word. If it is not literal, it contains a variable, glob, brace or tilde that the shell would expand."""
 
     text: str
     is_literal: bool = True
 
 
 def parse_simple_command(command: str) -> tuple[ShellWord, ...] | None:
-    """The words, or None for everything that is, or may be, more than one program with arguments.
+    """The words of a simple command, or None for anything that is or may be more than one program with arguments.
 
-    That is: operators, redirections, substitutions, parentheses, comments, a variable set before the command, control
+    That includes operators, redirections, substitutions, parentheses, comments, leading variable assignments, control
     characters, unfinished quotes, and text that a builtin might evaluate (`test -v 'a[$(id)]'`).
     """
     if len(command) > MAX_COMMAND or _CONTROL.search(command):
@@ -55,7 +49,7 @@ def parse_simple_command(command: str) -> tuple[ShellWord, ...] | None:
     found = _split_words(command)
     if not found or not found[0].text or _ASSIGNMENT.match(found[0].text):
         return None
-    # A quoted substitution is only text, until something like `test -v` or `printf -v` reads it as arithmetic.
+    # A quoted substitution is only text until something like `test -v` or `printf -v` evaluates it as arithmetic.
     if any("$(" in word.text or "`" in word.text for word in found):
         return None
     return tuple(found)
@@ -73,7 +67,11 @@ def _split_words(command: str) -> list[ShellWord] | None:
         if match["blank"] is not None:
             inside = False
             continue
-        word = _word_from_match(match)
+        if (double := match["double"]) is not None:
+            word = ShellWord(_IN_QUOTES.sub(r"\1", double), "$" not in re.sub(r"\\.", "", double))
+        else:
+            parts = (match["single"], match["escaped"], match["plain"], match[0])
+            word = ShellWord(next(part for part in parts if part is not None), match["expanded"] is None)
         if inside:
             before = found.pop()
             word = ShellWord(before.text + word.text, before.is_literal and word.is_literal)
@@ -82,16 +80,8 @@ def _split_words(command: str) -> list[ShellWord] | None:
     return found
 
 
-def _word_from_match(match: re.Match[str]) -> ShellWord:
-    double = match["double"]
-    if double is not None:
-        return ShellWord(_IN_QUOTES.sub(r"\1", double), "$" not in re.sub(r"\\.", "", double))
-    text = next(part for part in (match["single"], match["escaped"], match["plain"], match[0]) if part is not None)
-    return ShellWord(text, match["expanded"] is None)
-
-
 _SHELL = ("bash", "-c")
-# What bash does itself, without looking for a program of that name.
+# Bash builtins and keywords, which run without looking for a program.
 _BUILTINS = frozenset(
     {
         *(".", ":", "[", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "command", "compgen", "complete"),
@@ -103,16 +93,16 @@ _BUILTINS = frozenset(
         *("esac", "fi", "for", "function", "if", "in", "select", "then", "time", "until", "while"),
     }
 )
-# These do the same as programs of the system, as long as nobody asks them for help.
+# Builtins that behave exactly like the system's programs, when called without arguments.
 _AS_PROGRAMS: dict[tuple[str, ...], tuple[str, ...]] = {("true",): ("/usr/bin/true",), ("false",): ("/usr/bin/false",)}
-# An option of bash itself, or the number of a job.
-_NO_PROGRAM = ("-", "+", "%")
+# Options of bash itself, and job numbers.
+_NOT_PROGRAMS = ("-", "+", "%")
 
 
 def strip_shell(argv: Sequence[str]) -> tuple[str, ...]:
-    """The words with which `bash -c text` would start a program and do nothing else; nothing where it would do more.
+    """The words with which `bash -c text` would start a program and nothing else; empty where it would do more.
 
-    Whether there is such a program is not known here. When it cannot be started, it is the shell's to say so.
+    Whether the program exists is not checked: if it cannot be started, the shell is used and reports the error.
     """
     if len(argv) != len(_SHELL) + 1 or tuple(argv[:2]) != _SHELL:
         return ()
@@ -120,13 +110,13 @@ def strip_shell(argv: Sequence[str]) -> tuple[str, ...]:
     if found is None or not all(word.is_literal for word in found):
         return ()
     words = tuple(word.text for word in found)
-    if words[0] in _BUILTINS or words[0].startswith(_NO_PROGRAM):
+    if words[0] in _BUILTINS or words[0].startswith(_NOT_PROGRAMS):
         return _AS_PROGRAMS.get(words, ())
     return words
 
 
 def to_direct_launch(launch: LaunchRequest) -> LaunchRequest | None:
-    """The same without its shell, which would have said where it is; None when only the shell can do it."""
+    """The launch request without its shell (with `PWD`, which the shell would set); None if it needs the shell."""
     words = strip_shell(launch.argv)
     return replace(launch, argv=words, env={**launch.env, "PWD": str(launch.cwd)}) if words else None
 
@@ -134,7 +124,8 @@ def to_direct_launch(launch: LaunchRequest) -> LaunchRequest | None:
 async def start_directly(
     start: Callable[[LaunchRequest], Awaitable[SupervisedProcess]], launch: LaunchRequest
 ) -> SupervisedProcess:
-    """Start a command. A program that cannot be started has not begun, and is left to the shell to complain about."""
+    """Start a command without its shell if possible. If the program cannot be started, run the shell, which reports
+    why."""
     direct = to_direct_launch(launch)
     if direct is not None:
         with suppress(InvalidArgument, SpawnError):

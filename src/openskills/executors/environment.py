@@ -1,16 +1,10 @@
-"""Variables, secrets, editor.
+"""Environment variables, secrets and the scripted editor of a command. Pure.
 
-Which commands may run, with which variables.
+A command never sees the environment of this process; its environment is built here from nothing.
 
-Which variables a command sees, which ones a caller may add, and what of them may be written down. Pure.
-
-A command never sees the environment of this process. What it sees is made here, from nothing.
-
-`editor_text`: a command that opens an editor finds its text already written. Pure.
-
-Two files lie in the run's own directory, so that calls at the same time do not share them: `.editor/text`, and
-`.editor/write`, which stands where a person's editor would and puts the text into the file it is asked to open. Names
-that begin with a dot are not collected by `*`, and both go with the run's directory.
+With `editor_text`, a command that opens an editor finds the text already written. Two files are put into the run's own
+directory, so that concurrent runs do not share them: `.editor/text`, and `.editor/write`, which takes the place of an
+editor and copies the text into the file to be edited. The glob `*` does not collect names that start with a dot.
 """
 
 import re
@@ -23,10 +17,10 @@ from openskills.executors.spec import SKILLS, VENV, Command, build_variables
 
 MAX_VARIABLES = 256
 MAX_VALUE = 96 * 1024
-"""Bytes of one variable. The kernel takes a little more, and says nothing useful when it does not."""
+"""Bytes of one variable: a little less than the kernel's limit, whose error message is not helpful."""
 MAX_TOTAL = 512 * 1024
 MIN_REDACTED = 4
-"""Shorter secrets would also be found in words that have nothing to do with them."""
+"""Shorter secrets would also match in unrelated words."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _OWNED = frozenset(
@@ -54,11 +48,11 @@ _STARTS_PROGRAMS = frozenset(
     }
 )
 _CHANGES_SHELLS = frozenset({"PS4", "SHELLOPTS", "BASHOPTS", "IFS", "CDPATH", "GLOBIGNORE", "POSIXLY_CORRECT"})
-_ADVICE = "set it inside the command if it is really wanted"
+_ADVICE = "set it inside the command if needed"
 _REASONS: Sequence[tuple[frozenset[str], tuple[str, ...], str]] = (
-    (_OWNED, ("OPENSKILL_",), "belongs to the runtime, which sets it itself"),
-    (_LOADS_CODE, ("LD_", "DYLD_"), f"changes which code every program loads; {_ADVICE}"),
-    (_STARTS_PROGRAMS, ("BASH_FUNC_", "GIT_CONFIG"), f"makes other programs start what it says; {_ADVICE}"),
+    (_OWNED, ("OPENSKILL_",), "is set by the runtime"),
+    (_LOADS_CODE, ("LD_", "DYLD_"), f"changes which code programs load; {_ADVICE}"),
+    (_STARTS_PROGRAMS, ("BASH_FUNC_", "GIT_CONFIG"), f"makes other programs start commands; {_ADVICE}"),
     (_CHANGES_SHELLS, (), f"changes how a shell reads commands; {_ADVICE}"),
 )
 
@@ -73,11 +67,11 @@ def build_environment(
     tmp: str = "/tmp",  # noqa: S108 - inside an isolated workspace it is the command's own
     venv: bool = False,
 ) -> dict[str, str]:
-    """Exactly the variables that a command sees, in a workspace that it sees at `root`.
+    """All variables of a command, in a workspace that the command sees at `root`.
 
-    `path` is where it finds the machine's programs; a skill's `.venv/bin` comes before them and its `bin` after them.
-    `extra` is what the executor adds. `venv` says that the skill's `.venv` holds an environment. What the runtime owns
-    wins over everything, then `extra`, then secrets, then what the caller wants.
+    `path` lists the directories of the machine's programs; the skill's `.venv/bin` comes before them and its `bin`
+    after them. `extra` holds the executor's variables. `venv` says that the skill has a virtual environment in `.venv`.
+    The runtime's own variables take precedence, then `extra`, then secrets, then the caller's variables.
     """
     found = {"LANG": "C.UTF-8"}
     if command.terminal is not None:
@@ -93,44 +87,46 @@ def build_environment(
 
 
 def check_env(env: Mapping[str, str], field: str = "env") -> dict[str, str]:
-    """The same variables, which a caller may add to a command.
+    """Check the variables that a caller adds to a command, and return a copy.
 
-    Raises `InvalidArgument` with the variable and the reason: no POSIX name, owned by the runtime, or one of those that
-    make programs load or start something else. That a name is refused is a convenience; what a command can do is
-    decided by its isolation. Raises `LimitExceeded` for too many or too long values.
+    Raises `InvalidArgument` for a variable with an invalid name, one that the runtime sets, or one that makes programs
+    load or start something else. This is a convenience: what a command can do is decided by its isolation. Raises
+    `LimitExceeded` for too many variables or too long values.
     """
     if len(env) > MAX_VARIABLES:
-        raise LimitExceeded(f"{field}: {len(env):,} variables are too many; {MAX_VARIABLES:,} is the most")
+        raise LimitExceeded(f"{field}: {len(env):,} variables exceed the limit of {MAX_VARIABLES:,}")
     total = 0
     for name, value in env.items():
         _check_name(name, field)
-        size = _measure_value(name, value, field)
+        if "\0" in value:
+            raise InvalidArgument(field, f"{name} contains a NUL byte")
+        try:
+            size = len(value.encode("utf-8", "surrogateescape"))
+        except UnicodeEncodeError:
+            raise InvalidArgument(field, f"{name} contains a lone surrogate") from None
         total += len(name) + size + 2
         if size > MAX_VALUE:
-            raise LimitExceeded(f"{field}: {name} has {size:,} bytes; {MAX_VALUE:,} is the most, use a file")
+            raise LimitExceeded(f"{field}: {name} has {size:,} bytes, the limit is {MAX_VALUE:,}; use a file")
     if total > MAX_TOTAL:
-        raise LimitExceeded(f"{field}: {total:,} bytes in all are too many; {MAX_TOTAL:,} is the most, use files")
+        raise LimitExceeded(f"{field}: {total:,} bytes in total exceed the limit of {MAX_TOTAL:,}; use files")
     return dict(env)
 
 
 def resolve_secrets(names: Iterable[str], values: Mapping[str, str], field: str = "secrets") -> dict[str, str]:
-    """The declared secrets with their values, taken from `values` and nowhere else.
+    """The named secrets with their values, taken from `values` only.
 
-    Raises `InvalidArgument` that names all those without a value, and for names that no command may be given. No
-    message has a value in it.
+    Raises `InvalidArgument` with the names of all missing secrets, and for names that are not allowed. Messages never
+    contain values.
     """
     wanted = sorted(set(names))
     missing = [name for name in wanted if not values.get(name)]
     if missing:
-        verb = "has" if len(missing) == 1 else "have"
-        raise InvalidArgument(
-            field, f"{', '.join(missing)} {verb} no value; give it to the runtime that runs the skill"
-        )
+        raise InvalidArgument(field, f"no value for {', '.join(missing)}; set it in the runtime that runs the skill")
     return check_env({name: values[name] for name in wanted}, field)
 
 
 def redact(text: str, secrets: Mapping[str, str]) -> str:
-    """Text for logs: a secret in it is replaced by its name. Longer ones first, none below 4 characters."""
+    """Replace secrets in a text for logs by their names, longest first. Secrets shorter than 4 characters are left."""
     names = {value: name for name, value in secrets.items() if len(value) >= MIN_REDACTED}
     if not names:
         return text
@@ -143,30 +139,21 @@ def _check_name(name: str, field: str) -> None:
         if name in names or name.startswith(prefixes):
             raise InvalidArgument(field, f"{name} {why}")
     if _PROXY.fullmatch(name):
-        raise InvalidArgument(field, f"{name} is set by the executor, from the hosts that the command may reach")
+        raise InvalidArgument(field, f"{name} is set by the executor, based on the hosts that the command may reach")
     if not _NAME.fullmatch(name):
-        raise InvalidArgument(field, f"{name[:80]!r} is no name of a variable; use letters, digits and underscores")
-
-
-def _measure_value(name: str, value: str, field: str) -> int:
-    if "\0" in value:
-        raise InvalidArgument(field, f"{name} contains a NUL byte")
-    try:
-        return len(value.encode("utf-8", "surrogateescape"))
-    except UnicodeEncodeError:
-        raise InvalidArgument(field, f"{name} contains half a character (a lone surrogate)") from None
+        raise InvalidArgument(field, f"invalid variable name {name[:80]!r}: use letters, digits and _")
 
 
 MAX_EDITOR_TEXT = 1024 * 1024
 EDITOR_VARIABLES = ("EDITOR", "VISUAL")
 EDITOR_DIRECTORY = ".editor"
 EDITOR_TEXT, EDITOR_SCRIPT = f"{EDITOR_DIRECTORY}/text", f"{EDITOR_DIRECTORY}/write"
-"""Below the directory of the run."""
+"""Relative to the directory of the run."""
 
 _SCRIPT_TEMPLATE = """#!/bin/sh
-# Stands where an editor would: puts the given text into the file that is to be edited, which comes last.
+# Takes the place of an editor: writes the given text to the file to be edited, the last argument.
 if [ "$#" -eq 0 ]; then
-    echo 'editor: there is no file to write to' >&2
+    echo 'editor: no file to write to' >&2
     exit 2
 fi
 for target do :; done
@@ -176,7 +163,7 @@ exec cat <{text} >"$target"
 
 @dataclass(frozen=True, slots=True)
 class EditorFiles:
-    """What has to be written into the workspace before the command starts, and what the command is told.
+    """Files to write into the workspace before the command starts, and variables to set.
 
     Paths are relative to the workspace; `script` must be executable.
     """
@@ -189,35 +176,29 @@ class EditorFiles:
 
 
 def build_editor_files(text: str, *, root: str, run_dir: str, env: Mapping[str, str]) -> EditorFiles:
-    """The files and variables that make every editor write `text`, for a workspace that commands see at `root`.
+    """The files and variables that make any editor write `text`, for a workspace that commands see at `root`.
 
-    Raises `InvalidArgument` when `env` says already which editor to use, for NUL bytes and for half characters, and
+    Raises `InvalidArgument` if `env` already names an editor, for NUL bytes and for lone surrogates, and
     `LimitExceeded` above 1 MiB.
     """
     for name in EDITOR_VARIABLES:
         if name in env:
-            raise InvalidArgument("editor_text", f"cannot be combined with {name} in env; give one of the two")
-    written = f"{root}/{run_dir}/{EDITOR_TEXT}"
-    # Programs give the variable to a shell, so a place with blanks or quotes in it has to be quoted once more.
-    told = shlex.quote(f"{root}/{run_dir}/{EDITOR_SCRIPT}")
-    return EditorFiles(
-        text_path=f"{run_dir}/{EDITOR_TEXT}",
-        text=_encode_text(text),
-        script_path=f"{run_dir}/{EDITOR_SCRIPT}",
-        script=_SCRIPT_TEMPLATE.format(text=shlex.quote(written)).encode("utf-8", "surrogateescape"),
-        env=dict.fromkeys(EDITOR_VARIABLES, told),
-    )
-
-
-def _encode_text(text: str) -> bytes:
+            raise InvalidArgument("editor_text", f"cannot be combined with {name} in env")
     if "\0" in text:
-        raise InvalidArgument("editor_text", "contains a NUL byte; an editor's text has none")
+        raise InvalidArgument("editor_text", "contains a NUL byte")
     try:
         data = text.encode()
     except UnicodeEncodeError:
-        raise InvalidArgument("editor_text", "contains half a character (a lone surrogate)") from None
+        raise InvalidArgument("editor_text", "contains a lone surrogate") from None
     if len(data) > MAX_EDITOR_TEXT:
-        raise LimitExceeded(
-            f"editor_text: {len(data):,} bytes are too many; {MAX_EDITOR_TEXT:,} is the most, use an input"
-        )
-    return data
+        raise LimitExceeded(f"editor_text: {len(data):,} bytes exceed the limit of {MAX_EDITOR_TEXT:,}; use an input")
+    written = f"{root}/{run_dir}/{EDITOR_TEXT}"
+    # Programs pass the variable to a shell, so the path has to be quoted.
+    editor = shlex.quote(f"{root}/{run_dir}/{EDITOR_SCRIPT}")
+    return EditorFiles(
+        text_path=f"{run_dir}/{EDITOR_TEXT}",
+        text=data,
+        script_path=f"{run_dir}/{EDITOR_SCRIPT}",
+        script=_SCRIPT_TEMPLATE.format(text=shlex.quote(written)).encode("utf-8", "surrogateescape"),
+        env=dict.fromkeys(EDITOR_VARIABLES, editor),
+    )

@@ -1,10 +1,7 @@
-"""Terminal output parser, plain text.
+"""Parser for terminal output, and conversion of terminal output to plain text.
 
-What a program writes to a terminal, taken apart into text, controls and sequences. Pure.
-
-Takes any bytes, in pieces of any size, in bounded memory; what it does not know is somebody else's to ignore.
-
-Output of a terminal as text to be read: without colours, cursor moves and titles. Pure, but for `read_plain_text`.
+The parser takes any bytes, in chunks of any size, in bounded memory. It splits them into text, control characters and
+escape sequences; unknown sequences are left for the sink to ignore.
 """
 
 import codecs
@@ -29,7 +26,7 @@ _MAX_NUMBER = 9_999
 
 @dataclass(frozen=True, slots=True)
 class ControlSequence:
-    """`ESC [ ? 25 h` as its mark `?`, its numbers (0 for one that is left out), what stands between, and its final."""
+    """`ESC [ ? 25 h`: the prefix `?`, the numbers (0 if omitted), intermediate characters, and the final one."""
 
     prefix: str
     numbers: tuple[int, ...]
@@ -37,28 +34,28 @@ class ControlSequence:
     final: str
 
     def number(self, place: int = 0) -> int:
-        """The number at a place, 0 when there is none."""
+        """The number at an index, 0 if absent."""
         return self.numbers[place] if place < len(self.numbers) else 0
 
     @property
     def count(self) -> int:
-        """The first number where it says how often: at least 1."""
+        """The first number as a repeat count: at least 1."""
         return max(self.number(), 1)
 
 
 class EscapeSink(Protocol):
-    """Who hears what was found."""
+    """Receives what the parser finds."""
 
     def text(self, text: str) -> None:
-        """Characters to be shown."""
+        """Printable characters."""
         ...
 
     def control(self, char: str) -> None:
-        """One of the controls below U+0020, such as a line end."""
+        """A control character below U+0020, such as a newline."""
         ...
 
     def escape(self, between: str, final: str) -> None:
-        """`ESC ( B` as `(` and `B`; controls from U+0080 on come as the escapes that mean the same."""
+        """`ESC ( B` as `(` and `B`. Controls from U+0080 on arrive as the equivalent escapes."""
         ...
 
     def sequence(self, found: ControlSequence) -> None:
@@ -67,21 +64,21 @@ class EscapeSink(Protocol):
 
 
 class EscapeParser:
-    """Where in the stream we are. Titles, clipboards, images and other strings are swallowed."""
+    """Incremental parser. Titles, clipboard data, images and other strings are dropped."""
 
     def __init__(self, sink: EscapeSink) -> None:
         self._sink = sink
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew: what comes next does not follow what came before."""
+        """Start over, after a gap in the stream."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._state: Callable[[str, int], int] = self._parse_ground
         self._inside = ""
         self._ends_at_line = False
 
     def feed(self, data: bytes) -> None:
-        """Take in what came next."""
+        """Parse the next bytes."""
         text = self._decoder.decode(data)
         at = 0
         while at < len(text):
@@ -103,7 +100,7 @@ class EscapeParser:
         elif char < " ":
             self._sink.control(char)
         elif char > "\x7f":
-            # U+0080 to U+009F are short for ESC and a character from U+0040 on.
+            # U+0080 to U+009F are short forms of ESC and a character from U+0040 on.
             self._set_state(self._parse_ground)
             self._start_sequence(chr(ord(char) - 0x40))
 
@@ -137,7 +134,7 @@ class EscapeParser:
     def _read_sequence(self, text: str, at: int) -> int:
         run = _INSIDE.match(text, at)
         if run:
-            # One character more than may be is kept, so that the end knows.
+            # Keep one character more than allowed, so that the end of the sequence can tell.
             self._inside = (self._inside + run[0][: _MAX_SEQUENCE + 1])[: _MAX_SEQUENCE + 1]
             return run.end()
         char = text[at]
@@ -148,9 +145,12 @@ class EscapeParser:
         self._set_state(self._parse_ground)
         if char > "~":
             return at
-        found = _parse_sequence(inside, char)
-        if found is not None:
-            self._sink.sequence(found)
+        match = _SEQUENCE.fullmatch(inside) if len(inside) <= _MAX_SEQUENCE else None
+        if match:
+            prefix, numbers, between = match.groups()
+            values = numbers.split(";", _MAX_NUMBERS)[:_MAX_NUMBERS] if numbers else ()
+            found = tuple(min(int(value or "0"), _MAX_NUMBER) for value in values)
+            self._sink.sequence(ControlSequence(prefix, found, between, char))
         return at + 1
 
     def _skip_string(self, text: str, at: int) -> int:
@@ -160,22 +160,13 @@ class EscapeParser:
         char = found[0]
         if char in "\n\x07" and not self._ends_at_line:
             return found.end()
-        # A title that does not end before its line does must not hide all that follows.
+        # An unterminated title must not hide everything after its line.
         self._set_state(self._parse_escape if char == _ESCAPE else self._parse_ground)
         return found.start() if char == "\n" else found.end()
 
     def _set_state(self, state: Callable[[str, int], int]) -> None:
         self._state = state
         self._inside = ""
-
-
-def _parse_sequence(inside: str, final: str) -> ControlSequence | None:
-    match = _SEQUENCE.fullmatch(inside) if len(inside) <= _MAX_SEQUENCE else None
-    if not match:
-        return None
-    mark, numbers, between = match.groups()
-    values = numbers.split(";", _MAX_NUMBERS)[:_MAX_NUMBERS] if numbers else ()
-    return ControlSequence(mark, tuple(min(int(value or "0"), _MAX_NUMBER) for value in values), between, final)
 
 
 _PLAIN_CONTROLS = "\t\n\r"
@@ -185,36 +176,36 @@ _NEAR_LOOKBACK, _FAR_LOOKBACK = 4 * 1024, 256 * 1024
 
 
 class PlainTextSink:
-    """Gathers what is to be read. Implements `Sink`.
+    """Collects plain text. Implements `EscapeSink`.
 
-    A move to another line becomes a line end, a move within one becomes a blank, so that words stay apart.
+    A move to another line becomes a newline and a move within a line becomes a space, so that words stay separate.
     """
 
     def __init__(self) -> None:
         self._parts: list[str] = []
 
     def take(self) -> str:
-        """What came since this was called last; line ends are plain ones."""
+        r"""The text since the last call, with `\n` as line ends."""
         text = "".join(self._parts).replace("\r\n", "\n")
         self._parts.clear()
         return text
 
     def text(self, text: str) -> None:
-        """See `Sink.text`."""
+        """See `EscapeSink.text`."""
         self._parts.append(text)
 
     def control(self, char: str) -> None:
-        """See `Sink.control`."""
+        """See `EscapeSink.control`."""
         if char in _PLAIN_CONTROLS:
             self._parts.append(char)
 
     def escape(self, between: str, final: str) -> None:
-        """See `Sink.escape`."""
+        """See `EscapeSink.escape`."""
         if not between and final in "DEM":
             self._separate("\n")
 
     def sequence(self, found: ControlSequence) -> None:
-        """See `Sink.sequence`."""
+        """See `EscapeSink.sequence`."""
         if found.prefix or found.intermediate:
             return
         if found.final in _LINE_MOVES:
@@ -228,7 +219,7 @@ class PlainTextSink:
 
 
 def strip_escapes(data: bytes, before: bytes = b"") -> str:
-    """Bytes as text to be read. `before` is what was written before them: they may begin within a sequence."""
+    """Convert terminal output to plain text. `before` is preceding output, in case `data` starts within a sequence."""
     found = PlainTextSink()
     parser = EscapeParser(found)
     parser.feed(before)
@@ -238,9 +229,9 @@ def strip_escapes(data: bytes, before: bytes = b"") -> str:
 
 
 async def read_plain_text(process: Process, offset: int, data: bytes) -> str:
-    """The bytes that a process has written from `offset` on as text to be read, wherever they begin.
+    """The output of a process from `offset` on as plain text, even if `data` starts within a sequence.
 
-    The same bytes give the same text, whoever asks and how often; only a sequence of more than 256 KiB may show.
+    The result depends only on the output. Only an escape sequence longer than 256 KiB may become visible.
     """
     for reach in (_NEAR_LOOKBACK, _FAR_LOOKBACK):
         begin = max(offset - reach, 0)

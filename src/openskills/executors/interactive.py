@@ -1,12 +1,7 @@
-"""Commands that are talked to.
+"""Interactive commands: start, poll, write input and kill by an id that only the owner can use.
 
-Whether a running command seems to wait for somebody to type something. Pure: it judges what was printed.
-
-Reading what a running command prints, piece by piece: each byte once, and no character in two pieces.
-
-Commands that somebody talks to: started, polled, written to and killed by an id that only their owner can use.
-
-Interactive commands of a workbench: under its rules, in its audit log, with outputs and artifacts at the end.
+`ProcessTable` holds the processes of a host. `InteractiveCommands` runs a session's commands in it, under the rules of
+the session's `CommandRunner`, with audit log, outputs and artifacts.
 """
 
 import asyncio
@@ -27,13 +22,13 @@ from openskills.executors.spec import Command, CommandResult, EndReason, Termina
 from openskills.executors.terminal import ScreenView, ScreenViewer
 
 WINDOW = 16 * 1024
-"""How much of the end of the output is looked at, in characters, whatever came before."""
+"""How many characters at the end of the output are inspected."""
 
 _MENU_LINES = 40
 _MAX_HINT = 200
-# Every part may stand alone, so that a sequence that never ends is no reason to look at it twice.
+# Every part is optional, so that an unterminated sequence does not cause backtracking.
 _ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]?"  # colours, cursor
+    r"\x1b\[[0-?]*[ -/]*[@-~]?"  # colors, cursor
     r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # titles, links, the clipboard
     r"|\x1b[ -/]*[0-~]?"
 )
@@ -42,13 +37,13 @@ _CHOICE = re.compile(r"\s{0,8}\d{1,3}[.)](?!\d)")
 _SELECTIONS = ("enter the number", "choose a number", "select a number")
 _REQUESTS = ("press enter", "type your")
 _PROMPT_ENDS = (":", "?")
-# These end ordinary lines, too, so they count only on a line that is not finished.
+# These also end ordinary lines, so they count only on an unfinished line.
 _OPEN_PROMPT_ENDS = ("[y/n]", "(y/n)", "(yes/no)", "[yes/no]", "> ", "$ ", "# ")
 
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """It seems to wait for input: for a choice from a list, or for an answer. `hint` is the line that says so."""
+    """The command seems to wait for input: a choice from a list, or an answer. `hint` is the line with the prompt."""
 
     kind: Literal["selection", "prompt"]
     hint: str
@@ -56,30 +51,24 @@ class Interaction:
 
 
 def detect_interaction(output: str) -> Interaction | None:
-    """What a command waits for that has printed `output` since it was last given something, and still runs."""
+    """What a running command waits for, judged by its output since the last input; None if it does not seem to wait."""
     lines = _render_lines(output[-WINDOW:])
     spoken = [line for line in lines if line.strip()]
     if not spoken:
         return None
-    last = spoken[-1]
-    kind = _classify_prompt(spoken, unfinished=lines[-1] is last)
-    return Interaction(kind, last.strip()[:_MAX_HINT]) if kind else None
-
-
-def _classify_prompt(spoken: list[str], *, unfinished: bool) -> Literal["selection", "prompt"] | None:
     last = spoken[-1].lower()
+    ends = (*_PROMPT_ENDS, *(_OPEN_PROMPT_ENDS if lines[-1] is spoken[-1] else ()))
     choices = sum(1 for line in spoken[-_MENU_LINES:] if _CHOICE.match(line))
+    kind: Literal["selection", "prompt"] | None = None
     if choices > 1 or any(words in last for words in _SELECTIONS):
-        return "selection"
-    if last.rstrip().endswith(_PROMPT_ENDS) or any(words in last for words in _REQUESTS):
-        return "prompt"
-    if unfinished and (last.endswith(_OPEN_PROMPT_ENDS) or last.rstrip().endswith(_OPEN_PROMPT_ENDS)):
-        return "prompt"
-    return None
+        kind = "selection"
+    elif last.endswith(ends) or last.rstrip().endswith(ends) or any(words in last for words in _REQUESTS):
+        kind = "prompt"
+    return Interaction(kind, spoken[-1].strip()[:_MAX_HINT]) if kind else None
 
 
 def _render_lines(text: str) -> list[str]:
-    """The lines as a terminal shows them: without colours, and with only what stands after the last return."""
+    """The lines as a terminal shows them: without colors, and only what follows the last carriage return."""
     plain = _ESCAPES.sub("", text).replace("\r\n", "\n")
     return [_CONTROL.sub("", line.rstrip("\r").rpartition("\r")[2]) for line in plain.split("\n")]
 
@@ -91,9 +80,9 @@ _BEYOND = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class ProcessOutputChunk:
-    """Bytes of the output from `offset` up to `next_offset`; `missed` bytes before them are not kept any more.
+    """Bytes of the output from `offset` up to `next_offset`; `missed` bytes before them were dropped.
 
-    `complete` says that nothing came after them until now, `ended` that nothing will.
+    `complete` means that there was no more output at that time, `ended` that there will be none.
     """
 
     data: bytes
@@ -106,12 +95,12 @@ class ProcessOutputChunk:
 
     @property
     def text(self) -> str:
-        """The piece as text with plain line ends; what is no UTF-8 becomes U+FFFD. Escape sequences stay in it."""
+        """The chunk as text with plain newlines; invalid UTF-8 becomes U+FFFD. Escape sequences are kept."""
         return self.data.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 class OutputCursor:
-    """A place in the output of one process. Whoever asks for the next piece waits for the one who asked before."""
+    """A position in the output of one process. Concurrent reads of the next chunk are serialized."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -121,17 +110,17 @@ class OutputCursor:
         self._echo = ""
 
     async def next(self, *, wait: float, settle: float, limit: int) -> ProcessOutputChunk:
-        """What came since the last piece; a call that is cancelled takes nothing away. See `read`."""
+        """The output since the last chunk. A cancelled call consumes nothing. See `read`."""
         async with self._lock:
             piece = await self.read(self._offset, wait=wait, settle=settle, limit=limit)
             self._offset = piece.next_offset
             return piece
 
     async def read(self, offset: int, *, wait: float, settle: float, limit: int) -> ProcessOutputChunk:
-        """Output from a place on, gathered for up to `wait` seconds, up to `limit` bytes, or up to the end.
+        """Output from an offset on, collected for up to `wait` seconds, up to `limit` bytes, or up to the end.
 
-        Returns early when nothing more has come for `settle` seconds and the command seems to wait for input. A
-        character that is not complete yet is left for the next piece.
+        Returns early when the command seems to wait for input and has printed nothing for `settle` seconds. An
+        incomplete character is left for the next chunk.
         """
         clock = asyncio.get_running_loop().time
         deadline = clock() + wait
@@ -142,7 +131,7 @@ class OutputCursor:
             left = max(deadline - clock(), 0.0)
             output = await self._process.read(end, wait=min(left, settle) if asked else left, limit=limit - len(data))
             if output.missed and data:
-                # More came than is kept while we read. What we have is whole; the next piece counts what is not.
+                # The buffer overflowed while we read. Return what we have; the next chunk reports the gap.
                 break
             if output.missed:
                 start, missed = output.offset, output.missed
@@ -152,10 +141,8 @@ class OutputCursor:
                 break
             asked = await self._detect_interaction(end)
         complete = len(data) < limit or output.ended
-        left_out, kept_back = (
-            _count_partial_start(data) if missed else 0,
-            0 if output.ended else _count_partial_end(data),
-        )
+        left_out = _count_partial_start(data) if missed else 0
+        kept_back = 0 if output.ended else _count_partial_end(data)
         return ProcessOutputChunk(
             bytes(data[left_out : len(data) - kept_back]),
             start + left_out,
@@ -167,16 +154,15 @@ class OutputCursor:
         )
 
     async def read_end_offset(self) -> int:
-        """How many bytes have been printed until now."""
+        """How many bytes have been printed so far."""
         return (await self._process.read(_BEYOND, limit=0)).offset
 
     def record_input(self, data: bytes, at: int) -> None:
-        """Input was given after `at` bytes of output: what those asked for is answered, and its echo asks nothing."""
+        """Record input that was written after `at` bytes of output; earlier prompts and the echo are then ignored."""
         self._written_at = at
         self._echo = data.decode("utf-8", "replace").replace("\r", "\n") if len(data) <= _MAX_ECHO else ""
 
     async def _detect_interaction(self, end: int) -> Interaction | None:
-        """What the output up to `end` asks for, beginning with the last input."""
         begin = max(self._written_at, end - WINDOW)
         if begin >= end:
             return None
@@ -187,7 +173,7 @@ class OutputCursor:
 
 
 def _count_partial_end(data: bytes | bytearray) -> int:
-    """How many bytes at the end are the beginning of something: of a character, or of a line end."""
+    """How many bytes at the end are an incomplete character or line end."""
     if data.endswith(b"\r"):
         return 1
     for back in range(1, min(_MAX_CHARACTER_BYTES, len(data) + 1)):
@@ -201,7 +187,7 @@ def _count_partial_end(data: bytes | bytearray) -> int:
 
 
 def _count_partial_start(data: bytes | bytearray) -> int:
-    """How many bytes at the start are the rest of a character whose beginning is lost."""
+    """How many bytes at the start belong to a character whose beginning is lost."""
     for place, byte in enumerate(data[:_MAX_CHARACTER_BYTES]):
         if byte & 0xC0 != 0x80:
             return place
@@ -222,7 +208,7 @@ ProcessStarter = Callable[[Command], Awaitable[Process]]
 
 @dataclass(frozen=True, slots=True)
 class ProcessOwner:
-    """Whose a process is. Everybody else is told that there is none."""
+    """The owner of a process, which does not exist for anyone else."""
 
     app: str
     user: str
@@ -232,10 +218,9 @@ class ProcessOwner:
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """How many processes run at once, in all and for one owner, and for how long, in seconds.
+    """How many processes may run at once, in total and per owner, and for how long, in seconds.
 
-    `idle` is the time without any call for a process. Of those that have ended `kept` are remembered, for `keep`
-    seconds.
+    `idle_timeout` is the time without any call for a process. `max_ended` results are kept, for `ended_ttl` seconds.
     """
 
     max_running: int = 64
@@ -248,9 +233,9 @@ class ProcessLimits:
 
 @dataclass(frozen=True, slots=True)
 class ProcessPollResult:
-    """What came out of a process since the last poll. Offsets count bytes; `more` says that some is not read yet.
+    """New output of a process. Offsets count bytes; `more` means that there is unread output.
 
-    `result` is there once it has exited, in every poll from then on.
+    `result` is set once the process has exited, in every poll from then on.
     """
 
     status: Literal["running", "exited"]
@@ -266,7 +251,7 @@ class ProcessPollResult:
 
 @dataclass(frozen=True, slots=True)
 class ProcessWriteResult:
-    """How many bytes a process took of how many, the newline of `submit` included, and what it said then."""
+    """How many of the offered bytes the process took (with the newline of `submit`), and its output after that."""
 
     taken: int
     offered: int
@@ -274,8 +259,6 @@ class ProcessWriteResult:
 
 
 class _ProcessEntry:
-    """One process of the table."""
-
     def __init__(self, process: Process, owner: ProcessOwner, now: float, terminal: TerminalSize | None) -> None:
         self.process = process
         self.owner = owner
@@ -290,18 +273,16 @@ class _ProcessEntry:
         self.final: asyncio.Task[CommandResult] | None = None
 
     async def result(self) -> CommandResult:
-        """How it ended, the same for everybody who asks."""
         return await (asyncio.shield(self.final) if self.final else self.process.wait())
 
     def expire(self, why: str) -> None:
-        """End it because nobody wants it any more."""
         self.expiry_reason = why
         self.killing = asyncio.get_running_loop().create_task(self.process.kill())
         self.killing.add_done_callback(_retrieve_exception)
 
 
 class ProcessTable:
-    """The table of a host's interactive processes. It belongs to one event loop."""
+    """The interactive processes of a host. It belongs to one event loop."""
 
     def __init__(self, limits: ProcessLimits | None = None) -> None:
         self._limits = limits or ProcessLimits()
@@ -310,9 +291,9 @@ class ProcessTable:
         self._closed = False
 
     async def start(self, begin: ProcessStarter, command: Command, owner: ProcessOwner) -> str:
-        """Start a command with its input left open, and return its id.
+        """Start a command with open input, and return its id.
 
-        Raises `TooManyRequests` when as many as allowed are running, and whatever `begin` raises.
+        Raises `TooManyRequests` if a limit is reached, and whatever `begin` raises.
         """
         self._check_capacity(owner)
         self._starting.append(owner)
@@ -322,7 +303,7 @@ class ProcessTable:
             self._starting.remove(owner)
         if self._closed:
             await process.kill()
-            raise ExecutorUnavailable("the table of processes was closed while the command started")
+            raise ExecutorUnavailable("the process table was closed while the command started")
         identity = secrets.token_hex(16)
         entry = _ProcessEntry(process, owner, self._now(), command.terminal)
         self._entries[identity] = entry
@@ -341,14 +322,14 @@ class ProcessTable:
         limit: int = LIMIT,
         offset: int | None = None,
     ) -> ProcessPollResult:
-        """What came since the last poll, or what there is from a byte offset on, which changes nothing for the others.
+        """The output since the last poll or, with `offset`, from that byte on, without affecting other polls.
 
         Waits up to `wait` seconds, less when the command exits, or when it seems to wait for input and has printed
-        nothing for `settle` seconds. An offset beyond what was printed is that of the next byte. Raises
-        `InvalidArgument` when there is no such process of this owner.
+        nothing for `settle` seconds. An offset beyond the end means the end. Raises `InvalidArgument` if the owner has
+        no such process.
         """
         entry = self._find(identity, owner)
-        # Who polls in a loop what has something to say at once must not keep everybody else from running.
+        # Let other tasks run, even if the caller polls in a loop and there is always output.
         await asyncio.sleep(0)
         if offset is None:
             piece = await entry.cursor.next(wait=wait, settle=settle, limit=limit)
@@ -356,7 +337,18 @@ class ProcessTable:
             begin = min(offset, await entry.cursor.read_end_offset())
             piece = await entry.cursor.read(begin, wait=wait, settle=settle, limit=limit)
         entry.used_at = self._now()
-        return await _build_poll_result(entry, piece)
+        exited = piece.ended or entry.ended_at is not None
+        return ProcessPollResult(
+            status="exited" if exited else "running",
+            output=piece.text,
+            data=piece.data,
+            offset=piece.offset,
+            next_offset=piece.next_offset,
+            missed=piece.missed,
+            more=not (piece.ended if exited else piece.complete),
+            interaction=None if exited else piece.interaction,
+            result=await entry.result() if exited else None,
+        )
 
     async def write(
         self,
@@ -370,12 +362,12 @@ class ProcessTable:
         settle: float = SETTLE,
         limit: int = LIMIT,
     ) -> ProcessWriteResult:
-        """Give input to a process, with Enter after it for `submit`, and poll. Nothing to write is a poll.
+        """Write input, followed by Enter if `submit` is set, and poll. Without input, this is a poll.
 
-        It is tried for `wait` seconds; a process that does not read takes fewer bytes than all, and the rest is the
-        caller's to write again. With `close` it sees the end of its input once it has taken everything. A terminal
-        that reads whole lines keeps the first 4,095 bytes of each: the kernel takes the others and drops them. Raises
-        `InvalidArgument` when the process has ended or its input is closed.
+        Retries for `wait` seconds; a process that does not read may take only part of the data, and the caller writes
+        the rest again. With `close`, its input is closed after everything was taken. A terminal in line mode keeps the
+        first 4,095 bytes of a line; the kernel drops the others. Raises `InvalidArgument` if the process has ended or
+        its input is closed.
         """
         entry = self._find(identity, owner)
         offered = data + entry.enter if submit else data
@@ -386,16 +378,16 @@ class ProcessTable:
         return ProcessWriteResult(taken, len(offered), poll)
 
     async def resize(self, identity: str, owner: ProcessOwner, rows: int, columns: int) -> None:
-        """Change the size of its terminal; raises `InvalidArgument` when it has none."""
+        """Change the size of its terminal; raises `InvalidArgument` if it has none."""
         entry = self._find(identity, owner)
         await entry.process.resize(rows, columns)
         if entry.viewer is not None:
             await entry.viewer.resize(TerminalSize(rows, columns))
 
     async def view(self, identity: str, owner: ProcessOwner, poll: ProcessPollResult) -> ScreenView:
-        """What came in a poll as text to be read, and the screen of a full-screen program as it is now.
+        """The output of a poll as plain text, and the current screen of a full-screen program.
 
-        Output of pipes is the same text; that of a terminal has no colours, cursor moves and titles in it.
+        Terminal output is stripped of colors, cursor movements and titles.
         """
         entry = self._find(identity, owner)
         if entry.viewer is None:
@@ -408,18 +400,18 @@ class ProcessTable:
         return entry is not None and entry.owner == owner
 
     def list_running(self, owner: ProcessOwner) -> tuple[str, ...]:
-        """The processes of an owner that have not ended, the oldest first."""
+        """The running processes of an owner, oldest first."""
         mine = (pair for pair in self._entries.items() if pair[1].owner == owner)
         return tuple(identity for identity, entry in mine if entry.ended_at is None)
 
     async def kill(self, identity: str, owner: ProcessOwner) -> Literal["killed", "exited"]:
-        """End a process and everything it started. A second call says the same as the first."""
+        """Kill a process and everything it started. Safe to call twice."""
         entry = self._find(identity, owner)
         await entry.process.kill()
         return "killed" if (await entry.result()).ending is EndReason.KILLED else "exited"
 
     async def close(self) -> None:
-        """End all processes and forget them."""
+        """Kill and forget all processes."""
         self._closed = True
         entries, self._entries = list(self._entries.values()), {}
         for entry in entries:
@@ -430,17 +422,20 @@ class ProcessTable:
 
     def _check_capacity(self, owner: ProcessOwner) -> None:
         if self._closed:
-            raise ExecutorUnavailable("the table of processes is closed")
+            raise ExecutorUnavailable("the process table is closed")
         owners = [*self._starting, *(entry.owner for entry in self._entries.values() if entry.ended_at is None)]
-        for count, most in ((owners.count(owner), self._limits.max_per_owner), (len(owners), self._limits.max_running)):
-            if count >= most:
-                raise TooManyRequests(f"{count} processes are running, and {most} is the most; end one and try again")
+        limits = self._limits
+        for count, limit in ((owners.count(owner), limits.max_per_owner), (len(owners), limits.max_running)):
+            if count >= limit:
+                raise TooManyRequests(f"{count} processes are running, the limit is {limit}; kill one and try again")
 
     def _find(self, identity: str, owner: ProcessOwner) -> _ProcessEntry:
         entry = self._entries.get(identity)
-        # Whether somebody else has such a process is nobody's business.
+        # Do not reveal whether another owner has such a process.
         if entry is None or entry.owner != owner:
-            raise InvalidArgument("process", f"there is no process {identity!r}; it was never started or is forgotten")
+            raise InvalidArgument(
+                "process", f"unknown process {identity!r}; it was never started, or its result has expired"
+            )
         entry.used_at = self._now()
         return entry
 
@@ -466,20 +461,13 @@ class ProcessTable:
             entry.ended_at = self._now()
             if identity in self._entries:
                 self._schedule_expiry(identity, entry)
-                self._forget_oldest()
-        return (
-            replace(ended, detail=entry.expiry_reason)
-            if entry.expiry_reason and ended.ending is EndReason.KILLED
-            else ended
-        )
-
-    def _forget_oldest(self) -> None:
-        ended = [(entry.ended_at, name) for name, entry in self._entries.items() if entry.ended_at is not None]
-        for _, name in sorted(ended)[: max(len(ended) - self._limits.max_ended, 0)]:
-            self._forget(name)
+                done = [(one.ended_at, name) for name, one in self._entries.items() if one.ended_at is not None]
+                for _, name in sorted(done)[: max(len(done) - self._limits.max_ended, 0)]:
+                    self._forget(name)
+        expired = entry.expiry_reason and ended.ending is EndReason.KILLED
+        return replace(ended, detail=entry.expiry_reason) if expired else ended
 
     def _schedule_expiry(self, identity: str, entry: _ProcessEntry) -> None:
-        """See to it that somebody looks again when the process, or what is kept of it, is due."""
         if entry.timer is not None:
             entry.timer.cancel()
         due = self._compute_expiry(entry)[0]
@@ -489,15 +477,10 @@ class ProcessTable:
         limits = self._limits
         if entry.ended_at is not None:
             return entry.ended_at + limits.ended_ttl, ""
+        idle, lifetime = limits.idle_timeout, limits.max_lifetime
         return min(
-            (
-                entry.used_at + limits.idle_timeout,
-                f"nobody asked for it for {limits.idle_timeout:g} seconds, so it was ended",
-            ),
-            (
-                entry.started_at + limits.max_lifetime,
-                f"it was ended after {limits.max_lifetime:g} seconds, the most it may run",
-            ),
+            (entry.used_at + idle, f"killed after {idle:g} s without a poll or input"),
+            (entry.started_at + lifetime, f"killed after {lifetime:g} s, the maximum lifetime"),
         )
 
     def _on_expiry_timer(self, identity: str, entry: _ProcessEntry) -> None:
@@ -519,73 +502,58 @@ class ProcessTable:
         return asyncio.get_running_loop().time()
 
 
-async def _build_poll_result(entry: _ProcessEntry, piece: ProcessOutputChunk) -> ProcessPollResult:
-    exited = piece.ended or entry.ended_at is not None
-    return ProcessPollResult(
-        status="exited" if exited else "running",
-        output=piece.text,
-        data=piece.data,
-        offset=piece.offset,
-        next_offset=piece.next_offset,
-        missed=piece.missed,
-        more=not (piece.ended if exited else piece.complete),
-        interaction=None if exited else piece.interaction,
-        result=await entry.result() if exited else None,
-    )
-
-
-def _retrieve_exception(task: "asyncio.Task[CommandResult] | asyncio.Task[None]") -> None:
-    """Whoever asks for the result hears how it failed; asyncio need not complain when nobody does."""
+def _retrieve_exception(task: asyncio.Task[Any]) -> None:
+    """Keep asyncio from logging an exception of a task that nothing awaits."""
     if not task.cancelled():
         task.exception()
 
 
 ResultFormatter: TypeAlias = Callable[[RunResult], Mapping[str, Any]]
-"""What somebody is told about a result, as plain JSON values."""
+"""Converts a result to plain JSON values."""
 
 
 @dataclass(frozen=True, slots=True)
 class _InteractiveCommand:
-    """What becomes of a command: its result, and how that is told."""
-
     result: asyncio.Task[RunResult]
     format_result: ResultFormatter
 
 
 class InteractiveCommands:
-    """The interactive commands of one owner. They are in `processes`, which a host has one of."""
+    """The interactive commands of one owner, in a process table that the whole host shares."""
 
-    def __init__(self, bench: CommandRunner, processes: ProcessTable, owner: ProcessOwner) -> None:
-        self._runner = bench
+    def __init__(self, runner: CommandRunner, processes: ProcessTable, owner: ProcessOwner) -> None:
+        self._runner = runner
         self._processes = processes
         self._owner = owner
         self._commands: dict[str, _InteractiveCommand] = {}
 
-    def with_runner(self, bench: CommandRunner) -> "InteractiveCommands":
-        """The same commands; those that are started from here on follow the rules of another workbench."""
+    def with_runner(self, runner: CommandRunner) -> "InteractiveCommands":
+        """The same commands; new ones are started by another runner."""
         other = copy(self)
-        other._runner = bench  # noqa: SLF001 - a copy of ourselves
+        other._runner = runner  # noqa: SLF001 - a copy of ourselves
         return other
 
-    async def start(self, request: RunRequest, tell: ResultFormatter = result_to_json) -> str:
-        """Start a command with its input left open, and return its id. Raises what `CommandRunner.start` raises.
+    async def start(self, request: RunRequest, format_result: ResultFormatter = result_to_json) -> str:
+        """Start a command with open input, and return its id. Raises what `CommandRunner.start` raises.
 
-        `tell` is what `told` makes of the result, whoever asks for it later.
+        `format_result` converts the result for `describe`.
         """
         begun: list[ActiveCommand] = []
 
         async def begin(command: Command) -> Process:
-            del command  # made of the request, by the workbench
+            del command  # the runner builds it from the request
             begun.append(await self._runner.start(replace(request, input_open=True, readable=True)))
             return begun[0].process
 
         wanted = Command(("interactive",), terminal=request.terminal)
         identity = await self._processes.start(begin, wanted, self._owner)
-        # Whether anybody asks or not: what it made is collected when it ends.
+        # Outputs are collected when the command ends, even if nothing awaits the result.
         result = asyncio.get_running_loop().create_task(self._runner.finish(begun[0]))
-        result.add_done_callback(_retrieve_result_exception)
-        self._forget_ended()
-        self._commands[identity] = _InteractiveCommand(result, tell)
+        result.add_done_callback(_retrieve_exception)
+        ended = [one for one, command in self._commands.items() if command.result.done() and not self.has_command(one)]
+        for one in ended:
+            del self._commands[one]
+        self._commands[identity] = _InteractiveCommand(result, format_result)
         return identity
 
     async def poll(
@@ -620,11 +588,11 @@ class InteractiveCommands:
         return await self._processes.view(identity, self._owner, poll)
 
     def has_command(self, identity: str) -> bool:
-        """Whether such a command was started here, and is not forgotten."""
+        """Whether such a command was started here and is still known."""
         return identity in self._commands and self._processes.has_process(identity, self._owner)
 
     def list_running(self) -> tuple[str, ...]:
-        """The commands that have not ended, the oldest first."""
+        """The running commands, oldest first."""
         return tuple(identity for identity in self._processes.list_running(self._owner) if identity in self._commands)
 
     async def resize(self, identity: str, rows: int, columns: int) -> None:
@@ -636,29 +604,16 @@ class InteractiveCommands:
         return await self._processes.kill(identity, self._owner)
 
     async def result(self, identity: str) -> RunResult:
-        """How it ended and what it made, once it has. Raises `InvalidArgument` when there is no such command."""
+        """The result of a command that has ended. Raises `InvalidArgument` for an unknown id."""
         await self._processes.poll(identity, self._owner, wait=0, offset=0, limit=0)
         return await asyncio.shield(self._commands[identity].result)
 
     async def describe(self, identity: str) -> Mapping[str, Any]:
-        """The result as whoever started the command wanted it to be told; the same every time."""
+        """The result in the format that was chosen at the start."""
         result = await self.result(identity)
         return self._commands[identity].format_result(result)
 
     async def close(self) -> None:
-        """End all commands of this owner, and wait until what they made is collected."""
+        """Kill all commands of this owner, and wait until their outputs are collected."""
         await asyncio.gather(*map(self.kill, self.list_running()), return_exceptions=True)
-        await asyncio.gather(*(talk.result for talk in self._commands.values()), return_exceptions=True)
-
-    def _forget_ended(self) -> None:
-        """What the table of processes has forgotten nobody can ask for."""
-        for identity in [
-            one for one, talk in self._commands.items() if talk.result.done() and not self.has_command(one)
-        ]:
-            del self._commands[identity]
-
-
-def _retrieve_result_exception(task: asyncio.Task[RunResult]) -> None:
-    """Whoever asks for the result hears how it failed; asyncio need not complain when nobody does."""
-    if not task.cancelled():
-        task.exception()
+        await asyncio.gather(*(command.result for command in self._commands.values()), return_exceptions=True)

@@ -1,9 +1,9 @@
-"""Commands held back by Landlock, a system call filter and limits, for machines where bubblewrap cannot be had.
+"""Executor backend with Landlock, a system call filter and limits, for machines where bubblewrap does not work.
 
-Weaker than the sandbox, and never chosen by itself. A command sees real paths and the names of other processes, and it
-shares the kernel's tables with everybody. It reads the system and its workspace, writes to `work/ runs/ out/` and to
-its skill's `.venv/`, and has no socket at all; there is no `/tmp` and no `/dev/shm` for it. What Landlock does not
-know: a host that is not root lets it change modes and times of that user's own files. A root host gives it a user.
+It is weaker than the sandbox and only used when requested. A command sees real paths and the names of other processes,
+and shares kernel tables with them. It can read the system and its workspace and write to `work/ runs/ out/` and to its
+skill's `.venv/`. It has no sockets, no `/tmp` and no `/dev/shm`. Landlock does not control file modes and times: unless
+the host is root, a command can change those of the user's own files. As root, the host gives each workspace a user.
 """
 
 import base64
@@ -33,7 +33,7 @@ from openskills.executors.supervisor import LaunchRequest, SupervisedProcess, Su
 
 PROGRAM = Path(__file__).parent / "programs" / "landlock.py"
 ADVICE = (
-    "Landlock is in Linux 6.2 and newer, when `lsm=` at boot names it; signals are held back from 6.12 on. "
+    "Landlock needs Linux 6.2 or newer with `landlock` in the `lsm=` boot option; it blocks signals from 6.12 on. "
     "Use the executor `sandbox` or `container`."
 )
 _READABLE = ("/proc", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts")
@@ -43,10 +43,10 @@ _TMP, _LINKS = "tmp", "bin"
 
 
 class LandlockBackend:
-    """Runs commands that have given up almost everything. `read_only`, `path` and `python` are as for the sandbox."""
+    """Runs commands under Landlock. `read_only`, `path` and `python` are as for the sandbox."""
 
     name = "landlock"
-    # Modes of a file are not among what Landlock guards, and a hard link has the modes of the original.
+    # Landlock does not protect file modes, and a hard link shares them with the original.
     isolates = False
     own_users = True
 
@@ -66,7 +66,7 @@ class LandlockBackend:
         self._path = tuple(path)
 
     async def check(self) -> Isolation:
-        """Run the self-test unless it has passed already; raises `ExecutorUnavailable` with what failed and the fix."""
+        """Run the self-test unless it has passed already; raises `ExecutorUnavailable` with the failure and the fix."""
         if not self._passed:
             with create_trial_workspace() as place:
                 launcher = await self.attach(place)
@@ -76,12 +76,12 @@ class LandlockBackend:
         return Isolation.LANDLOCK
 
     async def attach(self, place: WorkspaceDirectory) -> "LandlockLauncher":
-        """What starts the commands of this workspace."""
+        """The launcher for a workspace."""
         if sys.platform != "linux":
             raise ExecutorUnavailable(f"Landlock needs Linux. {ADVICE}")
         if os.geteuid() == 0:
             if not place.uid:
-                raise ExecutorUnavailable("nothing is run as root; give the workspace a user of its own")
+                raise ExecutorUnavailable("commands are not run as root; give the workspace its own user")
             allow_traversal(place.tree, place.uid)
         rules = build_filter(platform.machine(), namespaces=False) if self._rules is None else self._rules
         links = Path(os.path.realpath(place.tree)).parent / _LINKS
@@ -91,7 +91,7 @@ class LandlockBackend:
         return LandlockLauncher(place, self._pool, shown, path, rules)
 
     async def close(self) -> None:
-        """End everything."""
+        """Kill all commands."""
         await self._pool.close()
 
 
@@ -122,13 +122,15 @@ class LandlockLauncher:
     async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
         """Start a command with this environment and these descriptors."""
         if command.network:
-            raise ExecutorUnavailable("there is no network under Landlock; use the executor `sandbox` or `container`")
+            raise ExecutorUnavailable(
+                "network access is not supported under Landlock; use the executor `sandbox` or `container`"
+            )
         encode_words(command.argv)
         argv = [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(self._build_config(command)), *command.argv]
         if self._uid is not None:
             needed = [self._tree, PROGRAM.parent, Path(sys.prefix), *self._read_only]
             argv = build_reach_command(needed, argv)
-        # Programs of ours begin as root: they are told the command's variables, and have none themselves.
+        # Our programs start as root, so they read the command's variables from a file and have an empty environment.
         variables = create_memory_file(json.dumps({**env, "TMPDIR": self._make_temp_dir(command)}).encode())
         try:
             launch = LaunchRequest(
@@ -144,7 +146,7 @@ class LandlockLauncher:
             os.close(variables)
 
     async def close(self) -> None:
-        """Nothing is held for a workspace."""
+        """Does nothing: a launcher holds no resources."""
 
     def _build_config(self, command: Command) -> dict[str, object]:
         places = [f"{self.root}/{name}" for name in (WORK, RUNS, OUT)]
@@ -152,7 +154,7 @@ class LandlockLauncher:
             places.append(f"{self.root}/{SKILLS}/{command.skill}/{VENV}")
         limits = [*to_rlimits(command.limits)]
         if self._uid is not None and command.limits.processes is not None:
-            # Counted for the user: only a user that nobody else is can be held to it.
+            # The kernel counts processes per user, so the limit needs a dedicated user.
             limits.append((resource.RLIMIT_NPROC, command.limits.processes, command.limits.processes))
         return {
             "uid": self._uid,
@@ -167,7 +169,7 @@ class LandlockLauncher:
         }
 
     def _make_temp_dir(self, command: Command) -> str:
-        # Step by step, through no link: commands of this session can put one anywhere in their workspace.
+        # Without following links, which commands can create anywhere in their workspace.
         owner = (self._uid, self._uid) if self._uid is not None else None
         tree = os.open(self._tree, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -178,7 +180,7 @@ class LandlockLauncher:
 
 
 def build_expected_results(root: str, uid: int | None) -> ExpectedFindings:
-    """What the probes of the self-test find under Landlock."""
+    """The expected results of the self-test under Landlock."""
     return {
         "uid": (str(os.getuid() if uid is None else uid),),
         "capabilities": ("none",),

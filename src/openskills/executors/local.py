@@ -1,7 +1,7 @@
-"""Commands as plain child processes of this machine, with this user's rights. NOT a sandbox.
+"""Executor backend that runs commands as plain child processes of this user. NOT a sandbox.
 
-What it does: a clean environment, limits for each process, the deadline, and an end for every descendant. What it does
-not do: keep a command from reading, writing or connecting to anything that this user can.
+It provides a clean environment, limits for each process, the timeout, and cleanup of all descendants. It does not
+restrict what a command can read, write or connect to.
 """
 
 import os
@@ -18,9 +18,9 @@ _LINKS = "bin"
 
 
 class LocalBackend:
-    """Runs commands with nothing between them and the machine.
+    """Runs commands without isolation.
 
-    They find `python` as `python` and `python3`; without it, the interpreter that we run on.
+    They find the interpreter `python`, by default the one that we run on, as `python` and `python3`.
     """
 
     name = "local"
@@ -32,17 +32,17 @@ class LocalBackend:
         self._python = Interpreter.chosen(python) or Interpreter.ours()
 
     async def check(self) -> Isolation:
-        """It works wherever a process can be started."""
+        """Always available."""
         return Isolation.NONE
 
     async def attach(self, place: WorkspaceDirectory) -> "LocalLauncher":
-        """What starts the commands of this workspace."""
+        """The launcher for a workspace."""
         (place.tree.parent / "home").mkdir(mode=0o700, exist_ok=True)
         self._python.link_in(place.tree.parent / _LINKS)
         return LocalLauncher(place, self._pool, self._python)
 
     async def close(self) -> None:
-        """End everything."""
+        """Kill all commands."""
         await self._pool.close()
 
 
@@ -54,28 +54,20 @@ class LocalLauncher:
     def __init__(self, place: WorkspaceDirectory, pool: SupervisorPool, python: Interpreter) -> None:
         self._pool = pool
         self.root = os.path.realpath(place.tree)
-        # Beside the workspace: caches and settings of programs are no work of a skill.
+        # Outside of the workspace: caches and settings of programs are not results of a skill.
         self.home = str(place.tree.parent / "home")
         self.path = (*python.search_path(str(place.tree.parent / _LINKS)), *SYSTEM_PATH)
 
     async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
         """Start a command with this environment and these descriptors."""
-        launch = LaunchRequest(
-            command.argv,
-            env,
-            self._resolve_cwd(command),
-            dict(enumerate(stdio)),
-            terminal=0 if command.terminal else None,
-        )
+        cwd = self.root if command.cwd == "." else f"{self.root}/{command.cwd}"
+        # A shell reports the real path. Only directories that commands can write to may contain links.
+        if command.cwd not in (".", f"{SKILLS}/{command.skill}", command.run_dir):
+            cwd = os.path.realpath(cwd)
+        terminal = 0 if command.terminal else None
+        launch = LaunchRequest(command.argv, env, cwd, dict(enumerate(stdio)), terminal=terminal)
         limits = to_rlimits(command.limits)
         return await start_directly(lambda one: self._pool.start(one, limits), launch)
 
-    def _resolve_cwd(self, command: Command) -> str:
-        """Where it starts, by the name that a shell there would give it."""
-        place = f"{self.root}/{command.cwd}"
-        # A skill's own directory is ours and no link, and so is a run's; links are in those that commands write to.
-        ours = command.cwd in (f"{SKILLS}/{command.skill}", command.run_dir)
-        return place if ours else self.root if command.cwd == "." else os.path.realpath(place)
-
     async def close(self) -> None:
-        """Nothing is held for a workspace."""
+        """Does nothing: a launcher holds no resources."""

@@ -1,4 +1,4 @@
-"""From the name of an executor to the executor; only what is chosen is imported."""
+"""Open an executor by its name. Only the chosen executor is imported."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -25,18 +25,19 @@ _ALLOW_LOCAL = "To run commands without any isolation, set OPENSKILL_ALLOW_LOCAL
 
 
 def open_executor(name: str, settings: Settings, *, allow_landlock: bool = False, **options: Any) -> Executor:
-    """The executor of this name: one of `NAMES`, or `package.module:factory`, called with `settings` and `options`.
+    """Open the executor with this name: one of `EXECUTOR_NAMES`, or `package.module:factory`, which is called with
+    `settings` and `options`.
 
-    `auto` is `sandbox` when its self-test passes, and `local` otherwise if the settings allow that. `allow_landlock`
-    lets `auto` and `sandbox` take Landlock where bubblewrap does not work. Nothing else is ever taken instead of what
-    was asked for. Raises `InvalidArgument` for a name that means nothing.
+    `auto` is `sandbox` if its self-test passes, otherwise `local` if the settings allow it. `allow_landlock` lets
+    `auto` and `sandbox` fall back to Landlock where bubblewrap does not work. These are the only fallbacks. Raises
+    `InvalidArgument` for an unknown name.
     """
     if ":" in name:
         return cast("Executor", _import_factory(name)(settings, **options))
     if name not in EXECUTOR_NAMES:
         near = get_close_matches(name, EXECUTOR_NAMES)
         hint = f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(EXECUTOR_NAMES)}"
-        raise InvalidArgument("executor", f"there is none named {name!r}; {hint}")
+        raise InvalidArgument("executor", f"unknown executor {name!r}; {hint}")
     names = ["sandbox"] if name == "auto" else [name]
     if allow_landlock and names == ["sandbox"]:
         names.append("landlock")
@@ -52,21 +53,18 @@ def _open_builtin(name: str, settings: Settings, options: dict[str, Any]) -> Exe
         places = {"search_path": settings.search_path, "workspaces": settings.state_dir / "workspaces"}
         options = {**places, "kept": settings.sandbox_kept, **options}
     if name == "container":
-        options = {"options": _build_container_options(settings), **options}
+        given = {"image": settings.container_image, "engine": settings.docker_host}
+        chosen = {field: value for field, value in given.items() if value is not None}
+        options = {
+            "options": _import_factory("openskills.executors.container.spec:ContainerOptions")(**chosen),
+            **options,
+        }
     else:
         options = {"python": settings.python, **options}
-    directory = _import_factory("openskills.executors.workspace:DirectoryExecutor")
+    open_directory = _import_factory("openskills.executors.workspace:DirectoryExecutor")
     quota = Quota(max_bytes=settings.workspace_bytes, max_files=settings.workspace_files)
-    made = directory(
-        backend(**options), settings.state_dir, quota=quota, uids=settings.sandbox_uids, ttl=settings.workspace_ttl
-    )
-    return cast("Executor", made)
-
-
-def _build_container_options(settings: Settings) -> object:
-    given = {"image": settings.container_image, "engine": settings.docker_host}
-    chosen = {name: value for name, value in given.items() if value is not None}
-    return _import_factory("openskills.executors.container.spec:ContainerOptions")(**chosen)
+    uids, ttl = settings.sandbox_uids, settings.workspace_ttl
+    return cast("Executor", open_directory(backend(**options), settings.state_dir, quota=quota, uids=uids, ttl=ttl))
 
 
 def _import_factory(dotted: str) -> Callable[..., object]:
@@ -76,14 +74,14 @@ def _import_factory(dotted: str) -> Callable[..., object]:
     except ModuleNotFoundError as error:
         raise InvalidArgument("executor", f"{dotted!r} cannot be imported: {error}") from error
     if not callable(found):
-        raise InvalidArgument("executor", f"{module!r} has nothing named {attribute!r} that can be called")
+        raise InvalidArgument("executor", f"{module!r} has no callable {attribute!r}")
     return found
 
 
 class FallbackExecutor:
-    """The first of several executors whose check passes, decided when it is first used; implements `Executor`.
+    """The first of several executors whose check passes, chosen at first use; implements `Executor`.
 
-    While none works every use raises `ExecutorUnavailable` with what the first one said, and the next use tries again.
+    While none works, every use raises the first executor's `ExecutorUnavailable`, and the next use tries again.
     """
 
     def __init__(self, makers: Sequence[Callable[[], Executor]], name: str) -> None:
@@ -94,7 +92,7 @@ class FallbackExecutor:
 
     @property
     def name(self) -> str:
-        """How it is called in settings; after the first use, what was chosen."""
+        """The name in settings; after the first use, that of the chosen executor."""
         return self._chosen.name if self._chosen else self._name
 
     async def check(self) -> Isolation:
@@ -126,21 +124,19 @@ class FallbackExecutor:
 
     async def _choose(self) -> Executor:
         async with self._lock:
-            if self._chosen is None:
-                self._chosen = await self._find_working()
-            return self._chosen
-
-    async def _find_working(self) -> Executor:
-        failures: list[ExecutorUnavailable] = []
-        for make in self._factories:
-            candidate = make()
-            try:
-                await candidate.check()
-            except ExecutorUnavailable as failure:
-                failures.append(failure)
-                await candidate.close()
-            else:
-                return candidate
-        if self._name == "auto":
-            raise ExecutorUnavailable(f"{failures[0].message} {_ALLOW_LOCAL}")
-        raise failures[0]
+            failures: list[ExecutorUnavailable] = []
+            for make in self._factories if self._chosen is None else ():
+                candidate = make()
+                try:
+                    await candidate.check()
+                except ExecutorUnavailable as failure:
+                    failures.append(failure)
+                    await candidate.close()
+                else:
+                    self._chosen = candidate
+                    break
+            if self._chosen is not None:
+                return self._chosen
+            if self._name == "auto":
+                raise ExecutorUnavailable(f"{failures[0].message} {_ALLOW_LOCAL}")
+            raise failures[0]

@@ -1,16 +1,8 @@
-"""CommandPolicy: allow, deny, resolve.
+"""Command policy: which commands may run.
 
-A command line taken apart without a shell: one command, POSIX quoting, nothing that only a shell could do. Pure.
-
-Programs whose whole purpose is to run another one: who may run them may run everything. Plain names.
-
-Which commands may be run. Pure.
-
-A policy is a convenience for its operator and keeps a model on a path; it is not a boundary. Programs that run others
-when their arguments say so (`python3 -c`, `find -exec`, `awk`, `git -c`) are known by a table, and no table is
-complete; a script may do anything. What a command can reach is decided by its executor.
-
-Which file a command would run, asked where it would run.
+A policy is a convenience for its operator and guides a model; it is not a security boundary. Programs that run others
+depending on their arguments (`python3 -c`, `find -exec`, `awk`, `git -c`) are recognized by a table, which cannot be
+complete, and a script may do anything. What a command can reach is decided by its executor.
 """
 
 import re
@@ -35,25 +27,25 @@ _SPACE = 5
 
 
 def parse_command_line(command: str) -> tuple[str, ...]:
-    """The words of one simple command. An empty word in quotes is a word.
+    """Split one simple command into words with POSIX quoting. An empty quoted word counts.
 
-    Raises `CommandDenied` for what needs a shell: `;`, `&`, `|`, `<`, `>`, backticks, `$(`, line breaks (in quotes,
-    too: what is written and what is meant cannot be told apart by a reader) and a leading `NAME=value`. Raises
-    `InvalidArgument` for nothing at all, an unfinished quote, a NUL byte, and more than 16 KiB.
+    Raises `CommandDenied` for anything that needs a shell: `;`, `&`, `|`, `<`, `>`, backticks, `$(`, line breaks (even
+    in quotes, to keep the check simple to understand) and a leading `NAME=value`. Raises `InvalidArgument` for an empty
+    command, an unfinished quote, a NUL byte, and more than 16 KiB.
     """
     if len(command.encode("utf-8", "surrogatepass")) > MAX_COMMAND:
-        raise InvalidArgument("command", f"is longer than {MAX_COMMAND:,} bytes; put it into a script")
+        raise InvalidArgument("command", f"longer than {MAX_COMMAND:,} bytes; put it into a script")
     if "\0" in command:
         raise InvalidArgument("command", "contains a NUL byte")
     for mark, name in _FORBIDDEN.items():
         if mark in command:
-            advice = "run one command without a shell, or give its arguments as a list"
-            raise CommandDenied(f"{name} is not possible under a command policy; {advice}", rule="shell")
+            advice = "run one command without a shell, or pass its arguments as a list"
+            raise CommandDenied(f"{name} is not allowed under a command policy; {advice}", rule="shell")
     if match := _ASSIGNMENT.match(command):
-        raise CommandDenied(f"{match[0].strip()!r} before a command needs a shell; use env", rule="shell")
+        raise CommandDenied(f"{match[0].strip()!r} before a command needs a shell; use env instead", rule="shell")
     found = _split_words(command)
     if not found or not found[0]:
-        raise InvalidArgument("command", "is empty; its first word is the program")
+        raise InvalidArgument("command", "empty; the first word is the program")
     return found
 
 
@@ -64,24 +56,21 @@ def _split_words(command: str) -> tuple[str, ...]:
     while place < len(command):
         match = _PIECE.match(command, place)
         if match is None:
-            raise InvalidArgument("command", f"a quote or backslash at character {place + 1} is never closed")
+            raise InvalidArgument("command", f"unclosed quote or backslash at character {place + 1}")
         place = match.end()
         if match.lastindex == _SPACE:
             inside = False
             continue
-        piece = _unquote(match)
+        if match[2] is not None:
+            piece = _ESCAPED.sub(r"\1", match[2])
+        else:
+            piece = next(part for part in match.groups() if part is not None)
         if inside:
             found[-1] += piece
         else:
             found.append(piece)
         inside = True
     return tuple(found)
-
-
-def _unquote(match: re.Match[str]) -> str:
-    if match[2] is not None:
-        return _ESCAPED.sub(r"\1", match[2])
-    return next(part for part in match.groups() if part is not None)
 
 
 SHELLS = frozenset(
@@ -92,23 +81,11 @@ SHELLS = frozenset(
 )
 
 MULTICALL_PROGRAMS = frozenset({"busybox", "toybox", "coreutils", "uutils", "sbase-box", "ubase-box"})
-"""Programs that are many in one: which one is decided by the name that they are called by, or by an argument."""
+"""Multi-call binaries: the name that they are called by, or an argument, selects the program."""
 
 WRAPPERS = SHELLS | {
-    *(
-        *MULTICALL_PROGRAMS,
-        "env",
-        "xargs",
-        "parallel",
-        "sem",
-        "nohup",
-        "timeout",
-        "time",
-        "watch",
-        "script",
-        "expect",
-        "entr",
-    ),
+    *MULTICALL_PROGRAMS,
+    *("env", "xargs", "parallel", "sem", "nohup", "timeout", "time", "watch", "script", "expect", "entr"),
     *("sudo", "su", "doas", "runuser", "pkexec", "setpriv", "capsh", "gosu", "su-exec", "run0", "sg", "newgrp"),
     *("chroot", "unshare", "nsenter", "bwrap", "firejail", "proot", "fakeroot", "fakechroot", "systemd-nspawn"),
     *("nice", "ionice", "chrt", "taskset", "numactl", "prlimit", "choom", "setsid", "setarch", "linux32", "linux64"),
@@ -124,29 +101,29 @@ _VERSION = re.compile(r"[-.]?\d[\d.]*$")
 
 
 def is_wrapper(name: str) -> bool:
-    """Whether a program of this name (without a directory, perhaps with a version) runs what its arguments say."""
+    """Whether a program with this name (no directory, perhaps with a version) runs the command in its arguments."""
     folded = name.casefold()
-    # The loader runs the program that it is given, wherever that lies.
+    # The dynamic loader runs the program in its argument.
     is_loader = folded.startswith(("ld-linux", "ld-musl", "ld.so", "ld64.so"))
     return is_loader or folded in WRAPPERS or _VERSION.sub("", folded) in WRAPPERS
 
 
 def is_multicall(name: str) -> bool:
-    """Whether a program of this name is many in one."""
+    """Whether a program with this name is a multi-call binary."""
     return name.casefold() in MULTICALL_PROGRAMS
 
 
 MAX_ARGUMENT = 128 * 1024 - 1
-"""Bytes of one argument; the kernel takes no longer one."""
+"""Bytes of one argument, the kernel's limit."""
 MAX_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedProgram:
-    """A file that would be run, as an absolute path that commands see, and what it really is.
+    """The file that would be run, as an absolute path that commands see.
 
-    `real` is the file behind all links, "" when there are none. `same` are those of the entries that were asked about
-    which lead to the same file. `run_by` are the programs that run it, when it is a script in the workspace.
+    `real` is the file after resolving all links, "" if there are none. `same` are the requested entries that lead to
+    the same file. `run_by` are the interpreters of a script in the workspace.
     """
 
     file: str
@@ -156,50 +133,45 @@ class ResolvedProgram:
 
     @property
     def names(self) -> frozenset[str]:
-        """What it is called. A program that is many in one (busybox) is whatever it is called as."""
+        """The program's names. A multi-call binary (busybox) only has the name that it is called by."""
         real = _get_basename(self.real)
         return frozenset({_get_basename(self.file), *([real] if real and not is_multicall(real) else [])})
 
 
 ProgramResolver: TypeAlias = Callable[[str], ResolvedProgram | None]
-"""Which file the executor would run for a program; None: there is none."""
-
-
-def _resolve_nothing(name: str) -> ResolvedProgram | None:
-    del name
-    return None
+"""Which file the executor would run for a program; None if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyContext:
-    """Where a command would be run: the workspace as it sees it, the skill, what its programs are, and the directory.
+    """Where a command would run: the workspace root as commands see it, the skill, and the working directory.
 
-    `cwd` is relative to the workspace; None when it is not known.
+    `resolve` looks up programs. `cwd` is relative to the workspace; None if unknown.
     """
 
     root: str
-    resolve: ProgramResolver = _resolve_nothing
+    resolve: ProgramResolver = lambda _: None
     skill: str | None = None
     cwd: str | None = None
 
     @property
     def home(self) -> str:
-        """What paths in the lists are relative to: the skill's root, or the workspace."""
+        """The directory that paths in the lists are relative to: the skill's root, or the workspace."""
         return f"{self.root}/{SKILLS}/{self.skill}" if self.skill is not None else self.root
 
     def is_in_workspace(self, program: ResolvedProgram) -> bool:
-        """Whether a file lies in the workspace: a skill brought it, or a command made it."""
+        """Whether a file is in the workspace: part of a skill, or created by a command."""
         return program.file.startswith(f"{self.root}/") or program.real.startswith(f"{self.root}/")
 
     def is_command_writable(self, program: ResolvedProgram) -> bool:
-        """Whether a file lies where commands can write: it may be anything, under any name."""
+        """Whether a file is where commands can write, so that it may be anything."""
         real = program.real or program.file
         return real.startswith(f"{self.root}/") and not self.is_skill_file(real)
 
     def is_skill_file(self, path: str) -> bool:
-        """Whether a path, relative to the directory of the command or absolute, is that of a file of a skill.
+        """Whether a path, absolute or relative to the command's directory, belongs to a skill.
 
-        No command can write there: it is what the skill's author wrote.
+        Commands cannot write there, so the skill's author wrote it.
         """
         if not path.startswith("/") and self.cwd is None:
             return False
@@ -211,17 +183,18 @@ class PolicyContext:
 
 @dataclass(frozen=True, slots=True)
 class CommandPolicy:
-    """Lists of commands. Without any, everything is allowed and text is given to bash.
+    """Lists of commands. Without lists everything is allowed, and text is passed to bash.
 
-    With one there is no shell, and one command at a time. It is judged by the file that would be run. A plain name in
-    `allow` (`python3`) is the program of the machine, never a file of that name that a skill brings or a command made.
-    An entry with a slash (`scripts/run.sh`, `.venv/bin/tool`) is that file below the skill's root, or an absolute path.
-    `deny` wins; its plain names match every program of that name, wherever it lies, in small and capital letters.
-    What leads to the same file, and a script that a denied program runs, is denied as well. Programs that run others
-    (shells, `env`, `xargs`, `timeout` …) are denied unless `allow` has them, and so is a script for one of them that is
-    no part of the skill but was written by a command. Without an `allow`, so is code in arguments (`python3 -c`, `awk`
-    unless its program is a file of the skill) and what starts programs by arguments (`find -exec`), as far as the table
-    in `starters` knows it. An `allow` of `()` allows nothing; None is no list.
+    A list allows one command at a time, without a shell. The file that would run is checked. A plain name in
+    `allow` (`python3`) means the machine's program, never a file with that name in a skill or from a command. An entry
+    with a slash (`scripts/run.sh`, `.venv/bin/tool`) is a file below the skill's root, or an absolute path.
+
+    `deny` takes precedence; its plain names match every program with that name, in any directory and in any case. It
+    also covers links to a denied file and scripts that a denied program runs. Programs that run others (shells, `env`,
+    `xargs`, `timeout` …) are denied unless `allow` lists them, and so are scripts for them that a command wrote.
+    Without `allow`, code in arguments (`python3 -c`, `awk` unless its program is a file of the skill) and options that
+    start programs (`find -exec`) are denied too, as far as the table in `policy_programs` knows them. An `allow` of
+    `()` allows nothing; None means no list.
     """
 
     allow: tuple[str, ...] | None = None
@@ -229,7 +202,7 @@ class CommandPolicy:
 
     @classmethod
     def of(cls, allow: Iterable[str] | None, deny: Iterable[str] = ()) -> "CommandPolicy":
-        """A policy from lists as people write them: blanks around entries, `./` before them and repetitions go."""
+        """A policy from user-written lists: strips whitespace and `./`, and removes duplicates."""
         return cls(None if allow is None else _normalize_entries(allow), _normalize_entries(deny))
 
     @property
@@ -238,9 +211,9 @@ class CommandPolicy:
         return self.allow is not None or bool(self.deny)
 
     def resolve_argv(self, command: str | Sequence[str], where: PolicyContext) -> tuple[str, ...]:
-        """What is to be executed for a command. Under a policy its first item is the file that was judged.
+        """The words to execute for a command. Under a policy, the first one is the file that was checked.
 
-        Raises `CommandDenied` with the rule and what would be allowed, `InvalidArgument` for what cannot be a command.
+        Raises `CommandDenied` with the rule and the allowed commands, `InvalidArgument` for an invalid command.
         """
         if not self.has_lists and isinstance(command, str) and command.strip():
             return _check_argv(("bash", "-c", command))
@@ -250,7 +223,7 @@ class CommandPolicy:
         return (self._check_program(found[0], found[1:], where), *found[1:])
 
     def describe(self) -> str:
-        """One sentence for the model that is to write commands, or nothing when there is no list."""
+        """One sentence for the model, or an empty string without lists."""
         if not self.has_lists:
             return ""
         text = "One command without a shell"
@@ -261,33 +234,38 @@ class CommandPolicy:
         return text + "."
 
     def resolve_denied(self, where: PolicyContext) -> tuple[str, ...]:
-        """The entries of `deny` as `ResolvedProgram.same` has them: plain names, and absolute paths."""
+        """The entries of `deny` as in `ResolvedProgram.same`: plain names and absolute paths."""
         return tuple(_resolve_entry(entry, where) if "/" in entry else entry for entry in self.deny)
 
     def _check_program(self, program: str, arguments: Sequence[str], where: PolicyContext) -> str:
         if ".." in program.split("/"):
-            raise self._build_denial(program, "has '..' in it", "path")
+            raise self._build_denial(program, "contains '..'", "path")
         found = where.resolve(program)
         if found is not None:
             found = replace(found, file=_normalize_path(found.file))
         denied = self._find_denied(program, found, where)
         if denied is not None:
             by = "" if denied == program else f"leads to {denied}, which "
-            raise self._build_denial(program, f"{by}is on the list of denied commands", "deny")
+            raise self._build_denial(program, f"{by}is a denied command", "deny")
         if self._find_allow_entry(program, found, where) is None:
             if is_wrapper(_get_basename(program)) or (self.allow is None and _is_indirect_wrapper(found, where)):
-                raise self._build_denial(program, "runs other commands, so a policy must allow it by name", "wrapper")
+                raise self._build_denial(program, "runs other commands and must be allowed by name", "wrapper")
             if self.allow is not None:
-                raise self._build_denial(program, _explain_denial(program, found, where, self.allow), "allow")
-            if (by := _find_inline_code(program, arguments, found, where)) is not None:
-                why = f"with {by} runs what no list of commands can judge; run a script, or have it allowed by name"
-                raise self._build_denial(program, why, "inline")
+                why = "is not an allowed command"
+                if "/" not in program and program in self.allow and found is not None:
+                    inside = found.file.removeprefix(f"{where.home}/")
+                    why = f"would run {inside}, not the machine's program; allow {inside!r} if intended"
+                raise self._build_denial(program, why, "allow")
+            if found is not None and not where.is_skill_file(found.real or found.file):
+                names = (_get_basename(program), *found.names)
+                if (by := find_inline_code(names, arguments, where.is_skill_file)) is not None:
+                    why = f"with {by} runs code that the policy cannot check; run a script, or allow it by name"
+                    raise self._build_denial(program, why, "inline")
         if found is None:
-            raise InvalidArgument("command", f"there is no program {program!r} here")
+            raise InvalidArgument("command", f"program {program!r} not found")
         return found.file
 
     def _find_denied(self, program: str, found: ResolvedProgram | None, where: PolicyContext) -> str | None:
-        """What of a command is denied: itself, or the first of those that run it."""
         denied = {entry.casefold() for entry in self.resolve_denied(where)}
         if _get_basename(program).casefold() in denied:
             return program
@@ -298,7 +276,6 @@ class CommandPolicy:
         return None
 
     def _find_allow_entry(self, program: str, found: ResolvedProgram | None, where: PolicyContext) -> str | None:
-        """The entry that allows this file."""
         for entry in self.allow or ():
             if "/" in entry:
                 if found is not None and found.file == _resolve_entry(entry, where):
@@ -314,14 +291,14 @@ class CommandPolicy:
 
 def _check_argv(argv: tuple[str, ...]) -> tuple[str, ...]:
     if not argv or not argv[0].strip():
-        raise InvalidArgument("command", "is empty; its first word is the program")
+        raise InvalidArgument("command", "empty; the first word is the program")
     for place, argument in enumerate(argv):
         if "\0" in argument:
             raise InvalidArgument("command", f"argument {place} contains a NUL byte")
         try:
             size = len(argument.encode("utf-8", "surrogateescape"))
         except UnicodeEncodeError:
-            raise InvalidArgument("command", f"argument {place} contains half a character (a lone surrogate)") from None
+            raise InvalidArgument("command", f"argument {place} contains a lone surrogate") from None
         if size > MAX_ARGUMENT:
             raise InvalidArgument("command", f"argument {place} is longer than {MAX_ARGUMENT:,} bytes; use a file")
     return argv
@@ -333,7 +310,7 @@ def _normalize_entries(entries: Iterable[str]) -> tuple[str, ...]:
 
 
 def _normalize_path(path: str) -> str:
-    """A path without empty and `.` parts; `./x` stays a path."""
+    """Remove empty and `.` parts of a path; `./x` stays a path."""
     if "/" not in path:
         return path
     parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -346,30 +323,14 @@ def _resolve_entry(entry: str, where: PolicyContext) -> str:
 
 
 def _is_indirect_wrapper(found: ResolvedProgram | None, where: PolicyContext) -> bool:
-    """Whether a program runs others under a name that does not say so."""
+    """Whether a program runs others although its name does not say so."""
     if found is None:
         return False
-    # A skill's own script is what its author wrote; one that a command wrote is a command line by another name.
+    # A skill's own script was written by its author; one that a command wrote is just another command line.
     run_by = found.run_by if where.is_command_writable(found) else ()
     if any(map(where.is_command_writable, run_by)) or any(has_language(name) for one in run_by for name in one.names):
         return True
     return any(is_wrapper(name) for one in (found, *run_by) for name in one.names)
-
-
-def _find_inline_code(
-    program: str, arguments: Sequence[str], found: ResolvedProgram | None, where: PolicyContext
-) -> str | None:
-    """What in the arguments of a program runs something else. A file of the skill is no program of that name."""
-    if found is None or where.is_skill_file(found.real or found.file):
-        return None
-    return find_inline_code((_get_basename(program), *found.names), arguments, where.is_skill_file)
-
-
-def _explain_denial(program: str, found: ResolvedProgram | None, where: PolicyContext, allow: Sequence[str]) -> str:
-    if "/" not in program and program in allow and found is not None:
-        inside = found.file.removeprefix(f"{where.home}/")
-        return f"would run {inside}, which is not the machine's; allow {inside!r} if that is meant"
-    return "is not on the list of allowed commands"
 
 
 def _format_entries(entries: Sequence[str]) -> str:
@@ -381,9 +342,9 @@ def _get_basename(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
-# Answers with NUL-terminated fields: the file, the file behind all links, those of the other arguments that are the
-# same file, an empty one; then, of a file in the workspace, how it begins. Nothing of the workspace has a part in the
-# answer: neither the shell nor the two programs are looked for where commands can write.
+# Prints NUL-terminated fields: the file, the file behind all links, the other arguments that are the same file, and an
+# empty one; then the beginning of a file in the workspace. The shell and the two programs are never taken from the
+# workspace, where commands can write.
 _LOOKUP_SCRIPT = r"""
 set -f; IFS=:; own=; found=
 for place in $PATH; do
@@ -413,11 +374,11 @@ case $real in "$WORKSPACE_DIR"/*) PATH=${own#:} head -c 256 "$found" ;; esac
 """
 _LIMITS = Limits(timeout=10.0, output_bytes=64 * 1024)
 _MAX_DEPTH = 5
-"""So many interpreters of interpreters are more than a kernel follows."""
+"""More nested interpreters than the kernel follows."""
 
 
 async def find_program_path(workspace: Workspace, wanted: str | tuple[str, ...], command: Command) -> str | None:
-    """The file, as an absolute path that commands see; None when there is none."""
+    """The program that would be run, as an absolute path that commands see; None if it does not exist."""
     found = await find_program(workspace, wanted, command)
     return None if found is None else found.file
 
@@ -425,9 +386,9 @@ async def find_program_path(workspace: Workspace, wanted: str | tuple[str, ...],
 async def find_program(
     workspace: Workspace, wanted: str | tuple[str, ...], command: Command, others: Sequence[str] = ()
 ) -> ResolvedProgram | None:
-    """The file that would be run, what it is, and which of `others` (names and absolute paths) are the same file.
+    """The program that would be run, and which of `others` (names and absolute paths) are the same file.
 
-    Asked in the command's own directory, because only there `PATH` means what it will mean.
+    It is looked up in the command's own directory and environment, where `PATH` has the right meaning.
     """
     found = parse_command_line(wanted) if isinstance(wanted, str) else wanted
     if not found or not found[0]:
@@ -454,7 +415,7 @@ async def _lookup_program(
 
 
 def parse_shebang(head: bytes) -> tuple[str, ...]:
-    """What a file's first line has it run by: the one of `#!/bin/sh`, and `python3` of `#!/usr/bin/env python3`."""
+    """The interpreter in a file's first line: that of `#!/bin/sh`, and `python3` for `#!/usr/bin/env python3`."""
     line = head.split(b"\n", 1)[0]
     if not line.startswith(b"#!"):
         return ()
@@ -464,5 +425,5 @@ def parse_shebang(head: bytes) -> tuple[str, ...]:
     if first.rsplit("/", 1)[-1] != "env" or not rest:
         return (first,)
     named = rest[0].split()
-    # With options, env may run anything; it stands for itself then.
+    # With options, env may run anything, so env itself is the interpreter.
     return (named[0],) if len(named) == 1 and named[0][0] != "-" and "=" not in named[0] else (first,)

@@ -1,14 +1,7 @@
-"""Programs that run others: table.
+"""Programs that start other programs or run code depending on their arguments, for the command policy. Pure.
 
-Well-known programs that start others, or run code, because their arguments say so: a table. Pure.
-
-It names what people and models reach for, not everything that there is.
-
-Whether a script for sed starts a program: GNU's `e`, alone or as a flag of `s`. Pure.
-
-What in the arguments of a program would run something that no list of commands can judge. Pure.
-
-`starters` has the table. It knows programs as they are meant to be used; who wants to hide something from it, can.
+The tables cover programs in common use and their documented options. They are not complete and do not stop anyone who
+wants to get around them.
 """
 
 import re
@@ -22,12 +15,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ExecOptions:
-    """By which arguments a program starts something.
+    """Arguments by which a program starts another one.
 
-    `letters` are options of one letter, which may stand together with others (`-ne`), `names` longer ones, written
-    with one dash or two. `valued` are other letters that a value follows, in the same word or in the next; `attached`
-    those that have one in the same word only. `orders` are words that are no options (`config` in `git config`), each
-    with the options that matter after it; where there are none, the word itself starts something.
+    `letters` are one-letter options, which can be combined (`-ne`); `names` are long options, with one dash or two.
+    `valued` are other letters that take a value, in the same word or the next; `attached` those with a value in the
+    same word only. `subcommands` map words (`config` in `git config`) to the options that matter after them; with None,
+    the subcommand itself starts something.
     """
 
     letters: str = ""
@@ -39,10 +32,10 @@ class ExecOptions:
 
 @dataclass(frozen=True, slots=True)
 class InterpreterOptions:
-    """What takes its code from its arguments (`code`), from the file that comes first, or from its input.
+    """A program that takes its code from its arguments (`code`), from the first file, or from its input.
 
-    `file` are letters whose value is the script. `about` are words that only have it say something about itself;
-    `modules` are those of Python's `-m` that take code.
+    `file` are letters whose value is the script. `about` are words that only print information about the program.
+    `modules` are modules for Python's `-m` that take code.
     """
 
     code: ExecOptions
@@ -59,8 +52,8 @@ def _parse_names(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-def _only_subcommands(orders: str) -> ExecOptions:
-    return ExecOptions(subcommands=_map_names(orders, None))
+def _only_subcommands(names: str) -> ExecOptions:
+    return ExecOptions(subcommands=_map_names(names, None))
 
 
 INTERPRETERS: Mapping[str, InterpreterOptions] = MappingProxyType(
@@ -123,7 +116,7 @@ INTERPRETERS: Mapping[str, InterpreterOptions] = MappingProxyType(
 )
 
 AWKS = _parse_names("awk gawk mawk nawk original-awk bwk goawk")
-"""Their first argument is a program that can start others, unless `-f` names a file."""
+"""The first argument is a program, which can start others, unless `-f` names a file."""
 AWK = ExecOptions(valued="Ffv")
 SED = "sed"
 SED_OPTIONS = ExecOptions(
@@ -134,16 +127,16 @@ SED_OPTIONS = ExecOptions(
     valued="efl",
     attached="i",
 )
-"""All that sed is known by; what makes it start something is in its script."""
+"""All known options of sed; only its script can start something."""
 
 LANGUAGES = _parse_names(
-    # Editors and pagers: an order in their own language, or a key, starts anything.
+    # Editors and pagers: a command in their own language, or a key, can start anything.
     "vi vim view ex nvim gvim rvim vimdiff ed emacs emacsclient nano pico joe micro less more most man mc "
     "ipython bpython ptpython irb pry iex erl ghci jshell r matlab maxima sage m4 gm4 dc socat "
     "psql mysql mariadb ftp lftp sftp telnet mail mailx mutt lynx w3m "
     "docker podman nerdctl kubectl ctr crictl lxc just rake"
 )
-"""Programs whose own language starts others, wherever they get it from."""
+"""Programs whose own language can start others."""
 
 _REMOTE_OPTIONS = ExecOptions("", ("upload-pack", "receive-pack", "exec", "remote"))
 _PACKAGE_MANAGER_OPTIONS = _only_subcommands("exec x run run-script dlx start test explore init create shell tool node")
@@ -217,7 +210,7 @@ _STEM = re.compile(r"([a-z][a-z_+-]*?)(?:[-.]?\d[\d.]*(?:-.*)?|\.(?:basic|tiny|n
 
 
 def list_names(name: str) -> tuple[str, ...]:
-    """How the table may call a program: by its name, and by that without a version or a variant."""
+    """The names of a program in the tables: its name, and the name without version or variant."""
     folded = name.casefold()
     stem = _STEM.fullmatch(folded)
     return (folded, stem[1]) if stem else (folded,)
@@ -237,30 +230,30 @@ _WITH_LINE = frozenset("aicrRwW#")
 
 
 class _SedSyntaxError(Exception):
-    """No script that sed would run."""
+    """Not a valid sed script."""
 
 
 def can_sed_execute(script: str) -> bool:
-    """Whether there is such an `e` in it; true as well for what cannot be read."""
-    # Versions differ in whether `[/]` ends an expression between slashes. It must be harmless for each that takes it.
+    """Whether a sed script contains GNU's `e`, as a command or as a flag of `s`, or cannot be parsed."""
+    # Versions differ in whether `[/]` ends an expression between slashes, so the script must be harmless in both.
     answers = [_scan_sed_script(script, brackets=brackets) for brackets in (True, False)]
     return True in answers or answers == [None, None]
 
 
 def _scan_sed_script(script: str, *, brackets: bool) -> bool | None:
-    """The same for one way to read it; None when it cannot be read that way."""
+    """The same for one way to parse brackets; None if it cannot be parsed that way."""
     place = 0
     try:
         while (place := _skip_to_command(script, place, brackets)) < len(script):
-            order, place = script[place], place + 1
-            if order in _WITH_LINE:
+            command, place = script[place], place + 1
+            if command in _WITH_LINE:
                 place = _skip_pattern(_LINE, script, place)
-            elif order in _WITH_WORD:
+            elif command in _WITH_WORD:
                 place = _skip_pattern(_WORD, script, place)
-            elif order in ("s", "y"):
-                place = _skip_substitution(script, place, brackets and order == "s")
-            elif order not in _ALONE:
-                return True if order == "e" else None
+            elif command in ("s", "y"):
+                place = _skip_substitution(script, place, brackets and command == "s")
+            elif command not in _ALONE:
+                return True if command == "e" else None
             if script[place : place + 1] == "e":
                 return True
     except _SedSyntaxError:
@@ -269,7 +262,7 @@ def _scan_sed_script(script: str, *, brackets: bool) -> bool | None:
 
 
 def _skip_to_command(script: str, place: int, brackets: bool) -> int:
-    """Where the next order is: past what stands between two, and past addresses."""
+    """Skip separators and addresses up to the next command."""
     while True:
         place = _skip_pattern(_BETWEEN, script, place)
         number = _NUMBER.match(script, place)
@@ -285,7 +278,7 @@ def _skip_to_command(script: str, place: int, brackets: bool) -> int:
 
 
 def _skip_substitution(script: str, place: int, brackets: bool) -> int:
-    """Past `/from/to/` and the flags that do no harm."""
+    """Skip `/from/to/` and the harmless flags."""
     mark = _read_delimiter(script, place)
     place = _skip_delimited(script, place + 1, mark, brackets)
     place = _skip_pattern(_SUBSTITUTE_FLAGS, script, _skip_delimited(script, place, mark, brackets=False))
@@ -300,7 +293,6 @@ def _read_delimiter(script: str, place: int) -> str:
 
 
 def _skip_delimited(script: str, place: int, mark: str, brackets: bool) -> int:
-    """Past the next sign that ends a part."""
     while place < len(script):
         if script[place] == mark:
             return place + 1
@@ -314,7 +306,7 @@ def _skip_delimited(script: str, place: int, mark: str, brackets: bool) -> int:
 
 
 def _skip_bracket(script: str, place: int) -> int:
-    """Past `[a-z[:digit:]]`."""
+    """Skip `[a-z[:digit:]]`."""
     place += script[place : place + 1] == "^"
     place += script[place : place + 1] == "]"
     while place < len(script) and script[place] != "]":
@@ -336,18 +328,18 @@ _INPUTS = ("/dev/stdin", "/dev/fd/", "/proc/")
 _ABOUT = ("--version", "--help", "-h")
 
 SkillFilePredicate = Callable[[str], bool]
-"""Whether a path, as an argument has it, is that of a file which the skill's author wrote."""
+"""Whether a path in an argument is a file of the skill."""
 
 
 def find_inline_code(names: Iterable[str], arguments: Sequence[str], own: SkillFilePredicate) -> str | None:
-    """What makes a program of one of these names run something else, as a reader may be told; None if nothing does."""
+    """The argument that makes a program with one of these names run something else; None if none does."""
     known = dict.fromkeys(one for name in names for one in list_names(name))
     found = (_find_in_program(name, arguments, own) for name in known)
     return next((one for one in found if one is not None), None)
 
 
 def has_language(name: str) -> bool:
-    """Whether a file that a program of this name reads can start anything, and is not what is called a script."""
+    """Whether a program with this name can start anything from a file that is not called a script."""
     return any(one in LANGUAGES or one in AWKS or one == SED for one in list_names(name))
 
 
@@ -365,14 +357,14 @@ def _find_in_program(name: str, arguments: Sequence[str], own: SkillFilePredicat
     if name not in EXEC_PROGRAMS:
         return None
     if name == "tar" and arguments and not arguments[0].startswith("-"):
-        # The old way to write it: letters without a dash, and values for all of them in the words after it.
+        # The old syntax: letters without a dash, with their values in the following words.
         together = next((f"-{letter}" for letter in arguments[0] if letter in EXEC_PROGRAMS[name].letters), None)
         return together or _find_in_options(EXEC_PROGRAMS[name], arguments[1:])
     return _find_in_options(EXEC_PROGRAMS[name], arguments)
 
 
 def _find_in_options(starting: ExecOptions, arguments: Sequence[str]) -> str | None:
-    """Options count wherever they stand, until a word decides what the others mean."""
+    """Options count wherever they are, until a subcommand decides what the others mean."""
     for option, value in _parse_options(arguments, starting):
         if _is_exec_option(option, starting):
             return option
@@ -385,7 +377,7 @@ def _find_in_options(starting: ExecOptions, arguments: Sequence[str]) -> str | N
 
 
 def _find_in_interpreter(known: InterpreterOptions, arguments: Sequence[str]) -> str | None:
-    """Options count until the script, whose own arguments are its own affair."""
+    """Options count up to the script; later ones belong to the script."""
     script: str | None = None
     before = ""
     for option, value in _parse_options(arguments, known.code):
@@ -395,7 +387,7 @@ def _find_in_interpreter(known: InterpreterOptions, arguments: Sequence[str]) ->
             return value
         if not option or option[1:] in known.file:
             script = value
-            # After a long option it may be the value of that, so what follows is looked at, too.
+            # After a long option it may be the option's value, so continue.
             if not before.startswith("--"):
                 break
         before = option if not value else ""
@@ -408,7 +400,7 @@ def _find_in_interpreter(known: InterpreterOptions, arguments: Sequence[str]) ->
 
 
 def _is_own_awk_program(arguments: Sequence[str], own: SkillFilePredicate) -> bool:
-    """Whether awk gets its program from files of the skill, and from nowhere else."""
+    """Whether awk reads its program only from files of the skill."""
     files: list[str] = []
     for option, value in _parse_options(arguments, AWK):
         if not option:
@@ -422,24 +414,24 @@ def _is_own_awk_program(arguments: Sequence[str], own: SkillFilePredicate) -> bo
 def _find_in_sed(arguments: Sequence[str], own: SkillFilePredicate) -> str | None:
     if "--sandbox" in arguments:
         return None
-    told = list(_parse_options(arguments, SED_OPTIONS))
-    unknown = next((option for option, _ in told if option and option not in SED_OPTIONS.names), None)
+    options = list(_parse_options(arguments, SED_OPTIONS))
+    unknown = next((option for option, _ in options if option and option not in SED_OPTIONS.names), None)
     if unknown is not None:
         return None if unknown in _ABOUT else unknown
-    files = [value for option, value in told if option in ("-f", "--file")]
+    files = [value for option, value in options if option in ("-f", "--file")]
     if not all(map(own, files)):
         return "-f"
-    scripts = [value for option, value in told if option in ("-e", "--expression")]
+    scripts = [value for option, value in options if option in ("-e", "--expression")]
     if not scripts and not files:
-        scripts = [value for option, value in told if not option][:1]
+        scripts = [value for option, value in options if not option][:1]
     return "e" if can_sed_execute("\n".join(scripts)) else None
 
 
 def _parse_options(arguments: Sequence[str], starting: ExecOptions) -> Iterator[tuple[str, str]]:
-    """The options in these words, each with its value, and words that are none, with "" for the option.
+    """The options in these words, each with its value; other words have "" as the option.
 
-    Letters that stand together are one option each. A long option has a value only after `=`: whether the next word
-    belongs to it is not known.
+    Combined letters are separate options. A long option has a value only after `=`, because it is not known whether the
+    next word belongs to it.
     """
     words = iter(arguments)
     for word in words:
@@ -456,7 +448,7 @@ def _parse_options(arguments: Sequence[str], starting: ExecOptions) -> Iterator[
 
 
 def _parse_letters(together: str, starting: ExecOptions) -> Iterator[tuple[str, str | None]]:
-    """Letters of one word with their values; None for one whose value is the next word."""
+    """The letters of one word with their values; None if the value is the next word."""
     for place, letter in enumerate(together, 1):
         if letter in starting.letters or letter in starting.valued:
             yield letter, together[place:] or None
@@ -468,7 +460,7 @@ def _parse_letters(together: str, starting: ExecOptions) -> Iterator[tuple[str, 
 
 def _is_exec_option(option: str, starting: ExecOptions) -> bool:
     if option.startswith("--"):
-        # Many programs take the beginning of a long name for it.
+        # Many programs accept abbreviated long options.
         return len(option) > 3 and any(name.startswith(option[2:]) for name in starting.names)
     name = option[1:]
     return name in starting.names or (len(name) == 1 and name in starting.letters)

@@ -1,12 +1,6 @@
-"""One child: streams, deadline, end.
+"""A running command: pipes or a terminal, captured output, timeout and exit.
 
-What is kept of a stream of bytes that may never end. Pure.
-
-Our ends of a command's pipes, served by the event loop without ever waiting.
-
-One command with its pipes or its terminal: captured in bounded memory, ended in time.
-
-How many commands are being started, for whoever has to wait until none is.
+Output is captured in bounded memory, and the event loop serves the pipes without blocking.
 """
 
 import asyncio
@@ -35,7 +29,7 @@ from openskills.executors.supervisor import ExitStatus, SupervisedProcess
 
 
 class HeadTailBuffer:
-    """The head and the tail of a stream, `limit` bytes in all, however much comes."""
+    """The head and the tail of a stream, `limit` bytes in total."""
 
     def __init__(self, limit: int) -> None:
         self._head_room = limit - limit // 2
@@ -47,11 +41,11 @@ class HeadTailBuffer:
 
     @property
     def is_full(self) -> bool:
-        """Whether bytes are being left out."""
+        """Whether bytes are being dropped."""
         return self.total > self._head_room + self._tail_room
 
     def add(self, data: bytes) -> None:
-        """Take in what came next."""
+        """Append data."""
         self.total += len(data)
         room = self._head_room - len(self._head)
         if room > 0:
@@ -65,7 +59,7 @@ class HeadTailBuffer:
             self._tail_size -= len(self._tail.popleft())
 
     def to_captured(self) -> CapturedOutput:
-        """What is kept until now."""
+        """The captured output so far."""
         tail = b"".join(self._tail)[-self._tail_room :] if self._tail else b""
         return CapturedOutput(bytes(self._head), tail, self.total - len(self._head) - len(tail))
 
@@ -79,15 +73,15 @@ class RingBuffer:
         self.total = 0
 
     def add(self, data: bytes) -> None:
-        """Take in what came next."""
+        """Append data."""
         self.total += len(data)
         self._data += data
-        # Cut in large steps: a cut for every byte that comes would move all the others each time.
+        # Trim in large steps, because every trim moves the remaining bytes.
         if len(self._data) > 2 * self._capacity:
             del self._data[: len(self._data) - self._capacity]
 
     def read(self, offset: int, limit: int, *, ended: bool) -> ProcessOutput:
-        """Up to `limit` bytes from `offset` on; an offset that is no longer kept moves to the first byte that is."""
+        """Up to `limit` bytes from `offset` on, or from the first byte that is still available."""
         first = self.total - len(self._data)
         start = min(max(offset, first), self.total)
         data = bytes(self._data[start - first : start - first + limit])
@@ -101,22 +95,22 @@ _MAX_DRAIN = 16 * 1024 * 1024
 
 
 class PipeReader:
-    """Reads a descriptor as long as something comes, and hands it on. The descriptor is its own.
+    """Reads a descriptor, which it owns, and passes the data on.
 
-    `hear` says whether the stream may be read more slowly: a command that floods us then waits for us instead of
-    taking the whole loop for output that nobody keeps. `fault` is what kept it from reading to the end.
+    `on_data` returns whether the stream may be read more slowly, so that a command whose output is dropped anyway
+    cannot occupy the event loop. `fault` is the error that ended reading early.
     """
 
-    def __init__(self, descriptor: int, hear: Callable[[bytes], bool]) -> None:
+    def __init__(self, descriptor: int, on_data: Callable[[bytes], bool]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._on_data = hear
+        self._on_data = on_data
         self._pause: asyncio.TimerHandle | None = None
         self.descriptor = descriptor
         self.fault: OSError | None = None
         self._loop.add_reader(descriptor, self._on_readable)
 
     def drain(self) -> None:
-        """Take what is there now, and close: whoever still holds the other end has been ended."""
+        """Read what is available, and close. All writers have been killed."""
         if self.descriptor >= 0:
             for _ in range(_MAX_DRAIN // _CHUNK):
                 data = self._read_available()
@@ -136,7 +130,7 @@ class PipeReader:
             self._pause = self._loop.call_later(_READ_PAUSE, self._loop.add_reader, self.descriptor, self._on_readable)
 
     def _read_available(self) -> bytes | None:
-        """What has come; None when nothing has, nothing at the end. A terminal ends with an error (EIO)."""
+        """The available data; None if there is none yet, empty at the end. A terminal ends with EIO."""
         try:
             return os.read(self.descriptor, _CHUNK)
         except BlockingIOError:
@@ -150,16 +144,16 @@ class PipeReader:
         if self._pause is not None:
             self._pause.cancel()
         self._loop.remove_reader(self.descriptor)
-        # One that cannot be read is not the one that it was: somebody has closed it, and others have its number.
+        # A descriptor that cannot be read was closed by other code, and its number may have been reused.
         if self.fault is None:
             os.close(self.descriptor)
         self.descriptor = -1
 
 
 class PipeWriter:
-    """Writes to a descriptor as the other side reads. The descriptor is its own.
+    """Writes to a descriptor, which it owns, as the other side reads.
 
-    `first` is written whole before anything else; after it the descriptor is closed unless it is to be kept open.
+    `first` is written before anything else; after it the descriptor is closed unless `keep_open` is set.
     """
 
     def __init__(self, descriptor: int, first: bytes, *, keep_open: bool) -> None:
@@ -175,19 +169,19 @@ class PipeWriter:
         return self._descriptor < 0
 
     def offer(self, data: bytes) -> int:
-        """Write as much as the other side has room for now, and say how much that was."""
+        """Write as much as fits now, and return how much that was."""
         if self._pending or not data:
             return 0
         return self._write_available(memoryview(data))
 
     def finish(self) -> None:
-        """Close as soon as everything that was taken is written."""
+        """Close after pending data is written."""
         self._keep_open = False
         if not self._pending:
             self.close()
 
     def close(self) -> None:
-        """Close now."""
+        """Close immediately."""
         if self._descriptor >= 0:
             self._loop.remove_writer(self._descriptor)
             os.close(self._descriptor)
@@ -212,7 +206,7 @@ class PipeWriter:
             except BlockingIOError:
                 break
             except OSError:
-                # Nobody reads any more; what is left has no reader, and the command says itself how it ended.
+                # The reader is gone. The rest is dropped; the command reports itself how it ended.
                 self.close()
                 return len(data)
         return taken
@@ -228,9 +222,8 @@ _EXCERPT = 500
 LaunchFunction = Callable[[tuple[int, int, int]], Awaitable[SupervisedProcess]]
 """Starts the command with these descriptors as its stdin, stdout and stderr."""
 
-
 WatchFunction = Callable[[SupervisedProcess], Awaitable[str]]
-"""Looks after a running command; returns a sentence when the command has to be ended."""
+"""Watches a running command; returns the reason when it has to be killed."""
 
 
 class HostProcess:
@@ -244,7 +237,11 @@ class HostProcess:
         self._stdout = HeadTailBuffer(self._limits.output_bytes)
         self._stderr = HeadTailBuffer(self._limits.output_bytes)
         interactive = command.readable or command.input_open or self._terminal
-        self._rings = _create_rings(self._limits.output_bytes, both=interactive, each=command.readable)
+        streams = (
+            *((OutputStream.BOTH,) if interactive else ()),
+            *((OutputStream.STDOUT, OutputStream.STDERR) if command.readable else ()),
+        )
+        self._rings = {stream: RingBuffer(self._limits.output_bytes) for stream in streams}
         self._more = asyncio.Event()
         self._ended: asyncio.Future[CommandResult] = self._loop.create_future()
         self._ending = EndReason.EXITED
@@ -260,27 +257,27 @@ class HostProcess:
 
     @classmethod
     async def start(cls, command: Command, launch: LaunchFunction, watch: WatchFunction | None = None) -> "HostProcess":
-        """Start a command, with pipes or with a terminal of its own. The deadline counts from here."""
+        """Start a command with pipes or its own terminal. The timeout counts from here."""
         process = cls(command)
         with Stdio(command) as stdio:
-            process._supervised = kept = await _launch_in_time(
-                launch(stdio.child_fds), command.limits.timeout + _KILL_TIMEOUT
-            )
+            timeout = min(command.limits.timeout + _KILL_TIMEOUT, _LAUNCH_TIMEOUT)
+            clock = asyncio.timeout(timeout)
             try:
-                process._connect(stdio, command)
-            except OSError as error:
-                kept.signal(signal.SIGKILL)
-                raise ExecutorUnavailable(f"the command was ended, it cannot be followed: {error.strerror}") from None
-        process._deadline = process._loop.call_at(process._started_at + command.limits.timeout, process._on_timeout)
-        process._follow_process(kept, watch)
+                async with clock:
+                    process._supervised = await launch(stdio.child_fds)
+            except TimeoutError:
+                if not clock.expired():
+                    raise
+                raise ExecutorUnavailable(f"starting the command timed out after {timeout:g} s") from None
+            process._follow(process._supervised, stdio, command, watch)
         return process
 
     async def write(self, data: bytes) -> int:
         """See `Process.write`."""
         if self._ended.done():
-            raise InvalidArgument("process", "has ended, and reads no more input")
+            raise InvalidArgument("process", "has ended and takes no more input")
         if self._writer is None or self._writer.is_closed:
-            raise InvalidArgument("input", "is closed; start the command with its input left open")
+            raise InvalidArgument("input", "closed; start the command with open input")
         return self._writer.offer(data)
 
     async def close_input(self) -> None:
@@ -298,7 +295,7 @@ class HostProcess:
         """See `Process.read`."""
         ring = self._rings.get(stream)
         if ring is None:
-            raise InvalidArgument("process", "was not started to be read while it runs; wait for its result")
+            raise InvalidArgument("process", "not started with readable output; wait for its result")
         if offset < 0:
             raise InvalidArgument("offset", f"{offset} is negative")
         if wait > 0 and not self._ended.done():
@@ -317,7 +314,7 @@ class HostProcess:
 
     async def kill(self) -> None:
         """See `Process.kill`."""
-        self._stop(EndReason.KILLED, "it was ended by request")
+        self._stop(EndReason.KILLED, "killed by request")
         await self.wait()
 
     async def wait(self) -> CommandResult:
@@ -325,75 +322,83 @@ class HostProcess:
         return await asyncio.shield(self._ended)
 
     def add_done_callback(self, act: Callable[["HostProcess"], None]) -> None:
-        """Call this with the process once it has ended."""
+        """Call `act` with the process once it has ended."""
         self._ended.add_done_callback(lambda _: act(self))
 
-    def _connect(self, stdio: "Stdio", command: Command) -> None:
-        self._readers = [PipeReader(stdio.stdout, self._on_stdout)]
-        if stdio.stderr >= 0:
-            self._readers.append(PipeReader(stdio.stderr, self._on_stderr))
-        if stdio.stdin >= 0:
-            self._writer = PipeWriter(stdio.stdin, command.stdin, keep_open=command.input_open or self._terminal)
+    def _follow(
+        self, supervised: SupervisedProcess, stdio: "Stdio", command: Command, watch: WatchFunction | None
+    ) -> None:
+        try:
+            self._readers = [PipeReader(stdio.stdout, self._create_callback(self._stdout, OutputStream.STDOUT))]
+            if stdio.stderr >= 0:
+                self._readers.append(PipeReader(stdio.stderr, self._create_callback(self._stderr, OutputStream.STDERR)))
+            if stdio.stdin >= 0:
+                self._writer = PipeWriter(stdio.stdin, command.stdin, keep_open=command.input_open or self._terminal)
+        except OSError as error:
+            supervised.signal(signal.SIGKILL)
+            raise ExecutorUnavailable(f"cannot read the command's output, so it was killed: {error.strerror}") from None
         stdio.detach()
+        timeout = self._limits.timeout
+        timed_out = (EndReason.TIMED_OUT, f"timed out after {timeout:g} s")
+        self._deadline = self._loop.call_at(self._started_at + timeout, self._stop, *timed_out)
+        supervised.add_done_callback(lambda end: self._on_exit(supervised, end))
+        if watch is not None:
 
-    def _on_stdout(self, data: bytes) -> bool:
-        return self._on_output(self._stdout, OutputStream.STDOUT, data)
+            async def enforce_limits() -> None:
+                self._stop(EndReason.LIMIT, await watch(supervised))
 
-    def _on_stderr(self, data: bytes) -> bool:
-        return self._on_output(self._stderr, OutputStream.STDERR, data)
+            def start_watch() -> None:
+                self._watch_task = self._loop.create_task(enforce_limits())
 
-    def _on_output(self, capture: HeadTailBuffer, stream: OutputStream, data: bytes) -> bool:
-        """Take in output; true when the stream may be read more slowly, because nothing of it is kept any more."""
-        capture.add(data)
-        for kept in (OutputStream.BOTH, stream):
-            if kept in self._rings:
-                self._rings[kept].add(data)
-        if self._rings:
-            self._wake_readers()
-        return capture.is_full
+            # Most commands end before they need watching.
+            self._watch_timer = self._loop.call_later(_WATCH_DELAY, start_watch)
+
+    def _create_callback(self, capture: HeadTailBuffer, stream: OutputStream) -> Callable[[bytes], bool]:
+        rings = [self._rings[key] for key in (OutputStream.BOTH, stream) if key in self._rings]
+
+        def on_output(data: bytes) -> bool:
+            capture.add(data)
+            for ring in rings:
+                ring.add(data)
+            if self._rings:
+                self._wake_readers()
+            return capture.is_full
+
+        return on_output
 
     def _wake_readers(self) -> None:
         self._more.set()
         self._more = asyncio.Event()
 
-    def _follow_process(self, kept: SupervisedProcess, watch: WatchFunction | None) -> None:
-        kept.add_done_callback(lambda end: self._on_exit(kept, end))
-        if watch is not None:
-            # Most commands end before somebody has to begin to look after them.
-            self._watch_timer = self._loop.call_later(_WATCH_DELAY, self._start_watch, kept, watch)
-
-    def _start_watch(self, kept: SupervisedProcess, watch: WatchFunction) -> None:
-        self._watch_task = self._loop.create_task(self._enforce_limits(kept, watch))
-
-    def _on_exit(self, kept: SupervisedProcess, end: ExitStatus) -> None:
-        duration = self._loop.time() - (kept.ready_at or self._started_at)
-        for going_on in (self._deadline, self._watch_timer, self._watch_task, self._stop_task):
-            if going_on is not None:
-                going_on.cancel()
+    def _on_exit(self, supervised: SupervisedProcess, end: ExitStatus) -> None:
+        duration = self._loop.time() - (supervised.ready_at or self._started_at)
+        for pending in (self._deadline, self._watch_timer, self._watch_task, self._stop_task):
+            if pending is not None:
+                pending.cancel()
         for reader in self._readers:
             reader.drain()
         if self._writer is not None:
             self._writer.close()
         fault = next((reader.fault for reader in self._readers if reader.fault), None)
-        if fault is not None:
-            self._fail(ExecutorUnavailable(f"the command has ended, and its output cannot be read: {fault.strerror}"))
-        elif end.was_ready or self._ending is not EndReason.EXITED:
+        if fault is None and (end.was_ready or self._ending is not EndReason.EXITED):
             self._ended.set_result(self._build_result(end, duration))
         else:
-            self._fail(_build_setup_error(end, self._stderr))
+            if fault is not None:
+                message = f"cannot read the output of the command, which has ended: {fault.strerror}"
+            else:
+                said = self._stderr.to_captured().text().strip()[-_EXCERPT:] or f"exit status {end.status}"
+                message = f"the isolation could not be set up, and nothing was run: {said}"
+            self._ended.set_exception(ExecutorUnavailable(message))
+            # Keep asyncio from logging it if nothing awaits the result.
+            self._ended.exception()
         self._wake_readers()
-
-    def _fail(self, error: ExecutorUnavailable) -> None:
-        self._ended.set_exception(error)
-        # Whoever waits hears it; asyncio need not complain when nobody does.
-        self._ended.exception()
 
     def _build_result(self, end: ExitStatus, duration: float) -> CommandResult:
         ending, detail = self._ending, self._detail
         if end.lost and ending is EndReason.EXITED:
-            ending, detail = EndReason.INTERRUPTED, "the process that looked after it has ended"
+            ending, detail = EndReason.INTERRUPTED, "its supervisor process has ended"
         if not end.clean:
-            detail = f"{detail}; some of its processes could not be ended".lstrip("; ")
+            detail = f"{detail}; some of its processes could not be killed".lstrip("; ")
         code = 128 - end.status if end.status < 0 else end.status
         captured = (self._stdout.to_captured(), self._stderr.to_captured())
         notes = tuple(self._supervised.notes) if self._supervised else ()
@@ -401,59 +406,30 @@ class HostProcess:
             code, ending, round(duration * 1000), *captured, cpu_ms=end.cpu_ms, detail=detail, notes=notes
         )
 
-    async def _enforce_limits(self, kept: SupervisedProcess, watch: WatchFunction) -> None:
-        self._stop(EndReason.LIMIT, await watch(kept))
-
-    def _on_timeout(self) -> None:
-        self._stop(EndReason.TIMED_OUT, f"it did not end within {self._limits.timeout:g} seconds")
-
     def _stop(self, ending: EndReason, detail: str) -> None:
         if self._stop_task is None and not self._ended.done():
             self._ending, self._detail = ending, detail
             self._stop_task = self._loop.create_task(self._terminate())
 
     async def _terminate(self) -> None:
-        kept = self._supervised
-        if kept is None:
+        if (supervised := self._supervised) is None:
             return
         if self._limits.grace > 0:
-            kept.signal(signal.SIGTERM, deep=True)
-            # A stopped process would not notice.
-            kept.signal(signal.SIGCONT, deep=True)
+            supervised.signal(signal.SIGTERM, deep=True)
+            # A stopped process would not handle the signal.
+            supervised.signal(signal.SIGCONT, deep=True)
             await asyncio.sleep(self._limits.grace)
-        # Again and again: what forks while it is being killed leaves some that were not there to be killed.
+        # Repeatedly, because a process that forks while it is killed may leave new children.
         for _ in range(round(_KILL_TIMEOUT / _KILL_INTERVAL)):
-            kept.signal(signal.SIGKILL)
+            supervised.signal(signal.SIGKILL)
             await asyncio.sleep(_KILL_INTERVAL)
-        kept.abandon()
-
-
-def _create_rings(size: int, *, both: bool, each: bool) -> dict[OutputStream, RingBuffer]:
-    wanted = ((OutputStream.BOTH, both), (OutputStream.STDOUT, each), (OutputStream.STDERR, each))
-    return {stream: RingBuffer(size) for stream, is_wanted in wanted if is_wanted}
-
-
-async def _launch_in_time(launching: Awaitable[SupervisedProcess], seconds: float) -> SupervisedProcess:
-    most = min(seconds, _LAUNCH_TIMEOUT)
-    clock = asyncio.timeout(most)
-    try:
-        async with clock:
-            return await launching
-    except TimeoutError:
-        if not clock.expired():
-            raise
-        raise ExecutorUnavailable(f"the command could not be started within {most:g} seconds") from None
-
-
-def _build_setup_error(end: ExitStatus, stderr: HeadTailBuffer) -> ExecutorUnavailable:
-    said = stderr.to_captured().text().strip()[-_EXCERPT:] or f"exit status {end.status}"
-    return ExecutorUnavailable(f"the isolation could not be set up, and nothing was run: {said}")
+        supervised.abandon()
 
 
 class Stdio:
-    """The descriptors between us and a command; closed at the end, but for those that are kept.
+    """The descriptors between us and a command, closed at the end of the block except for detached ones.
 
-    Of a terminal, `stdin` and `stdout` are the same side, and there is no `stderr`.
+    For a terminal, `stdin` and `stdout` are the same side, and there is no `stderr`.
     """
 
     def __init__(self, command: Command) -> None:
@@ -462,76 +438,59 @@ class Stdio:
         self._is_detached = False
         try:
             if command.terminal is not None:
-                self._open_terminal(command.terminal)
+                size = _pack_size(command.terminal)
+                self.stdout, slave = os.openpty()
+                self.child_fds = (slave, slave, slave)
+                self.stdin = os.dup(self.stdout)
+                os.set_blocking(self.stdout, False)
+                fcntl.ioctl(self.stdout, termios.TIOCSWINSZ, size)
+                return
+            if command.stdin or command.input_open:
+                their_in, self.stdin = os.pipe()
+                os.set_blocking(self.stdin, False)
             else:
-                self._open_pipes(with_input=bool(command.stdin) or command.input_open)
+                their_in = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            self.child_fds = (their_in, -1, -1)
+            self.stdout, their_out = os.pipe()
+            self.child_fds = (their_in, their_out, -1)
+            self.stderr, their_err = os.pipe()
+            self.child_fds = (their_in, their_out, their_err)
+            os.set_blocking(self.stdout, False)
+            os.set_blocking(self.stderr, False)
         except OSError as error:
-            self._close_all()
-            raise ExecutorUnavailable(f"no more files can be opened: {error.strerror}; end other commands") from None
+            self.__exit__()
+            raise ExecutorUnavailable(f"cannot open more files: {error.strerror}; kill other commands") from None
 
     def detach(self) -> None:
-        """Our side belongs to somebody else now."""
+        """Keep our side open: another object owns it now."""
         self._is_detached = True
 
     def __enter__(self) -> "Stdio":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for descriptor in set(self.child_fds):
-            _close(descriptor)
+        for descriptor in set(self.child_fds) - {-1}:
+            os.close(descriptor)
         if not self._is_detached:
             for descriptor in (self.stdin, self.stdout, self.stderr):
-                _unwatch(descriptor)
-                _close(descriptor)
-
-    def _open_terminal(self, size: TerminalSize) -> None:
-        wanted = _pack_size(size)
-        self.stdout, slave = os.openpty()
-        self.child_fds = (slave, slave, slave)
-        self.stdin = os.dup(self.stdout)
-        os.set_blocking(self.stdout, False)
-        fcntl.ioctl(self.stdout, termios.TIOCSWINSZ, wanted)
-
-    def _open_pipes(self, *, with_input: bool) -> None:
-        if with_input:
-            their_in, self.stdin = os.pipe()
-            os.set_blocking(self.stdin, False)
-        else:
-            their_in = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self.child_fds = (their_in, -1, -1)
-        self.stdout, their_out = os.pipe()
-        self.child_fds = (their_in, their_out, -1)
-        self.stderr, their_err = os.pipe()
-        self.child_fds = (their_in, their_out, their_err)
-        os.set_blocking(self.stdout, False)
-        os.set_blocking(self.stderr, False)
-
-    def _close_all(self) -> None:
-        self.__exit__()
+                if descriptor >= 0:
+                    # The event loop must not confuse it with the next descriptor of the same number.
+                    loop = asyncio.get_running_loop()
+                    loop.remove_reader(descriptor)
+                    loop.remove_writer(descriptor)
+                    os.close(descriptor)
 
 
 def _pack_size(size: TerminalSize) -> bytes:
-    """As the system wants it."""
     if not (0 < size.rows < 1 << 16 and 0 < size.columns < 1 << 16):
-        raise InvalidArgument("terminal", f"{size.rows} by {size.columns} is no size; use something like 24 by 80")
+        raise InvalidArgument(
+            "terminal", f"invalid size {size.rows}x{size.columns}; use rows and columns such as 24x80"
+        )
     return struct.pack("HHHH", size.rows, size.columns, 0, 0)
 
 
-def _unwatch(descriptor: int) -> None:
-    """The loop would take what has its number next for this one."""
-    if descriptor >= 0:
-        loop = asyncio.get_running_loop()
-        loop.remove_reader(descriptor)
-        loop.remove_writer(descriptor)
-
-
-def _close(descriptor: int) -> None:
-    if descriptor >= 0:
-        os.close(descriptor)
-
-
 class StartCounter:
-    """Every start is a `with` block."""
+    """Counts commands that are being started; each start is a `with` block."""
 
     def __init__(self) -> None:
         self._count = 0

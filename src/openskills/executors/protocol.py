@@ -1,11 +1,8 @@
-"""Executor, Workspace, Process, Launcher.
+"""The protocols of executors, workspaces and processes, and of the backends behind local executors.
 
-What every executor can do. Ids and bytes only, no paths of this machine, so that it can be a remote one.
-
-What is common to all is written once, above: staging inputs, collecting outputs, policies, journals.
-`openskills.testing.check_executor` checks what is promised here.
-
-What a way to run commands on this machine has to bring, so that `directory.py` can do the rest.
+The first three use only ids and bytes, not local paths, so that an executor can be remote. Staging of inputs, output
+collection, policies and journals are written once on top of them. `openskills.testing.check_executor` tests an
+implementation. A `Backend` starts commands on this machine for `DirectoryExecutor`.
 """
 
 import os
@@ -34,50 +31,47 @@ from openskills.executors.supervisor import SupervisedProcess
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceFileReader:
-    """A file that is open for reading; `chunks` gives its bytes once, at most `info.size` of them."""
+    """An open file; `chunks` yields its bytes once, at most `info.size` of them."""
 
     info: FileInfo
     chunks: AsyncIterator[bytes]
 
 
 class Process(Protocol):
-    """One command that was started. It belongs to the event loop that started it."""
+    """A command that was started. It belongs to the event loop that started it."""
 
     @property
     def id(self) -> str:
-        """Names it in its workspace; random, never used again."""
+        """A random id, unique in the workspace."""
         ...
 
     async def write(self, data: bytes) -> int:
-        """Give input to it. Returns how many bytes were taken: fewer than all when it does not read.
+        """Write input. Returns how many bytes were taken, which may be fewer if the command does not read.
 
-        Raises `InvalidArgument` when its input is closed or it has ended.
+        Raises `InvalidArgument` if its input is closed or it has ended.
         """
         ...
 
     async def close_input(self) -> None:
-        """Let it see the end of its input. On a terminal this is Ctrl-D at the start of a line."""
+        """Close its input. On a terminal, send Ctrl-D."""
         ...
 
     async def read(
         self, offset: int, *, wait: float = 0.0, limit: int = 65536, stream: OutputStream = OutputStream.BOTH
     ) -> ProcessOutput:
-        """Output of a stream from a byte offset on.
-
-        Waits up to `wait` seconds for the first byte. Works after the end, too.
-        """
+        """Output of a stream from a byte offset on, even after the end. Waits up to `wait` seconds for a byte."""
         ...
 
     async def resize(self, rows: int, columns: int) -> None:
-        """Change the size of its terminal; raises `InvalidArgument` when it has none."""
+        """Change the size of its terminal; raises `InvalidArgument` if it has none."""
         ...
 
     async def kill(self) -> None:
-        """End it and everything it started; SIGTERM first, SIGKILL after the grace. Safe to call twice."""
+        """Kill it and everything it started: SIGTERM first, SIGKILL after the grace period. Safe to call twice."""
         ...
 
     async def wait(self) -> CommandResult:
-        """How it ended. A cancelled wait leaves it running."""
+        """The result. Cancelling the wait leaves the command running."""
         ...
 
 
@@ -86,7 +80,7 @@ class Workspace(Protocol):
 
     @property
     def id(self) -> str:
-        """Names it in its executor."""
+        """The id in its executor."""
         ...
 
     @property
@@ -96,152 +90,153 @@ class Workspace(Protocol):
 
     @property
     def isolation(self) -> Isolation:
-        """What its commands run under."""
+        """The isolation of its commands."""
         ...
 
     async def stage(self, snapshot: SkillSnapshot) -> None:
-        """Make a skill of the executor's store available, read-only, as `skills/<name>`. Instant when it is already.
+        """Make a snapshot available, read-only, as `skills/<name>`. Returns at once if it is already there.
 
         `.venv/` below it is writable and survives a newer snapshot.
         """
         ...
 
     async def write(self, path: str, data: Content, *, executable: bool = False) -> FileInfo:
-        """Put a file in one step; missing directories are made. Raises `ForbiddenPath` for a path that leaves."""
+        """Write a file atomically, creating parent directories. Raises `ForbiddenPath` for a path outside."""
         ...
 
     async def link(self, path: str, target: str) -> None:
-        """Put a symbolic link at `path` that leads to `target`, both in the workspace."""
+        """Create a symbolic link at `path` to `target`, both in the workspace."""
         ...
 
     async def make_directory(self, path: str) -> None:
-        """Make a directory and its parents; nothing happens when it is there."""
+        """Create a directory and its parents, if missing."""
         ...
 
     async def remove(self, path: str) -> bool:
-        """Remove a file, link or directory with all it holds, following nothing; false when there is none."""
+        """Remove a file, link or directory tree without following links; false if it does not exist."""
         ...
 
     def open(self, path: str) -> AbstractAsyncContextManager[WorkspaceFileReader]:
-        """Read a regular file. Raises `InvalidArgument` when there is none, `ForbiddenPath` when a link leaves."""
+        """Open a regular file. Raises `InvalidArgument` if it does not exist, `ForbiddenPath` for a link to the
+        outside."""
         ...
 
     async def mark(self) -> int:
-        """A moment of the file system's clock, to tell what is changed after it."""
+        """A timestamp of the file system's clock, to find later changes."""
         ...
 
     async def list(self, globs: Sequence[str], *, since: int | None = None, limit: int = 10_000) -> WorkspaceListing:
         """Regular files that match any of the patterns (`**`, `*`, `?`, `[a-z]`), changed since a mark.
 
-        Links and special files are skipped and named.
+        Links and special files are skipped and reported.
         """
         ...
 
     async def start(self, command: Command) -> Process:
         """Start a command.
 
-        Raises `InvalidArgument` when its directory does not exist. A program that does not exist is an
-        `InvalidArgument`, too, or ends the command as a shell would: with 127 and a message on stderr. Raises
-        `ExecutorUnavailable` when it cannot be run as isolated as promised.
+        Raises `InvalidArgument` if its directory does not exist. If its program does not exist, raises
+        `InvalidArgument`, or the command ends like in a shell, with 127 and a message on stderr. Raises
+        `ExecutorUnavailable` if it cannot be run with the promised isolation.
         """
         ...
 
     async def usage(self) -> WorkspaceUsage:
-        """What it holds, without the staged skills."""
+        """Size and number of files, without staged skills."""
         ...
 
     async def close(self) -> None:
-        """End what runs in it and give back what it holds of the machine. The files stay until it is removed."""
+        """Kill what runs in it and release its resources. The files are kept until it is removed."""
         ...
 
 
 class Executor(Protocol):
-    """A place where workspaces are. Close it, or use it as `async with`."""
+    """Creates workspaces. Close it, or use it as `async with`."""
 
     @property
     def name(self) -> str:
-        """How it is called in settings: `local`, `sandbox`, `container`."""
+        """The name in settings: `local`, `sandbox`, `container`."""
         ...
 
     async def check(self) -> Isolation:
-        """Make sure that it works, with its self-test the first time; raises `ExecutorUnavailable` with the fix."""
+        """Check that it works, with a self-test the first time; raises `ExecutorUnavailable` with the fix."""
         ...
 
     async def snapshot(self, name: str, directory: Path) -> SkillSnapshot:
-        """Take a skill's folder into the store. Reads nothing that has not changed since the last time."""
+        """Take a snapshot of a skill's folder. Reads only what has changed since the last one."""
         ...
 
     async def open(self, key: str) -> Workspace:
-        """The workspace of this key (a session), made when there is none. One key has one workspace at a time."""
+        """The workspace of this key (a session), created if missing. A key has one workspace at a time."""
         ...
 
     async def remove(self, key: str) -> bool:
-        """Remove the workspace of this key with everything in it; false when there is none."""
+        """Remove the workspace of this key with its files; false if it does not exist."""
         ...
 
     async def close(self) -> None:
-        """End everything that runs, keep all files."""
+        """Kill everything that runs. Files are kept."""
         ...
 
 
 LINKS = "/run/openskills/bin"
-"""Where isolated commands find the names of the interpreter that its own directory lacks."""
-_NAMES = ("python", "python3")
-_ENVIRONMENT = "pyvenv.cfg"
+"""Where isolated commands find links to the interpreter for names that its own directory lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """The interpreter that commands find as `python` and as `python3`.
+    """The Python interpreter that commands find as `python` and `python3`.
 
-    Its own directory is on their `PATH`. Where that lacks one of the names, or has another interpreter under it, a
-    directory of links comes before it: Debian has no `python`, and `python3` may be older than the one we run on.
+    Its directory is on their `PATH`. If one of the names is missing there or is another interpreter, a directory of
+    links comes first: Debian has no `python`, and `python3` may be older than the interpreter that we run on.
     """
 
     path: Path
 
     @classmethod
     def chosen(cls, python: Path | None) -> "Interpreter | None":
-        """The one that somebody chose, or None; raises `InvalidArgument` when it cannot be run."""
+        """The configured interpreter, or None; raises `InvalidArgument` if it cannot be run."""
         if python is None:
             return None
         found = cls(python)
         if not os.access(python, os.X_OK) or python.is_dir() or not found.directories:
-            what = "is no interpreter with its standard library; OPENSKILL_PYTHON is the path of one"
-            raise InvalidArgument("python", f"'{python}' {what}, as /usr/bin/python3")
+            advice = "set OPENSKILL_PYTHON to a path such as /usr/bin/python3"
+            raise InvalidArgument(
+                "python", f"'{python}' is not a Python interpreter with its standard library; {advice}"
+            )
         return found
 
     @classmethod
     def ours(cls) -> "Interpreter":
-        """The one we run on, with the packages that we see."""
+        """The interpreter that we run on, with its packages."""
         return cls(Path(sys.executable))
 
     @classmethod
     def base(cls) -> "Interpreter":
-        """The one we run on, without a virtual environment around it."""
+        """The interpreter that we run on, without its virtual environment."""
         named = Path(sys.base_prefix, "bin", f"python{sys.version_info[0]}.{sys.version_info[1]}")
         return cls(named if named.exists() else Path(os.path.realpath(sys.executable)))
 
     @property
     def directories(self) -> tuple[Path, ...]:
-        """What has to be seen for it to run."""
+        """The directories that must be visible for it to run."""
         real = Path(os.path.realpath(self.path)).parent.parent
-        # Only what holds a standard library: around a program in ~/bin lies somebody's home.
+        # Only with a standard library: the parent of ~/bin is a home directory.
         base = (real,) if any((real / "lib").glob("python3*")) else ()
         return (*base, self.path.parent.parent) if base and self._in_environment else base
 
     @property
     def links(self) -> dict[str, str]:
-        """The names that its directory does not offer for it, and where they have to lead."""
+        """The names that its directory lacks, and the links' targets."""
         real = os.path.realpath(self.path)
-        return {name: real for name in _NAMES if not self._is_named(name, real)}
+        return {name: real for name in ("python", "python3") if not self._is_named(name, real)}
 
     def search_path(self, links: str = LINKS) -> tuple[str, ...]:
-        """What commands have on their `PATH` for it; `links` is where they find the links."""
+        """Its entries on the `PATH` of commands; `links` is the directory of links as they see it."""
         return (*([links] if self.links else []), str(self.path.parent))
 
     def link_in(self, directory: Path) -> None:
-        """Make the links in a directory of ours, those that are needed. Blocking."""
+        """Create the links that are needed in a directory. Blocking."""
         if not (links := self.links):
             return
         directory.mkdir(mode=0o755, exist_ok=True)
@@ -254,17 +249,17 @@ class Interpreter:
 
     @property
     def _in_environment(self) -> bool:
-        return (self.path.parent.parent / _ENVIRONMENT).is_file()
+        return (self.path.parent.parent / "pyvenv.cfg").is_file()
 
     def _is_named(self, name: str, real: str) -> bool:
         beside = self.path.parent / name
-        # In a virtual environment they may be copies, and a link from outside would lead to its base.
+        # In a virtual environment they may be copies, and an external link would bypass the environment.
         return beside.exists() if self._in_environment else os.path.realpath(beside) == real
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceDirectory:
-    """Where a workspace lies: its directory, and the user that its commands run as (None: ours)."""
+    """The directory of a workspace, and the user that its commands run as (None: ours)."""
 
     id: str
     tree: Path
@@ -281,17 +276,17 @@ class Launcher(Protocol):
 
     @property
     def path(self) -> Sequence[str]:
-        """Where its commands look for programs."""
+        """The directories in which commands find programs."""
         ...
 
     @property
     def home(self) -> str:
-        """The home directory of its commands."""
+        """The home directory of commands."""
         ...
 
     @property
     def visible_pids(self) -> bool:
-        """Whether the pid of a started command means something in this process's /proc."""
+        """Whether the pid of a command is valid in this process's /proc."""
         ...
 
     async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
@@ -299,7 +294,7 @@ class Launcher(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give back what it holds. Its commands have ended."""
+        """Release resources. All commands have ended."""
         ...
 
 
@@ -308,17 +303,17 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """How it is called in settings."""
+        """The name in settings."""
         ...
 
     @property
     def isolates(self) -> bool:
-        """Whether commands cannot write to a staged skill, whatever its modes are."""
+        """Whether commands cannot write to a staged skill, whatever its modes."""
         ...
 
     @property
     def own_users(self) -> bool:
-        """Whether each workspace gets a user of its own, where the host is root."""
+        """Whether each workspace gets its own user if the host is root."""
         ...
 
     async def check(self) -> Isolation:
@@ -326,9 +321,9 @@ class Backend(Protocol):
         ...
 
     async def attach(self, place: WorkspaceDirectory) -> Launcher:
-        """What starts the commands of this workspace."""
+        """The launcher for a workspace."""
         ...
 
     async def close(self) -> None:
-        """End everything."""
+        """Kill all commands."""
         ...

@@ -1,4 +1,4 @@
-"""What is asked of a workbench, and what it answers. Plain values."""
+"""Requests to a command runner, and results. Plain values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from openskills.executors.staging.outputs import OutputFile, OutputSpec
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """One command of a skill. Text is given to bash, a sequence of words is executed as it is.
+    """One command of a skill. Text is passed to bash; a tuple of words is executed directly.
 
-    `cwd` follows the rules of `layout.resolve_cwd`. `secrets` are names; their values are the workbench's.
-    `outputs` of None collects nothing. `warm` names modules that a Python command may find loaded
-    already. A `request_id` makes the run happen at most once, and its result durable.
+    `cwd` follows the rules of `resolve_cwd`. `secrets` are names; the runner has their values. Without `outputs`,
+    nothing is collected. `warm` names modules that a Python command may find preloaded. With a `request_id` the command
+    runs at most once, also across restarts of the host and, with `durable`, across a power failure.
     """
 
     command: str | tuple[str, ...]
@@ -34,13 +34,14 @@ class RunRequest:
     warm: tuple[str, ...] | None = None
     terminal: TerminalSize | None = None
     request_id: str | None = None
+    durable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run went. A command that failed is a result, too; only what kept it from being run is an exception.
+    """The result of a run. A failed command is a result, too; an exception means that it could not be run.
 
-    `digest` names the snapshot of the skill that was run. `replayed`: this is the answer to an earlier request of the
+    `digest` identifies the snapshot of the skill. `replayed`: this is the stored result of an earlier request with the
     same id, and nothing was run.
     """
 
@@ -56,35 +57,32 @@ class RunResult:
 
     @property
     def exit_code(self) -> int:
-        """As a shell would say it."""
+        """The exit code as a shell reports it."""
         return self.ended.exit_code
 
     @property
     def timed_out(self) -> bool:
-        """Whether its time ran out."""
+        """Whether the command timed out."""
         return self.ended.ending is EndReason.TIMED_OUT
 
     @property
     def stdout(self) -> str:
-        """What was kept of its output, as text."""
+        """The captured stdout as text."""
         return self.ended.stdout.text()
 
     @property
     def stderr(self) -> str:
-        """What was kept of its errors, as text."""
+        """The captured stderr as text."""
         return self.ended.stderr.text()
 
 
 def read_warm_modules(metadata: Mapping[str, object]) -> tuple[str, ...] | None:
-    """The modules that a skill's author wants to have loaded ahead: `openskills-warm` in `metadata`, or None."""
+    """The modules to preload, from `openskills-warm` in a skill's metadata; None if it is not set."""
     wanted = metadata.get("openskills-warm")
     return tuple(wanted.replace(",", " ").split()) if isinstance(wanted, str) else None
 
 
 def build_interrupted_result(isolation: Isolation, run_id: str, detail: str) -> RunResult:
-    """The answer for a run of which only the beginning is known."""
-    return RunResult(
-        CommandResult(-1, EndReason.INTERRUPTED, 0, CapturedOutput(), CapturedOutput(), detail=detail),
-        isolation,
-        run_id,
-    )
+    """The result of a run of which only the start was recorded."""
+    ended = CommandResult(-1, EndReason.INTERRUPTED, 0, CapturedOutput(), CapturedOutput(), detail=detail)
+    return RunResult(ended, isolation, run_id)

@@ -1,7 +1,7 @@
-"""What is told about runs to those who watch: who ran which program, how it ended, how much it wrote.
+"""Telemetry of runs: which program ran, how it ended, how much it wrote.
 
-The command line, the directory and what it wrote are content: they are told only where the application allows it, and
-even then without secrets.
+The command line and the directory are content: they are recorded only if the application allows it, with secrets
+redacted.
 """
 
 import asyncio
@@ -12,20 +12,20 @@ from contextlib import contextmanager
 from openskills.errors import CommandDenied
 from openskills.executors.environment import redact
 from openskills.executors.records.audit import AuditRun
-from openskills.executors.spec import Command, CommandResult, EndReason
+from openskills.executors.spec import CommandResult, EndReason
 from openskills.telemetry.metrics import count
 from openskills.telemetry.spans import Span, span
 from openskills.telemetry.values import error_type
 
 BYTES = "openskills.workspace.bytes"
-"""Counts what goes in and out of workspaces, by `flow`."""
+"""Counts bytes into and out of workspaces, by `flow`."""
 
-# A word with anything else in it may be an assignment, a quoted text, half a secret.
+# Other words may be an assignment, quoted text or part of a secret.
 _PLAIN = re.compile(r"\s*([A-Za-z0-9_./+-]{1,64})(?:\s|$)")
 
 
 class WatchedRun:
-    """A run that has begun; `ended` is told once, and what is told later is not counted again."""
+    """A run that has begun. Its end is counted once."""
 
     __slots__ = ("_ended", "_run", "_span")
 
@@ -35,7 +35,7 @@ class WatchedRun:
         self._ended = False
 
     def ended(self, how: CommandResult) -> None:
-        """Tell how it ended. A command that failed is no error of ours."""
+        """Record the result. A failed command is not an error of ours."""
         if self._ended:
             return
         self._ended = True
@@ -54,7 +54,7 @@ class WatchedRun:
         count(BYTES, how.stdout.total + how.stderr.total, flow="printed")
 
     def cancelled(self) -> None:
-        """Tell that it was ended while it was started: it may have run already, and nobody has seen how it ended."""
+        """Record that it was killed during its start. It may have run, and its result is unknown."""
         self._ended = True
         self._span.set({"workspace.run.ending": str(EndReason.KILLED), "workspace.run.timed_out": False})
         self._span.end()
@@ -66,13 +66,24 @@ class WatchedRun:
 
 @contextmanager
 def starting(run: AuditRun, wanted: str | tuple[str, ...]) -> Generator[WatchedRun]:
-    """The span of a run, for the block that starts it. It goes on until `ended`, unless the block fails.
+    """The span of a run, for the block that starts it. It continues until `ended`, unless the block fails.
 
-    A block that is cancelled has begun a run: whoever starts a command ends it then, and the command may have been at
-    work before its start was known here.
+    A cancelled block counts as a run, because the command may have started already.
     """
     command = run.command
-    running = span("workspace.run", _known(run, wanted))
+    # That bash runs a text says nothing, so its first word is recorded too.
+    program = _PLAIN.match(wanted if isinstance(wanted, str) else wanted[0])
+    attributes = {
+        "gen_ai.skill.name": command.skill,
+        "process.executable.name": redact(_base(command.argv[0]), command.secrets),
+        "workspace.run.program": redact(_base(program[1]), command.secrets) if program else None,
+        "workspace.run.id": run.id,
+        "workspace.run.interactive": command.input_open or command.terminal is not None,
+        "workspace.run.timeout": command.limits.timeout,
+        "workspace.run.digest": run.digest or None,
+        "workspace.isolation": str(run.isolation),
+    }
+    running = span("workspace.run", attributes)
     if running.can_show:
         arguments = [redact(argument, command.secrets) for argument in command.argv]
         running.show({"process.command_args": arguments, "process.working_directory": command.cwd})
@@ -89,32 +100,12 @@ def starting(run: AuditRun, wanted: str | tuple[str, ...]) -> Generator[WatchedR
 
 
 def refused(error: BaseException) -> None:
-    """Count a run that never came to a command. One that somebody has called off was not refused."""
+    """Count a run that did not start a command, unless it was cancelled."""
     if isinstance(error, asyncio.CancelledError):
         return
     if isinstance(error, CommandDenied):
         count("openskills.run.denials")
     count("openskills.run.refusals", reason=error_type(error))
-
-
-def _known(run: AuditRun, wanted: str | tuple[str, ...]) -> dict[str, str | bool | float | None]:
-    command = run.command
-    return {
-        "gen_ai.skill.name": command.skill,
-        "process.executable.name": redact(_base(command.argv[0]), command.secrets),
-        "workspace.run.program": _program(wanted, command),
-        "workspace.run.id": run.id,
-        "workspace.run.interactive": command.input_open or command.terminal is not None,
-        "workspace.run.timeout": command.limits.timeout,
-        "workspace.run.digest": run.digest or None,
-        "workspace.isolation": str(run.isolation),
-    }
-
-
-def _program(wanted: str | tuple[str, ...], command: Command) -> str | None:
-    """What a text for the shell begins with: that everything is run by bash says nothing."""
-    found = _PLAIN.match(wanted if isinstance(wanted, str) else wanted[0])
-    return redact(_base(found[1]), command.secrets) if found else None
 
 
 def _base(path: str) -> str:

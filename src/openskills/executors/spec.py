@@ -1,11 +1,4 @@
-"""Command, Limits, Ended, layout.
-
-What is asked of an executor and what comes back: plain values that can travel to another machine.
-
-How a workspace is laid out, and what its places are called. Pure.
-
-What a path in a workspace means, whatever the links under a skill's root make of it. Pure.
-"""
+"""Commands, limits, results and the layout of a workspace: plain values that can be sent to another machine. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,7 +15,7 @@ GIB = 1024 * MIB
 
 
 class Isolation(StrEnum):
-    """What stands between a command and the machine, said in every result."""
+    """What isolates a command from the machine; part of every result."""
 
     BUBBLEWRAP = "bubblewrap"
     LANDLOCK = "landlock"
@@ -31,20 +24,19 @@ class Isolation(StrEnum):
 
 
 _MINIMUMS = {"timeout": 0.001, "grace": 0, "memory_bytes": 16 * MIB, "total_memory_bytes": 16 * MIB, "processes": 1} | {
+    **dict.fromkeys(("file_bytes", "output_bytes"), 0),
     "open_files": 16,
-    "file_bytes": 0,
     "cpu_seconds": 1,
-    "output_bytes": 0,
 }
 _MAXIMUM = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one command may use. `None` is no limit of ours.
+    """Resource limits of one command. `None` means no limit.
 
-    `memory_bytes` is what one process may have as private writable memory; `total_memory_bytes` is watched over all
-    processes of the command. `output_bytes` is kept of each stream, half from its head and half from its tail.
+    `memory_bytes` limits the private writable memory of one process; `total_memory_bytes` is monitored over all
+    processes of the command. `output_bytes` are kept of each stream, half from the head and half from the tail.
     """
 
     timeout: float = 300.0
@@ -58,19 +50,19 @@ class Limits:
     output_bytes: int = MIB
 
     def __post_init__(self) -> None:
-        """Raises `InvalidArgument` with the field for what no command could be run under."""
-        for name, least in _MINIMUMS.items():
+        """Raises `InvalidArgument` with the field for an invalid limit."""
+        for name, minimum in _MINIMUMS.items():
             value = getattr(self, name)
-            # NaN is neither less nor more than anything.
-            if value is not None and not (isinstance(value, int | float) and least <= value < _MAXIMUM):
+            # Written so that NaN fails, too.
+            if value is not None and not (isinstance(value, int | float) and minimum <= value < _MAXIMUM):
                 raise InvalidArgument(
-                    f"limits.{name}", f"{value!r} is no limit; use a number from {least:g} on, or None"
+                    f"limits.{name}", f"{value!r} is invalid; use a number from {minimum:g} on, or None"
                 )
 
 
 @dataclass(frozen=True, slots=True)
 class TerminalSize:
-    """The size of the terminal that a command gets instead of pipes."""
+    """The size of a command's terminal, which replaces pipes."""
 
     rows: int = 24
     columns: int = 80
@@ -80,12 +72,12 @@ class TerminalSize:
 class Command:
     """One command in a workspace. `cwd` and `run_dir` are relative to the workspace and have been checked.
 
-    The executor makes `run_dir` when it is missing. `env` has what the caller adds; the executor adds the workspace's
-    variables and nothing else. `secrets` are variables, too, and never logged. `input_open` leaves stdin open for
-    `Process.write` after `stdin` is written. `readable` keeps output for `Process.read` while it runs, each stream by
-    itself, too; an open input and a terminal keep both together anyway. `network` names the hosts that it may reach
-    (`example.org`, `*.example.org:8443`); empty is no network at all. `warm` names modules: a Python command may start
-    from an interpreter that has them loaded already, and starts cold where that would make a difference.
+    The executor creates `run_dir` if it is missing. `env` holds the caller's variables; the executor adds the
+    workspace's variables and nothing else. `secrets` are variables that are never logged. `input_open` leaves stdin
+    open for `Process.write` after `stdin` is written. `readable` keeps output for `Process.read`, also for each stream
+    separately; open input or a terminal keeps the combined output anyway. `network` lists the hosts that it may reach
+    (`example.org`, `*.example.org:8443`); empty means no network. `warm` names modules to preload: a Python command may
+    start from an interpreter that has them loaded, or starts cold if that would make a difference.
     """
 
     argv: tuple[str, ...]
@@ -105,7 +97,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class CapturedOutput:
-    """What a stream brought: its head and its tail, and how many bytes between them were not kept."""
+    """The head and the tail of a stream, and how many bytes between them were dropped."""
 
     head: bytes = b""
     tail: bytes = b""
@@ -113,28 +105,26 @@ class CapturedOutput:
 
     @property
     def total(self) -> int:
-        """How many bytes the stream brought in all."""
+        """The total size of the stream in bytes."""
         return len(self.head) + self.cut + len(self.tail)
 
     def bytes(self) -> bytes:
-        """Everything that was kept, with a line in between that says what was not."""
+        """The captured bytes, with a line that reports dropped ones."""
         if not self.cut:
             return self.head + self.tail
         return self.head + b"\n[... %d bytes not kept ...]\n" % self.cut + self.tail
 
     def text(self) -> str:
-        """The same as text; what is no UTF-8 becomes U+FFFD, and no character is cut in two by us."""
-        head, tail = self.head, self.tail
-        if self.cut:
-            head, tail = _trim_end(head), _trim_start(tail)
-        shown = head.decode("utf-8", "replace")
-        if self.cut:
-            shown += f"\n[... {self.total - len(head) - len(tail):,} bytes not kept ...]\n"
-        return shown + tail.decode("utf-8", "replace") if self.cut else (head + tail).decode("utf-8", "replace")
+        """The same as text. Invalid UTF-8 becomes U+FFFD; characters are not cut."""
+        if not self.cut:
+            return (self.head + self.tail).decode("utf-8", "replace")
+        head, tail = _trim_end(self.head), _trim_start(self.tail)
+        note = f"\n[... {self.total - len(head) - len(tail):,} bytes not kept ...]\n"
+        return head.decode("utf-8", "replace") + note + tail.decode("utf-8", "replace")
 
 
 class OutputStream(StrEnum):
-    """Which output of a running command is read: both in the order in which they came, or one of them."""
+    """Which output of a running command is read: both streams combined, or one of them."""
 
     BOTH = "both"
     STDOUT = "stdout"
@@ -142,7 +132,7 @@ class OutputStream(StrEnum):
 
 
 class EndReason(StrEnum):
-    """Why a command is not running any more."""
+    """Why a command ended."""
 
     EXITED = "exited"
     TIMED_OUT = "timed_out"
@@ -153,10 +143,10 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command ended. `exit_code` is 128 + n when signal n ended it, as a shell would say it.
+    """The result of a command. `exit_code` is 128 + n if signal n ended it, as in a shell.
 
-    `detail` is a sentence when somebody else than the command decided: which limit, which signal of ours. `notes` are
-    sentences about how it was run: which hosts were refused, why it was not started warm.
+    `detail` explains an end that the command did not choose, such as a limit. `notes` are sentences about how it was
+    run, such as blocked hosts, or why it was not started warm.
     """
 
     exit_code: int
@@ -171,9 +161,9 @@ class CommandResult:
 
 @dataclass(frozen=True, slots=True)
 class ProcessOutput:
-    """Bytes of a running command from `offset` on. `missed` bytes before them are not kept any more.
+    """Bytes of a running command from `offset` on. `missed` bytes before them were dropped.
 
-    The next call asks for `next_offset`. `ended` says that no more will come.
+    The next call uses `next_offset`. `ended` means that this is all.
     """
 
     data: bytes
@@ -185,7 +175,7 @@ class ProcessOutput:
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """One regular file in a workspace; `stamp` changes whenever its content or its name changes."""
+    """A regular file in a workspace; `stamp` changes whenever its content or its name changes."""
 
     path: str
     size: int
@@ -195,7 +185,7 @@ class FileInfo:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceListing:
-    """The files that match, sorted by path; `skipped` says what matched and is not handed out, and why."""
+    """The matching files, sorted by path; `skipped` lists other matches with the reason."""
 
     files: tuple[FileInfo, ...]
     skipped: tuple[str, ...] = ()
@@ -204,7 +194,7 @@ class WorkspaceListing:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceUsage:
-    """What a workspace holds."""
+    """The size of a workspace."""
 
     bytes: int
     files: int
@@ -212,7 +202,7 @@ class WorkspaceUsage:
 
 @dataclass(frozen=True, slots=True)
 class SkillSnapshot:
-    """A skill's tree as it was at one moment: its digest names it in the executor's store."""
+    """A skill's files at one moment; the digest identifies them in the executor's store."""
 
     name: str
     digest: str
@@ -244,17 +234,17 @@ INPUTS = "work/inputs"
 TOP_DIRECTORIES = (SKILLS, WORK, RUNS, OUT)
 
 LINKS: Mapping[str, str] = {"out": "../../out", "work": "../../work", "inputs": "../../work/inputs"}
-"""What lies under a staged skill's root and leads to the workspace's own directories."""
+"""Links in a staged skill's root to the workspace's own directories."""
 VENV = ".venv"
 RESERVED = frozenset({*LINKS, VENV})
-"""Names at the top of a skill that a workspace puts something of its own in the place of."""
+"""Names in a skill's root that the workspace replaces."""
 
 _VARIABLES = {"WORKSPACE_DIR": "", "SKILLS_DIR": SKILLS, "WORK_DIR": WORK, "OUTPUT_DIR": OUT}
 _PREFIX = re.compile(r"\$(?:\{(\w+)\}|(\w+))(?=/|$)")
 
 
 def build_variables(root: str, run_dir: str, skill: str | None) -> dict[str, str]:
-    """The variables of the mission documents, as absolute paths under `root`."""
+    """The variables that describe the workspace, as absolute paths under `root`."""
     found = {name: f"{root}/{place}" if place else root for name, place in _VARIABLES.items()}
     found["RUN_DIR"] = f"{root}/{run_dir}"
     if skill is not None:
@@ -263,10 +253,10 @@ def build_variables(root: str, run_dir: str, skill: str | None) -> dict[str, str
 
 
 def expand_path(path: str, *, run_dir: str | None = None, field: str = "path") -> str:
-    """A path whose leading `$OUTPUT_DIR`, `${WORK_DIR}` … is replaced by the place it means, workspace-relative.
+    """Replace a leading `$OUTPUT_DIR`, `${WORK_DIR}` … by its workspace-relative path.
 
-    Only the documented variables, only at the start: everything else is literal. The result is `""` for the
-    workspace itself. Raises `InvalidArgument` for another variable at the start.
+    Only the documented variables at the start are replaced. The result is `""` for the workspace itself. Raises
+    `InvalidArgument` for another variable at the start.
     """
     match = _PREFIX.match(path)
     if not match:
@@ -275,17 +265,17 @@ def expand_path(path: str, *, run_dir: str | None = None, field: str = "path") -
     places = {**_VARIABLES, **({"RUN_DIR": run_dir} if run_dir else {})}
     if name not in places:
         known = ", ".join(f"${known}" for known in places)
-        raise InvalidArgument(field, f"${name} is not a place of the workspace; use one of {known}")
+        raise InvalidArgument(field, f"unknown variable ${name}; use one of {known}")
     rest = path[match.end() :].lstrip("/")
     return "/".join(part for part in (places[name], rest) if part)
 
 
 def resolve_cwd(cwd: str, *, skill: str | None, run_dir: str) -> str:
-    """Where a command runs, workspace-relative: `.` is the workspace, `skills/<name>` the default for a skill.
+    """The working directory, workspace-relative: `.` is the workspace, `skills/<name>` the default for a skill.
 
-    A relative `cwd` is below the skill's root, `$WORK_DIR/x` and its kin below that place, an absolute one is below
-    the workspace (`/` is the workspace itself). Raises `ForbiddenPath` for what climbs out or lies outside the four
-    directories; nothing is ever silently redirected. Whether it exists is for the executor to find out.
+    A relative `cwd` is below the skill's root, `$WORK_DIR/x` below that directory, an absolute one below the workspace
+    (`/` is the workspace itself). Raises `ForbiddenPath` for a path outside of the four directories. The executor
+    checks whether it exists.
     """
     home = f"{SKILLS}/{skill}" if skill else "."
     if not cwd or cwd == ".":
@@ -296,48 +286,48 @@ def resolve_cwd(cwd: str, *, skill: str | None, run_dir: str) -> str:
     place = place.lstrip("/")
     if not place.strip("/."):
         if ".." in place.split("/"):
-            raise ForbiddenPath(f"cwd: {cwd!r} climbs out with '..'")
+            raise ForbiddenPath(f"cwd: {cwd!r} leaves the workspace with '..'")
         return "."
     path = parse_relative(place, field="cwd")
     if path.parts[0] not in TOP_DIRECTORIES:
-        raise ForbiddenPath(
-            f"cwd: {cwd!r} is not in the workspace; it has the directories {', '.join(TOP_DIRECTORIES)}"
-        )
+        raise ForbiddenPath(f"cwd: {cwd!r} is not in the workspace; use one of {', '.join(TOP_DIRECTORIES)}")
     return str(path)
 
 
 WRITABLE = (WORK, OUT, RUNS)
-"""Where files may be put."""
+"""Directories that may be written to."""
 
 _SKILL_ALIASES = {"out": (OUT,), "work": (WORK,), "inputs": tuple(INPUTS.split("/"))}
 
 
 def normalize_path(path: str, *, field: str = "path") -> str:
-    """The one spelling of a path in the workspace, relative to it.
+    """The canonical form of a path in the workspace, relative to it.
 
-    `inputs/x` is `work/inputs/x`, `skills/<name>/out/x` is `out/x`, and so on for `work` and `inputs` there. Raises
-    `ForbiddenPath` for what climbs out, `InvalidArgument` for what is no path.
+    `inputs/x` is `work/inputs/x`, and `skills/<name>/out/x` is `out/x`, likewise for `work` and `inputs`. Raises
+    `ForbiddenPath` for a path outside, `InvalidArgument` for an invalid path.
     """
     return _normalize_path(path, field)
 
 
-# Every command asks for the same few.
+# Every command uses the same few paths.
 @lru_cache(1024)
 def _normalize_path(path: str, field: str) -> str:
     return "/".join(normalize_parts(parse_relative(path, field=field).parts))
 
 
 def check_writable_path(path: str, *, field: str = "path") -> str:
-    """The same for something that is to be put there or removed; raises `ForbiddenPath` for a place of skills, for
-    the workspace's own directories, and for what lies beside them."""
+    """Like `normalize_path`, for a path to write or remove.
+
+    Raises `ForbiddenPath` for skills, for the workspace's own directories, and for paths outside of them.
+    """
     found = normalize_path(path, field=field)
     top, _, rest = found.partition("/")
     if top == SKILLS:
         raise ForbiddenPath(f"{field}: {path!r} is in {SKILLS}/; skills are read-only")
     if top not in WRITABLE:
-        raise ForbiddenPath(f"{field}: {path!r} is in none of the workspace's directories {', '.join(WRITABLE)}")
+        raise ForbiddenPath(f"{field}: {path!r} is not in the workspace; use one of {', '.join(WRITABLE)}")
     if not rest:
-        raise ForbiddenPath(f"{field}: {path!r} is a directory of the workspace itself; name something in it")
+        raise ForbiddenPath(f"{field}: {path!r} is a top-level directory of the workspace; use a path below it")
     return found
 
 

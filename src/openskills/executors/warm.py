@@ -1,12 +1,8 @@
-"""Warm interpreters: pool, slots, protocol (sessions and host).
+"""Warm starts: Python scripts start from an interpreter that has their modules loaded, in the session's own sandbox.
 
-Which commands a warm interpreter can run, and how one is started for them. Pure.
-
-Python scripts that start from an interpreter which has their modules loaded already, in the session's own sandbox.
-
-A server (`forkserver.py`) is an ordinary command of the workspace, started in the same way and as isolated as all
-others, and never shared between workspaces. Whatever it cannot do exactly as a cold start would, is started cold. A
-command that may have begun is never started again.
+A server (`programs/forkserver.py`) is an ordinary command of the workspace with the same isolation as all others, and
+is never shared between workspaces. A command that would behave differently is started cold. A command that may have
+begun is never started again.
 """
 
 import asyncio
@@ -25,15 +21,12 @@ from typing import Any, Final, Protocol
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.direct_start import strip_shell, to_direct_launch
-from openskills.executors.spec import Command, Limits
+from openskills.executors.spec import Command
 from openskills.executors.supervisor import LaunchRequest, SupervisedProcess, Supervisor
-
-METADATA_KEY = "openskills-warm"
-"""The key of a skill's metadata that names the modules its scripts import: `openskills-warm: pandas numpy`."""
 
 _MAX_MODULES = 32
 _MODULE = re.compile(r"[A-Za-z_]\w{0,99}(\.[A-Za-z_]\w{0,99}){0,9}", re.ASCII)
-# From the directory of a command, a relative path would lead elsewhere than from that of its server.
+# A relative path would mean something else in the server's directory.
 _PROGRAM = re.compile(r"(?:/.*/)?python(?:3(?:\.\d+)?)?")
 _PLAIN_OPTIONS = re.compile(r"-[uBEsIPO]+")
 _PYTHON_VARIABLES = frozenset(
@@ -48,7 +41,7 @@ _INFLUENTIAL = re.compile(
     r"|(?:OMP|MKL|OPENBLAS|GOTO|BLIS|NUMPY|NPY|NUMBA|ARROW|MPL|MATPLOTLIB|XDG|MALLOC|GLIBC|OPENSSL|CUDA)_?.*|MPLBACKEND"
 )
 
-# The bottom of every run's stack. What is executed there ends as if the interpreter had been started with it.
+# The bottom of every run's stack: exceptions and exit codes behave as in a new interpreter.
 _BOOTSTRAP = """\
 import sys
 first = frozenset(sys.modules)
@@ -70,14 +63,14 @@ except BaseException:
 
 @dataclass(frozen=True, slots=True)
 class PythonCommand:
-    """A command line `program options… (script | -c code | -m module) arguments…`."""
+    """The start of a command line `program options… (script | -c code | -m module) arguments…`."""
 
     program: str
     options: tuple[str, ...]
 
 
 def parse_python_command(argv: Sequence[str], env: Mapping[str, str]) -> PythonCommand | str:
-    """The command line, taken apart; or the reason why it has to be started cold."""
+    """Parse the command line of a Python interpreter; returns the reason if it must be started cold."""
     if not _PROGRAM.fullmatch(argv[0]):
         return "it does not start python"
     for name in env:
@@ -93,22 +86,22 @@ def parse_python_command(argv: Sequence[str], env: Mapping[str, str]) -> PythonC
         elif _PLAIN_OPTIONS.fullmatch(word):
             options.append(word)
         else:
-            return _check_form(PythonCommand(argv[0], tuple(options)), word, next(words, None))
-    return "it reads its program from stdin"
-
-
-def _check_form(found: PythonCommand, form: str, argument: str | None) -> PythonCommand | str:
-    if form in ("-c", "-m"):
-        return found if argument is not None else f"{form} has no argument"
-    if form.startswith("-") or not form:
-        return "it reads its program from stdin" if form in ("-", "") else f"{form} is an unusual option"
-    return found
+            break
+    else:
+        word = ""
+    if word in ("-c", "-m") and next(words, None) is None:
+        return f"{word} has no argument"
+    if word in ("-", ""):
+        return "it reads its program from stdin"
+    if word.startswith("-") and word not in ("-c", "-m"):
+        return f"{word} is an unusual option"
+    return PythonCommand(argv[0], tuple(options))
 
 
 def build_server_environment(env: Mapping[str, str], added: Collection[str]) -> dict[str, str]:
-    """What a server sees of a command's variables: not those of one run, and of `added` only what libraries look at.
+    """The variables for a server: without those of one run and, of `added`, only ones that libraries read.
 
-    Secrets are among those that are added, and a server outlives the command they are for.
+    Secrets are among the added variables, and a server outlives the command that they are for.
     """
     return {
         name: value
@@ -118,24 +111,24 @@ def build_server_environment(env: Mapping[str, str], added: Collection[str]) -> 
 
 
 def build_server_argv(command: PythonCommand, preload: Sequence[str], parts: Sequence[bytes]) -> tuple[str, ...]:
-    """The command line of a server, which reads the parts of its program from its stdin, and then serves it."""
+    """The command line of a server, which reads the parts of its program from stdin and runs it."""
     sizes = tuple(len(part) for part in parts)
     bootstrap = _BOOTSTRAP.format(sizes=sizes, options=len(command.options), preload=tuple(preload))
     return (command.program, *command.options, "-c", bootstrap)
 
 
 def is_module_name(name: str) -> bool:
-    """Whether this can be imported by that name, and does nothing else when it stands after `import`."""
+    """Whether this is the name of a module that is safe to put after `import`."""
     return bool(_MODULE.fullmatch(name)) and not any(iskeyword(part) for part in name.split("."))
 
 
 def get_refusal(hello: Mapping[str, Any]) -> str:
-    """Why a server that has said hello will not serve; nothing when it will."""
+    """Why a server will not serve, according to its hello message; empty if it will."""
     return str(hello.get("refused") or "")
 
 
 PARTS: Final = ("fork_exit", "coldstart", "forkserver")
-"""The modules beside this one that are the program of a server."""
+"""The modules in `programs/` that make up a server."""
 
 _HEADER = struct.Struct("!I")
 _MAX_HELLO = 64 * 1024
@@ -157,7 +150,7 @@ class CommandLauncher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PreloadSpec:
-    """What is to be loaded ahead. `version` changes when the skill does, so that nothing of the old one is used."""
+    """The modules to preload. `version` changes with the skill, so that nothing of an old version is used."""
 
     preload: tuple[str, ...]
     version: str = ""
@@ -165,7 +158,7 @@ class PreloadSpec:
 
 @dataclass(frozen=True, slots=True)
 class WarmLaunchResult:
-    """A command that was started; `reason` says why it is not warm when it could have been asked to be."""
+    """A command that was started; `reason` says why it was started cold."""
 
     process: SupervisedProcess
     warm: bool
@@ -173,37 +166,30 @@ class WarmLaunchResult:
 
 
 class _WarmServer:
-    """A server that has said hello."""
+    """A server that is ready."""
 
-    def __init__(self, process: SupervisedProcess, keeper: Supervisor) -> None:
+    def __init__(self, process: SupervisedProcess, supervisor: Supervisor) -> None:
         self.process = process
-        self.supervisor = keeper
+        self.supervisor = supervisor
         self.running = 0
         self.timer: asyncio.TimerHandle | None = None
 
-    async def close(self, *, patience: float = _EXIT_TIMEOUT) -> None:
-        """End it with everything that it runs."""
-        if self.timer is not None:
-            self.timer.cancel()
-        await self.supervisor.close()
-        await _stop_process(self.process, patience)
-
 
 class _WarmSupervisor(Supervisor):
-    """The connection to a server. Commands share its user, and could stop it: then all of them are killed."""
+    """The connection to a server. Commands share its user and could stop it; then all of them are killed."""
 
     def __init__(self, connection: socket.socket, process: SupervisedProcess) -> None:
         super().__init__(connection)
         self._server = process
 
     def notify(self, message: Mapping[str, Any]) -> None:
-        """See `Keeper.tell`."""
+        """See `Supervisor.notify`."""
         super().notify(message)
         if message.get("number") == signal.SIGKILL:
             self._loop.call_later(_KILL_TIMEOUT, self._kill_if_running, message["id"])
 
     def abandon(self, kept: SupervisedProcess) -> None:
-        """See `Keeper.abandon`."""
+        """See `Supervisor.abandon`."""
         self._server.signal(signal.SIGKILL)
         super().abandon(kept)
 
@@ -213,19 +199,25 @@ class _WarmSupervisor(Supervisor):
 
 
 class WarmInterpreterPool:
-    """The servers of one workspace: at most `most`, each ended after `idle` seconds without a command.
+    """The servers of one workspace: at most `max_servers`, each closed after `idle_timeout` seconds without a command.
 
-    `patience` bounds how long a command waits for a new server; then it starts cold, and the next one has the server.
+    A command waits up to `start_timeout` seconds for a new server; then it starts cold, and the next one gets the
+    server.
     """
 
     def __init__(
-        self, launcher: CommandLauncher, *, most: int = 2, idle: float = 300.0, patience: float = 10.0
+        self,
+        launcher: CommandLauncher,
+        *,
+        max_servers: int = 2,
+        idle_timeout: float = 300.0,
+        start_timeout: float = 10.0,
     ) -> None:
         self._launcher = launcher
-        self._max_servers = most
-        self._idle_timeout = idle
-        self._start_timeout = patience
-        # The one that was used last is the last.
+        self._max_servers = max_servers
+        self._idle_timeout = idle_timeout
+        self._start_timeout = start_timeout
+        # In order of their last use.
         self._servers: dict[Hashable, asyncio.Task[_WarmServer]] = {}
         self._failures: dict[Hashable, tuple[float, str]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -233,36 +225,45 @@ class WarmInterpreterPool:
 
     @property
     def server_count(self) -> int:
-        """How many there are now."""
+        """The current number of servers."""
         return len(self._servers)
 
     async def launch(
         self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int], warmth: PreloadSpec
     ) -> WarmLaunchResult:
-        """Start a command, warm if that makes no difference to it but the time, cold otherwise.
+        """Start a command, warm if it behaves the same, cold otherwise.
 
-        Raises what starting it cold raises.
+        Raises what a cold start raises.
         """
         found = await self._find_server(command, env, warmth)
         if isinstance(found, str):
-            return await self._launch_cold(command, env, stdio, found)
+            return WarmLaunchResult(await self._launcher.launch(command, env, stdio), warm=False, reason=found)
         key, server = found
         server.running += 1
         try:
-            kept = await self._start_command(server, command, env, stdio)
+            process = await self._start_command(server, command, env, stdio)
         except BaseException:
             self._release_server(key, server)
             raise
-        if isinstance(kept, str):
+        if isinstance(process, str):
             self._release_server(key, server)
-            if not server.supervisor.is_usable or "has changed" in kept:
+            if not server.supervisor.is_usable or "has changed" in process:
                 await self._close_server(key)
-            return await self._launch_cold(command, env, stdio, kept)
-        self._create_task(self._wait_for_exit(key, server, kept))
-        return WarmLaunchResult(kept, warm=True)
+            return WarmLaunchResult(await self._launcher.launch(command, env, stdio), warm=False, reason=process)
+
+        async def release_at_exit() -> None:
+            try:
+                end = await process.wait()
+            finally:
+                self._release_server(key, server)
+            if end.lost or not end.clean:
+                await self._close_server(key, server, timeout=0)
+
+        self._create_task(release_at_exit())
+        return WarmLaunchResult(process, warm=True)
 
     async def close(self) -> None:
-        """End all servers."""
+        """Close all servers."""
         self._closed = True
         for key in list(self._servers):
             await self._close_server(key)
@@ -270,64 +271,58 @@ class WarmInterpreterPool:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _launch_cold(
-        self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int], why: str
-    ) -> WarmLaunchResult:
-        return WarmLaunchResult(await self._launcher.launch(command, env, stdio), warm=False, reason=why)
-
     async def _find_server(
         self, command: Command, env: Mapping[str, str], warmth: PreloadSpec
     ) -> tuple[Hashable, _WarmServer] | str:
-        """A server that can run the command, or why there is none."""
+        """A server that can run the command, or the reason for a cold start."""
         if self._closed:
             return _CLOSING
         if command.network:
             return "it may use the network"
         if command.secrets:
-            # Warm commands of a skill share a user and a process table, and could look into each other.
+            # Warm commands of a skill share a user and a process table, and could inspect each other.
             return "it has secrets"
-        strange = next((name for name in warmth.preload if not is_module_name(name)), None)
-        if strange is not None:
-            return f"{strange[:80]!r} is no name of a module"
+        invalid = next((name for name in warmth.preload if not is_module_name(name)), None)
+        if invalid is not None:
+            return f"invalid module name {invalid[:80]!r}"
         python = parse_python_command(strip_shell(command.argv) or command.argv, env)
         if isinstance(python, str):
             return python
         visible = build_server_environment(env, {*command.env, *command.secrets})
-        key = (python, warmth, command.skill, _select_inherited_limits(command.limits), tuple(sorted(visible.items())))
-        why_not = self._find_failure(key) or await self._evict_idle(key)
-        if why_not:
-            return why_not
+        limits = command.limits
+        # These limits are set when a process starts, and all its children inherit them.
+        inherited = (limits.memory_bytes, limits.processes, limits.open_files, limits.file_bytes, limits.cpu_seconds)
+        key = (python, warmth, command.skill, inherited, tuple(sorted(visible.items())))
+        until, reason = self._failures.get(key, (0.0, ""))
+        if until > _now():
+            return reason
+        self._failures.pop(key, None)
+        if reason := await self._evict_idle(key):
+            return reason
         if key not in self._servers:
             self._servers[key] = self._create_task(self._start_server(command, python, visible, warmth))
-        server = await self._wait_for_server(key, min(self._start_timeout, command.limits.timeout / 2))
+        server = await self._wait_for_server(key, min(self._start_timeout, limits.timeout / 2))
         return server if isinstance(server, str) else (key, server)
 
-    def _find_failure(self, key: Hashable) -> str:
-        until, why = self._failures.get(key, (0.0, ""))
-        if until > _now():
-            return why
-        self._failures.pop(key, None)
-        return ""
-
     async def _evict_idle(self, key: Hashable) -> str:
-        """Take the place of the server that was not used for the longest time, if there is no place."""
+        """Make room for a server by closing the least recently used idle one; returns the reason if there is none."""
         if key in self._servers:
             self._servers[key] = self._servers.pop(key)
             return ""
         while len(self._servers) >= self._max_servers:
             for other, task in self._servers.items():
-                if _is_idle(task):
+                if task.done() and (task.cancelled() or task.exception() is not None or task.result().running == 0):
                     await self._close_server(other)
                     break
             else:
-                return f"{self._max_servers} interpreters are busy, and that is the most"
+                return f"all {self._max_servers} warm interpreters are busy"
         return ""
 
-    async def _wait_for_server(self, key: Hashable, patience: float) -> _WarmServer | str:
+    async def _wait_for_server(self, key: Hashable, timeout: float) -> _WarmServer | str:
         task = self._servers[key]
         if not task.done():
-            # Not for its result: when it is cancelled, nobody has cancelled who waits.
-            await asyncio.wait([task], timeout=patience)
+            # Not for its result: cancelling the task must not look like a cancellation of this call.
+            await asyncio.wait([task], timeout=timeout)
         if not task.done():
             return "its modules are still being loaded"
         if task.cancelled():
@@ -340,7 +335,7 @@ class WarmInterpreterPool:
             return str(error)
         if not server.supervisor.is_usable:
             await self._close_server(key)
-            return "its interpreter has ended; the next command gets a new one"
+            return "its interpreter has exited; the next command gets a new one"
         if server.timer is not None:
             server.timer.cancel()
         return server
@@ -349,15 +344,8 @@ class WarmInterpreterPool:
         self, command: Command, python: PythonCommand, env: dict[str, str], warmth: PreloadSpec
     ) -> _WarmServer:
         parts = [(Path(__file__).parent / "programs" / f"{name}.py").read_bytes() for name in PARTS]
-        wanted = replace(
-            command,
-            argv=build_server_argv(python, warmth.preload, parts),
-            cwd=".",
-            stdin=b"",
-            input_open=False,
-            readable=False,
-            terminal=None,
-        )
+        argv = build_server_argv(python, warmth.preload, parts)
+        wanted = replace(command, argv=argv, cwd=".", stdin=b"", input_open=False, readable=False, terminal=None)
         ours, theirs = socket.socketpair()
         try:
             with theirs, open(os.devnull, "r+b", 0) as null:
@@ -371,15 +359,15 @@ class WarmInterpreterPool:
             ours.close()
             await asyncio.shield(_stop_process(process))
             raise
-        line = _WarmSupervisor(ours, process)
-        # In a namespace of its own it does not know the number by which we find it and its children.
-        line.notify({"op": "known_as", "pid": process.pid})
-        return _WarmServer(process, line)
+        supervisor = _WarmSupervisor(ours, process)
+        # In its own namespace it does not know the pid by which we find it and its children.
+        supervisor.notify({"op": "known_as", "pid": process.pid})
+        return _WarmServer(process, supervisor)
 
     async def _start_command(
         self, server: _WarmServer, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]
     ) -> SupervisedProcess | str:
-        """Let the server begin a command; a sentence when it has certainly not begun."""
+        """Start a command in the server; returns the reason if it has certainly not begun."""
         launch = LaunchRequest(
             command.argv,
             env,
@@ -390,49 +378,55 @@ class WarmInterpreterPool:
         )
         starting = self._create_task(server.supervisor.start(to_direct_launch(launch) or launch))
         try:
-            kept = await asyncio.shield(starting)
+            process = await asyncio.shield(starting)
         except (ExecutorUnavailable, InvalidArgument) as error:
             return str(error)
         except asyncio.CancelledError:
-            # Nobody will ever let it begin.
-            starting.add_done_callback(_kill_when_started)
+
+            def kill_when_started(task: asyncio.Task[SupervisedProcess]) -> None:
+                if not task.cancelled() and task.exception() is None:
+                    task.result().signal(signal.SIGKILL)
+
+            starting.add_done_callback(kill_when_started)
             raise
         if not server.supervisor.is_usable:
-            return "its interpreter has ended"
-        kept.release()
-        return kept
-
-    async def _wait_for_exit(self, key: Hashable, server: _WarmServer, kept: SupervisedProcess) -> None:
-        try:
-            end = await kept.wait()
-        finally:
-            self._release_server(key, server)
-        if end.lost or not end.clean:
-            await self._close_server(key, server, patience=0)
+            return "its interpreter has exited"
+        process.release()
+        return process
 
     def _release_server(self, key: Hashable, server: _WarmServer) -> None:
         server.running -= 1
         if server.running == 0 and not self._closed:
             loop = asyncio.get_running_loop()
-            server.timer = loop.call_later(self._idle_timeout, lambda: self._create_task(self._close_idle(key, server)))
+            server.timer = loop.call_later(self._idle_timeout, self._close_idle, key, server)
 
-    async def _close_idle(self, key: Hashable, server: _WarmServer) -> None:
+    def _close_idle(self, key: Hashable, server: _WarmServer) -> None:
         if server.running == 0:
-            await self._close_server(key, server)
+            self._create_task(self._close_server(key, server))
 
     async def _close_server(
-        self, key: Hashable, only: _WarmServer | None = None, *, patience: float = _EXIT_TIMEOUT
+        self, key: Hashable, only: _WarmServer | None = None, *, timeout: float = _EXIT_TIMEOUT
     ) -> None:
-        """End the server of this key, or only this one if it still is."""
+        """Close the server of this key, or only `only` if that is still its server."""
         task = self._servers.get(key)
         if task is None or (only is not None and not (task.done() and task.result() is only)):
             return
         del self._servers[key]
-        # Who is cancelled meanwhile does not break it off.
-        await asyncio.shield(self._create_task(_stop_server(task, patience)))
+
+        async def stop() -> None:
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled() and task.exception() is None:
+                server = task.result()
+                if server.timer is not None:
+                    server.timer.cancel()
+                await server.supervisor.close()
+                await _stop_process(server.process, timeout)
+
+        await asyncio.shield(self._create_task(stop()))
 
     def _create_task(self, work: Any) -> asyncio.Task[Any]:
-        """A task that nobody refers to may be collected while it runs."""
+        # Without a reference, a task may be garbage-collected while it runs.
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -441,21 +435,18 @@ class WarmInterpreterPool:
 
 
 async def _perform_handshake(connection: socket.socket, program: bytes) -> None:
-    """Give the server its program, and wait until it says that it can serve."""
-    loop = asyncio.get_running_loop()
     connection.setblocking(False)
     try:
-        await loop.sock_sendall(connection, program)
-        (length,) = _HEADER.unpack(await _read_exactly(connection, _HEADER.size))
-        hello = json.loads(await _read_exactly(connection, min(length, _MAX_HELLO)))
-        why_not = get_refusal(hello)
+        await asyncio.get_running_loop().sock_sendall(connection, program)
+        (length,) = _HEADER.unpack(await read_exactly(connection, _HEADER.size))
+        refusal = get_refusal(json.loads(await read_exactly(connection, min(length, _MAX_HELLO))))
     except (OSError, EOFError, ValueError, AttributeError):
-        raise ExecutorUnavailable("its interpreter cannot be kept warm: it ended before it said anything") from None
-    if why_not:
-        raise ExecutorUnavailable(why_not)
+        raise ExecutorUnavailable("its interpreter cannot be kept warm: it exited during startup") from None
+    if refusal:
+        raise ExecutorUnavailable(refusal)
 
 
-async def _read_exactly(connection: socket.socket, length: int) -> bytes:
+async def read_exactly(connection: socket.socket, length: int) -> bytes:
     parts = bytearray()
     while len(parts) < length:
         part = await asyncio.get_running_loop().sock_recv(connection, length - len(parts))
@@ -465,35 +456,13 @@ async def _read_exactly(connection: socket.socket, length: int) -> bytes:
     return bytes(parts)
 
 
-async def _stop_process(process: SupervisedProcess, patience: float = _EXIT_TIMEOUT) -> None:
-    """It ends by itself when its connection is closed; when it does not, it is killed."""
+async def _stop_process(process: SupervisedProcess, timeout: float = _EXIT_TIMEOUT) -> None:
+    """Wait for a server whose connection was closed to exit; kill it after the timeout."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             await process.wait()
             return
     process.signal(signal.SIGKILL)
-
-
-async def _stop_server(server: "asyncio.Task[_WarmServer]", patience: float) -> None:
-    """End a server, also one that does not serve yet."""
-    server.cancel()
-    await asyncio.wait([server])
-    if not server.cancelled() and server.exception() is None:
-        await server.result().close(patience=patience)
-
-
-def _is_idle(task: "asyncio.Task[_WarmServer]") -> bool:
-    return task.done() and (task.cancelled() or task.exception() is not None or task.result().running == 0)
-
-
-def _select_inherited_limits(limits: Limits) -> Sequence[int | None]:
-    """The limits that are set when a process begins, and that all its children have."""
-    return (limits.memory_bytes, limits.processes, limits.open_files, limits.file_bytes, limits.cpu_seconds)
-
-
-def _kill_when_started(starting: "asyncio.Task[SupervisedProcess]") -> None:
-    if not starting.cancelled() and starting.exception() is None:
-        starting.result().signal(signal.SIGKILL)
 
 
 def _retrieve_exception(task: "asyncio.Task[Any]") -> None:

@@ -1,10 +1,6 @@
-"""Memory, disk, process trees.
+"""Watchdog for running commands: memory, number of processes, and disk usage, which kernel limits do not cover.
 
-The processes below one process, and the memory they use, as /proc shows them. Blocking, Linux only.
-
-Looks after a running command: what no limit of the kernel covers is measured from time to time.
-
-Costs nothing for a command that ends within a quarter of a second, and less and less for one that goes on quietly.
+It costs nothing for a command that ends within a quarter of a second, and little for one that runs quietly. Linux only.
 """
 
 import asyncio
@@ -22,7 +18,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """How many processes there are, and how many bytes of memory they have together."""
+    """The number of processes and their total memory in bytes."""
 
     processes: int
     memory: int
@@ -31,36 +27,30 @@ class Footprint:
 EMPTY_FOOTPRINT = Footprint(0, 0)
 
 
-def measure_footprint(pid: int, *, exact_above: int | None = None, most: int = 4096) -> Footprint:
-    """What a process and all below it use; those that end meanwhile may be missing. Stops counting at `most`.
+def measure_footprint(pid: int, *, exact_above: int | None = None, max_processes: int = 4096) -> Footprint:
+    """The usage of a process and its descendants, up to `max_processes` of them. Blocking.
 
-    Memory is first the sum of what each has resident, which counts shared pages many times. Where that is more than
-    `exact_above`, each page is counted once, as far as we may look: that takes longer.
+    Memory is the sum of resident sizes, which counts shared pages several times. If that exceeds `exact_above`, each
+    page is counted once as far as permissions allow, which takes longer.
     """
-    pids = list_descendants(pid, most=most)
+    pids = list_descendants(pid, max_processes=max_processes)
     memory = sum(map(_read_resident, pids))
     if exact_above is not None and memory > exact_above:
         memory = sum(map(_read_proportional, pids))
     return Footprint(len(pids), memory)
 
 
-def list_descendants(pid: int, *, most: int = 4096) -> list[int]:
-    """A process and all below it, also those inside of a namespace of their own."""
+def list_descendants(pid: int, *, max_processes: int = 4096) -> list[int]:
+    """A process and all its descendants, including those in other namespaces. Blocking."""
     found = [pid] if os.path.exists(f"/proc/{pid}") else []
     for parent in found:
-        if len(found) > most:
+        if len(found) > max_processes:
             break
-        found.extend(_list_children(parent))
+        with suppress(OSError):
+            # Each thread has its own list.
+            for task in os.listdir(f"/proc/{parent}/task"):
+                found += map(int, _read_file(f"/proc/{parent}/task/{task}/children").split())
     return found
-
-
-def _list_children(pid: int) -> list[int]:
-    # Each thread has its own. Who is gone has none.
-    children: list[int] = []
-    with suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            children += map(int, _read_file(f"/proc/{pid}/task/{task}/children").split())
-    return children
 
 
 def _read_resident(pid: int) -> int:
@@ -72,7 +62,7 @@ def _read_proportional(pid: int) -> int:
     for line in _read_file(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):
             return int(line.split()[1]) * 1024
-    # Not ours to look at in such detail: then with what it shares.
+    # Not permitted: fall back to the resident size.
     return _read_resident(pid)
 
 
@@ -83,7 +73,7 @@ def _read_file(path: str) -> bytes:
         return b""
     found = b""
     try:
-        # A long list comes in pieces of a page.
+        # A long list arrives in pages.
         while piece := os.read(descriptor, 1 << 16):
             found += piece
     except OSError:
@@ -99,7 +89,7 @@ FIRST_CHECK = 0.25
 _MAX_INTERVAL = 2.0
 _FIRST_MEASURE, _MAX_MEASURE_INTERVAL = 1.0, 30.0
 _SHARE = 20
-"""Looking takes at most one part in so many of the time."""
+"""Checks take at most 1/20 of the time."""
 
 
 async def watch(
@@ -109,12 +99,11 @@ async def watch(
     quota: Quota,
     free: Callable[[], int] | None = None,
 ) -> str:
-    """Return a sentence that names a limit, once the command under `pid` has passed it; until then, wait.
+    """Wait until the command under `pid` exceeds a limit, and return a sentence that names it.
 
-    Watched are the memory of all its processes, their number (twice what each kind of limit allows), what the workspace
-    holds and, with `free`, what is left of the disk. Both functions are called in a thread, and may still be running
-    when this is cancelled, which the caller does when the command has ended: they use nothing that anybody closes.
-    Without a `pid`, because it means nothing here, only the workspace and the disk are watched.
+    Monitors the memory and the number of its processes (up to twice the limit), the size of the workspace and, with
+    `free`, the free disk space. Both functions are called in a thread, which may still run after this is cancelled, so
+    they must not use anything that gets closed. Without a `pid`, only the workspace and the disk are monitored.
     """
     processes = _BackoffTimer(FIRST_CHECK, _MAX_INTERVAL)
     workspace = _BackoffTimer(_FIRST_MEASURE, _MAX_MEASURE_INTERVAL)
@@ -123,36 +112,32 @@ async def watch(
         await asyncio.sleep(max(min(processes.due, workspace.due) - time.monotonic(), 0.0))
         if processes.due <= time.monotonic():
             with processes:
-                seen = await _measure_processes(pid, limits)
-                said = _describe_excess(seen, limits) or (
-                    _describe_full_disk(await asyncio.to_thread(free), quota) if free else ""
-                )
+                seen, memory = EMPTY_FOOTPRINT, limits.total_memory_bytes
+                if pid is not None:
+                    seen = await asyncio.to_thread(measure_footprint, pid, exact_above=memory)
+                message = _describe_excess(seen, limits)
+                if not message and free is not None and (left := await asyncio.to_thread(free)) < quota.min_free_bytes:
+                    message = f"only {left:,} bytes of disk space are left; {quota.min_free_bytes:,} must stay free"
             processes.schedule(quiet=not _is_near_limit(seen, limits))
         else:
             with workspace:
                 usage = await asyncio.to_thread(measure)
-                said = quota.describe_excess(usage)
+                message = quota.describe_excess(usage)
             workspace.schedule(quiet=usage == last)
             last = usage
-        if said:
-            return said
-
-
-async def _measure_processes(pid: int | None, limits: Limits) -> Footprint:
-    if pid is None:
-        return EMPTY_FOOTPRINT
-    return await asyncio.to_thread(measure_footprint, pid, exact_above=limits.total_memory_bytes)
+        if message:
+            return message
 
 
 class _BackoffTimer:
-    """When to look next: twice as long after each time that was quiet, at once again after one that was not."""
+    """When to check next: the interval doubles after each quiet check and is reset by any other."""
 
-    def __init__(self, soon: float, seldom: float) -> None:
-        self._min_interval = soon
-        self._max_interval = seldom
-        self._pause = soon / 2
+    def __init__(self, min_interval: float, max_interval: float) -> None:
+        self._min_interval = min_interval
+        self._max_interval = max_interval
+        self._pause = min_interval / 2
         self._started_at = time.monotonic()
-        self.due = self._started_at + soon
+        self.due = self._started_at + min_interval
 
     def __enter__(self) -> None:
         self._started_at = time.monotonic()
@@ -168,18 +153,12 @@ class _BackoffTimer:
 def _describe_excess(seen: Footprint, limits: Limits) -> str:
     memory, number = limits.total_memory_bytes, limits.processes
     if memory is not None and seen.memory > memory:
-        return f"its {seen.processes} processes used {seen.memory:,} bytes of memory; {memory:,} is the most for all"
+        return f"its {seen.processes} processes used {seen.memory:,} bytes of memory; the limit is {memory:,}"
     if number is not None and seen.processes > 2 * number:
-        return f"it had {seen.processes:,} processes; {number:,} is the most"
+        return f"it had {seen.processes:,} processes; the limit is {number:,}"
     return ""
 
 
 def _is_near_limit(seen: Footprint, limits: Limits) -> bool:
     memory, number = limits.total_memory_bytes, limits.processes
     return (memory is not None and seen.memory > memory // 4) or (number is not None and seen.processes > number // 2)
-
-
-def _describe_full_disk(free: int, quota: Quota) -> str:
-    if free >= quota.min_free_bytes:
-        return ""
-    return f"the disk has only {free:,} bytes left; {quota.min_free_bytes:,} have to stay free"

@@ -1,17 +1,14 @@
-"""Workspaces on this machine.
+"""Workspaces in a directory of this machine, shared by `local`, `sandbox`, `landlock` and `container`.
 
-One workspace in a directory of this machine: its files, its staged skills, its running commands.
-
-Workspaces in a directory of this machine: written once for `local`, `sandbox`, `landlock` and `container`.
-
-They differ in how a command is started, which is a `Backend`'s business.
+These differ in how they start a command, which is the job of a `Backend`.
 """
 
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from openskills.artifacts.store import Content
@@ -19,7 +16,7 @@ from openskills.concurrency import CrossLoopLock, run_in_thread, shield_until_do
 from openskills.errors import ExecutorUnavailable, LimitExceeded
 from openskills.executors.environment import build_environment
 from openskills.executors.files.tree import WorkspaceTree
-from openskills.executors.process import HostProcess, StartCounter, WatchFunction
+from openskills.executors.process import HostProcess, StartCounter
 from openskills.executors.protocol import Backend, Launcher, WorkspaceDirectory, WorkspaceFileReader
 from openskills.executors.records.leases import DAY, Lease, WorkspaceStore
 from openskills.executors.records.quota import Quota, check_free_space, measure_usage, read_free_bytes
@@ -48,17 +45,10 @@ _LARGE = 1024 * 1024
 
 
 class DirectoryWorkspace:
-    """One workspace; implements `Workspace`. It belongs to the event loop in which it was opened."""
+    """One workspace; implements `Workspace`. It belongs to the event loop that opened it."""
 
     def __init__(
-        self,
-        lease: Lease,
-        launcher: Launcher,
-        isolation: Isolation,
-        store: SnapshotStore,
-        *,
-        share: bool,
-        quota: Quota,
+        self, lease: Lease, launcher: Launcher, isolation: Isolation, store: SnapshotStore, *, share: bool, quota: Quota
     ) -> None:
         self._lease = lease
         self._launcher = launcher
@@ -79,7 +69,7 @@ class DirectoryWorkspace:
 
     @property
     def id(self) -> str:
-        """Names it in its executor."""
+        """The id in its executor."""
         return self._lease.id
 
     @property
@@ -89,7 +79,7 @@ class DirectoryWorkspace:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing more can be done with it."""
+        """Whether it can no longer be used."""
         return self._closed
 
     async def stage(self, snapshot: SkillSnapshot) -> None:
@@ -98,19 +88,22 @@ class DirectoryWorkspace:
         is_here = self._staged.get(snapshot.name) == snapshot.digest
         count("openskills.skill.stagings", cached=is_here)
         if not is_here:
-            # Until it is known what is there.
+            # Unknown until staging has succeeded.
             self._staged.pop(snapshot.name, None)
-            await run_in_thread(
-                lambda: materialize_snapshot(
-                    self._store, snapshot, self._lease.tree, share=self._share, owner=self._owner
-                )
-            )
+            tree, share, owner = self._lease.tree, self._share, self._owner
+            await run_in_thread(lambda: materialize_snapshot(self._store, snapshot, tree, share=share, owner=owner))
             self._staged[snapshot.name] = snapshot.digest
 
     async def write(self, path: str, data: Content, *, executable: bool = False) -> FileInfo:
         """See `Workspace.write`."""
         self._check_open()
-        info = await self._write_content(path, data, executable=executable)
+        if isinstance(data, bytes):
+            info = await run_in_thread(lambda: self._tree.write(path, [data], executable=executable))
+        else:
+            with self._tree.open_writer(path, executable=executable) as writer:
+                async for chunk in data:
+                    await run_in_thread(lambda chunk=chunk: writer.write(chunk))
+                info = await run_in_thread(writer.commit)
         if info.size > _LARGE:
             self._next_disk_check = 0.0
         return info
@@ -155,18 +148,47 @@ class DirectoryWorkspace:
     async def start(self, command: Command) -> HostProcess:
         """See `Workspace.start`."""
         self._check_open()
-        # Whoever closes the workspace waits for us.
+        # Closing the workspace waits for this block.
         with self._starts:
             await self._check_disk()
             self._check_open()
             process = await self._start_process(command)
             if self._closed:
-                # Closed meanwhile: nobody else knows of this one.
+                # Closed in the meantime.
                 await process.kill()
                 raise ExecutorUnavailable(_CLOSED)
         self._running.add(process)
         process.add_done_callback(lambda ended: self._on_process_end(ended, command.run_dir))
         return process
+
+    async def _start_process(self, command: Command) -> HostProcess:
+        launcher, tree, skill = self._launcher, self._tree, command.skill
+        # Renaming an unused directory of an earlier run takes a tenth of the time of creating one.
+        unused, self._unused_run_dir = self._unused_run_dir, None
+        parent, _, name = command.run_dir.rpartition("/")
+        if unused is None or not unused.startswith(f"{parent}/") or not tree.rename_directory(unused, name):
+            tree.make_directory(command.run_dir)
+        if command.cwd != command.run_dir:
+            tree.check_directory(command.cwd)
+        venv = skill is not None and tree.has_directory(f"{SKILLS}/{skill}/{VENV}/bin")
+        env = build_environment(launcher.root, command, path=launcher.path, home=launcher.home, venv=venv)
+        path = self._lease.tree
+
+        def watch_process(process: SupervisedProcess) -> Awaitable[str]:
+            # The pid of a warm command is that of its server or container: everything there is counted.
+            pid = process.pid if launcher.visible_pids else None
+            free = partial(read_free_bytes, path)
+            return watch(pid, command.limits, partial(measure_usage, path), self._quota, free=free)
+
+        return await HostProcess.start(command, lambda stdio: self._launch(command, env, stdio), watch_process)
+
+    def _on_process_end(self, process: HostProcess, run_dir: str) -> None:
+        self._running.discard(process)
+        # Keep one empty run directory for the next run, and remove the others.
+        if not self._closed and self._tree.is_empty(run_dir):
+            unused, self._unused_run_dir = self._unused_run_dir, run_dir
+            if unused is not None and unused != run_dir:
+                self._tree.remove(unused)
 
     async def usage(self) -> WorkspaceUsage:
         """See `Workspace.usage`."""
@@ -177,42 +199,23 @@ class DirectoryWorkspace:
         if self._closed:
             return
         self._closed = True
-        # Nobody can try again: who is cancelled meanwhile has to wait until others can have it.
-        await shield_until_done(self._shut_down())
 
-    async def _shut_down(self) -> None:
-        try:
-            # What belonged to a loop that was closed cannot be awaited: it ends with the keepers of that loop.
-            if not self._loop.is_closed():
-                await self._starts.wait_idle()
-                await asyncio.gather(*(process.kill() for process in list(self._running)))
-                await self._warm.close()
-                await self._launcher.close()
-            if self._unused_run_dir is not None:
-                self._tree.remove(self._unused_run_dir)
-        finally:
-            self._tree.close()
-            self._lease.release()
+        async def shut_down() -> None:
+            try:
+                # Processes of a closed loop cannot be awaited: they end with the supervisors of that loop.
+                if not self._loop.is_closed():
+                    await self._starts.wait_idle()
+                    await asyncio.gather(*(process.kill() for process in list(self._running)))
+                    await self._warm.close()
+                    await self._launcher.close()
+                if self._unused_run_dir is not None:
+                    self._tree.remove(self._unused_run_dir)
+            finally:
+                self._tree.close()
+                self._lease.release()
 
-    async def _start_process(self, command: Command) -> HostProcess:
-        self._make_run_dir(command.run_dir)
-        if command.cwd != command.run_dir:
-            self._tree.check_directory(command.cwd)
-        launcher = self._launcher
-        env = build_environment(
-            launcher.root, command, path=launcher.path, home=launcher.home, venv=self._has_venv(command.skill)
-        )
-        return await HostProcess.start(
-            command, lambda stdio: self._launch(command, env, stdio), self._create_watch(command)
-        )
-
-    async def _write_content(self, path: str, data: Content, *, executable: bool) -> FileInfo:
-        if isinstance(data, bytes):
-            return await run_in_thread(lambda: self._tree.write(path, [data], executable=executable))
-        with self._tree.open_writer(path, executable=executable) as arriving:
-            async for chunk in data:
-                await run_in_thread(lambda chunk=chunk: arriving.write(chunk))
-            return await run_in_thread(arriving.commit)
+        # Even if this call is cancelled, because a second call does nothing.
+        await shield_until_done(shut_down())
 
     async def _launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
         if command.warm is None:
@@ -224,55 +227,26 @@ class DirectoryWorkspace:
             started.process.notes.append(f"started cold: {started.reason}")
         return started.process
 
-    def _has_venv(self, skill: str | None) -> bool:
-        return skill is not None and self._tree.has_directory(f"{SKILLS}/{skill}/{VENV}/bin")
-
-    def _on_process_end(self, process: HostProcess, run_dir: str) -> None:
-        self._running.discard(process)
-        # A directory for every run that ever was would be all that an old workspace consists of.
-        if not self._closed and self._tree.is_empty(run_dir):
-            unused, self._unused_run_dir = self._unused_run_dir, run_dir
-            if unused is not None and unused != run_dir:
-                self._tree.remove(unused)
-
     def _check_open(self) -> None:
         if self._closed:
             raise ExecutorUnavailable(_CLOSED)
 
     async def _check_disk(self) -> None:
-        """Raise `LimitExceeded` when the disk or the workspace is full.
+        """Raise `LimitExceeded` if the disk or the workspace is full.
 
-        Once in a second is often enough, and less often when it takes long: in between the watchdog ends commands.
+        At most once per second, less often if it takes long: in between, the watchdog kills commands.
         """
         begun = time.monotonic()
         if begun < self._next_disk_check:
             return
         check_free_space(self._lease.tree, self._quota)
         self._lease.touch()
-        said = self._quota.describe_excess(await run_in_thread(lambda: measure_usage(self._lease.tree)))
-        if said:
-            raise LimitExceeded(f"{said}; remove some, or raise OPENSKILL_WORKSPACE_BYTES or OPENSKILL_WORKSPACE_FILES")
+        excess = self._quota.describe_excess(await self.usage())
+        if excess:
+            advice = "remove some, or raise OPENSKILL_WORKSPACE_BYTES or OPENSKILL_WORKSPACE_FILES"
+            raise LimitExceeded(f"{excess}; {advice}")
         now = time.monotonic()
         self._next_disk_check = now + max(_CHECK_INTERVAL, (now - begun) * _SHARE)
-
-    def _make_run_dir(self, run_dir: str) -> None:
-        """Give the run its directory: one that an earlier run has not used, under a new name, costs a tenth."""
-        unused, self._unused_run_dir = self._unused_run_dir, None
-        parent, _, name = run_dir.rpartition("/")
-        if unused is None or not unused.startswith(f"{parent}/") or not self._tree.rename_directory(unused, name):
-            self._tree.make_directory(run_dir)
-
-    def _create_watch(self, command: Command) -> WatchFunction:
-        tree = self._lease.tree
-        known = self._launcher.visible_pids
-        # Of a warm command the pid is that of its server, or of what contains it: all that runs there is counted.
-        return lambda kept: watch(
-            kept.pid if known else None,
-            command.limits,
-            lambda: measure_usage(tree),
-            self._quota,
-            free=lambda: read_free_bytes(tree),
-        )
 
 
 async def _read_chunks(descriptor: int, size: int) -> AsyncIterator[bytes]:
@@ -288,7 +262,7 @@ async def _read_chunks(descriptor: int, size: int) -> AsyncIterator[bytes]:
 _SWEEP_EVERY = 60 * 60.0
 _SNAPSHOT_TTL = 7 * DAY
 SANDBOX_UIDS = (52000, 55999)
-"""Below what Debian and systemd give away (from 60000), above where people are, and there in most containers, too."""
+"""Below the ids that Debian and systemd assign (from 60000), above those of people; mapped in most containers."""
 
 
 class DirectoryExecutor:
@@ -315,7 +289,7 @@ class DirectoryExecutor:
 
     @property
     def name(self) -> str:
-        """How it is called in settings."""
+        """The name in settings."""
         return self._backend.name
 
     async def check(self) -> Isolation:
@@ -329,11 +303,12 @@ class DirectoryExecutor:
     async def open(self, key: str) -> DirectoryWorkspace:
         """See `Executor.open`."""
         isolation = await self._backend.check()
-        self._start_sweep()
+        if self._sweep_task is None and self._is_sweep_due():
+            self._sweep_task = asyncio.get_running_loop().create_task(self.sweep())
         async with self._open_lock:
             workspace = self._open.get(key)
             if workspace is None or workspace.is_closed:
-                # A process that serves many sessions must not hold what is left of those that are over.
+                # Do not keep closed workspaces of past sessions.
                 self._open = {other: one for other, one in self._open.items() if not one.is_closed}
                 workspace = self._open[key] = await self._open_workspace(key, isolation)
             return workspace
@@ -358,22 +333,28 @@ class DirectoryExecutor:
                 await workspace.close()
             self._open.clear()
         try:
-            # One of another event loop ends with that, and cannot be awaited here.
+            # A task of another event loop cannot be awaited here.
             if self._sweep_task is not None and self._sweep_task.get_loop() is asyncio.get_running_loop():
                 await self._sweep_task
         finally:
             await self._backend.close()
 
     async def sweep(self) -> None:
-        """Remove workspaces that nobody has used for longer than they live, and snapshots that nobody has asked for."""
+        """Remove expired workspaces, and snapshots that have not been used for a week."""
         cleaned = await run_in_thread(self._workspaces.sweep)
         count("openskills.workspace.removed", len(cleaned.removed))
         await run_in_thread(lambda: self._snapshots.sweep(frozenset(), older_than=_SNAPSHOT_TTL))
 
-    def _start_sweep(self) -> None:
-        """Once in a while, beside the first use: nobody should have to remember to do it."""
-        if self._sweep_task is None and _is_due(self._root / ".swept"):
-            self._sweep_task = asyncio.get_running_loop().create_task(self.sweep())
+    def _is_sweep_due(self) -> bool:
+        """Whether the last sweep is long ago; if so, record a new one."""
+        marker = self._root / ".swept"
+        try:
+            if time.time() - marker.stat().st_mtime < _SWEEP_EVERY:
+                return False
+        except FileNotFoundError:
+            marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        marker.touch()
+        return True
 
     async def __aenter__(self) -> "DirectoryExecutor":
         return self
@@ -381,17 +362,17 @@ class DirectoryExecutor:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _claim_lease(self, key: str) -> Lease:
-        lease = self._workspaces.claim(key, executor=self.name, ttl=self._ttl)
-        try:
-            remove_replaced(lease.tree)
-        except BaseException:
-            lease.release()
-            raise
-        return lease
-
     async def _open_workspace(self, key: str, isolation: Isolation) -> DirectoryWorkspace:
-        lease = await run_in_thread(lambda: self._claim_lease(key), undo=Lease.release)
+        def claim() -> Lease:
+            lease = self._workspaces.claim(key, executor=self.name, ttl=self._ttl)
+            try:
+                remove_replaced(lease.tree)
+            except BaseException:
+                lease.release()
+                raise
+            return lease
+
+        lease = await run_in_thread(claim, undo=Lease.release)
         try:
             launcher = await self._backend.attach(WorkspaceDirectory(lease.id, lease.tree, lease.uid))
         except BaseException:
@@ -399,14 +380,3 @@ class DirectoryExecutor:
             raise
         share = self._backend.isolates
         return DirectoryWorkspace(lease, launcher, isolation, self._snapshots, share=share, quota=self._quota)
-
-
-def _is_due(marker: Path) -> bool:
-    """Whether the last sweep is long ago; says that there is one now."""
-    try:
-        if time.time() - marker.stat().st_mtime < _SWEEP_EVERY:
-            return False
-    except FileNotFoundError:
-        marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    marker.touch()
-    return True

@@ -1,14 +1,6 @@
-"""Warm interpreters: pool, slots, protocol (sessions and host).
+"""Warm interpreters for hosted skills: a fork server per skill, and a pool of workers that serve its calls.
 
-What the host and the processes that serve the calls of a skill say to each other. Pure.
-
-The other side is `executors/inside/hostzygote.py`, which describes the messages.
-
-One connection to a process that serves the calls of a skill, one at a time: one write and mostly one read a call.
-
-The host's side of `executors/inside/hostmother.py`: the warm interpreter of one skill, and the slots it serves.
-
-The slots of one skill: made on demand, lent to one call at a time, ended when a call goes wrong or nobody calls.
+This is the host's side of `programs/zygote.py`, which describes the protocol.
 """
 
 import asyncio
@@ -27,6 +19,7 @@ from typing import Any, Final
 
 from openskills.errors import DeadlineExceeded, ExecutorUnavailable, SkillError
 from openskills.executors.supervisor import SupervisedProcess
+from openskills.executors.warm import read_exactly
 
 _CALL = struct.Struct("!IBI")
 _FRAME = struct.Struct("!cI")
@@ -37,10 +30,10 @@ _STALE, _CUT, _UNCLEAN = 1, 2, 4
 
 @dataclass(frozen=True, slots=True)
 class WorkerResult:
-    """How the process of a call ended, and all that it wrote, up to what may be kept.
+    """How the process of a call ended, and its output up to the limits.
 
-    `returncode` is negative for a signal. `stale`: it was not begun, because what it was to execute has changed.
-    `imported` are modules that it has imported and that were not there, as it says itself.
+    `returncode` is negative for a signal. `stale`: it was not begun, because its script has changed. `imported` are
+    modules that it has imported and that were not preloaded, as reported by itself.
     """
 
     returncode: int
@@ -57,7 +50,7 @@ class WorkerResult:
 
 
 class WorkerTimeout(TimeoutError):
-    """A call did not end in time; what it had written until then."""
+    """A call timed out; with its output so far."""
 
     def __init__(self, stdout: bytes = b"", stderr: bytes = b"") -> None:
         super().__init__()
@@ -66,19 +59,17 @@ class WorkerTimeout(TimeoutError):
 
 
 def encode_call(stdin: bytes, variables: Mapping[str, str], *, live: bool) -> bytes:
-    """A call as the process that serves it reads it. Raises `ValueError` for a variable that cannot be one."""
-    lines = b"".join(_encode_variable(name, value) for name, value in variables.items())
+    """Encode a call for the process that serves it. Raises `ValueError` for an invalid variable."""
+    lines = b""
+    for name, value in variables.items():
+        if "\0" in name or "\0" in value or "=" in name or not name:
+            raise ValueError(name)
+        lines += f"{name}={value}\0".encode("utf-8", "surrogateescape")
     return b"".join((_CALL.pack(_CALL.size + len(lines) + len(stdin), live, len(lines)), lines, stdin))
 
 
-def _encode_variable(name: str, value: str) -> bytes:
-    if "\0" in name or "\0" in value or "=" in name or not name:
-        raise ValueError(name)
-    return b"%b=%b\0" % (name.encode("utf-8", "surrogateescape"), value.encode("utf-8", "surrogateescape"))
-
-
 class FrameParser:
-    """Takes in an answer as it arrives, in pieces of any size."""
+    """Incremental parser for the frames of a response."""
 
     def __init__(self) -> None:
         self._unread = b""
@@ -86,9 +77,9 @@ class FrameParser:
         self.new_output: list[tuple[str, bytes]] = []
 
     def feed(self, data: bytes) -> WorkerResult | None:
-        """Take in the next piece; returns the end when that was in it. What came before it is added to `fresh`.
+        """Parse the next bytes; returns the result at the end. Output is added to `new_output`.
 
-        Raises `ValueError` for what is no answer.
+        Raises `ValueError` for an invalid response.
         """
         data = self._unread + data if self._unread else data
         place, length = 0, len(data)
@@ -100,7 +91,21 @@ class FrameParser:
                     raise ValueError(kind)
                 if end > length:
                     break
-                return self._parse_result(data[start:end])
+                status, spent, memory, stdout, stderr, flags = _END.unpack_from(data, start)
+                names = data[start + _END.size : end].decode("ascii", "replace")
+                return WorkerResult(
+                    returncode=-(status & 0x7F) if status & 0x7F else (status >> 8) & 0xFF,
+                    stdout=b"".join(self._parts[b"o"]),
+                    stderr=b"".join(self._parts[b"e"]),
+                    stdout_bytes=stdout,
+                    stderr_bytes=stderr,
+                    cut=bool(flags & _CUT),
+                    stale=bool(flags & _STALE),
+                    clean=not flags & _UNCLEAN,
+                    cpu_ms=spent / 1000,
+                    memory_kib=memory,
+                    imported=tuple(names.split(",")) if names else (),
+                )
             if kind not in self._parts:
                 raise ValueError(kind)
             if end > length:
@@ -113,36 +118,19 @@ class FrameParser:
         return None
 
     def to_timeout(self) -> WorkerTimeout:
-        """What has come, of an answer that has no end."""
+        """The error for a response without an end, with the output so far."""
         return WorkerTimeout(b"".join(self._parts[b"o"]), b"".join(self._parts[b"e"]))
-
-    def _parse_result(self, data: bytes) -> WorkerResult:
-        status, spent, memory, stdout, stderr, flags = _END.unpack_from(data)
-        names = data[_END.size :].decode("ascii", "replace")
-        return WorkerResult(
-            returncode=-(status & 0x7F) if status & 0x7F else (status >> 8) & 0xFF,
-            stdout=b"".join(self._parts[b"o"]),
-            stderr=b"".join(self._parts[b"e"]),
-            stdout_bytes=stdout,
-            stderr_bytes=stderr,
-            cut=bool(flags & _CUT),
-            stale=bool(flags & _STALE),
-            clean=not flags & _UNCLEAN,
-            cpu_ms=spent / 1000,
-            memory_kib=memory,
-            imported=tuple(names.split(",")) if names else (),
-        )
 
 
 OutputCallback = Callable[[str, bytes], None]
-"""Told the name of a stream and what came on it."""
+"""Called with the name of a stream and its output."""
 
 _CHUNK = 256 * 1024
-_GONE = "the process that served the skill has ended; try again"
+_GONE = "the process that served the skill has exited; try again"
 
 
 class Worker:
-    """Serves one call at a time. It belongs to the event loop in which it was made."""
+    """A connection to a process that serves one call at a time. It belongs to the event loop that created it."""
 
     def __init__(self, number: int, connection: socket.socket) -> None:
         connection.setblocking(False)
@@ -152,21 +140,25 @@ class Worker:
         self._answer: asyncio.Future[WorkerResult] | None = None
         self._frames = FrameParser()
         self._on_output: OutputCallback | None = None
-        self._unsent = memoryview(b"")
         self.is_usable = True
         self._loop.add_reader(connection, self._on_readable)
 
-    async def call(self, message: bytes, deadline: float, heard: OutputCallback | None = None) -> WorkerResult:
-        """Have one call served.
+    async def call(self, message: bytes, deadline: float, on_output: OutputCallback | None = None) -> WorkerResult:
+        """Serve one call.
 
-        Raises `WorkerTimeout` at the deadline (the loop's time) and `ExecutorUnavailable` when the other side ends. The
-        slot cannot be used again after either, nor after a cancellation: what serves it has to be ended.
+        Raises `WorkerTimeout` at the deadline (in loop time) and `ExecutorUnavailable` if the process exits. After
+        either, and after a cancellation, the worker is unusable and its process has to be killed.
         """
         if not self.is_usable:
             raise ExecutorUnavailable(_GONE)
         answer = self._answer = self._loop.create_future()
-        self._frames, self._on_output = FrameParser(), heard
-        timer = self._loop.call_at(deadline, self._on_deadline, answer)
+        self._frames, self._on_output = FrameParser(), on_output
+
+        def on_deadline() -> None:
+            if not answer.done():
+                answer.set_exception(self._frames.to_timeout())
+
+        timer = self._loop.call_at(deadline, on_deadline)
         try:
             self._send(memoryview(message))
             return await answer
@@ -178,7 +170,7 @@ class Worker:
             self._answer = None
 
     def close(self) -> None:
-        """Let go of the connection: what serves it ends by itself, unless a call is running. Safe to call twice."""
+        """Close the connection; the process exits unless a call is running. Safe to call twice."""
         self.is_usable = False
         if self._connection.fileno() >= 0:
             self._loop.remove_reader(self._connection)
@@ -186,10 +178,6 @@ class Worker:
             self._connection.close()
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(ExecutorUnavailable(_GONE))
-
-    def _on_deadline(self, answer: "asyncio.Future[WorkerResult]") -> None:
-        if not answer.done():
-            answer.set_exception(self._frames.to_timeout())
 
     def _send(self, data: memoryview) -> None:
         try:
@@ -199,13 +187,12 @@ class Worker:
         except OSError:
             self.close()
             return
-        self._unsent = data
         if data:
-            self._loop.add_writer(self._connection, self._send_more)
+            self._loop.add_writer(self._connection, self._send_more, data)
 
-    def _send_more(self) -> None:
+    def _send_more(self, data: memoryview) -> None:
         self._loop.remove_writer(self._connection)
-        self._send(self._unsent)
+        self._send(data)
 
     def _on_readable(self) -> None:
         try:
@@ -232,7 +219,7 @@ class Worker:
 
 
 PARTS: Final = ("fork_exit", "traces", "call", "zygote")
-"""The modules in `executors/inside` that are the program of a mother."""
+"""The modules in `programs/` that make up a fork server."""
 
 _ORDER = struct.Struct("!cI")
 _LENGTH = struct.Struct("!I")
@@ -241,10 +228,10 @@ _EXIT_TIMEOUT = 2.0
 _READY_TIMEOUT = 300.0
 _EXCERPT = 4000
 
-# The bottom of every call's stack. What is executed there ends as if the interpreter had been started with it.
+# The bottom of every call's stack: exceptions and exit codes behave as in a new interpreter.
 _BOOTSTRAP = """\
 stream = open(0, "rb", 0, closefd=False)
-names = {{"__name__": "openskills_mother"}}
+names = {{"__name__": "openskills_zygote"}}
 for size in {sizes!r}:
     part = b""
     while len(part) < size:
@@ -265,19 +252,19 @@ else:
 """
 
 ForkServerLauncher = Callable[[Sequence[str], int, int], Awaitable[SupervisedProcess]]
-"""Starts a command with these descriptors as stdin and stderr, and all else as the place of the skill wants it."""
+"""Starts a command with these descriptors as stdin and stderr, in the isolation of the skill."""
 
 
 class WarmStartUnsupported(Exception):
-    """The skill cannot be served by a warm interpreter; the message says why a cold start would be different."""
+    """The skill cannot be served by a warm interpreter; the message says how a cold start would differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForkServerConfig:
-    """What a mother is to load (`named`: and cannot do without), and how much of what its calls write is kept.
+    """What a fork server loads (and cannot do without, if in `named`), and how much output of calls is kept.
 
-    `tidy`: it has a sandbox for itself, which must be as before after each call. `reuse`: one process serves so many
-    calls, and not one.
+    `tidy`: it has its own sandbox, which must be restored after each call. `reuse`: how many calls one process serves;
+    0 for a new process per call.
     """
 
     entry: str
@@ -291,12 +278,12 @@ class ForkServerConfig:
     reuse: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """As the other side reads it."""
+        """As JSON values."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 class ForkServer:
-    """A warm interpreter that has said hello. It belongs to the event loop in which it was begun."""
+    """A warm interpreter that is ready. It belongs to the event loop that created it."""
 
     def __init__(self, process: SupervisedProcess, control: socket.socket) -> None:
         self._process = process
@@ -312,25 +299,27 @@ class ForkServer:
 
     @classmethod
     async def start(
-        cls, launch: ForkServerLauncher, python: str, wanted: ForkServerConfig, *, within: float = _READY_TIMEOUT
+        cls, launch: ForkServerLauncher, python: str, config: ForkServerConfig, *, timeout: float = _READY_TIMEOUT
     ) -> "ForkServer":
-        """Start one, and wait until it has loaded everything, which may take so many seconds.
+        """Start a fork server, and wait up to `timeout` seconds until everything is loaded.
 
-        Raises `Refused` when it will not serve, and `ExecutorUnavailable` when it cannot be started.
+        Raises `WarmStartUnsupported` if it will not serve, and `ExecutorUnavailable` if it cannot be started.
         """
-        program = _read_program()
-        boot = _BOOTSTRAP.format(sizes=tuple(map(len, program)))
+        parts = _read_parts()
+        boot = _BOOTSTRAP.format(sizes=tuple(map(len, parts)))
         ours, theirs = socket.socketpair()
-        complaints = os.memfd_create("complaints", os.MFD_CLOEXEC)
+        stderr = os.memfd_create("stderr", os.MFD_CLOEXEC)
         try:
             with theirs:
-                process = await launch((python, "-s", "-S", "-P", "-c", boot), theirs.fileno(), complaints)
+                process = await launch((python, "-s", "-S", "-P", "-c", boot), theirs.fileno(), stderr)
             try:
-                async with asyncio.timeout(within):
-                    await _perform_handshake(ours, b"".join(program), wanted.to_dict(), complaints)
+                async with asyncio.timeout(timeout):
+                    await _perform_handshake(ours, b"".join(parts), config, stderr)
             except TimeoutError:
                 process.signal(signal.SIGKILL)
-                raise ExecutorUnavailable(f"the interpreter of the skill was not ready within {within:g} s") from None
+                raise ExecutorUnavailable(
+                    f"starting the interpreter of the skill timed out after {timeout:g} s"
+                ) from None
             except BaseException:
                 process.signal(signal.SIGKILL)
                 raise
@@ -338,13 +327,13 @@ class ForkServer:
             ours.close()
             raise
         finally:
-            os.close(complaints)
+            os.close(stderr)
         return cls(process, ours)
 
     def open_worker(self) -> Worker:
-        """A new slot, which can be called at once. Raises `ExecutorUnavailable` when the interpreter is gone."""
+        """A new worker. Raises `ExecutorUnavailable` if the interpreter has exited."""
         if not self.is_usable:
-            raise ExecutorUnavailable("the interpreter of the skill has ended; try again")
+            raise ExecutorUnavailable("the interpreter of the skill has exited; try again")
         self._next += 1
         ours, theirs = socket.socketpair()
         with theirs:
@@ -356,30 +345,30 @@ class ForkServer:
         self.worker_count += 1
         return Worker(self._next, ours)
 
-    async def kill_worker(self, slot: Worker) -> None:
-        """End what serves a slot, with everything that its call has started; returns when nothing of it is left."""
-        slot.close()
+    async def kill_worker(self, worker: Worker) -> None:
+        """Kill a worker with everything that its call has started; returns when nothing is left."""
+        worker.close()
         self.worker_count -= 1
         if not self.is_usable:
             return
-        done = self._ending[slot.number] = self._loop.create_future()
+        done = self._ending[worker.number] = self._loop.create_future()
         try:
-            self._control.send(_ORDER.pack(b"k", slot.number))
+            self._control.send(_ORDER.pack(b"k", worker.number))
             async with asyncio.timeout(_EXIT_TIMEOUT):
                 await done
         except (TimeoutError, OSError):
-            # Somebody has stopped it. Whoever started it ends all that it leaves.
+            # A call has stopped it. Terminating it also kills its descendants.
             await self.close()
         finally:
-            self._ending.pop(slot.number, None)
+            self._ending.pop(worker.number, None)
 
-    def release_worker(self, slot: Worker) -> None:
-        """Close a slot that serves no call."""
-        slot.close()
+    def release_worker(self, worker: Worker) -> None:
+        """Close a worker that serves no call."""
+        worker.close()
         self.worker_count -= 1
 
     async def close(self) -> None:
-        """End it with all its calls. Safe to call twice."""
+        """Terminate it with all its calls. Safe to call twice."""
         self._disconnect()
         with suppress(TimeoutError):
             async with asyncio.timeout(_EXIT_TIMEOUT):
@@ -416,39 +405,26 @@ class ForkServer:
 
 
 @cache
-def _read_program() -> tuple[bytes, ...]:
+def _read_parts() -> tuple[bytes, ...]:
     programs = Path(__file__).parent / "programs"
     return tuple((programs / f"{name}.py").read_bytes() for name in PARTS)
 
 
-async def _perform_handshake(
-    control: socket.socket, program: bytes, wanted: Mapping[str, Any], complaints: int
-) -> None:
-    loop = asyncio.get_running_loop()
+async def _perform_handshake(control: socket.socket, program: bytes, config: ForkServerConfig, stderr: int) -> None:
     control.setblocking(False)
-    config = json.dumps(wanted).encode()
+    data = json.dumps(config.to_dict()).encode()
     try:
-        await loop.sock_sendall(control, program + _LENGTH.pack(len(config)) + config)
-        (length,) = _LENGTH.unpack(await _read_exactly(control, _LENGTH.size))
-        hello = json.loads(await _read_exactly(control, min(length, _MAX_HELLO)))
+        await asyncio.get_running_loop().sock_sendall(control, program + _LENGTH.pack(len(data)) + data)
+        (length,) = _LENGTH.unpack(await read_exactly(control, _LENGTH.size))
+        hello = json.loads(await read_exactly(control, min(length, _MAX_HELLO)))
     except (OSError, EOFError, ValueError):
-        said = os.pread(complaints, _EXCERPT, 0).decode("utf-8", "replace").strip().splitlines()
-        why = f": {said[-1]}" if said else ""
-        raise ExecutorUnavailable(f"the interpreter of the skill ended before it was ready{why}") from None
+        lines = os.pread(stderr, _EXCERPT, 0).decode("utf-8", "replace").strip().splitlines()
+        detail = f": {lines[-1]}" if lines else ""
+        raise ExecutorUnavailable(f"the interpreter of the skill exited before it was ready{detail}") from None
     if hello["failed"]:
-        raise ExecutorUnavailable(f"the interpreter of the skill cannot load it: {hello['failed']}")
+        raise ExecutorUnavailable(f"the interpreter cannot load the skill: {hello['failed']}")
     if hello["refused"]:
         raise WarmStartUnsupported(str(hello["refused"]))
-
-
-async def _read_exactly(connection: socket.socket, length: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < length:
-        part = await asyncio.get_running_loop().sock_recv(connection, length - len(parts))
-        if not part:
-            raise EOFError
-        parts += part
-    return bytes(parts)
 
 
 _MAX_CHANGES = 3
@@ -457,7 +433,7 @@ _CLOSING = "the skill is being closed; try again"
 
 @dataclass(slots=True)
 class _WorkerLease:
-    """A slot with the interpreter that serves it."""
+    """A worker with its fork server."""
 
     server: ForkServer
     worker: Worker
@@ -466,19 +442,24 @@ class _WorkerLease:
 
 
 class WorkerPool:
-    """Serves the calls of one skill, `most` at a time. It belongs to the event loop that uses it first.
+    """Serves the calls of one skill, up to `max_workers` at a time. It belongs to the event loop that uses it first.
 
-    `begin` starts an interpreter. `alone`: each slot gets one of its own, and is ended with it. After `idle` seconds
-    without a call a slot is ended, and with the last one the interpreter.
+    `begin` starts a fork server. `dedicated`: each worker gets its own, and is closed with it. A worker is closed after
+    `idle_timeout` seconds without a call, and the fork server with the last worker.
     """
 
     def __init__(
-        self, begin: Callable[[], Awaitable[ForkServer]], *, most: int, alone: bool = False, idle: float = 60.0
+        self,
+        begin: Callable[[], Awaitable[ForkServer]],
+        *,
+        max_workers: int,
+        dedicated: bool = False,
+        idle_timeout: float = 60.0,
     ) -> None:
         self._start_fork_server = begin
-        self._max_workers = most
-        self._alone = alone
-        self._idle_timeout = idle
+        self._max_workers = max_workers
+        self._dedicated = dedicated
+        self._idle_timeout = idle_timeout
         self._server: ForkServer | None = None
         self._servers: set[ForkServer] = set()
         self._start_lock = asyncio.Lock()
@@ -497,59 +478,56 @@ class WorkerPool:
 
     @property
     def worker_count(self) -> int:
-        """How many calls can be served now without making another slot."""
+        """The current number of workers."""
         return self._worker_count
 
     async def prepare(self) -> None:
-        """Have a slot ready; raises what starting an interpreter raises."""
+        """Start a worker if there is none; raises what starting a fork server raises."""
         if not self._worker_count:
             self._release(await self._acquire(None))
 
-    async def call(self, message: bytes, deadline: float, heard: OutputCallback | None = None) -> WorkerResult:
-        """Have one call served, by an interpreter that has loaded what is on the disk now.
+    async def call(self, message: bytes, deadline: float, on_output: OutputCallback | None = None) -> WorkerResult:
+        """Serve one call, with an interpreter that has loaded the current files.
 
-        Raises `WorkerTimeout` at the deadline, `ExecutorUnavailable` when what serves it ends. After either, and after
-        a cancellation, nothing of the call is left when this returns.
+        Raises `WorkerTimeout` at the deadline, `ExecutorUnavailable` if the process exits. After either, and after a
+        cancellation, nothing of the call is left when this returns.
         """
         self._calls += 1
         self._quiet.clear()
         try:
-            return await self._call(message, deadline, heard)
+            for _ in range(_MAX_CHANGES):
+                lease = await self._acquire(deadline)
+                try:
+                    ended = await lease.worker.call(message, deadline, on_output)
+                except BaseException:
+                    await self._run_shielded(self._kill(lease))
+                    raise
+                if ended.stale:
+                    if lease.generation == self._generation:
+                        self.renew()
+                    self._discard(lease)
+                    continue
+                if ended.clean:
+                    self._release(lease)
+                else:
+                    # It left changes that cannot be undone.
+                    self._create_task(self._kill(lease))
+                return ended
+            raise ExecutorUnavailable("the script keeps changing; try again")
         finally:
             self._calls -= 1
             if not self._calls:
                 self._quiet.set()
 
-    async def _call(self, message: bytes, deadline: float, heard: OutputCallback | None) -> WorkerResult:
-        for _ in range(_MAX_CHANGES):
-            lane = await self._acquire(deadline)
-            try:
-                ended = await lane.worker.call(message, deadline, heard)
-            except BaseException:
-                await self._run_shielded(self._kill(lane))
-                raise
-            if ended.stale:
-                if lane.generation == self._generation:
-                    self.renew()
-                self._discard(lane)
-                continue
-            if ended.clean:
-                self._release(lane)
-            else:
-                # What cannot be undone ends with where it was done.
-                self._create_task(self._kill(lane))
-            return ended
-        raise ExecutorUnavailable("the script changes again and again; try again")
-
     def renew(self) -> None:
-        """Begin new interpreters for all calls that begin from now on."""
+        """Start new fork servers for all later calls."""
         self._generation += 1
         old, self._server = self._server, None
         if old is not None and old.worker_count == 0:
             self._create_task(self._close_server(old))
 
     def refresh(self) -> None:
-        """Begin a new interpreter behind the back of everybody, and use it as soon as it is ready, if it ever is."""
+        """Start a new fork server in the background, and use it as soon as it is ready."""
         if not self._closed:
             task = asyncio.get_running_loop().create_task(self._replace_server())
             self._refresh_tasks.add(task)
@@ -558,24 +536,24 @@ class WorkerPool:
     async def _replace_server(self) -> None:
         generation = self._generation
         with suppress(WarmStartUnsupported, SkillError):
-            mother = await self._start_server()
+            server = await self._start_server()
             if generation != self._generation:
-                await self._close_server(mother)
+                await self._close_server(server)
                 return
             self.renew()
-            if self._alone:
+            if self._dedicated:
                 self._worker_count += 1
-                self._release(_WorkerLease(mother, mother.open_worker(), self._generation))
+                self._release(_WorkerLease(server, server.open_worker(), self._generation))
             else:
-                self._server = mother
+                self._server = server
 
     async def retire(self) -> None:
-        """End everything behind the last of the calls that have begun."""
+        """Close after the calls that have begun."""
         await self._quiet.wait()
         await self.close()
 
     async def close(self) -> None:
-        """End everything. Safe to call twice."""
+        """Terminate everything. Safe to call twice."""
         self._closed = True
         for waiter in self._waiters:
             if not waiter.done():
@@ -587,7 +565,7 @@ class WorkerPool:
             self._timer.cancel()
         self._idle.clear()
         self._server = None
-        await asyncio.gather(*(self._close_server(mother) for mother in list(self._servers)), *self._tasks)
+        await asyncio.gather(*map(self._close_server, list(self._servers)), *self._tasks)
         if starting:
             await asyncio.wait(starting)
 
@@ -595,18 +573,14 @@ class WorkerPool:
         if self._closed:
             raise ExecutorUnavailable(_CLOSING)
         while self._idle:
-            # The one that has waited for the longest time: its next process is ready for certain.
-            lane = self._idle.popleft()
-            if lane.worker.is_usable and not self._is_stale(lane):
-                return lane
-            self._discard(lane)
+            # The one that has been idle the longest: its next process is certainly ready.
+            lease = self._idle.popleft()
+            if lease.worker.is_usable and not self._is_stale(lease):
+                return lease
+            self._discard(lease)
         if self._worker_count < self._max_workers:
             self._start_worker()
-        return await self._wait_for_worker(deadline)
-
-    async def _wait_for_worker(self, deadline: float | None) -> _WorkerLease:
-        """Wait for a slot."""
-        # Handed over, and not left for whoever comes first: somebody who calls again and again would always be first.
+        # Workers are handed over in order: otherwise a caller in a loop could always be first.
         waiter: asyncio.Future[_WorkerLease] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
@@ -618,88 +592,84 @@ class WorkerPool:
                         self._release(waiter.result())
                     raise
         except TimeoutError:
-            message = "the skill was busy or not ready until the deadline of the call; it was not begun"
-            raise DeadlineExceeded(message) from None
+            raise DeadlineExceeded(
+                "timed out waiting for a free worker of the skill; the call was not started"
+            ) from None
 
     def _next_waiter(self) -> "asyncio.Future[_WorkerLease] | None":
-        """Who has waited for the longest time, if anybody has."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
                 return waiter
         return None
 
-    def _hand_over(self, lane: _WorkerLease) -> bool:
-        waiter = self._next_waiter()
-        if waiter is not None:
-            waiter.set_result(lane)
-        return waiter is not None
-
     def _free_place(self) -> None:
-        """There may be one slot more."""
         self._worker_count -= 1
         if not self._closed and sum(not waiter.done() for waiter in self._waiters) > len(self._worker_tasks):
             self._start_worker()
 
     def _start_worker(self) -> None:
-        """Make a slot for who has waited for the longest time. If that was too long, the next call has it."""
+        """Start a worker for the longest waiting call, or the next one if that has timed out."""
         self._worker_count += 1
-        making = asyncio.get_running_loop().create_task(self._create_worker())
-        self._worker_tasks.add(making)
-        making.add_done_callback(self._on_worker_started)
 
-    def _on_worker_started(self, making: asyncio.Task[_WorkerLease]) -> None:
-        self._worker_tasks.discard(making)
-        error = ExecutorUnavailable(_CLOSING) if making.cancelled() else making.exception()
+        async def open_worker() -> _WorkerLease:
+            generation = self._generation
+            server = await self._get_server()
+            return _WorkerLease(server, server.open_worker(), generation)
+
+        task = asyncio.get_running_loop().create_task(open_worker())
+        self._worker_tasks.add(task)
+        task.add_done_callback(self._on_worker_started)
+
+    def _on_worker_started(self, task: asyncio.Task[_WorkerLease]) -> None:
+        self._worker_tasks.discard(task)
+        error = ExecutorUnavailable(_CLOSING) if task.cancelled() else task.exception()
+        waiter = None if self._closed and error is None else self._next_waiter()
         if error is not None:
-            waiter = self._next_waiter()
             if waiter is not None:
                 waiter.set_exception(error)
             self._free_place()
-        elif self._closed or not self._hand_over(making.result()):
-            self._release(making.result())
-
-    async def _create_worker(self) -> _WorkerLease:
-        """A slot that is counted already."""
-        generation = self._generation
-        mother = await self._get_server()
-        return _WorkerLease(mother, mother.open_worker(), generation)
+        elif waiter is not None:
+            waiter.set_result(task.result())
+        else:
+            self._release(task.result())
 
     async def _get_server(self) -> ForkServer:
-        if self._alone:
+        if self._dedicated:
             return await self._start_server()
         async with self._start_lock:
             while self._server is None or not self._server.is_usable:
                 generation = self._generation
-                mother = await self._start_server()
+                server = await self._start_server()
                 if generation == self._generation:
-                    self._server = mother
+                    self._server = server
                 else:
-                    # What it has loaded has changed meanwhile.
-                    self._create_task(self._close_server(mother))
+                    # The files have changed in the meantime.
+                    self._create_task(self._close_server(server))
             return self._server
 
     async def _start_server(self) -> ForkServer:
-        mother = await self._start_fork_server()
-        self._servers.add(mother)
-        return mother
+        server = await self._start_fork_server()
+        self._servers.add(server)
+        return server
 
-    async def _close_server(self, mother: ForkServer) -> None:
-        self._servers.discard(mother)
-        await mother.close()
+    async def _close_server(self, server: ForkServer) -> None:
+        self._servers.discard(server)
+        await server.close()
 
-    def _is_stale(self, lane: _WorkerLease) -> bool:
-        return not lane.server.is_usable or lane.generation != self._generation
+    def _is_stale(self, lease: _WorkerLease) -> bool:
+        return not lease.server.is_usable or lease.generation != self._generation
 
-    def _release(self, lane: _WorkerLease) -> None:
-        if self._closed or self._is_stale(lane):
-            self._discard(lane)
+    def _release(self, lease: _WorkerLease) -> None:
+        if self._closed or self._is_stale(lease):
+            self._discard(lease)
             return
-        if self._hand_over(lane):
+        if (waiter := self._next_waiter()) is not None:
+            waiter.set_result(lease)
             return
         loop = asyncio.get_running_loop()
-        lane.idle_since = loop.time()
-        self._idle.append(lane)
+        lease.idle_since = loop.time()
+        self._idle.append(lease)
         if self._timer is None:
             self._timer = loop.call_later(self._idle_timeout, self._evict_idle)
 
@@ -711,28 +681,28 @@ class WorkerPool:
         if self._worker_count:
             self._timer = loop.call_later(self._idle_timeout / 2, self._evict_idle)
         elif self._server is not None:
-            mother, self._server = self._server, None
-            self._create_task(self._close_server(mother))
+            server, self._server = self._server, None
+            self._create_task(self._close_server(server))
 
-    def _discard(self, lane: _WorkerLease) -> None:
-        """Let go of a slot that serves no call, and of its interpreter when that was its last and is not needed."""
-        lane.server.release_worker(lane.worker)
-        if lane.server.worker_count == 0 and lane.server is not self._server:
-            self._create_task(self._close_server(lane.server))
+    def _discard(self, lease: _WorkerLease) -> None:
+        """Close an idle worker, and its fork server if that is unused now."""
+        lease.server.release_worker(lease.worker)
+        if lease.server.worker_count == 0 and lease.server is not self._server:
+            self._create_task(self._close_server(lease.server))
         self._free_place()
 
-    async def _kill(self, lane: _WorkerLease) -> None:
+    async def _kill(self, lease: _WorkerLease) -> None:
         try:
-            if self._alone:
-                lane.worker.close()
-                await self._close_server(lane.server)
+            if self._dedicated:
+                lease.worker.close()
+                await self._close_server(lease.server)
             else:
-                await lane.server.kill_worker(lane.worker)
+                await lease.server.kill_worker(lease.worker)
         finally:
             self._free_place()
 
     async def _run_shielded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this even if whoever waits for it is cancelled meanwhile, and not before it is done."""
+        """Complete this even if the caller is cancelled meanwhile."""
         task = self._create_task(work)
         while not task.done():
             try:
@@ -742,7 +712,7 @@ class WorkerPool:
                     return
 
     def _create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        # A task that nobody refers to may be collected while it runs.
+        # Without a reference, a task may be garbage-collected while it runs.
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

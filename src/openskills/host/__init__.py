@@ -1,28 +1,54 @@
 """The skill host: any skill behind one HTTP protocol. Serving needs the extra `host`; its client needs nothing more.
 
-Importing this package loads nothing else.
-"""
+Importing this package loads nothing else."""
 
 from typing import TYPE_CHECKING
 
+from openskills.lazy import lazy_exports
+
 if TYPE_CHECKING:
+    from openskills.host.app import create_app
     from openskills.host.client.client import Client
+    from openskills.host.client.router import RoutableSkill, Router, extract_input
     from openskills.host.client.transport import SkillFailed, unwrap
+    from openskills.host.history import History, RunRecord, new_run_id
+    from openskills.host.model import Outcome, normalize_outcome, success_outcome
+    from openskills.host.runs import Run
 
+__all__ = [
+    "Client",
+    "History",
+    "Outcome",
+    "RoutableSkill",
+    "Router",
+    "Run",
+    "RunRecord",
+    "SkillFailed",
+    "create_app",
+    "extract_input",
+    "new_run_id",
+    "normalize_outcome",
+    "success_outcome",
+    "unwrap",
+]
 
-__all__ = ["Client", "SkillFailed", "unwrap"]
-
-_HOME = {"Client": "client.client", "SkillFailed": "client.transport", "unwrap": "client.transport"}
+_HOME = {
+    "Client": "client.client",
+    "History": "history",
+    "Outcome": "model",
+    "RoutableSkill": "client.router",
+    "Router": "client.router",
+    "Run": "runs",
+    "RunRecord": "history",
+    "SkillFailed": "client.transport",
+    "create_app": "app",
+    "extract_input": "client.router",
+    "new_run_id": "history",
+    "normalize_outcome": "model",
+    "success_outcome": "model",
+    "unwrap": "client.transport",
+}
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        """Fetch a public name from its module and remember it."""
-        if name not in _HOME:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
+    __getattr__, __dir__ = lazy_exports(__name__, _HOME)

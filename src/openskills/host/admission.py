@@ -1,16 +1,8 @@
-"""Concurrency, queue, rate limits.
+"""Admission control: concurrency limits, a bounded queue, and rate limits per key.
 
-How often a key may call: a bucket of tokens that fills at a steady rate. Pure: who asks brings the time.
-
-How long calls take, measured: what a waiting time is computed from. Pure.
-
-Who waits for a place: first in, first out for each key, and the keys take turns. Decides; waits for nothing.
-
-Who may call now, who waits, and who is sent away: limits for each key, each skill, and in all.
-
-A call that finds a place goes on at once: no task, no lock, nothing awaited. One that finds none waits in a bounded
-line, and is sent away with 429 as soon as it is clear that it cannot be served before its deadline. So whatever comes
-in, those that are let in wait no longer than a full line takes.
+A call that finds a free slot proceeds at once, without a task or a lock. Otherwise it waits in a bounded queue, and is
+rejected with 429 as soon as it is clear that it cannot be served before its deadline. Within a key calls are served
+first in, first out; keys take turns.
 """
 
 import asyncio
@@ -28,7 +20,7 @@ from openskills.host.model import Registration
 
 @dataclass(frozen=True, slots=True)
 class RateState:
-    """What a caller may know about its limit: how many calls at once, how many are left, seconds until all are back."""
+    """The state of a rate limit: burst size, calls left, seconds until all are available again, and in all."""
 
     limit: int
     remaining: int
@@ -36,7 +28,7 @@ class RateState:
     window: float
 
     def headers(self) -> list[tuple[str, str]]:
-        """The header fields of the IETF draft (RateLimit, RateLimit-Policy), and the older ones that clients know."""
+        """`RateLimit` and `RateLimit-Policy` of the IETF draft, and the older `X-RateLimit-*`."""
         reset = str(math.ceil(self.reset))
         return [
             ("RateLimit-Policy", f'"key";q={self.limit};w={max(math.ceil(self.window), 1)}'),
@@ -48,7 +40,7 @@ class RateState:
 
 
 class TokenBucket:
-    """`burst` tokens at most, `rate` new ones each second. It begins full."""
+    """A token bucket of `burst` tokens that refills at `rate` tokens a second. It starts full."""
 
     __slots__ = ("_at", "_tokens", "burst", "rate")
 
@@ -59,7 +51,7 @@ class TokenBucket:
         self._at = now
 
     def take(self, now: float) -> float:
-        """Take a token: 0.0 when there was one, else the seconds until there is; then nothing was taken."""
+        """Take a token and return 0.0, or return the seconds until one is available."""
         self._fill(now)
         if self._tokens >= 1.0:
             self._tokens -= 1.0
@@ -67,44 +59,43 @@ class TokenBucket:
         return (1.0 - self._tokens) / self.rate
 
     def state(self, now: float) -> RateState:
-        """How it stands."""
+        """The current state."""
         self._fill(now)
         missing = (self.burst - self._tokens) / self.rate
         return RateState(self.burst, int(self._tokens), missing, self.burst / self.rate)
 
     def _fill(self, now: float) -> None:
-        # Time that stands still or goes back fills nothing.
+        # A clock that stands still or goes back adds nothing.
         self._tokens = min(self._tokens + max(now - self._at, 0.0) * self.rate, float(self.burst))
         self._at = max(now, self._at)
 
 
 def burst_size(rate: float, burst: int | None, share: float) -> int:
-    """How many calls at once: what was asked for, else those of one second; at least one."""
+    """The burst of one worker: the configured one, else the calls of one second; at least one."""
     wanted = rate if burst is None else burst
     return max(math.ceil(wanted * share), 1)
 
 
 _MEAN_WEIGHT = 0.1
-"""How much the last call counts against all before it."""
-
+"""Weight of the latest call in the moving mean."""
 _MAX_SKILLS = 1_000
 
 
 class ServiceTimes:
-    """A moving mean of the seconds that calls held their place: over all, and of each skill."""
+    """Moving means of the seconds that calls take, overall and per skill."""
 
     def __init__(self) -> None:
         self._all: float | None = None
         self._of: dict[str, float] = {}
 
     def record(self, skill: str, seconds: float) -> None:
-        """One call of this skill has ended."""
+        """Add a call of this skill."""
         self._all = _update_mean(self._all, seconds)
         if skill in self._of or len(self._of) < _MAX_SKILLS:
             self._of[skill] = _update_mean(self._of.get(skill), seconds)
 
     def mean(self, skill: str | None = None) -> float:
-        """What a call takes, of one skill or of any; 0.0 as long as nothing is known."""
+        """The mean of one skill, or of all; 0.0 as long as nothing is known."""
         found = self._all if skill is None else self._of.get(skill, self._all)
         return found or 0.0
 
@@ -113,14 +104,14 @@ def _update_mean(mean: float | None, seconds: float) -> float:
     return seconds if mean is None else mean + _MEAN_WEIGHT * (seconds - mean)
 
 
-def estimate_wait(ahead: int, places: int, mean: float) -> float:
-    """Seconds until a call may go that has `ahead` calls before it, where `places` calls run at a time."""
-    return (ahead + 1) * mean / max(places, 1)
+def estimate_wait(ahead: int, slots: int, mean: float) -> float:
+    """Estimated seconds until a call starts that has `ahead` calls before it, with `slots` running at a time."""
+    return (ahead + 1) * mean / max(slots, 1)
 
 
 @dataclass(eq=False, slots=True)
 class Waiter:
-    """One call that waits: `turn` is done when it may go, or is sent away."""
+    """A queued call; its future `turn` is done when it may start or is rejected."""
 
     key: str
     skill: str
@@ -133,7 +124,7 @@ class Waiter:
 
 
 class AdmissionQueue:
-    """The waiting calls of every key. The key that is served goes behind the others."""
+    """The queued calls of all keys; keys are served round-robin."""
 
     def __init__(self) -> None:
         self._lines: OrderedDict[str, deque[Waiter]] = OrderedDict()
@@ -147,26 +138,26 @@ class AdmissionQueue:
         return (waiter for line in self._lines.values() for waiter in line)
 
     def count_key(self, key: str) -> int:
-        """How many calls of a key wait."""
+        """Queued calls of a key."""
         return len(self._lines.get(key, ()))
 
     def count_skill(self, skill: str) -> int:
-        """How many calls of a skill wait."""
+        """Queued calls of a skill."""
         return self._skills.get(skill, 0)
 
     def count_ahead(self, key: str) -> int:
-        """How many of those that wait now would go before one more call of this key."""
+        """Queued calls that would be served before another call of this key."""
         mine = self.count_key(key)
         return mine + sum(min(len(line), mine + 1) for other, line in self._lines.items() if other != key)
 
     def add(self, waiter: Waiter) -> None:
-        """Put a call behind those of its key."""
+        """Append a call to those of its key."""
         self._lines.setdefault(waiter.key, deque()).append(waiter)
         self._skills[waiter.skill] = self._skills.get(waiter.skill, 0) + 1
         self._length += 1
 
     def remove(self, waiter: Waiter) -> bool:
-        """Take a call out; whether it was there."""
+        """Remove a call; returns whether it was queued."""
         line = self._lines.get(waiter.key)
         if line is None or waiter not in line:
             return False
@@ -180,7 +171,7 @@ class AdmissionQueue:
         return True
 
     def pop_next(self, may_go: Callable[[Waiter], bool]) -> Waiter | None:
-        """Take out the call whose turn it is: the first that may go, of the first key that has one."""
+        """Remove and return the next call that `may_go`, or None."""
         for key, line in self._lines.items():
             for waiter in line:
                 if may_go(waiter):
@@ -190,10 +181,7 @@ class AdmissionQueue:
         return None
 
     def find_displaceable(self, unless: str) -> Waiter | None:
-        """Who came last of the key with most waiting calls, if those are more than one more than of `unless`.
-
-        When there is no place left, a key that has many gives one to a key that has few.
-        """
+        """The newest call of the key with the longest queue, if that is at least two calls longer than `unless` has."""
         longest = max(self._lines.values(), key=len, default=None)
         if longest is None or len(longest) <= self.count_key(unless) + 1:
             return None
@@ -201,31 +189,30 @@ class AdmissionQueue:
 
 
 _MIN_RETRY_AFTER = 0.1
-"""Seconds; nobody is told to come back earlier."""
+"""Seconds; the smallest `Retry-After`."""
 
 
 class AdmissionObserver(Protocol):
-    """Who wants to know, for metrics."""
+    """Is told of admission events, for metrics."""
 
     def on_queue_change(self, length: int) -> None:
-        """So many calls wait now."""
+        """The queue has this length now."""
         ...
 
     def on_admit(self, waited: float) -> None:
-        """A call goes on, after so many seconds."""
+        """A call starts after `waited` seconds."""
         ...
 
     def on_reject(self, reason: str) -> None:
-        """A call was sent away: `rate`, `queue_full`, `timeout_outcome`, `deadline` or `displaced`."""
+        """A call was rejected: `rate`, `queue_full`, `too_late`, `deadline` or `displaced`."""
         ...
 
 
 class Admission:
-    """The places of one host. It belongs to one event loop.
+    """Admission control of one worker. Belongs to one event loop.
 
-    `capacity` calls run at a time, and `queue` more may wait. With N worker processes each gets `share=1/N` of every
-    limit, of keys and skills too, at least one place: what is promised for a key holds for all of them together when
-    its calls are spread evenly.
+    `capacity` calls run at a time, and up to `queue` more wait. Each of N workers gets `share=1/N` of every limit,
+    including those of keys and skills, but at least one slot: together they keep the limits if calls are spread evenly.
     """
 
     def __init__(
@@ -234,13 +221,13 @@ class Admission:
         capacity: int,
         queue: int,
         share: float = 1.0,
-        watch: AdmissionObserver | None = None,
+        observer: AdmissionObserver | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._share = share
         self._capacity = self._worker_share(capacity)
         self._queue = math.ceil(queue * share)
-        self._watch = watch
+        self._observer = observer
         self._clock = clock
         self._running = 0
         self._of_key: dict[str, int] = {}
@@ -251,36 +238,36 @@ class Admission:
 
     @property
     def active_count(self) -> int:
-        """How many calls have a place."""
+        """Number of running calls."""
         return self._running
 
     @property
     def queue_length(self) -> int:
-        """How many calls wait for one."""
+        """Number of queued calls."""
         return len(self._line)
 
     def admit(self, principal: Principal, registration: Registration, deadline: float) -> "AdmissionSlot":
-        """`async with` this around a call. `deadline` is in the loop's time.
+        """An async context manager around a call. `deadline` is a time of the loop.
 
-        Raises `TooManyRequests` with `retry_after` (seconds) in its details, and `limit`: which one it was.
+        Raises `TooManyRequests` with `limit` (which one it was) and `retry_after` (seconds) in its details.
         """
         return AdmissionSlot(self, principal, registration, deadline)
 
     def rate_state(self, principal: Principal) -> RateState | None:
-        """How the rate limit of a key stands, for the header fields of a response; `None` where there is none."""
+        """The state of a key's rate limit; None without one."""
         bucket = self._bucket(principal)
         return None if bucket is None else bucket.state(self._now())
 
     def take_token(self, principal: Principal) -> None:
-        """Count a call against the rate of its key; raises `TooManyRequests` when it comes too early."""
+        """Count a call against the rate limit of its key. Raises `TooManyRequests`."""
         bucket = self._bucket(principal)
         wait = 0.0 if bucket is None else bucket.take(self._now())
         if wait:
-            message = f"the key {principal.name!r} may call {principal.rate_per_second:g} times a second; slow down"
+            message = f"rate limit of the key {principal.name!r} exceeded: {principal.rate_per_second:g} calls a second"
             raise self._build_refusal("rate", message, wait)
 
     def enter(self, place: "AdmissionSlot") -> Waiter | None:
-        """Take a place: `None` when there is one, else who waits for it. Raises `TooManyRequests`."""
+        """Take a slot and return None, or join the queue. Raises `TooManyRequests`."""
         key, skill = place.principal.name, place.registration.id
         key_limit = self._optional_share(place.principal.concurrency)
         skill_limit = self._optional_share(place.registration.limits.concurrency)
@@ -297,7 +284,7 @@ class Admission:
         return waiter
 
     def leave(self, key: str, skill: str, seconds: float | None) -> None:
-        """Give a place back, after so many seconds of work (`None`: there was none), and let the next ones go."""
+        """Release a slot after `seconds` of work (None if not measured), and start queued calls."""
         if seconds is not None:
             self._times.record(skill, seconds)
         self._running -= 1
@@ -306,7 +293,7 @@ class Admission:
         self._start_waiters()
 
     def abandon(self, waiter: Waiter) -> None:
-        """Who waits was cancelled: it leaves the line, or the place that it has just been given."""
+        """Remove a cancelled call from the queue, or release the slot that it has just got."""
         if waiter.timer is not None:
             waiter.timer.cancel()
         if self._line.remove(waiter):
@@ -329,7 +316,7 @@ class Admission:
         rate = principal.rate_per_second * self._share
         burst = burst_size(principal.rate_per_second, principal.burst, self._share)
         found = self._buckets.get(principal.name)
-        # The limits of a key may have been changed since its last call.
+        # The limits of a key may have changed since its last call.
         if found is None or (found.rate, found.burst) != (rate, burst):
             found = self._buckets[principal.name] = TokenBucket(rate, burst, self._now())
         return found
@@ -341,18 +328,16 @@ class Admission:
             and (skill_limit is None or self._of_skill.get(skill, 0) < skill_limit)
         )
 
-    def _can_start(self, waiter: Waiter) -> bool:
-        # One that was cancelled leaves the line by itself, a moment later.
-        return not waiter.turn.done() and self._has_capacity(
-            waiter.key, waiter.key_limit, waiter.skill, waiter.skill_limit
-        )
+    def _can_start(self, one: Waiter) -> bool:
+        # A cancelled call removes itself a moment later.
+        return not one.turn.done() and self._has_capacity(one.key, one.key_limit, one.skill, one.skill_limit)
 
     def _grant(self, key: str, skill: str, waited: float) -> None:
         self._running += 1
         self._of_key[key] = self._of_key.get(key, 0) + 1
         self._of_skill[skill] = self._of_skill.get(skill, 0) + 1
-        if self._watch is not None:
-            self._watch.on_admit(waited)
+        if self._observer is not None:
+            self._observer.on_admit(waited)
 
     def _start_waiters(self) -> None:
         if not self._line:
@@ -365,7 +350,7 @@ class Admission:
         self._notify_queue_length()
 
     def _estimate(self, waiter: Waiter) -> float:
-        """Seconds until one more call like this could begin, by what calls took lately."""
+        """Estimated seconds until another call like this could start."""
         line, times = self._line, self._times
         waits = [estimate_wait(line.count_ahead(waiter.key), self._capacity, times.mean())]
         if waiter.key_limit is not None:
@@ -377,7 +362,7 @@ class Admission:
     def _check_deadline(self, waiter: Waiter) -> None:
         wait = self._estimate(waiter)
         if waiter.since + wait + self._times.mean(waiter.skill) > waiter.deadline:
-            message = f"{len(self._line)} calls wait already; this one would not be served before its deadline"
+            message = f"{len(self._line)} calls are queued; this one would not be served before its deadline"
             raise self._build_refusal("too_late", message, wait)
 
     def _make_room(self, waiter: Waiter) -> None:
@@ -385,13 +370,13 @@ class Admission:
             return
         displaced = self._line.find_displaceable(unless=waiter.key)
         if displaced is None:
-            message = f"every place is taken, and {len(self._line)} calls wait already"
+            message = f"the host is busy and its queue of {len(self._line)} calls is full"
             raise self._build_refusal("queue_full", message, self._estimate(waiter))
-        message = f"the key {displaced.key!r} has too many waiting calls; another key needed the place"
+        message = f"the key {displaced.key!r} has too many queued calls; this one was displaced by another key"
         self._reject(displaced, "displaced", message)
 
     def _expire(self, waiter: Waiter) -> None:
-        self._reject(waiter, "deadline", "no place became free before the deadline of this call")
+        self._reject(waiter, "deadline", "no slot became free before the deadline of this call")
 
     def _reject(self, waiter: Waiter, reason: str, message: str) -> None:
         if waiter.timer is not None:
@@ -401,18 +386,18 @@ class Admission:
             self._notify_queue_length()
 
     def _build_refusal(self, reason: str, message: str, wait: float) -> TooManyRequests:
-        if self._watch is not None:
-            self._watch.on_reject(reason)
+        if self._observer is not None:
+            self._observer.on_reject(reason)
         seconds = round(max(wait, _MIN_RETRY_AFTER), 3)
         return TooManyRequests(f"{message}; try again in {seconds:g} s", limit=reason, retry_after=seconds)
 
     def _notify_queue_length(self) -> None:
-        if self._watch is not None:
-            self._watch.on_queue_change(len(self._line))
+        if self._observer is not None:
+            self._observer.on_queue_change(len(self._line))
 
 
 class AdmissionSlot:
-    """A place in the host for the time of one call. `waited` are the seconds that it took to get it."""
+    """A slot for one call. `waited` is how many seconds the call was queued."""
 
     __slots__ = ("_admission", "_entered", "deadline", "principal", "registration", "waited")
 
@@ -443,7 +428,7 @@ class AdmissionSlot:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         held = asyncio.get_running_loop().time() - self._entered
-        # A call that was cancelled says nothing about how long calls take.
+        # Cancelled calls are not representative.
         measured = None if kind is not None and issubclass(kind, asyncio.CancelledError) else held
         self._admission.leave(self.principal.name, self.registration.id, measured)
 

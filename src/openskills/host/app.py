@@ -1,7 +1,7 @@
-"""The skill host as an application for any ASGI server: `uvicorn openskills.host.app:app`.
+"""The skill host as an ASGI application: `uvicorn openskills.host.app:app`.
 
-It is a FastAPI application, so that others can add routes to it or mount it. Invocations do not pass through its
-layers: they cost more than an invocation does.
+It is a FastAPI application, so that others can add routes or mount it. Invocations bypass the layers of FastAPI, which
+cost more than the invocation itself.
 """
 
 import asyncio
@@ -45,6 +45,7 @@ from openskills.host.routes import (
     show_skill,
     stream_run_events,
 )
+from openskills.host.runners.table import Runners
 from openskills.settings import Settings
 from openskills.version import __version__
 
@@ -54,12 +55,12 @@ RunnerFactory = Callable[[Settings], RunnerTable]
 
 
 class SkillHostApp(FastAPI):
-    """The application. Its host is there from the start of the server to its end."""
+    """The application. Its host exists while the server runs."""
 
     actions: SkillActions | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         if scope["type"] == "http" and is_action_path(scope["path"].removeprefix(scope.get("root_path") or "")):
             await self._handle_action(HttpExchange(scope, receive, send))
         else:
@@ -71,8 +72,8 @@ class SkillHostApp(FastAPI):
                 await exchange.send_response(build_refusal(http.host_starting(), exchange.trace))
             else:
                 await self.actions.handle(exchange)
-        except Exception:  # the door: whatever went wrong, the caller gets a result
-            _log.exception("the request with the trace id %s failed", exchange.trace.id)
+        except Exception:  # whatever went wrong, the caller gets a result
+            _log.exception("request failed, trace id %s", exchange.trace.id)
             if exchange.answered:
                 raise
             await exchange.send_response(build_refusal(http.internal_error(exchange.trace.id), exchange.trace))
@@ -80,19 +81,19 @@ class SkillHostApp(FastAPI):
 
 def create_app(
     settings: Settings | None = None,
-    options: HostOptions = HostOptions(),  # noqa: B008 - a value that never changes
+    options: HostOptions = HostOptions(),  # noqa: B008 - immutable
     *,
     runners: RunnerFactory | None = None,
 ) -> SkillHostApp:
-    """The application of a host. Without settings they are read from the environment when the server starts.
+    """Create the application. Settings default to those of the environment when the server starts.
 
-    `runners` makes the table of runners; by default that of `openskills.host.runners.table`.
+    `runners` creates the table of runners; by default `openskills.host.runners.table.Runners`.
     """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         chosen = settings or Settings.from_env()
-        parts = await open_parts(chosen, options, (runners or _open_runners)(chosen))
+        parts = await open_parts(chosen, options, (runners or Runners)(chosen))
         try:
             async with _run_host(app, parts):
                 yield
@@ -109,12 +110,7 @@ def create_app(
         redirect_slashes=False,
         exception_handlers={HTTPException: _handle_http_exception, Exception: _handle_error},
     )
-    app.router.routes.extend(_build_routes())
-    return app
-
-
-def _build_routes() -> list[Route]:
-    return [
+    app.router.routes += [
         Route("/healthz", PublicRoute(healthz), methods=["GET"]),
         Route("/readyz", PublicRoute(readyz), methods=["GET"]),
         Route("/metrics", AuthenticatedRoute(show_metrics), methods=["GET"]),
@@ -126,24 +122,24 @@ def _build_routes() -> list[Route]:
         Route("/docs", PublicRoute(show_docs), methods=["GET"]),
         Route("/tools", AuthenticatedRoute(export_tools), methods=["GET"]),
     ]
+    return app
 
 
 @asynccontextmanager
 async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
-    """The host takes requests from here to the end of the block."""
-    assert isinstance(app, SkillHostApp)  # noqa: S101 - made above
+    """Serve requests while the block runs."""
+    assert isinstance(app, SkillHostApp)  # noqa: S101 - created above
     invocations = InvokeHandler(
         parts.host,
         parts.authenticator,
         IdempotencyGuard(parts.idempotency),
         RunStarter(parts.host, parts.runs),
-        most=parts.settings.host_max_body,
-        seconds=parts.options.body_seconds,
+        max_body=parts.settings.host_max_body,
+        body_timeout=parts.options.body_seconds,
     )
     app.state.parts = parts
-    app.actions = SkillActions(
-        invocations, EventStreamHandler(parts.host, invocations, ping=parts.options.ping_seconds)
-    )
+    streams = EventStreamHandler(parts.host, invocations, ping=parts.options.ping_seconds)
+    app.actions = SkillActions(invocations, streams)
     chores = [asyncio.create_task(prepare_all(parts)), asyncio.create_task(_remove_leftovers())]
     if parts.options.supervisor is not None:
         chores.append(asyncio.create_task(exit_with_supervisor(parts.options.supervisor)))
@@ -153,7 +149,7 @@ async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
         with drain_on_signals(parts.host, parts.options.grace, parts.shutdown.set), reload_on_hangup(parts):
             yield
     finally:
-        # A server that handles signals by itself has waited for what was running.
+        # A server that handles signals itself has waited for running invocations.
         parts.host.draining = True
         parts.host.interrupt()
         parts.shutdown.set()
@@ -163,29 +159,22 @@ async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
 
 
 async def _remove_leftovers() -> None:
-    """What hosts have left that were killed is gone. A host that cannot do that serves all the same."""
+    # Directories of killed hosts.
     with suppress(OSError):
         await asyncio.to_thread(remove_orphaned_dirs)
 
 
-def _open_runners(settings: Settings) -> RunnerTable:
-    from openskills.host.runners.table import Runners
-
-    return Runners(settings)
-
-
 async def _handle_http_exception(request: Request, error: Exception) -> Response:
-    """What the framework refuses: no such address, no such method."""
-    assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else
+    """Errors of the framework: unknown path, wrong method."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class only
     exchange = HttpExchange(request.scope, request.receive, _discard)
     if error.status_code == 405:
         methods = (*sorted(map(str.strip, (error.headers or {}).get("Allow", "").split(","))), "OPTIONS")
         if request.method == "OPTIONS":
             return _to_starlette_response(options_response(exchange, methods))
         failure = http.wrong_method(request.method, methods)
-        return _to_starlette_response(
-            add_allow_header(build_refusal(failure, exchange.trace, latency_ms=exchange.latency_ms), methods)
-        )
+        refusal = build_refusal(failure, exchange.trace, latency_ms=exchange.latency_ms)
+        return _to_starlette_response(add_allow_header(refusal, methods))
     if error.status_code == 404:
         failure = http.unknown_address(exchange.path)
     else:
@@ -194,7 +183,7 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
 
 
 async def _handle_error(request: Request, error: Exception) -> Response:
-    """A fault of ours. The server writes it into its log after this."""
+    """A bug in the host. The server logs it after this."""
     del error
     exchange = HttpExchange(request.scope, request.receive, _discard)
     return _to_starlette_response(build_refusal(http.internal_error(exchange.trace.id), exchange.trace))
@@ -207,7 +196,7 @@ def _to_starlette_response(answer: HttpResponse) -> Response:
 
 
 async def _discard(_: Any) -> None:
-    """Where answers go that the framework sends itself."""
+    """The framework sends the response itself."""
 
 
 app = create_app()

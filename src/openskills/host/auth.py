@@ -1,12 +1,6 @@
-"""Keys, key file, gate.
+"""API keys of callers: the key file, and authentication of requests.
 
-The file in which the keys of callers are kept: what each may do, and of the key itself only a hash.
-
-A key is 256 random bits, so a plain SHA-256 of it cannot be turned back, and costs nothing to check.
-
-Who calls: bearer keys, and what the holder of each may do.
-
-Who may come in: with a key, or, where that is allowed, without one from this machine only.
+The file contains a SHA-256 of each key. A key has 256 random bits, so a plain hash cannot be reversed and is cheap.
 """
 
 import hashlib
@@ -41,7 +35,7 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """One key as it is kept. `hint` is how the key begins, to recognise it; `None` is no limit, or no end."""
+    """A key as it is stored. `hint` is the beginning of the key; None means no limit, or no expiry."""
 
     name: str
     digest: str
@@ -55,26 +49,26 @@ class StoredKey:
 
     @property
     def expires_at(self) -> float | None:
-        """When it expires, in seconds since 1970."""
+        """Expiry in seconds since 1970."""
         return None if self.expires is None else datetime.fromisoformat(self.expires).timestamp()
 
 
 def digest_key(key: str) -> str:
-    """What is kept of a key."""
+    """The stored digest of a key."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def create_key(name: str, *, now: datetime, lifetime: float | None = None) -> tuple[str, StoredKey]:
-    """A new key, and what to keep of it. `lifetime` is in seconds."""
+    """A new key, and its entry for the file. `lifetime` is in seconds."""
     key = KEY_PREFIX + secrets.token_urlsafe(32)
     expires = None if lifetime is None else _format_time(now.timestamp() + lifetime)
     return key, StoredKey(name, digest_key(key), key[:_HINT_LENGTH], _format_time(now.timestamp()), expires)
 
 
 def read_keys(path: Path) -> tuple[StoredKey, ...]:
-    """Every key of the file; none where there is no file.
+    """All keys of the file; none if it does not exist.
 
-    Raises `SkillError` for a file that others may write to, and for one that is not what we wrote.
+    Raises `SkillError` for a file that is invalid or writable by other users.
     """
     try:
         mode = path.stat().st_mode
@@ -82,27 +76,27 @@ def read_keys(path: Path) -> tuple[StoredKey, ...]:
     except FileNotFoundError:
         return ()
     if mode & _WRITABLE_BY_OTHERS:
-        raise SkillError(f"others may write to the key file {path}; run: chmod 600 {path}", path=str(path))
+        raise SkillError(f"the key file {path} is writable by other users; run: chmod 600 {path}", path=str(path))
     try:
         return _parse_keys(json.loads(data))
     except (ValueError, TypeError, KeyError, InvalidArgument) as error:
-        what = f"the key file {path} is not valid: {error}; restore it, or remove it and make new keys"
-        raise SkillError(what, path=str(path)) from error
+        message = f"invalid key file {path}: {error}; restore it, or remove it and create new keys"
+        raise SkillError(message, path=str(path)) from error
 
 
 def add_key(path: Path, key: StoredKey) -> None:
-    """Keep one more key. Raises `InvalidArgument` for a name that is taken, and for values that cannot be meant."""
+    """Add a key to the file. Raises `InvalidArgument` for a name that is taken, or invalid values."""
     _check_key(key)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with lock_file(_lock_path(path)):
         known = read_keys(path)
         if any(other.name == key.name for other in known):
-            raise InvalidArgument("name", f"there is a key named {key.name!r}; revoke it first, or choose another name")
+            raise InvalidArgument("name", f"a key named {key.name!r} exists; revoke it first, or choose another name")
         _write_keys(path, (*known, key))
 
 
 def revoke_key(path: Path, name: str) -> StoredKey:
-    """Forget a key: a host that uses the file refuses it from now on. Raises `InvalidArgument` for an unknown name."""
+    """Remove a key; running hosts refuse it from then on. Raises `InvalidArgument` for an unknown name."""
     found = None
     if path.exists():
         with lock_file(_lock_path(path)):
@@ -111,7 +105,7 @@ def revoke_key(path: Path, name: str) -> StoredKey:
             if found is not None:
                 _write_keys(path, [key for key in known if key.name != name])
     if found is None:
-        raise InvalidArgument("name", f"there is no key named {name!r}; `openskills keys list` shows them")
+        raise InvalidArgument("name", f"unknown key {name!r}; `openskills keys list` shows all keys")
     return found
 
 
@@ -133,7 +127,7 @@ def _parse_keys(value: Any) -> tuple[StoredKey, ...]:
         raise InvalidArgument("version", f"must be {_VERSION}")
     keys = tuple(_parse_key(one) for one in cast("list[dict[str, Any]]", value["keys"]))
     if len({key.name for key in keys}) < len(keys):
-        raise InvalidArgument("keys", "two have the same name")
+        raise InvalidArgument("keys", "two keys have the same name")
     return keys
 
 
@@ -142,20 +136,18 @@ def _parse_key(plain: Mapping[str, Any]) -> StoredKey:
     found = replace(found, scopes=tuple(found.scopes))
     _check_key(found)
     if re.fullmatch(r"[0-9a-f]{64}", found.digest, re.ASCII) is None:
-        raise InvalidArgument("digest", f"that of {found.name!r} is no SHA-256")
+        raise InvalidArgument("digest", f"expected the SHA-256 of {found.name!r} as 64 hex digits")
     return found
 
 
 def _check_key(key: StoredKey) -> None:
     if _NAME_PATTERN.fullmatch(key.name) is None:
-        raise InvalidArgument(
-            "name", f"{key.name!r} is no name of a key; use up to 64 letters, digits, dots, @, - and _"
-        )
+        raise InvalidArgument("name", f"invalid key name {key.name!r}: use up to 64 letters, digits, dots, @, - and _")
     for scope in key.scopes:
         if _SCOPE_PATTERN.fullmatch(scope) is None:
-            raise InvalidArgument("scope", f"{scope!r} is no skill and no pattern of skills such as file_*")
+            raise InvalidArgument("scope", f"invalid scope {scope!r}: use a skill id, or a pattern such as file_*")
     if not key.scopes:
-        raise InvalidArgument("scope", "a key without any could do nothing; use * for every skill")
+        raise InvalidArgument("scope", "a key needs at least one; use * for all skills")
     for field, limit in (("rate", key.rate_per_second), ("burst", key.burst), ("concurrency", key.concurrency)):
         if limit is not None and not 0 < limit <= 1_000_000:
             raise InvalidArgument(field, f"{limit} is out of range; use more than 0 and at most 1,000,000")
@@ -163,17 +155,15 @@ def _check_key(key: StoredKey) -> None:
 
 
 _log = logging.getLogger("openskills.host")
-_KEY_HINT = "send it as `Authorization: Bearer osk_...`; `openskills keys new` makes one"
-
+_KEY_HINT = "send `Authorization: Bearer osk_...`; create a key with `openskills keys new`"
 KEY_RELOAD_INTERVAL = 0.2
-"""Seconds for which the keys that were read count without a look at their file."""
-
+"""Seconds between two checks whether the key file has changed."""
 _FileStamp = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who calls. `scopes` are ids of skills, or patterns of them; a limit that is `None` is none of ours."""
+    """The caller. `scopes` are skill ids or patterns; None means no limit."""
 
     name: str
     scopes: tuple[str, ...] = ("*",)
@@ -182,16 +172,16 @@ class Principal:
     concurrency: int | None = None
 
     def can_invoke(self, skill_id: str) -> bool:
-        """Whether it may call this skill. The id is the canonical one, that of the registration."""
+        """Whether it may call this skill, given by the id of its registration."""
         return "*" in self.scopes or any(fnmatchcase(skill_id, scope) for scope in self.scopes)
 
 
 ANONYMOUS = Principal("anonymous")
-"""Who calls without a key where none is needed."""
+"""A caller without a key, where none is needed."""
 
 
 class KeyRing:
-    """The keys of a file. Changes of the file count after `every` seconds at the latest; make one with `open`."""
+    """The keys of a file, reloaded at most `every` seconds after a change. Create it with `open`."""
 
     def __init__(self, path: Path | None, *, required: bool, every: float) -> None:
         self._path = path
@@ -203,10 +193,10 @@ class KeyRing:
 
     @classmethod
     def open(cls, path: Path | None, *, required: bool = False, every: float = KEY_RELOAD_INTERVAL) -> "KeyRing":
-        """The keys of a file that may be missing; `None` is a ring that stays empty.
+        """Load the keys of a file that may be missing; with `path=None` there are none.
 
-        With `required` nobody is let in without a key. Otherwise who brings none is anonymous, and only a key that is
-        wrong, where there are keys, is refused. Raises `SkillError` for a file that cannot be used.
+        Unless a key is `required`, callers without one are anonymous; wrong keys are refused if any keys exist. Raises
+        `SkillError` for an unusable file.
         """
         ring = cls(path, required=required, every=every)
         ring._stamp = _read_stamp(path)
@@ -218,24 +208,24 @@ class KeyRing:
 
     @property
     def is_required(self) -> bool:
-        """Whether everybody needs a key."""
+        """Whether a key is required."""
         return self._required
 
     def authenticate(self, authorization: str | None) -> Principal:
-        """Who sent a request with this `Authorization`; raises `Unauthorized`. Costs some microseconds."""
+        """The caller with this `Authorization` header; raises `Unauthorized`. Takes microseconds."""
         self._refresh()
         if not self._required and (authorization is None or not self._known):
             return ANONYMOUS
         if authorization is None:
-            raise Unauthorized(f"a key is needed: {_KEY_HINT}")
+            raise Unauthorized(f"an API key is required: {_KEY_HINT}")
         key = _parse_bearer(authorization)
         digest = hashlib.sha256(key.encode()).digest()
-        # Found by the digest: how long that takes says nothing about a key that was not sent.
+        # Looked up by digest, so that timing reveals nothing about other keys.
         known = self._known.get(digest)
         if known is None or not hmac.compare_digest(known.digest, digest):
-            raise Unauthorized("this key is not known here: it was revoked, or belongs to another host")
+            raise Unauthorized("unknown API key: it was revoked, or belongs to another host")
         if known.expires_at is not None and time.time() >= known.expires_at:
-            raise Unauthorized("this key has expired; `openskills keys new` makes another")
+            raise Unauthorized("this API key has expired; create a new one with `openskills keys new`")
         return known.principal
 
     def _refresh(self) -> None:
@@ -246,16 +236,21 @@ class KeyRing:
         stamp = _read_stamp(self._path)
         if stamp == self._stamp:
             return
-        # Before it is read: a change meanwhile is seen the next time. A file that is broken is read only once.
+        # Taken before reading, so that a change meanwhile is noticed. A broken file is read only once.
         self._stamp = stamp
         try:
             self._load()
         except (SkillError, OSError) as error:
-            _log.warning("the keys that were known stay in force: %s", error)
+            _log.warning("cannot reload the keys, the previous ones stay valid: %s", error)
 
     def _load(self) -> None:
         stored = () if self._path is None else read_keys(self._path)
-        self._known = {known.digest: known for known in map(_activate_key, stored)}
+        known: dict[bytes, _ActiveKey] = {}
+        for key in stored:
+            principal = Principal(key.name, key.scopes, key.rate_per_second, key.burst, key.concurrency)
+            digest = bytes.fromhex(key.digest)
+            known[digest] = _ActiveKey(digest, key.expires_at, principal)
+        self._known = known
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,18 +260,13 @@ class _ActiveKey:
     principal: Principal
 
 
-def _activate_key(key: StoredKey) -> _ActiveKey:
-    principal = Principal(key.name, key.scopes, key.rate_per_second, key.burst, key.concurrency)
-    return _ActiveKey(bytes.fromhex(key.digest), key.expires_at, principal)
-
-
 def _parse_bearer(authorization: str) -> str:
     scheme, _, key = authorization.partition(" ")
     if scheme.lower() != "bearer":
-        raise Unauthorized(f"this is no bearer key: {_KEY_HINT}")
+        raise Unauthorized(f"not a bearer token: {_KEY_HINT}")
     key = key.strip()
     if KEY_PATTERN.fullmatch(key) is None:
-        raise Unauthorized(f"this does not look like a key: {_KEY_HINT}")
+        raise Unauthorized(f"not an API key: {_KEY_HINT}")
     return key
 
 
@@ -291,10 +281,9 @@ def _read_stamp(path: Path | None) -> _FileStamp:
 
 
 class Authenticator:
-    """The keys, and whether one is needed. `mode` is `on`, `off`, or `auto`: needed unless we are called on loopback.
+    """Authenticates requests. `mode` is `on`, `off`, or `auto`: a key is required except on loopback addresses.
 
-    Without keys a web page could have its own name point to this machine and call us through somebody's browser. So
-    what comes in on loopback without a key must be meant for loopback.
+    Against DNS rebinding, requests without a key on a loopback address must have a loopback name in `Host`.
     """
 
     def __init__(self, required: KeyRing, optional: KeyRing, mode: str) -> None:
@@ -304,7 +293,7 @@ class Authenticator:
         self._known: dict[str, bool] = {}
 
     def authenticate(self, exchange: HttpExchange) -> Principal:
-        """Who sends a request. Raises `Unauthorized`, or `Refused` for one that is not meant for us."""
+        """The caller of a request. Raises `Unauthorized`, or `HttpRefusal` for a foreign `Host`."""
         if self.is_key_required(exchange):
             return self._required.authenticate(exchange.header(b"authorization"))
         if self._is_local(exchange) and not self._is_loopback(exchange.header(b"host") or ""):
@@ -314,7 +303,7 @@ class Authenticator:
         return self._optional.authenticate(exchange.header(b"authorization"))
 
     def is_key_required(self, exchange: HttpExchange) -> bool:
-        """Whether a request is let in with a key only."""
+        """Whether a request needs a key."""
         return self._mode == "on" or (self._mode == "auto" and not self._is_local(exchange))
 
     def _is_local(self, exchange: HttpExchange) -> bool:
@@ -324,23 +313,18 @@ class Authenticator:
     def _is_loopback(self, name: str) -> bool:
         known = self._known.get(name)
         if known is None:
-            known = is_loopback(_parse_host_name(name))
-            # The same few names come all the time; what is invented is not kept.
+            # Without brackets and port.
+            bare = name[1:].partition("]")[0] if name.startswith("[") else name
+            known = is_loopback(bare.rpartition(":")[0] if bare is name and name.count(":") == 1 else bare)
+            # Bounded, because callers can send any name.
             if len(self._known) < 100:
                 self._known[name] = known
         return known
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a name or an address is that of this machine and of no other."""
+    """Whether a host name or address is a loopback one."""
     try:
         return ip_address(name).is_loopback
     except ValueError:
         return name.lower().rstrip(".") == "localhost" or name.lower().rstrip(".").endswith(".localhost")
-
-
-def _parse_host_name(host: str) -> str:
-    """The name in a `Host` header, without the port and the brackets."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host

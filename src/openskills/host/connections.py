@@ -1,15 +1,8 @@
-"""Header timeouts on uvicorn.
+"""A uvicorn protocol with limits on the time and size of request headers.
 
-The end of a connection whose other side may still be sending.
-
-Closed at once, with bytes that nobody has read, a connection counts as broken: the system of the caller throws away the
-answer that it has not read yet. So our side says that it is done, and what still comes is thrown away for a while.
-
-Connections as our own server takes them: nobody may hold one forever without asking for anything.
-
-uvicorn waits for the head of a request as long as it takes and as large as it gets, and answers what is no HTTP with
-plain text. Here a head has a time and a size, and the answer is a result. Each request gets one answer: what still
-comes of one that was refused early belongs to nobody, and the connection ends with it.
+uvicorn itself waits for headers without limits, and answers invalid HTTP with plain text; here the response is a
+result. After a request was refused early, the connection is closed: the rest of its body is read and thrown away for a
+while, because closing a socket with unread data would make the client's system discard the response.
 """
 
 import asyncio
@@ -23,34 +16,34 @@ from openskills.host.http import HttpExchange, HttpResponse, Receive, Scope, Sen
 
 LINGER_SECONDS = 5.0
 MAX_LINGER_BYTES = 64 * 1024 * 1024
-"""Bytes that are thrown away before the connection is closed all the same."""
+"""Bytes that are discarded before the connection is closed anyway."""
 
 
 class ConnectionDrainer:
-    """A connection that ends. It begins with that; nothing can be written any more."""
+    """Half-closes a connection and discards what still arrives, for up to `LINGER_SECONDS`."""
 
     def __init__(
-        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, *, most: int = MAX_LINGER_BYTES
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, *, max_bytes: int = MAX_LINGER_BYTES
     ) -> None:
         self._transport = transport
-        self._left = most
+        self._left = max_bytes
         self._timer = loop.call_later(LINGER_SECONDS, transport.close)
         if transport.can_write_eof():
             transport.write_eof()
 
     def discard(self, size: int) -> None:
-        """So many bytes have come that nobody wants."""
+        """Count discarded bytes."""
         self._left -= size
         if self._left < 0:
             self._transport.close()
 
     def stop(self) -> None:
-        """The connection is gone."""
+        """The connection was closed."""
         self._timer.cancel()
 
 
 class SoftCloseTransport(asyncio.Transport):
-    """A transport as an answer sees it that may be given before its request has come whole: its end is another."""
+    """A transport for a response before the end of its request: `close` calls `end` instead."""
 
     def __init__(self, transport: asyncio.Transport, end: Callable[[], None]) -> None:
         super().__init__()
@@ -58,15 +51,15 @@ class SoftCloseTransport(asyncio.Transport):
         self._end = end
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send."""
+        """Write to the transport."""
         self._transport.write(data)
 
     def is_closing(self) -> bool:
-        """Whether it ends."""
+        """Whether the transport is closing."""
         return self._transport.is_closing()
 
     def close(self) -> None:
-        """End it in the other way."""
+        """Call `end`."""
         self._end()
 
 
@@ -74,37 +67,37 @@ MAX_HEAD_BYTES = 64 * 1024
 
 
 class HostProtocol(HttpToolsProtocol):
-    """One connection. `head_seconds` is how long the head of a request may take."""
+    """One connection. `head_seconds` is the timeout for request headers."""
 
     head_seconds: ClassVar[float] = 20.0
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self._patience: asyncio.TimerHandle | None = None
+        self._head_timer: asyncio.TimerHandle | None = None
         self._stage: Literal["between", "head", "body"] = "between"
-        # Bytes of the head from earlier reads, bytes of this read, and whether those ended an earlier request.
+        # Header bytes from earlier reads, bytes of this read, and whether those completed an earlier request.
         self._head = 0
         self._size = 0
         self._ended_one = False
-        # Whether the connection would outlive a request whose body is still coming; None when none is.
+        # The keep-alive flag of a request whose body is still arriving; None if there is none.
         self._outlives: bool | None = None
         self._deaf = False
         self._lingering: ConnectionDrainer | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Somebody is there: a request should follow."""
+        """Start the timer for the first request."""
         super().connection_made(transport)
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there any more."""
+        """Stop all timers."""
         self._stop_timer()
         if self._lingering is not None:
             self._lingering.stop()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes have come."""
+        """Parse or discard bytes."""
         if self._lingering is not None:
             self._lingering.discard(len(data))
         elif not self._deaf:
@@ -114,21 +107,21 @@ class HostProtocol(HttpToolsProtocol):
                 self._check_progress()
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """A request starts."""
         super().on_message_begin()
         self._stage = "head"
 
     def on_headers_complete(self) -> None:
-        """The head of a request is there."""
+        """The headers are complete."""
         if self._head + self._size > MAX_HEAD_BYTES and self._head_size() > MAX_HEAD_BYTES:
-            # Answered like any other, so that it does not come before the answers to earlier requests.
+            # Sent through the application, so that responses to earlier requests come first.
             self.app = _refuse_large_head
         super().on_headers_complete()
         self._stage = "body"
         self._stop_timer()
 
     def on_message_complete(self) -> None:
-        """The request is there, whole."""
+        """The request is complete."""
         if self._outlives is not None:
             if not self.cycle.response_started:
                 self.cycle.keep_alive = self._outlives
@@ -138,42 +131,38 @@ class HostProtocol(HttpToolsProtocol):
         self._ended_one = True
 
     def on_response_complete(self) -> None:
-        """A request is answered, and the next may have begun meanwhile."""
+        """A response is complete; the next request may have started."""
         super().on_response_complete()
         if self._stage == "head" and not self._is_answering() and not self._is_ending():
             self._start_timer()
 
     def shutdown(self) -> None:
-        """The server ends: the connection ends after what is being answered."""
+        """Close the connection after the current response."""
         super().shutdown()
         if self._outlives is not None:
             self._outlives = False
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP, unless that was the rest of what has its answer."""
+        """Respond to invalid HTTP, unless it follows a request that was already answered."""
         if self._stage == "body" and self.cycle.response_started:
             self.transport.close()
         else:
             self._refuse(build_refusal(http.invalid_request(msg), new_trace()))
 
     def _check_progress(self) -> None:
-        """What has come, and what is still to come?"""
         if self._stage == "body":
-            self._expect_rest()
+            # A response that is sent before the body is complete also closes the connection.
+            if self._outlives is None:
+                self._outlives = self.cycle.keep_alive
+                self.cycle.keep_alive = False
+                self.cycle.transport = SoftCloseTransport(self.transport, self._close_softly)
         elif self._stage == "head" or not self._is_answering():
             if not self._is_answering():
                 self._start_timer()
-            # Where in these bytes a second request begins is not known. They are few; the next ones count.
+            # Where a second request starts in these bytes is unknown; only later bytes are counted.
             self._head += 0 if self._ended_one else self._size
             if self._head > MAX_HEAD_BYTES:
                 self._refuse(build_refusal(http.head_too_large(MAX_HEAD_BYTES), new_trace()))
-
-    def _expect_rest(self) -> None:
-        """An answer that does not wait for the rest of the body says that the connection ends."""
-        if self._outlives is None:
-            self._outlives = self.cycle.keep_alive
-            self.cycle.keep_alive = False
-            self.cycle.transport = SoftCloseTransport(self.transport, self._close_softly)
 
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
@@ -185,23 +174,22 @@ class HostProtocol(HttpToolsProtocol):
         return self._deaf or self._lingering is not None or self.transport.is_closing()
 
     def _start_timer(self) -> None:
-        if self._patience is None:
-            self._patience = self.loop.call_later(self.head_seconds, self._refuse_slow_head)
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.head_seconds, self._refuse_slow_head)
 
     def _stop_timer(self) -> None:
         self._head = 0
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
     def _refuse_slow_head(self) -> None:
         if not self._is_ending():
             self._refuse(build_refusal(http.head_too_slow(self.head_seconds), new_trace()))
 
     def _refuse(self, answer: HttpResponse) -> None:
-        """Answer what never becomes a request, and end the connection."""
         if self._is_answering() and (self._stage != "body" or self.pipeline):
-            # Earlier requests come first. What the caller said after them it will not hear.
+            # Earlier requests are answered first, and then the connection is closed.
             self.cycle.keep_alive = False
             self._deaf = True
             return
@@ -209,7 +197,7 @@ class HostProtocol(HttpToolsProtocol):
         lines += [b"%s: %s\r\n" % header for header in (*answer.headers, (b"connection", b"close"))]
         self.transport.write(b"".join([*lines, b"\r\n", answer.body]))
         if self._is_answering():
-            # Who waits for the rest of the body is told that it will not come.
+            # The reader of the body gets a disconnect.
             self.cycle.disconnected = True
             self.cycle.waiting_for_100_continue = False
             self.cycle.message_event.set()

@@ -1,14 +1,7 @@
-"""SQLite connection in a thread; migrations.
+"""The host's SQLite database, shared by all workers of a host and used from threads.
 
-How the host's SQLite file is made, opened and brought up to date. Blocking.
-
-It is in WAL mode with `synchronous=NORMAL`: a killed process loses nothing that was committed, a power cut at most the
-last moments, and neither damages the file. That is right for what can be asked for again, and costs no flush of the
-disk with every commit.
-
-One connection to the host's database that survives the file being moved away. Blocking; for one thread.
-
-The host's database: one SQLite file that all workers share, without ever keeping an event loop waiting.
+It runs in WAL mode with `synchronous=NORMAL`: a killed process loses no committed data, a power cut at most the last
+moments, and neither damages the file. That suits data that can be requested again, and avoids a flush per commit.
 """
 
 import asyncio
@@ -36,32 +29,29 @@ _RETRY_PAUSE = 0.01
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _ADVICE = {
     sqlite3.SQLITE_FULL: "the disk is full; free some space",
-    sqlite3.SQLITE_READONLY: "this user may not write to it; check the owner and mode of the file and its directory",
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check that it is a file, and that its directory can be written to",
-    sqlite3.SQLITE_CORRUPT: "it is damaged; move it away, and the host makes a new one",
-    sqlite3.SQLITE_NOTADB: "it is no SQLite database; move it away, or choose another file with OPENSKILL_HOST_HISTORY",
-    sqlite3.SQLITE_BUSY: "others write to it for too long; try again",
-    sqlite3.SQLITE_LOCKED: "others write to it for too long; try again",
+    sqlite3.SQLITE_READONLY: "no permission to write; check the owner and mode of the file and its directory",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened; check that it is a file and that its directory is writable",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged; move it away, and the host creates a new one",
+    sqlite3.SQLITE_NOTADB: "not an SQLite database; move it away, or choose another file with OPENSKILL_HOST_HISTORY",
+    **dict.fromkeys(_BUSY, "timed out waiting for other writers; try again"),
 }
 
 
 def open_connection(
-    path: Path | None, *, patience: float, steps: tuple[MigrationStep, ...] = STEPS
+    path: Path | None, *, timeout: float, steps: tuple[MigrationStep, ...] = STEPS
 ) -> sqlite3.Connection:
-    """A connection to a database that has all tables; `None` is one in memory, that nobody else sees.
+    """Open a database and bring its tables up to date; `None` is a private database in memory.
 
-    What is missing is made, for the owner's eyes only. Raises `StoreUnavailable` for what cannot be opened, and
-    `SkillError` for a file of a newer version. `patience` is how many seconds each step waits for others who write.
+    A new file is readable by its owner only. Raises `StoreUnavailable` if it cannot be opened, and `SkillError` for a
+    file of a newer version. `timeout` is how many seconds each step waits for other writers.
     """
     with translate_errors(path):
         if path is not None:
             _create_file(path)
-        connection = sqlite3.connect(
-            path or ":memory:", timeout=patience, isolation_level=None, check_same_thread=False
-        )
+        connection = sqlite3.connect(path or ":memory:", timeout=timeout, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA synchronous = NORMAL")
-            _enable_wal(connection, time.monotonic() + patience)
+            _enable_wal(connection, time.monotonic() + timeout)
             _migrate(connection, path, steps)
         except BaseException:
             connection.close()
@@ -71,13 +61,13 @@ def open_connection(
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Generator[None]:
-    """All or nothing, after everybody else who writes."""
+    """Run the block in one write transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        # After some errors SQLite has rolled back by itself.
+        # After some errors SQLite has already rolled back.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
@@ -85,11 +75,11 @@ def transaction(connection: sqlite3.Connection) -> Generator[None]:
 
 @contextmanager
 def translate_errors(path: Path | None) -> Generator[None]:
-    """A block in which what SQLite and the file system raise is `StoreUnavailable`."""
+    """Turn errors of SQLite and of the file system into `StoreUnavailable`."""
     try:
         yield
     except sqlite3.Error as error:
-        # The lowest byte is the kind; the rest says more about it.
+        # The lowest byte of an extended result code is the primary code.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         raise _unavailable_error(path, _ADVICE.get(code, str(error))) from error
     except OSError as error:
@@ -98,7 +88,7 @@ def translate_errors(path: Path | None) -> Generator[None]:
 
 
 def select_rows(connection: sqlite3.Connection, sql: str, arguments: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """Every row of the answer."""
+    """All rows of a query."""
     return connection.execute(sql, arguments).fetchall()
 
 
@@ -108,7 +98,7 @@ def _unavailable_error(path: Path | None, what: str) -> StoreUnavailable:
 
 
 def _create_file(path: Path) -> None:
-    """An empty file, if there is none; SQLite gives the files beside it the same mode."""
+    # SQLite gives the files beside it the same mode.
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -119,7 +109,7 @@ def _enable_wal(connection: sqlite3.Connection, deadline: float) -> None:
         try:
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
         except sqlite3.OperationalError as error:
-            # While another process makes the same change SQLite does not wait by itself.
+            # SQLite does not wait by itself while another process makes the same change.
             if error.sqlite_errorcode not in _BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(_RETRY_PAUSE)
@@ -132,7 +122,7 @@ def _migrate(connection: sqlite3.Connection, path: Path | None, steps: tuple[Mig
         return
     with transaction(connection):
         connection.execute(CREATE_SCHEMA_TABLE)
-        # Asked again: another process may have been faster.
+        # Checked again: another process may have been faster.
         for version, step in _find_missing_steps(connection, path, steps):
             for sql in step:
                 connection.execute(sql)
@@ -149,20 +139,20 @@ def _find_missing_steps(
 T = TypeVar("T")
 
 _abandoned: list[sqlite3.Connection] = []
-"""Connections that must not be closed, not even by the garbage collector."""
+"""Connections that must never be closed, not even by the garbage collector."""
 
 
 class HostDatabaseConnection:
-    """A connection that begins with the first use. Where somebody moved the file away, the next use makes a new one."""
+    """A lazily opened connection. If the file was moved away, the next use creates a new one. For one thread."""
 
-    def __init__(self, path: Path | None, patience: float) -> None:
+    def __init__(self, path: Path | None, timeout: float) -> None:
         self._path = path
-        self._patience = patience
+        self._timeout = timeout
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
 
     def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do this with the connection. Raises what it raises; what SQLite raises is `StoreUnavailable`."""
+        """Call `work` with the connection. Errors of SQLite become `StoreUnavailable`."""
         with translate_errors(self._path):
             return work(self._get_connection())
 
@@ -176,11 +166,11 @@ class HostDatabaseConnection:
 
     def _get_connection(self) -> sqlite3.Connection:
         if self._connection is not None and self._identity != self._read_identity():
-            # To close it would remove the write-ahead log of the database that is there now.
+            # Closing it would remove the write-ahead log of the database that is there now.
             _abandoned.append(self._connection)
             self._connection = None
         if self._connection is None:
-            self._connection = open_connection(self._path, patience=self._patience)
+            self._connection = open_connection(self._path, timeout=self._timeout)
             self._identity = self._read_identity()
         return self._connection
 
@@ -198,45 +188,45 @@ BUSY_TIMEOUT = 5.0
 
 
 class Database:
-    """Two connections to a file, one that writes and one that reads, each in a thread of its own.
+    """One connection for writing and one for reading, each in its own thread.
 
-    Making one touches nothing; the first use makes the file. `None` is a database in memory, for one process only.
-    What is done with it is blocking code that gets the connection. It must be made in the process that uses it, not
-    before a fork. `patience` is how many seconds a writer waits for those of other processes.
+    The file is created on first use; `None` is a database in memory, for one process only. `write` and `read` call
+    blocking functions with the connection. Create it in the process that uses it, not before a fork. `timeout` is how
+    many seconds a writer waits for writers of other processes.
     """
 
-    def __init__(self, path: Path | None, *, patience: float = BUSY_TIMEOUT) -> None:
+    def __init__(self, path: Path | None, *, timeout: float = BUSY_TIMEOUT) -> None:
         self.path = path
-        self._writer = _HostDatabaseThread(path, patience)
-        # What is in memory is in one connection only.
-        self._reader = self._writer if path is None else _HostDatabaseThread(path, patience)
+        self._writer = _HostDatabaseThread(path, timeout)
+        # A database in memory exists in one connection only.
+        self._reader = self._writer if path is None else _HostDatabaseThread(path, timeout)
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do this in one transaction. Raises what it raises, and `StoreUnavailable`."""
-        return await self._writer.run(lambda connection: _in_transaction(connection, work))
+        """Call `work` in one transaction. Raises what it raises, and `StoreUnavailable`."""
+
+        def work_in_transaction(connection: sqlite3.Connection) -> T:
+            with transaction(connection):
+                return work(connection)
+
+        return await self._writer.run(work_in_transaction)
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do this without waiting for anybody who writes. Raises what it raises, and `StoreUnavailable`."""
+        """Call `work` without waiting for writers. Raises what it raises, and `StoreUnavailable`."""
         return await self._reader.run(work)
 
     async def close(self) -> None:
-        """Close both connections after what is under way."""
+        """Close both connections after pending work."""
         await self._writer.close()
         if self._reader is not self._writer:
             await self._reader.close()
 
 
-def _in_transaction(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
-    with transaction(connection):
-        return work(connection)
-
-
 class _HostDatabaseThread:
-    """A thread, and the connection that only it uses; both begin with the first use."""
+    """A thread with its own connection; both start on first use."""
 
-    def __init__(self, path: Path | None, patience: float) -> None:
+    def __init__(self, path: Path | None, timeout: float) -> None:
         self._thread: ThreadPoolExecutor | None = None
-        self._connected = HostDatabaseConnection(path, patience)
+        self._connected = HostDatabaseConnection(path, timeout)
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._thread is None:

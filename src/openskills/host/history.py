@@ -1,12 +1,6 @@
-"""History of invocations.
+"""History of invocations: one row per invocation in the host's database.
 
-One row of the history: an invocation that has ended. Pure, but for the ids.
-
-The history as rows of the host's database: put, find, forget. Blocking.
-
-The thread that writes the history, a batch at a time, so that no call ever waits for a disk.
-
-The history of a host: one row for each invocation, for as long as it is wanted.
+A background thread writes rows in batches, so that no call waits for the disk.
 """
 
 import asyncio
@@ -30,14 +24,16 @@ from openskills.telemetry.values import mask_text
 
 MAX_MESSAGE_LENGTH = 1_000
 MAX_CONTENT_BYTES = 256 * 1024
-"""Bytes of an input or output that are kept, where keeping them is asked for."""
+"""Bytes stored of one request or response body."""
+MAX_PENDING_CONTENT_BYTES = 64 * 1024 * 1024
+"""Bytes of bodies that may wait to be written; beyond that rows are written without them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """Who called what, when, and what came of it. `began` is in seconds since 1970.
+    """One finished invocation. `began` is in seconds since 1970.
 
-    `input` and `output` are there only when the host was told to keep them.
+    `input` and `output` are the bodies, if the host stores them (`OPENSKILL_HOST_HISTORY_CONTENT`).
     """
 
     id: str
@@ -69,7 +65,7 @@ class RunRecord:
         body: bytes = b"",
         bytes_out: int = 0,
     ) -> "RunRecord":
-        """The row for a result. `body` is the request: its size and digest are kept, not the bytes."""
+        """The row of a result. Only the size and the digest of the request `body` are stored."""
         failure = result.outcome.failure
         message = "" if failure is None else failure.message[:MAX_MESSAGE_LENGTH]
         return cls(
@@ -90,11 +86,11 @@ class RunRecord:
         )
 
     def with_content(self, request: bytes, response: bytes, secrets: Mapping[str, str]) -> "RunRecord":
-        """The row with what was asked and answered, for hosts that are told to keep it; never with a secret in it."""
+        """The row with both bodies, secrets masked and at most `MAX_CONTENT_BYTES` of each."""
         return replace(self, input=mask_content(request, secrets), output=mask_content(response, secrets))
 
     def to_dict(self) -> dict[str, Any]:
-        """For a program: times as text, contents as text where they are kept."""
+        """As JSON: times and bodies as text; without bodies that were not stored."""
         found = asdict(self)
         found["began"] = datetime.fromtimestamp(self.began, UTC).isoformat(timespec="milliseconds")
         for name in ("input", "output"):
@@ -105,17 +101,17 @@ class RunRecord:
 
 
 def new_run_id(now: float | None = None) -> str:
-    """An id that nobody can guess. Ids of later runs come later in the alphabet."""
+    """An unguessable id. Ids sort by time."""
     return f"{id_prefix(time.time() if now is None else now)}{os.urandom(10).hex()}"
 
 
 def id_prefix(at: float) -> str:
-    """How ids of runs begin that began at this time: all earlier ones come before it in the alphabet."""
+    """The prefix of ids of runs that began at this time; ids of earlier runs sort before it."""
     return f"run_{max(int(at * 1000), 0):012x}"
 
 
 def mask_content(content: bytes, secrets: Mapping[str, str]) -> bytes:
-    """What may be kept of an input or output: secrets replaced by their names, and not too much of it."""
+    """A body as it is stored: secrets replaced by their names, and cut after `MAX_CONTENT_BYTES`."""
     text = mask_text(content.decode("utf-8", "replace"), secrets).encode()
     if len(text) <= MAX_CONTENT_BYTES:
         return text
@@ -124,7 +120,7 @@ def mask_content(content: bytes, secrets: Mapping[str, str]) -> bytes:
 
 _COLUMNS = tuple(field.name for field in fields(RunRecord) if field.name not in {"input", "output"})
 _NAMES = ", ".join(_COLUMNS)
-# An id that is there already is a call that was recorded already.
+# A row with the same id was recorded before.
 _INSERT = f"INSERT OR IGNORE INTO history ({_NAMES}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608 - our own names
 _INSERT_CONTENT = "INSERT OR IGNORE INTO history_content (id, input, output) VALUES (?, ?, ?)"
 _OLD_IDS = "SELECT id FROM history WHERE id < ? ORDER BY id LIMIT ?"
@@ -132,16 +128,16 @@ _OLDEST_KEPT = "SELECT id FROM history ORDER BY id DESC LIMIT 1 OFFSET ?"
 _SUCCESS = _COLUMNS.index("success")
 _MAX_INTEGER = 2**63 - 1
 _DELETE_BATCH = 2_000
-"""Rows that are removed in one transaction, so that nobody waits long."""
+"""Rows removed in one transaction, so that other writers do not wait long."""
 
 
 def insert_records(connection: sqlite3.Connection, records: Sequence[RunRecord]) -> None:
-    """Keep these, all or none."""
+    """Insert all of these rows, or none."""
     with transaction(connection):
         try:
             connection.executemany(_INSERT, [_row_from_record(record) for record in records])
         except (UnicodeError, OverflowError):
-            # Half a character or an endless number from a skill: rare, so nobody else pays for looking.
+            # A lone surrogate or a huge integer from a skill. Rare, so values are not checked beforehand.
             connection.executemany(
                 _INSERT, [tuple(map(_to_sqlite_value, _row_from_record(record))) for record in records]
             )
@@ -156,7 +152,7 @@ def insert_records(connection: sqlite3.Connection, records: Sequence[RunRecord])
 def select_records(
     connection: sqlite3.Connection, *, skill: str | None, failed: bool, since: float | None, limit: int
 ) -> list[RunRecord]:
-    """The latest first, without contents."""
+    """The matching rows, newest first, without bodies."""
     wanted = ["1"]
     arguments: list[Any] = []
     if skill is not None:
@@ -172,7 +168,7 @@ def select_records(
 
 
 def select_by_prefix(connection: sqlite3.Connection, beginning: str) -> list[RunRecord]:
-    """The record with this id, with its contents; else those whose ids begin so, at most two."""
+    """The row with this id, or else up to two rows whose ids start with it; with bodies."""
     sql = f"SELECT {_NAMES} FROM history WHERE id >= ? AND id < ? ORDER BY id LIMIT 2"  # noqa: S608 - our own names
     found = [_record_from_row(row) for row in select_rows(connection, sql, (beginning, beginning + "\U0010ffff"))]
     exact = [record for record in found if record.id == beginning]
@@ -180,7 +176,7 @@ def select_by_prefix(connection: sqlite3.Connection, beginning: str) -> list[Run
 
 
 def delete_old_records(connection: sqlite3.Connection, *, before: float, keep_rows: int) -> int:
-    """Remove what began before that time, and all but the latest rows; how many were removed, at most 2,000."""
+    """Remove rows from before that time, and all but the newest `keep_rows`; returns how many, at most 2,000."""
     limit = id_prefix(before)
     kept = select_rows(connection, _OLDEST_KEPT, (max(keep_rows - 1, 0),))
     if kept:
@@ -193,7 +189,7 @@ def delete_old_records(connection: sqlite3.Connection, *, before: float, keep_ro
 
 
 def _row_from_record(record: RunRecord) -> tuple[Any, ...]:
-    # Written out: this is on the way of every call, and `astuple` costs ten times as much.
+    # Written out because it runs for every call: `astuple` is ten times slower.
     return (
         record.id,
         record.trace_id,
@@ -224,7 +220,7 @@ def _add_content(connection: sqlite3.Connection, record: RunRecord) -> RunRecord
 
 
 def _to_sqlite_value(value: Any) -> Any:
-    """A value that SQLite takes: text of whole characters, numbers of 64 bits."""
+    """A value that SQLite accepts: valid UTF-8 and integers of 64 bits."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, int):
@@ -243,16 +239,29 @@ _DAY = 24 * 60 * 60.0
 
 
 class HistoryWriter:
-    """Takes records at once and writes them every 50 ms. What the disk does not take is lost, counted and said.
+    """Queues rows and writes them every 50 ms from a thread.
 
-    At most `most` records wait; a disk that comes back in time loses none.
+    While the file cannot be written, up to `max_pending` rows wait; further ones are dropped, counted and logged.
     """
 
-    def __init__(self, path: Path, *, keep_days: float, keep_rows: int, most: int, patience: float) -> None:
-        self._connected = HostDatabaseConnection(path, patience)
+    def __init__(
+        self,
+        path: Path,
+        *,
+        keep_days: float,
+        keep_rows: int,
+        max_pending: int,
+        timeout: float,
+        max_content: int = MAX_PENDING_CONTENT_BYTES,
+    ) -> None:
+        self._connected = HostDatabaseConnection(path, timeout)
         self._keep_days = keep_days
         self._keep_rows = keep_rows
-        self._most = most
+        self._max_pending = max_pending
+        self._max_content = max_content
+        # Two counters that only grow, each changed by one thread: no lock is needed.
+        self._content_added = 0
+        self._content_done = 0
         self._waiting: deque[RunRecord] = deque()
         self._batch: list[RunRecord] = []
         self._something = threading.Event()
@@ -264,18 +273,22 @@ class HistoryWriter:
         self.lost = 0
 
     def add(self, record: RunRecord) -> None:
-        """Take a record; never waits."""
-        if len(self._waiting) >= self._most:
+        """Queue a row; never waits."""
+        if len(self._waiting) >= self._max_pending:
             self.lost += 1
             return
+        size = _content_size(record)
+        if size and self._content_added - self._content_done + size > self._max_content:
+            record, size = replace(record, input=None, output=None), 0
+        self._content_added += size
         self._waiting.append(record)
         if self._thread is None or not self._something.is_set():
             self._start()
             self._something.set()
 
     def close(self) -> None:
-        """Write what waits, or count it as lost, and end the thread. Blocking."""
-        # What is taken while the thread is about to end is nobody's, so it is looked for again; not for ever.
+        """Write what is queued, or count it as lost, and stop the thread. Blocking."""
+        # A row may be queued while the thread is stopping, so look again, a few times.
         for _ in range(_MAX_ATTEMPTS):
             if self._waiting:
                 self._start()
@@ -286,7 +299,7 @@ class HistoryWriter:
             self._something.set()
             thread.join()
             with self._starting:
-                # Somebody may have been quicker to begin anew.
+                # `add` may have started a new thread meanwhile.
                 self._thread = None if self._thread is thread else self._thread
 
     def _start(self) -> None:
@@ -299,7 +312,7 @@ class HistoryWriter:
     def _run(self) -> None:
         while not self._ending.is_set():
             self._something.wait()
-            # Whatever comes in this time goes into the same transaction.
+            # Rows that arrive during this wait go into the same transaction.
             self._ending.wait(_WRITE_INTERVAL)
             self._something.clear()
             if not self._write_all() and not self._ending.is_set():
@@ -307,6 +320,7 @@ class HistoryWriter:
                 self._ending.wait(_RETRY_PAUSE)
         if not self._write_all():
             self.lost += len(self._waiting) + len(self._batch)
+            self._content_done = self._content_added
             self._waiting.clear()
             self._batch.clear()
         self._connected.close()
@@ -317,6 +331,7 @@ class HistoryWriter:
                 while self._waiting and len(self._batch) < _BATCH_SIZE:
                     self._batch.append(self._waiting.popleft())
                 self._connected.use(lambda connection: insert_records(connection, self._batch))
+                self._content_done += sum(map(_content_size, self._batch))
                 self._batch.clear()
             self._clean_up()
         except SkillError as error:
@@ -330,7 +345,7 @@ class HistoryWriter:
             return
         before = time.time() - self._keep_days * _DAY
         removed = self._connected.use(lambda found: delete_old_records(found, before=before, keep_rows=self._keep_rows))
-        # When there is more to remove it goes on with the next batch.
+        # If there may be more to remove, go on with the next batch.
         if not removed:
             self._tidied = now
 
@@ -339,7 +354,11 @@ class HistoryWriter:
         if now - self._warned >= _WARN_INTERVAL:
             self._warned = now
             waiting, lost = len(self._waiting) + len(self._batch), self.lost
-            _log.warning("the history is not written: %s (%s rows wait, %s are lost)", error, waiting, lost)
+            _log.warning("cannot write the history: %s (%s rows pending, %s lost)", error, waiting, lost)
+
+
+def _content_size(record: RunRecord) -> int:
+    return len(record.input or b"") + len(record.output or b"")
 
 
 KEEP_ROWS = 1_000_000
@@ -347,11 +366,11 @@ MAX_PENDING = 20_000
 
 
 class History:
-    """Rows of invocations in the host's database, shared by all workers. `None` keeps nothing.
+    """Rows of invocations in the host's database, shared by all workers. With `path=None` nothing is stored.
 
-    A disk that is full or read-only never fails an invocation: rows wait, and are lost when too many do, which is
-    counted (`lost`) and said in the log once a minute. Rows older than `keep_days` go, and so do all but the latest
-    `keep_rows`. Making one touches nothing.
+    A full or read-only disk never fails an invocation: rows are queued, and dropped when too many are. That is counted
+    (`lost_count`) and logged once a minute. Rows older than `keep_days` are removed, and all but the newest
+    `keep_rows`. Constructing one does not touch the disk.
     """
 
     def __init__(
@@ -360,31 +379,31 @@ class History:
         keep_days: float = 30.0,
         keep_rows: int = KEEP_ROWS,
         *,
-        most_waiting: int = MAX_PENDING,
-        patience: float = BUSY_TIMEOUT,
+        max_pending: int = MAX_PENDING,
+        max_content: int = MAX_PENDING_CONTENT_BYTES,
+        timeout: float = BUSY_TIMEOUT,
     ) -> None:
         self._path = path
-        self._database = Database(path, patience=patience)
+        self._database = Database(path, timeout=timeout)
         self._writer: HistoryWriter | None = None
         if path is not None:
-            self._writer = HistoryWriter(
-                path, keep_days=keep_days, keep_rows=keep_rows, most=most_waiting, patience=patience
-            )
+            limits = {"keep_rows": keep_rows, "max_pending": max_pending, "max_content": max_content}
+            self._writer = HistoryWriter(path, keep_days=keep_days, timeout=timeout, **limits)
 
     @property
     def lost_count(self) -> int:
-        """How many rows could not be kept."""
+        """How many rows were dropped."""
         return 0 if self._writer is None else self._writer.lost
 
     def record(self, record: RunRecord) -> None:
-        """Keep a row. Returns at once; the row is on its way, and can be found some 50 ms later."""
+        """Queue a row and return at once; it can be read about 50 ms later."""
         if self._writer is not None:
             self._writer.add(record)
 
     async def list(
         self, *, skill: str | None = None, failed: bool = False, since: float | None = None, limit: int = 50
     ) -> Sequence[RunRecord]:
-        """The latest first, without inputs and outputs. `since` is in seconds since 1970."""
+        """The newest rows first, without bodies. `since` is in seconds since 1970."""
         if self._path is None or not self._path.exists():
             return ()
         return await self._database.read(
@@ -392,18 +411,18 @@ class History:
         )
 
     async def get(self, run_id: str) -> RunRecord:
-        """One row, by its id or an unmistakable beginning of it. Raises `UnknownRun`."""
+        """One row, by its id or a unique prefix of it. Raises `UnknownRun`, or `InvalidArgument` if it is ambiguous."""
         if self._path is None or not self._path.exists():
-            raise UnknownRun(f"there is no run {run_id!r}: there is no history")
+            raise UnknownRun(f"unknown run {run_id!r}: no history has been recorded")
         found = await self._database.read(lambda connection: select_by_prefix(connection, run_id))
         if not found:
-            raise UnknownRun(f"there is no run {run_id!r}; `openskills runs list` shows the latest", id=run_id)
+            raise UnknownRun(f"unknown run {run_id!r}; `openskills runs list` shows the latest", id=run_id)
         if len(found) > 1:
-            raise InvalidArgument("id", f"several runs begin with {run_id!r}; write more of it")
+            raise InvalidArgument("id", f"several runs start with {run_id!r}; give more of the id")
         return found[0]
 
     async def close(self) -> None:
-        """Write what waits, and close the file; a record after that opens it again."""
+        """Write what is queued and close the file; a later `record` opens it again."""
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
         await self._database.close()

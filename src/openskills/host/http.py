@@ -1,24 +1,7 @@
-"""Request, response, body, presence, SSE.
+"""HTTP requests and responses on plain ASGI: tracing headers, bodies, refusals, disconnects and server-sent events.
 
-HTTP as bytes: strict reading, answers that are always results, connections that cannot starve others.
-
-The trace id of a request, the caller's or a new one, and the W3C `traceparent` that goes with it.
-
-What a caller sends stands in headers, logs and files later on. So it is printable ASCII and short, or it is refused.
-
-What goes back over HTTP: a Normalized Skill Result as bytes, with its status and headers. Pure.
-
-One HTTP request and its answer, on the bare protocol of the server: what every route shares.
-
-What goes wrong before a skill is reached: no such address, a wrong method, a body too large or too slow. Pure.
-
-The body of a request: never more of it than is wanted, and never for longer than it may take.
-
-Whether the caller is still there: who hangs up ends the work that was done for nobody else.
-
-Most calls are over before anybody could hang up. Looking costs a task, so it begins only after a moment.
-
-Server-sent events as an answer: events as they happen, a comment when nothing does.
+Every JSON response is a Normalized Skill Result. Values from the caller that end up in headers, logs and files, such as
+the trace id, must be short printable ASCII.
 """
 
 import asyncio
@@ -43,10 +26,16 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 
 from openskills.errors import BadSkillOutput, InvalidArgument, UnsupportedMedia
-from openskills.host.model import Failure, InvokeResult, failure_outcome, normalize_outcome, success_outcome
+from openskills.host.model import (
+    MAX_TRACE_ID_LENGTH,
+    Failure,
+    InvokeResult,
+    failure_outcome,
+    normalize_outcome,
+    success_outcome,
+)
 from openskills.version import __version__
 
-MAX_TRACE_ID_LENGTH = 128
 TRACE_ID_HEADER = "X-Trace-Id"
 
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{1,%d}" % MAX_TRACE_ID_LENGTH)
@@ -56,10 +45,9 @@ _RANDOM = random.Random()  # noqa: S311 - seeded by the system once
 
 
 class Trace(NamedTuple):
-    """What ties together everything that happens for one request.
+    """The trace of one request.
 
-    `parent` is the caller's `traceparent` when it sent a good one; `here` is ours, for whoever we call and for the
-    answer.
+    `parent` is the caller's `traceparent`, if valid; `here` is ours, for the response and for calls that we make.
     """
 
     id: str
@@ -68,33 +56,31 @@ class Trace(NamedTuple):
 
 
 def random_hex(size: int) -> str:
-    """Random bytes as hex digits. They are for telling things apart, not for keeping them secret."""
-    # Asking the system would cost more than all the rest of what is done here for a request.
+    """Random bytes as hex digits. For ids, not for secrets."""
+    # `os.urandom` would cost more than everything else here.
     return f"{_RANDOM.getrandbits(8 * size):0{2 * size}x}"
 
 
 def new_trace() -> Trace:
-    """A new one."""
+    """A trace with a random id."""
     dice = random_hex(24)
     return Trace(dice[:32], f"00-{dice[:32]}-{dice[32:]}-01")
 
 
 def parse_trace(trace_id: bytes | None, traceparent: bytes | None) -> Trace:
-    """The trace of a request with these headers. Raises `InvalidArgument` for a trace id that cannot be used.
+    """The trace of a request with these headers. Raises `InvalidArgument` for an invalid trace id.
 
-    A `traceparent` that is not well-formed is as good as none, as its specification says.
+    An invalid `traceparent` is ignored, as its specification says.
     """
     known = _TRACEPARENT.fullmatch(traceparent) if traceparent else None
-    # Only a version of the future may have more fields.
+    # Only future versions may have more fields.
     if known is not None and known[1] == b"00" and known[4]:
         known = None
     if not trace_id and known is None:
         return new_trace()
     if trace_id and not _PRINTABLE.fullmatch(trace_id):
-        raise InvalidArgument(
-            TRACE_ID_HEADER,
-            f"must be printable ASCII of at most {MAX_TRACE_ID_LENGTH} characters; leave it out for a new one",
-        )
+        message = f"must be printable ASCII of at most {MAX_TRACE_ID_LENGTH} characters; leave it out for a new one"
+        raise InvalidArgument(TRACE_ID_HEADER, message)
     dice = random_hex(24)
     chosen = trace_id.decode("ascii").strip() if trace_id else ""
     if known is not None:
@@ -113,7 +99,7 @@ _CHALLENGE = (b"www-authenticate", b"Bearer")
 
 
 class HttpResponse(NamedTuple):
-    """An answer that is complete."""
+    """A complete response."""
 
     status: int
     headers: Headers
@@ -121,31 +107,40 @@ class HttpResponse(NamedTuple):
 
 
 def encode_result(result: InvokeResult) -> tuple[InvokeResult, bytes]:
-    """A result and its JSON. Data that are no JSON make it a failure."""
+    """A result and its JSON. Data that cannot be encoded make it a failure."""
     plain = result.to_dict()
     try:
         return result, orjson.dumps(plain)
     except TypeError:
-        body = _encode_with_json(plain)
-    if body is not None:
-        return result, body
-    result = _to_encoding_failure(result)
+        pass
+    try:
+        # orjson does not encode integers beyond 64 bits.
+        return result, json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError):
+        error = BadSkillOutput("the skill's data cannot be encoded as JSON")
+    result = normalize_outcome(
+        failure_outcome(error),
+        skill_id=result.skill_id.encode("ascii", "replace").decode(),
+        trace_id=result.trace_id,
+        latency_ms=result.latency_ms,
+        version=result.version.encode("ascii", "replace").decode(),
+    )
     return result, orjson.dumps(result.to_dict())
 
 
 def response_from_result(result: InvokeResult, body: bytes, trace: Trace) -> HttpResponse:
-    """The answer that a result is."""
+    """The response for a result."""
     return HttpResponse(http_status(result), build_headers(trace, body, result.outcome.failure), body)
 
 
 def http_status(result: InvokeResult) -> int:
-    """The HTTP status of a result. A code that is none of an error is that of an internal error."""
+    """The HTTP status of a result; 500 for a code that is not an error status."""
     status = result.status
     return status if status == 200 or 400 <= status <= 599 else 500
 
 
 def build_headers(trace: Trace, body: bytes, failure: Failure | None = None) -> Headers:
-    """The headers of an answer in JSON."""
+    """The headers of a JSON response."""
     headers = [JSON_CONTENT_TYPE, (b"content-length", b"%d" % len(body)), *trace_headers(trace)]
     if failure is not None:
         if failure.retry_after is not None:
@@ -156,12 +151,12 @@ def build_headers(trace: Trace, body: bytes, failure: Failure | None = None) -> 
 
 
 def trace_headers(trace: Trace) -> Headers:
-    """What tells a caller under which id its request is known."""
+    """The headers with the trace id."""
     return [(b"x-trace-id", trace.id.encode("ascii")), (b"traceparent", trace.here.encode("ascii"))]
 
 
 def build_refusal(failure: Failure, trace: Trace, *, skill_id: str = "", latency_ms: float = 0.0) -> HttpResponse:
-    """The answer to a request that reached no skill."""
+    """The response to a request that did not reach a skill."""
     result = normalize_outcome(
         failure_outcome(failure), skill_id=skill_id, trace_id=trace.id, latency_ms=latency_ms, version=__version__
     )
@@ -171,32 +166,12 @@ def build_refusal(failure: Failure, trace: Trace, *, skill_id: str = "", latency
 def build_document(
     value: Mapping[str, Any], trace: Trace, *, skill_id: str = "", status: int = 200, latency_ms: float = 0.0
 ) -> HttpResponse:
-    """Something that is there to be read, as the data of a result that succeeded."""
+    """A document as the data of a successful result."""
     result = normalize_outcome(
         success_outcome(value), skill_id=skill_id, trace_id=trace.id, latency_ms=latency_ms, version=__version__
     )
     body = orjson.dumps(result.to_dict())
     return HttpResponse(status, build_headers(trace, body), body)
-
-
-def _encode_with_json(plain: Mapping[str, Any]) -> bytes | None:
-    # orjson has no integers beyond 64 bits, and rightly no half characters.
-    try:
-        text = json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return text.encode()
-    except (TypeError, ValueError, RecursionError):
-        return None
-
-
-def _to_encoding_failure(result: InvokeResult) -> InvokeResult:
-    error = BadSkillOutput("the skill answered with data that cannot be written as JSON")
-    return normalize_outcome(
-        failure_outcome(error),
-        skill_id=result.skill_id.encode("ascii", "replace").decode(),
-        trace_id=result.trace_id,
-        latency_ms=result.latency_ms,
-        version=result.version.encode("ascii", "replace").decode(),
-    )
 
 
 Scope = MutableMapping[str, Any]
@@ -205,11 +180,11 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 _SINGLE_HEADERS = frozenset({b"x-trace-id", b"authorization", b"content-type", b"host", b"idempotency-key"})
-"""Headers that mean nothing when they say two things."""
+"""Headers that must not be sent with two different values."""
 
 
 class HttpExchange:
-    """A request. `hostile` is what is wrong with its trace id, which is a new one then, or with its other headers."""
+    """A request and its response. `hostile` is the error of an invalid trace id or of conflicting headers."""
 
     __slots__ = ("answered", "began", "headers", "hostile", "receive", "scope", "send", "trace")
 
@@ -225,57 +200,50 @@ class HttpExchange:
             self.trace: Trace = parse_trace(self.headers.get(b"x-trace-id"), self.headers.get(b"traceparent"))
         except InvalidArgument as error:
             self.trace, self.hostile = new_trace(), error
-        if (
-            len(self.headers) != len(scope["headers"])
-            and (name := _find_conflicting_header(scope["headers"])) is not None
-        ):
-            self.trace, self.hostile = new_trace(), InvalidArgument(name, "is there twice, with different values")
+        if len(self.headers) != len(scope["headers"]):
+            seen: dict[bytes, bytes] = {}
+            for name, value in scope["headers"]:
+                if name in _SINGLE_HEADERS and seen.setdefault(name, value) != value:
+                    header = name.decode("ascii").title()
+                    self.trace, self.hostile = new_trace(), InvalidArgument(header, "was sent with different values")
+                    break
 
     @property
     def method(self) -> str:
-        """`GET`, `POST` and so on."""
+        """The HTTP method."""
         return self.scope["method"]
 
     @property
     def path(self) -> str:
-        """Below where the application is mounted."""
+        """The path below the mount point of the application."""
         path, root = self.scope["path"], self.scope.get("root_path") or ""
         return path[len(root) :] if root and path.startswith(root) else path
 
     @property
     def latency_ms(self) -> float:
-        """Since the request came."""
+        """Milliseconds since the request arrived."""
         return (time.perf_counter() - self.began) * 1000
 
     def header(self, name: bytes) -> str | None:
-        """A header as text; its name in lower case."""
+        """A header as text; `name` is lower case."""
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
     async def send_response(self, answer: HttpResponse, *, close: bool = False) -> None:
-        """Send the whole answer."""
+        """Send the whole response."""
         self.answered = True
         headers = [*answer.headers, (b"connection", b"close")] if close else answer.headers
         await self.send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await self.send({"type": "http.response.body", "body": answer.body})
 
 
-def _find_conflicting_header(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The header that may be there once and says two things."""
-    seen: dict[bytes, bytes] = {}
-    for name, value in headers:
-        if name in _SINGLE_HEADERS and seen.setdefault(name, value) != value:
-            return name.decode("ascii").title()
-    return None
-
-
 MAX_PATH_LENGTH = 100
 DRAIN_RETRY_AFTER = 5
-"""After how long a caller may try again when a host is about to end: by then another has its place."""
+"""`Retry-After` of a draining host, in seconds."""
 
 
 class HttpRefusal(Exception):
-    """A request that is answered with this failure. `close` ends the connection; `allow` are the methods to use."""
+    """Refuse a request with this failure. `close` closes the connection; `allow` are the allowed methods."""
 
     def __init__(self, failure: Failure, *, close: bool = False, allow: tuple[str, ...] = ()) -> None:
         super().__init__(failure.message)
@@ -285,79 +253,77 @@ class HttpRefusal(Exception):
 
 
 def unknown_address(path: str) -> Failure:
-    """Nothing is at this path."""
-    said = f"nothing is at {_excerpt(path)}; GET /skills lists the skills, GET /docs the addresses"
+    """404 for an unknown path."""
+    said = f"unknown path {_excerpt(path)}; GET /skills lists the skills, GET /docs describes the API"
     return _build_failure(404, "UNKNOWN_ADDRESS", said)
 
 
 def unknown_action(verb: str, known: Sequence[str]) -> Failure:
-    """A skill or a run cannot do this."""
-    return _build_failure(404, "UNKNOWN_VERB", f"there is no verb {_excerpt(verb)}; use {' or '.join(known)}")
+    """404 for an unknown verb of a skill or run."""
+    return _build_failure(404, "UNKNOWN_VERB", f"unknown verb {_excerpt(verb)}; use {' or '.join(known)}")
 
 
 def wrong_method(method: str, allowed: Sequence[str]) -> Failure:
-    """The address is right, the method is not."""
-    return _build_failure(
-        405, "METHOD_NOT_ALLOWED", f"{_excerpt(method)} is not possible here; use {', '.join(allowed)}"
-    )
+    """405 for a known path."""
+    return _build_failure(405, "METHOD_NOT_ALLOWED", f"{_excerpt(method)} is not allowed; use {', '.join(allowed)}")
 
 
-def body_too_large(size: int | None, most: int) -> Failure:
-    """A body of more bytes than are taken; `size` is None for one that did not say how large it is."""
-    found = f"has {size:,} bytes" if size is not None else "is longer"
-    return _build_failure(413, "LIMIT_EXCEEDED", f"the body {found}; {most:,} bytes are the most", limit=most)
+def body_too_large(size: int | None, limit: int) -> Failure:
+    """413; `size` is None if it is not known."""
+    found = "too large" if size is None else f"too large ({size:,} bytes)"
+    return _build_failure(413, "LIMIT_EXCEEDED", f"the body is {found}; the limit is {limit:,} bytes", limit=limit)
 
 
 def body_too_slow(seconds: float) -> Failure:
-    """A body that did not come in time."""
+    """408 for a slow body."""
     return _build_failure(408, "REQUEST_TIMEOUT", f"the body did not arrive within {seconds:g} seconds", retryable=True)
 
 
 def bad_length(value: str) -> Failure:
-    """A Content-Length that is no number."""
-    return _build_failure(400, "INVALID_ARGUMENT", f"Content-Length: {_excerpt(value)} is no number of bytes")
+    """400 for an invalid Content-Length."""
+    return _build_failure(400, "INVALID_ARGUMENT", f"Content-Length: {_excerpt(value)} is not a number")
 
 
 def invalid_request(message: str) -> Failure:
-    """Bytes that are no request."""
-    return _build_failure(400, "INVALID_ARGUMENT", f"this is no HTTP/1.1: {message}")
+    """400 for bytes that are not an HTTP request."""
+    return _build_failure(400, "INVALID_ARGUMENT", f"invalid HTTP request: {message}")
 
 
-def head_too_large(most: int) -> Failure:
-    """Headers without end."""
-    return _build_failure(431, "LIMIT_EXCEEDED", f"the headers are longer than {most:,} bytes", limit=most)
+def head_too_large(limit: int) -> Failure:
+    """431 for large headers."""
+    return _build_failure(431, "LIMIT_EXCEEDED", f"the headers are larger than {limit:,} bytes", limit=limit)
 
 
 def head_too_slow(seconds: float) -> Failure:
-    """A request that does not begin."""
+    """408 for slow headers."""
     said = f"the headers did not arrive within {seconds:g} seconds"
     return _build_failure(408, "REQUEST_TIMEOUT", said, retryable=True)
 
 
 def host_draining() -> Failure:
-    """The host is about to end and begins nothing new."""
-    said = "this host is about to end; call again in some seconds"
+    """503 while the host is draining."""
+    said = "this host is shutting down; try again in a few seconds"
     return _build_failure(503, "DRAINING", said, retryable=True, after=DRAIN_RETRY_AFTER)
 
 
 def host_starting() -> Failure:
-    """The host has not begun yet."""
-    return _build_failure(503, "STARTING", "this host is starting; call again in a second", retryable=True, after=1)
+    """503 before the host has started."""
+    return _build_failure(503, "STARTING", "this host is starting; try again in a second", retryable=True, after=1)
 
 
 def wrong_host(host: str) -> Failure:
-    """A request for another name than that of this machine, as a web page sends it that had its name point here."""
-    said = f"this host serves this machine only, without keys, so not as {_excerpt(host)}; use 127.0.0.1 or a key"
+    """421 against DNS rebinding: a local request for a foreign host name."""
+    said = f"without an API key this host accepts local requests only, not for {_excerpt(host)}; use 127.0.0.1 or a key"
     return _build_failure(421, "MISDIRECTED", said)
 
 
 def internal_error(trace_id: str) -> Failure:
-    """A fault of ours; what it was is in the log only."""
-    return _build_failure(500, "INTERNAL", f"internal error; the log of the host has it under the trace id {trace_id}")
+    """500 for a bug in the host; the details are only logged."""
+    return _build_failure(500, "INTERNAL", f"internal error; see the log of the host for trace id {trace_id}")
 
 
 def framework_error(status: int, message: str) -> Failure:
-    """Whatever else the framework refuses."""
+    """Any other error of the framework."""
     return _build_failure(status, "HTTP_ERROR", message[:300])
 
 
@@ -381,43 +347,46 @@ def _excerpt(text: str) -> str:
 
 
 BODY_TIMEOUT = 10.0
-"""How long a body may take to arrive."""
+"""Seconds in which a body must arrive."""
 
 
 class ClientDisconnect(Exception):
-    """Who called has hung up; nobody waits for an answer."""
+    """The caller has closed the connection."""
 
 
-async def read_body(exchange: HttpExchange, most: int, *, seconds: float = BODY_TIMEOUT) -> bytes:
-    """The whole body. One that says it is too large is refused before any of it is read.
+async def read_body(exchange: HttpExchange, max_bytes: int, *, timeout: float = BODY_TIMEOUT) -> bytes:
+    """Read the whole body. A body with too large a `Content-Length` is refused before it is read.
 
-    Raises `Refused` for one that is too large or too slow, `UnsupportedMedia`, `ClientDisconnect` when the
-    caller hangs up.
+    Raises `HttpRefusal` if it is too large or too slow, `UnsupportedMedia`, and `ClientDisconnect`.
     """
-    _check_encoding(exchange.headers.get(b"content-encoding"))
-    _check_length(exchange.headers.get(b"content-length"), most)
+    encoding = exchange.headers.get(b"content-encoding")
+    # A small compressed body may expand to a very large one.
+    if encoding is not None and encoding.strip().lower() not in {b"", b"identity"}:
+        found = encoding.decode("latin-1")[:100]
+        raise UnsupportedMedia(f"unsupported Content-Encoding {found!r}; send the body uncompressed")
+    _check_length(exchange.headers.get(b"content-length"), max_bytes)
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(timeout):
             message = await exchange.receive()
             if message["type"] == "http.request" and not message.get("more_body", False):
                 body: bytes = message.get("body", b"")
-                if len(body) > most:
-                    raise HttpRefusal(body_too_large(len(body), most))
+                if len(body) > max_bytes:
+                    raise HttpRefusal(body_too_large(len(body), max_bytes))
                 return body
-            return await _read_chunks(exchange, message, most)
+            return await _read_chunks(exchange, message, max_bytes)
     except TimeoutError:
-        # What is still to come of this request cannot be told from the next one.
-        raise HttpRefusal(body_too_slow(seconds), close=True) from None
+        # The rest of this request could not be told from the next one.
+        raise HttpRefusal(body_too_slow(timeout), close=True) from None
 
 
-async def _read_chunks(exchange: HttpExchange, message: Message, most: int) -> bytes:
+async def _read_chunks(exchange: HttpExchange, message: Message, max_bytes: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     while message["type"] == "http.request":
         part: bytes = message.get("body", b"")
         size += len(part)
-        if size > most:
-            raise HttpRefusal(body_too_large(None, most))
+        if size > max_bytes:
+            raise HttpRefusal(body_too_large(None, max_bytes))
         parts.append(part)
         if not message.get("more_body", False):
             return b"".join(parts)
@@ -425,37 +394,30 @@ async def _read_chunks(exchange: HttpExchange, message: Message, most: int) -> b
     raise ClientDisconnect
 
 
-def _check_encoding(encoding: bytes | None) -> None:
-    # Unpacked, a small body may be a very large one.
-    if encoding is not None and encoding.strip().lower() not in {b"", b"identity"}:
-        found = encoding.decode("latin-1")[:100]
-        raise UnsupportedMedia(f"the content encoding is {found!r}; send the body as it is, without Content-Encoding")
-
-
-def _check_length(length: bytes | None, most: int) -> None:
+def _check_length(length: bytes | None, max_bytes: int) -> None:
     if length is None:
         return
     if not length.isdigit():
         raise HttpRefusal(bad_length(length.decode("latin-1")), close=True)
-    # A number of thousands of digits is large, whatever it is.
+    # Do not convert a number of thousands of digits.
     size = int(length) if len(length) < 19 else None
-    if size is None or size > most:
-        raise HttpRefusal(body_too_large(size, most))
+    if size is None or size > max_bytes:
+        raise HttpRefusal(body_too_large(size, max_bytes))
 
 
 T = TypeVar("T")
 
 DISCONNECT_CHECK_DELAY = 0.05
-"""Seconds without a look."""
+"""Seconds before disconnects are watched for, which costs a task: most calls end sooner."""
 
 
 async def cancel_on_disconnect(receive: Receive, work: Awaitable[T]) -> T:
-    """The result of the work. When the caller hangs up, it is cancelled and `ClientDisconnect` is raised."""
+    """Await `work`. If the caller disconnects, cancel it and raise `ClientDisconnect`."""
     return await _DisconnectMonitor(receive).run(work)
 
 
 class _DisconnectMonitor:
-    """One caller. The body of its request has been read, so the next message can only be that it is gone."""
+    # The body of the request has been read, so the next message can only be a disconnect.
 
     __slots__ = ("_gone", "_look", "_receive", "_worker")
 
@@ -467,7 +429,12 @@ class _DisconnectMonitor:
 
     async def run(self, work: Awaitable[T]) -> T:
         self._worker = asyncio.current_task()
-        timer = asyncio.get_running_loop().call_later(DISCONNECT_CHECK_DELAY, self._start)
+        loop = asyncio.get_running_loop()
+
+        def watch() -> None:
+            self._look = loop.create_task(self._wait_for_disconnect())
+
+        timer = loop.call_later(DISCONNECT_CHECK_DELAY, watch)
         try:
             return await work
         except asyncio.CancelledError:
@@ -479,12 +446,9 @@ class _DisconnectMonitor:
             if self._look is not None:
                 self._look.cancel()
 
-    def _start(self) -> None:
-        self._look = asyncio.get_running_loop().create_task(self._wait_for_disconnect())
-
     async def _wait_for_disconnect(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
-            # A server that says other things all the time must not get all the time for it.
+            # Do not spin if a server keeps sending other messages.
             await asyncio.sleep(DISCONNECT_CHECK_DELAY)
         self._gone = True
         if self._worker is not None:
@@ -497,20 +461,20 @@ PING = b": ping\n\n"
 _SSE_HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache, no-transform"),
-    # Proxies that collect answers before they pass them on would hold events back.
+    # Disables response buffering in nginx and other proxies.
     (b"x-accel-buffering", b"no"),
 ]
 
 
 class SseEvent(NamedTuple):
-    """One event. `data` is JSON already, or a value of it; `id` is where one may go on after it."""
+    """A server-sent event. `data` is encoded JSON or a value; a client can resume after `id`."""
 
     kind: str
     data: Mapping[str, Any] | bytes
     id: str | None = None
 
     def encode(self) -> bytes:
-        """As it goes over the wire. JSON has no line breaks of its own."""
+        """The event as bytes. JSON contains no line breaks."""
         data = self.data if isinstance(self.data, bytes) else orjson.dumps(self.data, default=str)
         first = b"" if self.id is None else b"id: %s\n" % self.id.encode()
         return b"%sevent: %s\ndata: %s\n\n" % (first, self.kind.encode(), data)
@@ -522,14 +486,12 @@ async def send_events(
     *,
     ping: float = PING_SECONDS,
     until: asyncio.Event | None = None,
+    headers: Iterable[tuple[bytes, bytes]] = (),
 ) -> None:
-    """Send events until there are no more; when none comes for a while, a comment that keeps the connection open.
-
-    `until` ends the answer earlier: the host is about to end.
-    """
+    """Send events, and a comment after `ping` seconds without one. `until` ends the response early, at shutdown."""
     exchange.answered = True
-    headers = [*_SSE_HEADERS, *trace_headers(exchange.trace)]
-    await exchange.send({"type": "http.response.start", "status": 200, "headers": headers})
+    head = [*_SSE_HEADERS, *trace_headers(exchange.trace), *headers]
+    await exchange.send({"type": "http.response.start", "status": 200, "headers": head})
     if exchange.method != "HEAD":
         async with aclosing(_encode_with_pings(events, ping, until or asyncio.Event())) as parts:
             async for part in parts:
@@ -545,7 +507,7 @@ async def _encode_with_pings(
     try:
         while True:
             waiting = waiting or asyncio.create_task(_next_event(events))
-            # Not `wait_for`: that would end the iterator together with the wait.
+            # Not `wait_for`, which would cancel the iterator on a timeout.
             await asyncio.wait({waiting, over}, timeout=ping, return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
                 if over.done():

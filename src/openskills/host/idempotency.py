@@ -1,11 +1,7 @@
-"""Idempotency-Key.
+"""`Idempotency-Key`: a request that is sent again gets the response of the first one.
 
-The same request twice is done once: answers are kept under the key that the client chose.
-
-As the IETF draft of the `Idempotency-Key` header says: an answer is kept for 24 hours for each key, route and caller;
-while the first request is under way a second gets 409; the same key with another body gets 422.
-
-`Idempotency-Key` on the wire: a request that comes again gets the answer of the first.
+Follows the IETF draft: responses are kept for 24 hours per key, route and caller. While the first request is running, a
+second one gets 409; the same key with another body gets 422.
 """
 
 import hashlib
@@ -27,7 +23,7 @@ KEEP_SECONDS = 24 * 60 * 60.0
 LEASE_SECONDS = 120.0
 _KEY_PATTERN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?")
 _RETRY_STATUSES = frozenset({429, 503})
-"""An answer with one of these did nothing; it is not kept, so that the client can try again with its key."""
+"""Responses after which nothing was done; not stored, so that the client can retry with its key."""
 
 _CLEANUP_INTERVAL = 60.0
 _SELECT = "SELECT request, expires, status, body FROM answers WHERE id = ?"
@@ -40,7 +36,7 @@ _DELETE_BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class IdempotentResponse:
-    """The request was done before: this was the answer."""
+    """The stored response to an earlier request."""
 
     status: int
     body: bytes
@@ -48,16 +44,16 @@ class IdempotentResponse:
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyClaim:
-    """The request is ours to do; give this to `finish`."""
+    """The right to execute a request; pass it to `finish`."""
 
     id: str
     token: str = field(repr=False)
 
 
 class IdempotencyStore:
-    """Answers by key in the host's database, shared by all workers.
+    """Responses by key in the host's database, shared by all workers.
 
-    A worker that dies in the middle frees its keys when the lease of the request is over.
+    Keys of a worker that died are free again when the lease of the request has expired.
     """
 
     def __init__(self, store: Database, *, keep: float = KEEP_SECONDS, clock: Callable[[], float] = time.time) -> None:
@@ -69,10 +65,9 @@ class IdempotencyStore:
     async def begin(
         self, key: str, principal_name: str, route: str, body_digest: str, *, lease: float = LEASE_SECONDS
     ) -> IdempotentResponse | IdempotencyClaim:
-        """Whether this request is to be done, or what was answered before.
+        """Claim a request, or return its stored response. `lease` is how many seconds it can take at most.
 
-        `lease` is how many seconds it can take at most. Raises `InvalidArgument` for a key that is none,
-        `RequestInFlight` (409), `KeyReused` (422), and `StoreUnavailable`: what cannot be remembered is not promised.
+        Raises `InvalidArgument` for an invalid key, `RequestInFlight` (409), `KeyReused` (422), and `StoreUnavailable`.
         """
         found = _compute_id(_check_key(key), principal_name, route)
         fresh = IdempotencyClaim(found, secrets.token_hex(16))
@@ -82,22 +77,19 @@ class IdempotencyStore:
         return await self._store.write(lambda at: _claim_key(at, fresh, body_digest, now, lease))
 
     async def finish(self, fresh: IdempotencyClaim, status: int, body: bytes) -> bool:
-        """Keep the answer. An answer that says "come back later" is not kept, and frees the key.
-
-        False when the lease was over and somebody else has the key now.
-        """
+        """Store the response; 429 and 503 free the key instead. False if the key was lost after the lease."""
         if status in _RETRY_STATUSES:
             return await self.abandon(fresh)
         values = (status, body, self._clock() + self._keep, fresh.id, fresh.token)
         return await self._store.write(lambda at: at.execute(_UPDATE, values).rowcount > 0)
 
     async def abandon(self, fresh: IdempotencyClaim) -> bool:
-        """There is no answer, as when the client went away: the key is free again."""
+        """Free the key without a response, as after a disconnect."""
         return await self._store.write(lambda at: at.execute(_DELETE, (fresh.id, fresh.token)).rowcount > 0)
 
     async def _clean_up(self, now: float) -> None:
         removed = await self._store.write(lambda at: at.execute(_DELETE_EXPIRED, (now, _DELETE_BATCH)).rowcount)
-        # When there is more to remove, the next request does it.
+        # If there may be more, the next request removes it.
         if removed < _DELETE_BATCH:
             self._tidied = now
 
@@ -109,25 +101,24 @@ def _claim_key(
         if expires <= now:
             break
         if known != request:
-            raise KeyReused("this Idempotency-Key came before with another body; use a new key for new work")
+            raise KeyReused("this Idempotency-Key was used with another body; use a new key")
         if status is not None:
             return IdempotentResponse(status, bytes(body))
-        message = "the first request with this Idempotency-Key is under way; its answer can be had when it is done"
-        raise RequestInFlight(message, retry_after=1.0)
+        raise RequestInFlight("the first request with this Idempotency-Key is still running", retry_after=1.0)
     at.execute(_INSERT, (fresh.id, request, fresh.token, now + lease))
     return fresh
 
 
 def _check_key(key: str) -> str:
-    # The draft has it in quotes, most clients do not.
+    # Quoted in the draft, unquoted by most clients.
     bare = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
     if _KEY_PATTERN.fullmatch(bare) is None:
-        raise InvalidArgument("Idempotency-Key", "use 1 to 255 characters of ASCII, such as a UUID")
+        raise InvalidArgument("Idempotency-Key", "use 1 to 255 ASCII characters, such as a UUID")
     return bare
 
 
 def _compute_id(key: str, principal_name: str, route: str) -> str:
-    # Lengths, so that no two different triples become one.
+    # With lengths, so that different triples have different ids.
     parts = "".join(f"{len(part)}:{part}" for part in (key, principal_name, route))
     return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -136,7 +127,7 @@ IDEMPOTENCY_HEADER = b"idempotency-key"
 
 
 class IdempotencyGuard:
-    """Has each piece of work done once."""
+    """Executes each request once."""
 
     def __init__(self, idempotency: IdempotencyStore) -> None:
         self._idempotency = idempotency
@@ -151,9 +142,9 @@ class IdempotencyGuard:
         body: bytes,
         lease: float,
     ) -> HttpResponse:
-        """The answer of the work, or that of an earlier request with this key. `lease` is how long the work may take.
+        """The response of `work`, or the stored one of an earlier request. `lease` is how long the work may take.
 
-        Raises `SkillError` for a key that is none, is in use (409), or belongs to another body (422).
+        Raises `SkillError` for a key that is invalid, in use (409), or was used with another body (422).
         """
         key = exchange.header(IDEMPOTENCY_HEADER)
         if key is None:
@@ -161,24 +152,21 @@ class IdempotencyGuard:
         begun = await self._idempotency.begin(key, principal, route, hashlib.sha256(body).hexdigest(), lease=lease)
         if isinstance(begun, IdempotentResponse):
             return build_replay(begun, exchange.trace)
-        return await self._run_claim(begun, work)
-
-    async def _run_claim(self, fresh: IdempotencyClaim, work: Callable[[], Awaitable[HttpResponse]]) -> HttpResponse:
         try:
             answer = await work()
         except BaseException:
-            # There is no answer to keep: who called is gone, or the work could not begin.
+            # No response to store: the caller disconnected, or the work could not start.
             with suppress(StoreUnavailable):
-                await self._idempotency.abandon(fresh)
+                await self._idempotency.abandon(begun)
             raise
-        # The work is done; that it cannot be remembered must not take its answer away.
+        # The work is done, so its response is sent even if it cannot be stored.
         with suppress(StoreUnavailable):
-            await self._idempotency.finish(fresh, answer.status, answer.body)
+            await self._idempotency.finish(begun, answer.status, answer.body)
         return answer
 
 
 def build_replay(earlier: IdempotentResponse, trace: Trace) -> HttpResponse:
-    """An earlier answer again, byte for byte. Its trace id is that of the request that did the work."""
+    """The stored response, byte for byte, with the trace id of the first request."""
     found = orjson.loads(earlier.body)
     headers = build_headers(Trace(found["trace_id"], trace.here), earlier.body)
     headers.append((b"idempotent-replayed", b"true"))
@@ -188,5 +176,5 @@ def build_replay(earlier: IdempotentResponse, trace: Trace) -> HttpResponse:
 
 
 def location_header(run_id: str) -> tuple[bytes, bytes]:
-    """The header that says where a run can be looked at."""
+    """The `Location` header of a run."""
     return b"location", f"/runs/{run_id}".encode()

@@ -1,18 +1,6 @@
-""":invoke, :stream, async.
-
-The addresses of the host, and what each does.
-
-`Prefer: respond-async` and `?mode=async`: the work goes on, the answer says where to look.
-
-`POST /skills/{id}:invoke`: the way of most requests, so it is short.
-
-`POST /skills/{id}:stream`: the same as `:invoke`, told as it happens.
-
-`POST /skills/{id}:{verb}`: told apart by hand, because every invocation comes this way.
-"""
+"""`POST /skills/{id}:invoke` and `:stream`, and asynchronous runs (`Prefer: respond-async` or `?mode=async`)."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from urllib.parse import parse_qs
@@ -48,7 +36,7 @@ _PREFERENCE_APPLIED = (b"preference-applied", b"respond-async")
 
 
 def is_synchronous(exchange: HttpExchange) -> bool:
-    """Whether the caller waits for the result, as most do. Raises `InvalidArgument` for a mode that is not known."""
+    """Whether the caller waits for the result. Raises `InvalidArgument` for an unknown mode."""
     if exchange.scope["query_string"]:
         modes = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True).get("mode", ["sync"])
         if modes[-1] not in {"sync", "async"}:
@@ -60,14 +48,14 @@ def is_synchronous(exchange: HttpExchange) -> bool:
 
 
 class RunStarter:
-    """Begins runs that go on without their caller."""
+    """Starts asynchronous runs."""
 
     def __init__(self, host: Host, runs: Runs) -> None:
         self._host = host
         self._runs = runs
 
     async def start(self, exchange: HttpExchange, asked: InvokeRequest) -> HttpResponse:
-        """Begin, and say where to look. Raises `SkillError`, or `Refused` for what cannot begin."""
+        """Start a run; the response has its `Location`. Raises `SkillError`, or `HttpRefusal` if it cannot start."""
         fault = self._host.find_failure(asked)
         if fault is not None:
             raise HttpRefusal(fault)
@@ -93,11 +81,11 @@ class RunStarter:
 
 
 LEASE_MARGIN = 60.0
-"""Seconds beyond its time limit that an invocation may be under way: waiting, starting, ending."""
+"""Seconds that an invocation may take beyond its timeout, for waiting, starting and cleanup."""
 
 
 class InvokeHandler:
-    """Reads what is asked for, has it done, answers."""
+    """Handles `:invoke`."""
 
     def __init__(
         self,
@@ -106,18 +94,18 @@ class InvokeHandler:
         replays: IdempotencyGuard,
         run_starts: RunStarter,
         *,
-        most: int,
-        seconds: float = BODY_TIMEOUT,
+        max_body: int,
+        body_timeout: float = BODY_TIMEOUT,
     ) -> None:
         self._host = host
         self._replays = replays
         self._run_starts = run_starts
         self._gate = gate
-        self._most = most
-        self._seconds = seconds
+        self._max_body = max_body
+        self._body_timeout = body_timeout
 
     async def invoke(self, exchange: HttpExchange, skill_id: str) -> None:
-        """Answer with the result of the skill."""
+        """Respond with the result of the skill."""
         try:
             asked = await self.read_request(exchange, skill_id)
             answer = await self._respond(exchange, asked)
@@ -132,12 +120,12 @@ class InvokeHandler:
             await exchange.send_response(answer)
 
     async def read_request(self, exchange: HttpExchange, skill_id: str) -> InvokeRequest:
-        """What a request asks for. Raises `SkillError`, `Refused` or `ClientDisconnect`."""
+        """Authenticate and parse a request. Raises `SkillError`, `HttpRefusal` or `ClientDisconnect`."""
         if exchange.hostile is not None:
             raise exchange.hostile
         principal = self._gate.authenticate(exchange)
         check_json(exchange.headers.get(b"content-type"))
-        body = await read_body(exchange, self._most, seconds=self._seconds)
+        body = await read_body(exchange, self._max_body, timeout=self._body_timeout)
         trace = exchange.trace
         return InvokeRequest(
             skill_id,
@@ -177,14 +165,14 @@ class InvokeHandler:
         principal: Principal = ANONYMOUS,
         close: bool = False,
     ) -> None:
-        """Answer a request that reaches no skill."""
+        """Respond to a request that does not reach a skill, and record it."""
         asked = InvokeRequest(skill_id, {}, exchange.trace.id, principal, exchange.began)
         ended = self._host.record_refusal(failure, asked)
         await exchange.send_response(response_from_result(ended.result, ended.body, exchange.trace), close=close)
 
 
 class EventStreamHandler:
-    """Reads what is asked for, has it done, and tells of it meanwhile. Who hangs up ends it."""
+    """Handles `:stream`: server-sent events while the skill runs. Disconnecting cancels the skill."""
 
     def __init__(self, host: Host, invocations: InvokeHandler, *, ping: float = PING_SECONDS) -> None:
         self._host = host
@@ -192,7 +180,7 @@ class EventStreamHandler:
         self._ping = ping
 
     async def stream(self, exchange: HttpExchange, skill_id: str) -> None:
-        """Answer with events, the last of them the result. What cannot begin is refused as `:invoke` does it."""
+        """Send events, the last one with the result. A request that cannot start is refused as JSON."""
         try:
             asked = await self._invocations.read_request(exchange, skill_id)
             fault = self._host.find_failure(asked)
@@ -211,16 +199,18 @@ class EventStreamHandler:
 
     async def _send_events(self, exchange: HttpExchange, asked: InvokeRequest) -> None:
         async with aclosing(stream_events(self._host, asked)) as events:
-            await send_events(exchange, events, ping=self._ping)
+            # Sent before the call is counted, so they show what was left before it.
+            headers = self._host.rate_limit_headers(asked.principal)
+            await send_events(exchange, events, ping=self._ping, headers=headers)
 
 
 async def stream_events(host: Host, asked: InvokeRequest) -> AsyncGenerator[SseEvent]:
-    """What happens in an invocation, from `start` to `result`. Closing the generator cancels it."""
-    told: asyncio.Queue[SkillOutputEvent | None] = asyncio.Queue()
-    work = asyncio.create_task(host.perform(asked._replace(listener=told.put_nowait)))
-    work.add_done_callback(lambda _: told.put_nowait(None))
+    """The events of an invocation, from `start` to `result`. Closing the generator cancels it."""
+    queue: asyncio.Queue[SkillOutputEvent | None] = asyncio.Queue()
+    work = asyncio.create_task(host.perform(asked._replace(listener=queue.put_nowait)))
+    work.add_done_callback(lambda _: queue.put_nowait(None))
     try:
-        while (emitted := await told.get()) is not None:
+        while (emitted := await queue.get()) is not None:
             yield SseEvent(emitted.kind, emitted.data)
         for event in final_events(work.result()):
             yield event
@@ -231,7 +221,7 @@ async def stream_events(host: Host, asked: InvokeRequest) -> AsyncGenerator[SseE
 
 
 def final_events(ended: Invocation) -> tuple[SseEvent, ...]:
-    """The last events: the result, and before it the error where there is one."""
+    """The last events: the error, if there is one, and the result."""
     failure = ended.result.outcome.failure
     result = SseEvent("result", ended.body)
     if failure is None:
@@ -239,7 +229,6 @@ def final_events(ended: Invocation) -> tuple[SseEvent, ...]:
     return SseEvent("error", ended.result.to_dict()["error"]), result
 
 
-_log = logging.getLogger("openskills.host")
 _MAX_ID_LENGTH = 100
 SKILLS_PREFIX = "/skills/"
 
@@ -247,25 +236,23 @@ ActionHandler = Callable[[HttpExchange, str], Awaitable[None]]
 
 
 def is_action_path(path: str) -> bool:
-    """Whether a path is `/skills/{id}:{verb}`, with whatever id and verb."""
+    """Whether a path has the form `/skills/{id}:{verb}`."""
     return path.startswith(SKILLS_PREFIX) and ":" in path and "/" not in path[len(SKILLS_PREFIX) :]
 
 
 class SkillActions:
-    """What can be done with a skill."""
+    """Dispatches `/skills/{id}:{verb}`. Done by hand because every invocation comes this way."""
 
     def __init__(self, invocations: InvokeHandler, streams: EventStreamHandler) -> None:
         self._verbs: dict[str, ActionHandler] = {"invoke": invocations.invoke, "stream": streams.stream}
 
     async def handle(self, exchange: HttpExchange) -> None:
-        """Answer a request whose path names a verb."""
+        """Handle a request for such a path."""
         skill_id, _, word = exchange.path[len(SKILLS_PREFIX) :].rpartition(":")
         verb = self._verbs.get(word)
         if verb is None:
-            known = [f":{name}" for name in self._verbs]
-            await exchange.send_response(
-                self._build_refusal(exchange, skill_id, http.unknown_action(f":{word}", known))
-            )
+            failure = http.unknown_action(f":{word}", [f":{name}" for name in self._verbs])
+            await exchange.send_response(self._build_refusal(exchange, skill_id, failure))
         elif exchange.method == "POST":
             await verb(exchange, skill_id[:_MAX_ID_LENGTH])
         elif exchange.method == "OPTIONS":
@@ -275,16 +262,15 @@ class SkillActions:
             await exchange.send_response(add_allow_header(answer, ("POST", "OPTIONS")))
 
     def _build_refusal(self, exchange: HttpExchange, skill_id: str, failure: Failure) -> HttpResponse:
-        return build_refusal(
-            failure, exchange.trace, skill_id=skill_id[:_MAX_ID_LENGTH], latency_ms=exchange.latency_ms
-        )
+        skill_id = skill_id[:_MAX_ID_LENGTH]
+        return build_refusal(failure, exchange.trace, skill_id=skill_id, latency_ms=exchange.latency_ms)
 
 
 def add_allow_header(answer: HttpResponse, methods: tuple[str, ...]) -> HttpResponse:
-    """The same answer, with the methods that are possible."""
+    """The response with an `Allow` header."""
     return answer._replace(headers=[*answer.headers, (b"allow", ", ".join(methods).encode())])
 
 
 def options_response(exchange: HttpExchange, methods: tuple[str, ...]) -> HttpResponse:
-    """The answer to the question which methods are possible."""
+    """The response to an `OPTIONS` request."""
     return add_allow_header(HttpResponse(204, trace_headers(exchange.trace), b""), methods)

@@ -1,11 +1,7 @@
-"""Draining, own directories.
+"""Graceful shutdown, and the temporary directories of a host.
 
-The end of a host: what runs may finish, what comes is sent elsewhere, then it is over.
-
-A temporary directory that lives as long as the host that made it. What a killed host has left, the next removes.
-
-A lock says whether the owner lives: the system takes it from a process that dies. It lies beside what the directory is
-for, where no skill that clears its home gets at it. Blocking.
+A lock shows whether the owner of a directory is alive: the kernel releases it when the process dies. It lies outside of
+the content, where a skill that clears its home cannot remove it.
 """
 
 import asyncio
@@ -27,16 +23,16 @@ from openskills.host.service import Host
 _log = logging.getLogger("openskills.host")
 _END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 INTERRUPT_TIMEOUT = 5.0
-"""Seconds for what was interrupted to end its children and to answer."""
+"""Seconds that interrupted invocations get to kill their children and respond."""
 SUPERVISOR_CHECK_INTERVAL = 0.2
-"""Seconds between two looks for the supervisor."""
+"""Seconds between two checks that the supervisor is alive."""
 
 
 async def drain(host: Host, grace: float) -> None:
-    """Let what runs go on for so many seconds, then interrupt it. From now on everything new is refused."""
+    """Refuse new invocations, let running ones finish for `grace` seconds, then interrupt them."""
     interrupted, host.draining = host.draining, True
     if host.in_flight and not interrupted:
-        _log.info("about to end: %d invocations have %g s to finish", host.in_flight, grace)
+        _log.info("draining: %d invocations have %g s to finish", host.in_flight, grace)
     try:
         async with asyncio.timeout(grace):
             await host.wait_idle()
@@ -48,9 +44,9 @@ async def drain(host: Host, grace: float) -> None:
 
 @contextmanager
 def drain_on_signals(host: Host, grace: float, ended: Callable[[], None]) -> Generator[None]:
-    """In this block SIGTERM and SIGINT drain the host first; then the server gets the signal. A second one is final.
+    """While the block runs, SIGTERM and SIGINT drain the host, call `ended`, and then reach the server.
 
-    `ended` is called between the two. Where signals belong to somebody else, as in a thread, they stay theirs.
+    A second signal interrupts everything. Does nothing outside of the main thread.
     """
     loop = asyncio.get_running_loop()
     begun: list[asyncio.Task[None]] = []
@@ -75,7 +71,7 @@ def drain_on_signals(host: Host, grace: float, ended: Callable[[], None]) -> Gen
         for number in _END_SIGNALS:
             earlier[number] = signal.signal(number, caught)
     except ValueError:
-        # Not in the main thread: whoever started us tells us in another way.
+        # Not in the main thread.
         yield
         return
     try:
@@ -87,16 +83,12 @@ def drain_on_signals(host: Host, grace: float, ended: Callable[[], None]) -> Gen
 
 
 async def exit_with_supervisor(supervisor: int) -> None:
-    """A worker whose supervisor was killed ends by itself, even if that was before it had begun.
-
-    It does not wait for what runs: its supervisor was not asked gently either, and whoever starts it again wants the
-    port.
-    """
+    """End this worker when its supervisor process is gone, without waiting for running invocations."""
     while os.getppid() == supervisor:
         await asyncio.sleep(SUPERVISOR_CHECK_INTERVAL)
-    _log.warning("the process that started this worker is gone; it ends, too")
+    _log.warning("the supervisor process is gone; stopping this worker")
     signal.raise_signal(signal.SIGTERM)
-    # The first lets what runs finish. The second interrupts it and has the server close its port.
+    # The first drains. The second interrupts and makes the server close its port.
     signal.raise_signal(signal.SIGTERM)
 
 
@@ -113,7 +105,7 @@ _CONTENT = "content"
 
 
 class HostDirectory:
-    """A new one, below `parent` or where temporary files are; nobody but this user can look into it."""
+    """A new private directory below `parent`, or below the temporary directory."""
 
     def __init__(self, parent: Path | None = None) -> None:
         self._whole = Path(tempfile.mkdtemp(prefix=DIRECTORY_PREFIX, dir=parent))
@@ -124,7 +116,7 @@ class HostDirectory:
         self.path.mkdir(mode=0o700)
 
     def remove(self) -> None:
-        """Remove it with all that it holds; what cannot be removed now is left to the next host."""
+        """Remove it; what cannot be removed now is left to `remove_orphaned_dirs`."""
         with suppress(OSError):
             _remove_directory(self._whole)
         if self._lock is not None:
@@ -133,21 +125,22 @@ class HostDirectory:
 
 
 def remove_orphaned_dirs(parent: Path | None = None) -> int:
-    """Remove the directories of this user whose owner lives no more; returns how many.
+    """Remove directories of this user whose owner process is dead; returns how many.
 
-    One without a signed lock is not touched: it is somebody else's, or is being made.
+    Directories without a signed lock are not touched: they belong to others, or are being created.
     """
     place, removed = parent or Path(tempfile.gettempdir()), 0
     for name in os.listdir(place):
         if name.startswith(DIRECTORY_PREFIX):
-            # Gone meanwhile, or not to be looked into: neither is ours to remove.
+            # Removed meanwhile, or not accessible.
             with suppress(OSError):
                 removed += _remove_if_orphaned(place / name)
     return removed
 
 
 def _remove_if_orphaned(whole: Path) -> bool:
-    if not _is_ours(whole.lstat(), stat.S_ISDIR) or not _is_signed(whole / leases.LEASE_FILE):
+    lease = (whole / leases.LEASE_FILE).lstat()
+    if not _is_ours(whole.lstat(), stat.S_ISDIR) or not _is_ours(lease, stat.S_ISREG) or not lease.st_size:
         return False
     lock = leases.take_lock(whole)
     if lock is None:
@@ -159,16 +152,11 @@ def _remove_if_orphaned(whole: Path) -> bool:
     return True
 
 
-def _is_signed(lease: Path) -> bool:
-    status = lease.lstat()
-    return _is_ours(status, stat.S_ISREG) and status.st_size > 0
-
-
 def _is_ours(status: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
     return is_kind(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def _remove_directory(whole: Path) -> None:
-    # The lock goes last: as long as it is there, whoever comes next can see that this was to be removed.
+    # The lock is removed last, so that an interrupted removal can be continued.
     delete_tree(whole / _CONTENT)
     delete_tree(whole)

@@ -1,21 +1,8 @@
-"""Prometheus.
+"""Metrics of the host in the Prometheus text format. Labels are bounded, so that callers cannot create series.
 
-Numbers that only grow, by labels; plain enough to be written to a file and added to those of other processes. Pure.
-
-An increment is one look-up in a dictionary. prometheus-client's own objects cost several times as much, and share
-between processes only through a variable of the environment that must be there before it is imported.
-
-The numbers of a host as the text that Prometheus reads. Pure, but for the question which numbers are stale.
-
-prometheus-client writes the same text in nine times the time: with some hundred skills a scrape would stop the event
-loop for longer than most invocations take. Its parser reads ours in the tests.
-
-Numbers of several processes, each in a file of its own in one directory.
-
-What the host counts, for Prometheus. Labels are bounded: nobody outside can make new series.
-
-With several workers each writes its numbers to a file of a directory once a second, and who is asked adds up all files.
-Counts of a worker that has died stay; what it had under way does not.
+Counters are plain dictionaries: prometheus-client is several times slower per increment and per scrape, and shares
+counters between processes only through an environment variable. With several workers each writes its counters to a
+file once a second, and a scrape adds up all files. Counts of dead workers remain, their gauges do not.
 """
 
 import json
@@ -33,37 +20,37 @@ from openskills.host.model import InvokeResult
 Labels: TypeAlias = tuple[str, ...]
 
 BUCKET_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Upper bounds in seconds; what is longer goes into one more."""
+"""Upper bounds in seconds; longer times go into a last bucket."""
 
 
 class HostCounters:
-    """Counts and distributions of one process, each under a name and labels; `most` different ones of a name."""
+    """Counters and histograms by name and labels, with at most `max_series` label sets per name."""
 
-    def __init__(self, most: int = 5_000) -> None:
-        self._most = most
+    def __init__(self, max_series: int = 5_000) -> None:
+        self._max_series = max_series
         self.counts: dict[str, dict[Labels, float]] = {}
         self.spreads: dict[str, dict[Labels, list[float]]] = {}
 
     def add(self, name: str, labels: Labels, amount: float = 1.0) -> None:
-        """Count something. When there are too many different labels, it is counted under `other`."""
+        """Add to a counter. Beyond the limit of label sets it counts as `other`."""
         found = self.counts.setdefault(name, {})
-        if labels not in found and len(found) >= self._most:
+        if labels not in found and len(found) >= self._max_series:
             labels = ("other",) * len(labels)
         found[labels] = found.get(labels, 0.0) + amount
 
     def observe(self, name: str, labels: Labels, seconds: float) -> None:
-        """Count a length of time in its bucket, and to the sum, which comes last."""
+        """Add a duration to a histogram; its last number is the sum."""
         found = self.spreads.setdefault(name, {})
         spread = found.get(labels)
         if spread is None:
-            if len(found) >= self._most:
+            if len(found) >= self._max_series:
                 labels = ("other",) * len(labels)
             spread = found.setdefault(labels, [0.0] * (len(BUCKET_BOUNDS) + 2))
         spread[bisect_left(BUCKET_BOUNDS, seconds)] += 1.0
         spread[-1] += seconds
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it. May be called from another thread while the numbers grow."""
+        """As JSON. May be called from another thread."""
         return {
             "counts": {
                 name: [[*key, value] for key, value in list(of.items())] for name, of in list(self.counts.items())
@@ -76,47 +63,44 @@ class HostCounters:
 
 
 def merge_counters(parts: Iterable[dict[str, Any]]) -> HostCounters:
-    """The numbers of several processes in one; each part is what `plain` gave."""
+    """Add up the results of `to_dict` of several processes."""
     total = HostCounters()
     for part in parts:
         for name, rows in part["counts"].items():
             for *labels, value in rows:
                 total.add(name, tuple(labels), value)
         for name, rows in part["spreads"].items():
+            histograms = total.spreads.setdefault(name, {})
             for labels, values in rows:
-                _add_histogram(total, name, tuple(labels), values)
+                found = histograms.setdefault(tuple(labels), [0.0] * (len(BUCKET_BOUNDS) + 2))
+                # A file of another version may have other buckets.
+                if len(values) == len(found):
+                    found[:] = map(sum, zip(found, values, strict=True))
     return total
-
-
-def _add_histogram(total: HostCounters, name: str, labels: Labels, values: list[float]) -> None:
-    found = total.spreads.setdefault(name, {}).setdefault(labels, [0.0] * (len(BUCKET_BOUNDS) + 2))
-    # A file of another version may have other buckets.
-    if len(values) == len(found):
-        found[:] = [one + other for one, other in zip(found, values, strict=True)]
 
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STALE_SECONDS = 15.0
-"""Seconds after which a worker that wrote nothing is taken for dead."""
+"""Seconds after which a worker that wrote nothing counts as dead."""
 
 _COUNTS = {
     "openskills_invocations": ("Invocations that have ended.", ("skill", "runner", "code")),
     "openskills_bytes": ("Bytes of requests (in) and responses (out).", ("skill", "direction")),
-    "openskills_shed": ("Calls that were sent away with 429.", ("limit",)),
-    "openskills_history_lost": ("Rows of the history that could not be kept.", ()),
+    "openskills_shed": ("Calls rejected with 429.", ("limit",)),
+    "openskills_history_lost": ("Rows of the history that were lost.", ()),
 }
 _HISTOGRAMS = {
-    "openskills_invocation_seconds": ("How long invocations took.", ("skill", "runner")),
-    "openskills_queue_wait_seconds": ("How long calls waited for a place.", ()),
+    "openskills_invocation_seconds": ("Duration of invocations.", ("skill", "runner")),
+    "openskills_queue_wait_seconds": ("Time that calls were queued.", ()),
 }
 _BOUND_LABELS = tuple(f'le="{bound}"' for bound in (*BUCKET_BOUNDS, "+Inf"))
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 def render_exposition(parts: Sequence[dict[str, Any]]) -> bytes:
-    """The text for the numbers of all workers, added up."""
+    """The text for the counters of all workers."""
     total = merge_counters(parts)
-    # What a worker had under way when it died is not under way.
+    # Gauges of dead workers do not count.
     live = [part for part in parts if time.time() - part["at"] < STALE_SECONDS]
     lines = [*_render_counts(total), *_render_histograms(total), *_render_gauges(live), ""]
     return "\n".join(lines).encode("utf-8", "replace")
@@ -148,12 +132,12 @@ def _render_gauges(live: Sequence[dict[str, Any]]) -> Iterator[str]:
     for part in live:
         for skill, number in part["in_flight"].items():
             flying[skill] = flying.get(skill, 0) + number
-    yield from _render_head("openskills_in_flight", "Invocations under way.", "gauge")
+    yield from _render_head("openskills_in_flight", "Running and queued invocations.", "gauge")
     for skill, number in sorted(flying.items()):
         yield f"openskills_in_flight{_add_braces(_render_labels(('skill',), (skill,)))} {number}"
-    yield from _render_head("openskills_queue_length", "Calls that wait for a place.", "gauge")
+    yield from _render_head("openskills_queue_length", "Queued calls.", "gauge")
     yield f"openskills_queue_length {sum(part['waiting'] for part in live)}"
-    yield from _render_head("openskills_workers", "Workers that are alive.", "gauge")
+    yield from _render_head("openskills_workers", "Live workers.", "gauge")
     yield f"openskills_workers {len(live)}"
 
 
@@ -173,15 +157,15 @@ _WRITE_INTERVAL = 1.0
 
 
 class SharedCounters:
-    """The files of all workers, and a thread that keeps ours up to date: `plain` gives what is in it.
+    """The counter files of all workers, and a thread that writes ours from `plain`.
 
-    The directory belongs to one run of a host; who starts the workers makes an empty one.
+    The directory belongs to one run of a host; the supervisor creates it empty.
     """
 
     def __init__(self, directory: Path, plain: Callable[[], dict[str, Any]]) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._directory = directory
-        # A number of a process may be used again while the numbers of the first still count.
+        # Process ids may be reused while the counters of the first still count.
         self._file = directory / f"worker-{os.getpid()}-{time.time_ns():x}.json"
         self._plain = plain
         self._ended = threading.Event()
@@ -189,12 +173,12 @@ class SharedCounters:
         self._thread.start()
 
     def read_all(self) -> list[dict[str, Any]]:
-        """What everybody has, ours first."""
+        """The counters of all workers, ours first."""
         others = (path for path in sorted(self._directory.glob("worker-*.json")) if path != self._file)
         return [self._plain(), *(part for path in others if (part := _read_counters(path)) is not None)]
 
     def close(self) -> None:
-        """Write a last time, and end the thread."""
+        """Write a last time, and stop the thread."""
         self._ended.set()
         self._thread.join()
 
@@ -207,7 +191,7 @@ class SharedCounters:
         try:
             replace_file(self._file, json.dumps(self._plain()).encode())
         except OSError:
-            # A full disk: others see older numbers of ours, and nobody is stopped from working.
+            # A full disk: other workers see older counters of ours.
             return
 
 
@@ -224,9 +208,9 @@ _VALID_CODES = range(100, 600)
 
 
 class Metrics:
-    """The numbers of one worker. `directory` is where all workers of a host put theirs; `None`: there is only one.
+    """The metrics of one worker. `directory` is shared by all workers of a host; None for a single worker.
 
-    `history_lost` says how many rows the history has lost.
+    `history_lost` returns how many rows the history has lost.
     """
 
     def __init__(self, directory: Path | None = None, *, history_lost: Callable[[], int] = lambda: 0) -> None:
@@ -238,15 +222,15 @@ class Metrics:
         self._shared = None if directory is None else SharedCounters(directory, self._to_dict)
 
     def record_start(self, skill: str) -> None:
-        """An invocation of a skill that is registered has begun; `ended` must follow."""
+        """An invocation of a registered skill starts; `record_end` must follow."""
         self._in_flight[skill] = self._in_flight.get(skill, 0) + 1
 
     def record_end(
         self, result: InvokeResult, runner_type: str, *, skill: str = "", bytes_in: int = 0, bytes_out: int = 0
     ) -> None:
-        """An invocation has ended. `runner_type` is empty where no skill was found: all those are counted as one.
+        """An invocation has ended. `skill` is the id of the registration; the result has the requested id.
 
-        `skill` is the id of the registration, where the result has what was asked for.
+        `runner_type` is empty for unknown skills, which all count as `unknown`.
         """
         runner = runner_type or "none"
         if runner_type:
@@ -263,15 +247,15 @@ class Metrics:
             self._counters.add("openskills_bytes", (skill, "out"), bytes_out)
 
     def on_queue_change(self, length: int) -> None:
-        """So many calls wait now."""
+        """See `AdmissionObserver`."""
         self._waiting = length
 
     def on_admit(self, waited: float) -> None:
-        """A call has got its place after so many seconds."""
+        """See `AdmissionObserver`."""
         self._counters.observe("openskills_queue_wait_seconds", (), waited)
 
     def on_reject(self, reason: str) -> None:
-        """A call was sent away."""
+        """See `AdmissionObserver`."""
         self._counters.add("openskills_shed", (reason,))
 
     def render(self) -> bytes:
@@ -280,7 +264,7 @@ class Metrics:
         return render_exposition(parts)
 
     def close(self) -> None:
-        """Write the numbers a last time. What was under way is over."""
+        """Write the counters a last time, with nothing in flight."""
         self._in_flight.clear()
         self._waiting = 0
         if self._shared is not None:
@@ -289,7 +273,7 @@ class Metrics:
     def _skill_label(self, skill: str) -> str:
         if skill in self._skills:
             return skill
-        # Skills come and go when manifests are edited; a host that runs for months must not keep a series for each.
+        # Manifests come and go: bounded for hosts that run for months.
         if len(self._skills) >= _MAX_SKILLS:
             return "other"
         self._skills.add(skill)

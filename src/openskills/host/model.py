@@ -1,15 +1,7 @@
-"""Registration, Call, Outcome, InvokeResult, Runner.
+"""The values of an invocation: `Registration`, `Call`, `Outcome`, `InvokeResult`, and the `SkillRunner` protocol.
 
-What every invocation ends in, whatever runs the skill: the Normalized Skill Result. Pure.
-
-Only `ok` and `failed` make an `Outcome`, and only `normalised` makes an `InvokeResult` from one, so data without
-success or an error with it cannot be built.
-
-One skill that the host can invoke: its manifest, checked, with every path resolved. Pure.
-
-How a hosted skill is called. One protocol; `runners.py` has the table from `type:runtime` to who does it.
-
-What is wrong with a manifest and is seen only when its skill is to be called. Pure.
+Create outcomes with `success_outcome` and `failure_outcome`, and results with `normalize_outcome`: then a result has
+either data or an error.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,13 +12,12 @@ from typing import Any, Protocol
 
 from openskills.errors import InvalidSkill, SkillError
 
+MAX_TRACE_ID_LENGTH = 128
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an invocation failed: a number that is also the HTTP status, a sentence, and the evidence.
-
-    `details["reason"]` is the word that belongs to the number.
-    """
+    """Why an invocation failed: `code` is the HTTP status, and `details["reason"]` the matching word."""
 
     code: int
     message: str
@@ -35,7 +26,7 @@ class Failure:
 
     @classmethod
     def from_error(cls, error: SkillError) -> "Failure":
-        """The failure that an error of ours is for whoever called."""
+        """The failure for an error."""
         details = {"reason": error.reason, "retryable": error.retryable, **error.details}
         retry_after = details.pop("retry_after", None)
         return cls(error.code, error.message, details, float(str(retry_after)) if retry_after is not None else None)
@@ -43,7 +34,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a runner brings back: `data`, or `failure`. `notes` are for `meta`: what a skill said beside its answer."""
+    """What a runner returns: `data` or `failure`. `notes` are further fields of `meta`."""
 
     data: Mapping[str, Any] | None
     failure: Failure | None
@@ -59,14 +50,14 @@ def success_outcome(
     version: str | None = None,
     notes: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """A skill has done what was asked."""
+    """The outcome of a skill that succeeded."""
     return Outcome(data, None, truncated, version, notes or {})
 
 
 def failure_outcome(
     failure: Failure | SkillError, *, version: str | None = None, notes: Mapping[str, Any] | None = None
 ) -> Outcome:
-    """A skill has not done what was asked."""
+    """The outcome of a skill that failed."""
     found = Failure.from_error(failure) if isinstance(failure, SkillError) else failure
     return Outcome(None, found, False, version, notes or {})
 
@@ -83,16 +74,16 @@ class InvokeResult:
 
     @property
     def success(self) -> bool:
-        """Whether there is data."""
+        """Whether the skill succeeded."""
         return self.outcome.failure is None
 
     @property
     def status(self) -> int:
-        """The HTTP status that goes with it."""
+        """The HTTP status."""
         return 200 if self.outcome.failure is None else self.outcome.failure.code
 
     def to_dict(self) -> dict[str, Any]:
-        """As the wire has it."""
+        """As JSON."""
         failure = self.outcome.failure
         meta: dict[str, Any] = {**self.outcome.notes, "latency_ms": round(self.latency_ms, 3), "version": self.version}
         if self.outcome.truncated:
@@ -113,15 +104,15 @@ class InvokeResult:
 def normalize_outcome(
     outcome: Outcome, *, skill_id: str, trace_id: str, latency_ms: float, version: str
 ) -> InvokeResult:
-    """The one result that callers see. What the skill says of its own version counts more than the manifest."""
+    """The result for callers. The version that the skill reports takes precedence over `version`."""
     return InvokeResult(skill_id, trace_id, outcome, latency_ms, outcome.version or version)
 
 
 class SkillStartMethod(StrEnum):
     """How a `cli:python` skill starts.
 
-    `FORK` (default): a fresh process for each call, forked from a warm interpreter. `SPAWN`: a cold interpreter for
-    each call. `REUSE`: one process serves many calls; quickest, and calls can see what earlier ones left in it.
+    `FORK` (default): a process per call, forked from a warm interpreter. `SPAWN`: a new interpreter per call. `REUSE`:
+    one process serves many calls; fastest, but calls see the state that earlier ones left.
     """
 
     FORK = "fork"
@@ -131,7 +122,7 @@ class SkillStartMethod(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """What one invocation may use. `None` is no limit of ours."""
+    """Resource limits of one invocation. None means no limit."""
 
     output_bytes: int = 5 * 1024 * 1024
     memory_bytes: int | None = 1024 * 1024 * 1024
@@ -143,11 +134,11 @@ class HostLimits:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A skill of the host. `kind` is `type:runtime`, or `type` alone where there is no runtime (`http`, `docker`).
+    """A skill of the host: its validated manifest, with absolute paths.
 
-    `entry` is what the runner understands: an absolute path for `cli`, a URL for `http`, an image for `docker`,
-    `package.module:callable` for `inproc`. `secrets` are names; `environment` holds plain values and no secret.
-    `options` are the fields of the manifest that only one kind of runner knows.
+    `kind` is `type:runtime`, or `type` alone (`http`, `docker`). `entry` is an absolute path for `cli`, a URL for
+    `http`, an image for `docker`, `package.module:callable` for `inproc`. `secrets` are names; `environment` has plain
+    values. `options` are fields for one kind of runner only.
     """
 
     id: str
@@ -172,7 +163,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class SkillOutputEvent:
-    """Something that a skill shows while it works. `kind` is `stdout`, `stderr`, `progress` or `artifact`."""
+    """An event of a running skill. `kind` is `stdout`, `stderr`, `progress` or `artifact`."""
 
     kind: str
     data: Mapping[str, Any]
@@ -183,9 +174,9 @@ Listener = Callable[[SkillOutputEvent], None]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One invocation: the input, already checked against the schema, and until when (the loop's time) it may take.
+    """One invocation for a runner: the validated input, and the deadline as a time of the loop.
 
-    With a `listener` the runner tells what the skill shows while it works; without one it need not.
+    Runners send events to the `listener`, if there is one.
     """
 
     input: Mapping[str, Any]
@@ -197,38 +188,34 @@ class Call:
 
 
 class SkillRunner(Protocol):
-    """Calls skills of one kind. It belongs to one event loop."""
+    """Calls skills of one kind. Belongs to one event loop."""
 
     async def prepare(self, registration: Registration) -> None:
-        """Make ready for the first call: start an interpreter, look whether the entry is there.
+        """Prepare for the first call: start an interpreter, check that the entry exists.
 
-        Raises a `SkillError` that says what is missing; the host then shows the skill as unavailable with it.
+        Raises a `SkillError` that says what is missing; the host then shows the skill as unavailable.
         """
         ...
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
-        """Call the skill once, and adapt whatever comes back.
+        """Call the skill once.
 
-        What the skill did wrong is an outcome with its evidence, also that it did not end before the deadline. Raises
-        `SkillError` for what the host could not do. A cancelled call ends what it started before the cancellation is
-        passed on.
+        Errors of the skill, including a timeout, are outcomes. Raises `SkillError` for failures of the host. A
+        cancelled call kills what it started before it raises.
         """
         ...
 
     async def forget(self, skill_id: str) -> None:
-        """Give back what is kept for this skill: it was removed, or its registration has changed.
-
-        Calls that have begun go on; what serves them is given back behind the last.
-        """
+        """Release resources of a skill that was removed or changed, after its running calls have finished."""
         ...
 
     async def close(self) -> None:
-        """End everything."""
+        """Release everything."""
         ...
 
 
 class ManifestFault(InvalidSkill):
-    """A field of a manifest cannot be used. Whoever called is not to blame."""
+    """An unusable field of a manifest, found when the skill is prepared or called."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")

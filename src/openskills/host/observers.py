@@ -1,12 +1,4 @@
-"""Access log, history and metrics per invocation.
-
-One line of JSON for every invocation, in the shape of the package's `JsonFormatter`; written in batches.
-
-An invocation only puts a tuple into a line. Lines are made and written some milliseconds later, off the event loop, so
-neither a slow disk nor a reader that sleeps holds up a request.
-
-Who keeps books of invocations: the log, the metrics, the history. None of them waits for anything.
-"""
+"""Observers of invocations: access log, metrics and history. None of them blocks the event loop."""
 
 import json
 import threading
@@ -26,26 +18,26 @@ from openskills.host.service import Invocation
 from openskills.telemetry.values import mask_text
 
 WRITE_INTERVAL = 0.05
-"""Seconds that lines wait for company."""
+"""Seconds between two batches of lines."""
 MAX_PENDING = 100_000
-"""Lines that may wait when they cannot be written; after that the newest are counted instead of kept."""
+"""Lines that may be queued while they cannot be written; further ones are only counted."""
 LOGGER = "openskills.host.access"
 
 
 class AccessLogSink(Protocol):
-    """Where lines go."""
+    """A file for log lines."""
 
     def write(self, lines: bytes, /) -> object:
-        """Take some whole lines."""
+        """Write whole lines."""
         ...
 
     def flush(self) -> object:
-        """Pass them on."""
+        """Flush buffers."""
         ...
 
 
 class AccessRecord(NamedTuple):
-    """What is said about one invocation."""
+    """The data of one access log line."""
 
     at: float
     result: InvokeResult
@@ -55,7 +47,10 @@ class AccessRecord(NamedTuple):
 
 
 class AccessLog:
-    """Lines for one sink. Any thread may write; `close` writes what is left."""
+    """Writes one line of JSON per invocation, in the format of `JsonFormatter`, in batches from a thread.
+
+    Any thread may call `write`; `close` writes what is left.
+    """
 
     def __init__(self, sink: AccessLogSink, *, pause: float = WRITE_INTERVAL) -> None:
         self._sink = sink
@@ -68,7 +63,7 @@ class AccessLog:
         self._thread.start()
 
     def write(self, access: AccessRecord) -> None:
-        """Write a line about an invocation, soon."""
+        """Queue a line."""
         if len(self._waiting) >= MAX_PENDING:
             self._lost += 1
             return
@@ -95,12 +90,12 @@ class AccessLog:
 
     def _write_batch(self) -> None:
         lost, self._lost = self._lost, 0
-        # One by one: others put more at the other end meanwhile.
+        # One by one, because other threads append meanwhile.
         lines = [format_line(self._waiting.popleft()) for _ in range(len(self._waiting))]
         written = len(lines)
         if lost:
             lines.append(
-                orjson.dumps({"level": "WARNING", "logger": LOGGER, "message": f"{lost} lines were lost"}) + b"\n"
+                orjson.dumps({"level": "WARNING", "logger": LOGGER, "message": f"{lost} lines were dropped"}) + b"\n"
             )
         if not lines:
             return
@@ -108,12 +103,12 @@ class AccessLog:
             self._sink.write(b"".join(lines))
             self._sink.flush()
         except (OSError, ValueError):
-            # Nobody reads any more, or the disk is full. Invocations go on; how many lines are missing is said later.
+            # A closed pipe or a full disk. Invocations go on; the next batch says how many lines are missing.
             self._lost += written + lost
 
 
 def format_line(access: AccessRecord) -> bytes:
-    """The line, with its end. Secrets of the skill are replaced by their names."""
+    """The line with its newline; secrets of the skill are masked."""
     result, failure = access.result, access.result.outcome.failure
     message = None
     if failure is not None:
@@ -136,57 +131,58 @@ def format_line(access: AccessRecord) -> bytes:
         line = orjson.dumps(fields)
     except TypeError:
         line = b"\xff"
-    # As the formatter has it: nothing that moves a cursor, whatever a caller or a skill wrote.
+    # Like `JsonFormatter`: printable ASCII only, whatever a caller or a skill wrote.
     if not line.isascii() or b"\x7f" in line:
         line = json.dumps(fields, separators=(",", ":")).replace("\x7f", "\\u007f").encode()
     return line + b"\n"
 
 
 class AccessLogObserver:
-    """A line for each."""
+    """Writes a line of the access log."""
 
     def __init__(self, log: AccessLog) -> None:
         self._log = log
 
     def on_start(self, registration: Registration) -> None:
-        """See `Watcher.began`."""
+        """See `InvocationObserver.on_start`."""
 
     def on_end(self, invocation: Invocation) -> None:
-        """See `Watcher.ended`."""
+        """See `InvocationObserver.on_end`."""
         kind = None if invocation.registration is None else invocation.registration.kind
         self._log.write(AccessRecord(invocation.at, invocation.result, kind, invocation.principal, invocation.secrets))
 
 
 class MetricsObserver:
-    """Rates, errors, latencies, what is in flight."""
+    """Counts rates, errors, latencies and calls in flight."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
     def on_start(self, registration: Registration) -> None:
-        """See `Watcher.began`."""
+        """See `InvocationObserver.on_start`."""
         self._metrics.record_start(registration.id)
 
     def on_end(self, invocation: Invocation) -> None:
-        """See `Watcher.ended`."""
+        """See `InvocationObserver.on_end`."""
         skill, kind = "", ""
         if invocation.registration is not None:
             skill, kind = invocation.registration.id, invocation.registration.kind
-        sizes = (len(invocation.request), len(invocation.body))
-        self._metrics.record_end(invocation.result, kind, skill=skill, bytes_in=sizes[0], bytes_out=sizes[1])
+        bytes_in, bytes_out = len(invocation.request), len(invocation.body)
+        self._metrics.record_end(invocation.result, kind, skill=skill, bytes_in=bytes_in, bytes_out=bytes_out)
 
 
 class HistoryObserver:
-    """A row for each; messages without secrets."""
+    """Records a row of the history, with secrets masked; `with_content` also stores both bodies."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, *, with_content: bool = False) -> None:
         self._history = history
+        self._with_content = with_content
 
     def on_start(self, registration: Registration) -> None:
-        """See `Watcher.began`."""
+        """See `InvocationObserver.on_start`."""
 
     def on_end(self, invocation: Invocation) -> None:
-        """See `Watcher.ended`."""
+        """See `InvocationObserver.on_end`."""
         record = RunRecord.from_result(
             invocation.result,
             run_id=invocation.run_id or f"{id_prefix(invocation.at)}{random_hex(10)}",
@@ -196,10 +192,8 @@ class HistoryObserver:
             body=invocation.request,
             bytes_out=len(invocation.body),
         )
-        self._history.record(_mask_record(record, invocation))
-
-
-def _mask_record(record: RunRecord, invocation: Invocation) -> RunRecord:
-    if not invocation.secrets or not record.message:
-        return record
-    return replace(record, message=mask_text(record.message, invocation.secrets))
+        if invocation.secrets and record.message:
+            record = replace(record, message=mask_text(record.message, invocation.secrets))
+        if self._with_content:
+            record = record.with_content(invocation.request, invocation.body, invocation.secrets)
+        self._history.record(record)

@@ -1,14 +1,6 @@
-"""OpenAPI document.
+"""Descriptions of hosted skills: OpenAPI 3.1 with a typed path per skill, tools for models, and `GET /skills`.
 
-Skills of the host as tools for models: OpenAI, Anthropic, MCP. Pure.
-
-The pieces of the OpenAPI document that do not depend on the skills. Pure.
-
-The host as an OpenAPI 3.1 document: one typed path per skill, so that generated clients know every input. Pure.
-
-What the host says of its skills: manifest, schemas, status and problems. Pure.
-
-Callers need no paths of this machine, so files are told relative to where the host was started, or by their name alone.
+Paths of files are relative to the directory of the host, or reduced to their names.
 """
 
 from collections import Counter
@@ -18,37 +10,31 @@ from pathlib import Path
 from typing import Any, cast
 
 from openskills.errors import InvalidArgument
-from openskills.host.http import MAX_TRACE_ID_LENGTH
-from openskills.host.model import Registration
+from openskills.host.model import MAX_TRACE_ID_LENGTH, Registration
 from openskills.host.registry.registry import RegistryEntry
 from openskills.skillmd.problem import Problem
 from openskills.version import __version__
 
 ANY_OBJECT: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
-"""The input of a skill that says nothing about it."""
+"""The input schema of a skill without one."""
 
 
 def build_tools(registrations: Iterable[Registration], form: str, *, known: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """Each skill as a tool. Names have `-` for `_`, as the Agent Skills specification wants; the host knows both.
+    """The skills as tools in a format of `TOOL_FORMATS`. Raises `InvalidArgument` for an unknown format.
 
-    Where two ids differ in nothing else, both stay as they are. `known` are ids that the host has beside these.
-
-    Raises `InvalidArgument` for a form that is not known.
+    Names have `-` for `_`, as the Agent Skills specification requires, unless that makes two ids equal; `known` are
+    further ids of the host.
     """
     made = TOOL_FORMATS.get(form)
     if made is None:
         raise InvalidArgument("format", f"{form[:50]!r} is not one of {', '.join(TOOL_FORMATS)}")
     offered = list(registrations)
     taken = Counter(map(_replace_underscores, {*known, *(registration.id for registration in offered)}))
-    return [
-        made(
-            registration,
-            registration.id
-            if taken[_replace_underscores(registration.id)] > 1
-            else _replace_underscores(registration.id),
-        )
-        for registration in offered
-    ]
+    tools: list[dict[str, Any]] = []
+    for registration in offered:
+        name = _replace_underscores(registration.id)
+        tools.append(made(registration, registration.id if taken[name] > 1 else name))
+    return tools
 
 
 def _to_openai(registration: Registration, name: str) -> dict[str, Any]:
@@ -67,11 +53,7 @@ def _to_openai_chat(registration: Registration, name: str) -> dict[str, Any]:
 
 
 def _to_anthropic(registration: Registration, name: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "description": registration.description,
-        "input_schema": _tool_schema(registration),
-    }
+    return {"name": name, "description": registration.description, "input_schema": _tool_schema(registration)}
 
 
 def _to_mcp(registration: Registration, name: str) -> dict[str, Any]:
@@ -94,33 +76,32 @@ def _replace_underscores(skill_id: str) -> str:
 
 
 def _tool_schema(registration: Registration) -> dict[str, Any]:
-    # Every form wants an object at the top.
+    # All formats require an object at the top.
     return {"type": "object", **(registration.input_schema or ANY_OBJECT)}
 
 
 Fragment = dict[str, Any]
 
 ERRORS: Mapping[int, str] = {
-    400: "The request, or the input of the skill, is not acceptable; `error.details.field` says where.",
-    401: "No valid key came with the request.",
-    403: "Who called may not do this, or the skill may not touch what it was asked to.",
-    404: "There is no such skill, run, verb or address.",
+    400: "Invalid request or input; `error.details.field` says where.",
+    401: "Missing or invalid API key.",
+    403: "The caller or the skill is not allowed to do this.",
+    404: "Unknown skill, run, verb or path.",
     408: "The request did not arrive in time.",
-    409: "The first request with this Idempotency-Key is still under way.",
-    413: "The body is larger than this host takes.",
+    409: "The first request with this Idempotency-Key is still running.",
+    413: "The body is too large.",
     415: "The body is not application/json.",
-    421: "The request was meant for another host.",
-    422: "The manifest of the skill is broken, or an Idempotency-Key came with another body before.",
-    429: "Too many requests; `Retry-After` says when to come back.",
+    421: "The request was sent to the wrong host.",
+    422: "The manifest of the skill is invalid, or the Idempotency-Key was used with another body.",
+    429: "Too many requests; `Retry-After` says when to retry.",
     499: "The call was cancelled.",
-    500: "A fault of the host or of the skill.",
-    501: "Something that the skill needs is not installed.",
-    502: "The skill did not answer as it has promised; `error.details` has the evidence.",
-    503: "The skill or the host cannot be used just now.",
-    504: "The skill took longer than it may.",
+    500: "Internal error of the host or the skill.",
+    501: "A dependency of the skill is not installed.",
+    502: "Invalid output of the skill; `error.details` has the evidence.",
+    503: "The skill or the host is unavailable.",
+    504: "The skill timed out.",
 }
-"""Statuses of answers that are failures. A skill may have others of its own, which the `default` is for."""
-
+"""Error statuses. Skills may use others, which are covered by `default`."""
 RESULT_SCHEMA: Fragment = {
     "type": "object",
     "title": "Normalized Skill Result",
@@ -170,35 +151,35 @@ EVENT_SCHEMA: Fragment = {
     "description": "One of the server-sent events of a stream.",
     "required": ["event", "data"],
     "properties": {
-        "id": {"type": "string", "description": "Go on after it with `Last-Event-ID`; only of runs."},
+        "id": {"type": "string", "description": "For `Last-Event-ID`; only in events of runs."},
         "event": {"type": "string", "examples": ["start", "stdout", "stderr", "progress", "artifact", "result"]},
         "data": {"type": "string", "contentMediaType": "application/json"},
     },
 }
 HEADER_PARAMETERS: Fragment = {
     "X-Trace-Id": {
-        "description": "Under which id the request is known: yours, or a new one.",
+        "description": "The id of the request.",
         "schema": {"type": "string", "minLength": 1, "maxLength": MAX_TRACE_ID_LENGTH},
     },
     "traceparent": {
-        "description": "The W3C trace context of the answer.",
+        "description": "The W3C trace context of the response.",
         "schema": {"type": "string", "pattern": "^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$"},
     },
     "Retry-After": {
-        "description": "After how many seconds to come back.",
+        "description": "Seconds to wait before a retry.",
         "schema": {"type": "integer", "minimum": 1},
     },
 }
 TRACE_ID: Fragment = {
     "name": "X-Trace-Id",
     "in": "header",
-    "description": "An id of yours for this request; without it there is a new one.",
+    "description": "Your id for this request; by default a new one.",
     "schema": {"type": "string", "maxLength": MAX_TRACE_ID_LENGTH, "pattern": r"^[\x20-\x7e]*$"},
 }
 IDEMPOTENCY_KEY: Fragment = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "The same key with the same body within 24 hours gets the answer of the first request.",
+    "description": "The same key with the same body within 24 hours gets the stored response.",
     "schema": {
         "type": "string",
         "minLength": 1,
@@ -209,7 +190,7 @@ IDEMPOTENCY_KEY: Fragment = {
 MODE: Fragment = {
     "name": "mode",
     "in": "query",
-    "description": "`async` answers at once with a run to look at, as `Prefer: respond-async` does.",
+    "description": "`async` starts an asynchronous run, like `Prefer: respond-async`.",
     "schema": {"type": "string", "enum": ["sync", "async"]},
 }
 RUN_ID_PARAMETER: Fragment = {
@@ -228,34 +209,34 @@ FORMAT_PARAMETER: Fragment = {"name": "format", "in": "query", "schema": {"type"
 LAST_EVENT_ID_PARAMETER: Fragment = {
     "name": "Last-Event-ID",
     "in": "header",
-    "description": "Go on after this event.",
+    "description": "Resume after this event.",
     "schema": {"type": "string", "pattern": "^[0-9]{1,15}$"},
 }
 
 
 def operation_parameters() -> Fragment:
-    """The parameters that several operations share."""
+    """Shared parameters."""
     return {"TraceId": TRACE_ID, "IdempotencyKey": IDEMPOTENCY_KEY, "Mode": MODE}
 
 
 def response_headers(*more: str) -> Fragment:
-    """The headers of an answer."""
+    """The headers of a response."""
     return {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Trace-Id", "traceparent", *more)}
 
 
 def failure_references(*statuses: int) -> Fragment:
-    """The answers that are failures; all that are known without statuses."""
+    """References to error responses; to all of them by default."""
     known = statuses or tuple(ERRORS)
     return {str(status): {"$ref": f"#/components/responses/{status}"} for status in known}
 
 
 def failure_responses() -> Fragment:
-    """What they look like."""
+    """The error responses."""
     return {str(status): _failure_response(status, said) for status, said in ERRORS.items()}
 
 
 def json_response(description: str, schema: Fragment, *more: str) -> Fragment:
-    """An answer in JSON."""
+    """A JSON response."""
     return {
         "description": description,
         "headers": response_headers(*more),
@@ -264,7 +245,7 @@ def json_response(description: str, schema: Fragment, *more: str) -> Fragment:
 
 
 def schema_reference(name: str) -> Fragment:
-    """A schema of the document."""
+    """A reference to a schema of the document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -275,13 +256,13 @@ def _failure_response(status: int, said: str) -> Fragment:
 
 _TRACE_PARAMETERS = [{"$ref": "#/components/parameters/TraceId"}]
 _INTRODUCTION = (
-    "Every answer in JSON is a Normalized Skill Result: `success`, `skill_id`, `trace_id`, `data`, `error` and `meta`. "
+    "Every JSON response is a Normalized Skill Result: `success`, `skill_id`, `trace_id`, `data`, `error` and `meta`. "
     "The HTTP status is `error.code`."
 )
 
 
 def build_openapi(registrations: Iterable[Registration], *, url: str, keys_needed: bool) -> Fragment:
-    """The document of a host at this address with these skills."""
+    """The OpenAPI document of a host with these skills."""
     skills = tuple(registrations)
     paths: Fragment = {}
     schemas: Fragment = {
@@ -313,7 +294,6 @@ def build_openapi(registrations: Iterable[Registration], *, url: str, keys_neede
 
 
 def _skill_schemas(registration: Registration) -> Fragment:
-    """The input and the result of a skill, under names of its own."""
     name = registration.id
     data = registration.output_schema
     result: Fragment = {
@@ -329,7 +309,7 @@ def _skill_schemas(registration: Registration) -> Fragment:
 
 
 def _embed_schema(schema: Mapping[str, Any], name: str) -> Any:
-    """A schema as a part of the document: what refers to its own top refers to its place here."""
+    # Local references must point to the new place of the schema.
     if "$id" in schema:
         return schema
     return _move_references(schema, f"#/components/schemas/{name}")
@@ -339,15 +319,14 @@ def _move_references(value: Any, place: str) -> Any:
     if isinstance(value, Mapping):
         items = cast("Mapping[str, Any]", value).items()
         return {
-            key: _move_reference(item, place) if key == "$ref" else _move_references(item, place) for key, item in items
+            key: place + item[1:]
+            if key == "$ref" and isinstance(item, str) and item.startswith("#")
+            else _move_references(item, place)
+            for key, item in items
         }
     if isinstance(value, list):
         return [_move_references(item, place) for item in cast("list[Any]", value)]
     return value
-
-
-def _move_reference(value: Any, place: str) -> Any:
-    return place + value[1:] if isinstance(value, str) and value.startswith("#") else _move_references(value, place)
 
 
 def _request_body(registration: Registration) -> Fragment:
@@ -361,8 +340,8 @@ def _request_body(registration: Registration) -> Fragment:
 
 
 def _invoke_operation(registration: Registration) -> Fragment:
-    done = json_response("What the skill has done.", schema_reference(f"{registration.id}.result"))
-    begun = json_response("The run has begun; `Location` says where to look.", schema_reference("Result"))
+    done = json_response("The result of the skill.", schema_reference(f"{registration.id}.result"))
+    begun = json_response("The run has started; see `Location`.", schema_reference("Result"))
     begun["headers"]["Location"] = {"schema": {"type": "string", "pattern": "^/runs/"}}
     return {
         "operationId": f"invoke_{registration.id}",
@@ -387,7 +366,7 @@ def _invoke_operation(registration: Registration) -> Fragment:
 def _stream_operation(registration: Registration) -> Fragment:
     return {
         "operationId": f"stream_{registration.id}",
-        "summary": f"Invoke {registration.id} and watch it",
+        "summary": f"Invoke {registration.id} with events",
         "description": "Events `start`, `stdout`, `stderr`, `progress`, `artifact`, `error`, and last `result`.",
         "tags": ["skills"],
         "parameters": _TRACE_PARAMETERS,
@@ -410,18 +389,20 @@ def _events_response() -> Fragment:
 
 def _build_fixed_paths() -> Fragment:
     return {
-        "/skills": {"get": _read_operation("listSkills", "What is served, and what is wrong with the rest", "skills")},
+        "/skills": {"get": _read_operation("listSkills", "All skills, with problems of broken ones", "skills")},
         "/skills/{skill_id}": {
             "get": _read_operation("getSkill", "One skill", "skills", SKILL_ID_PARAMETER, more=(404,))
         },
         "/tools": {"get": _read_operation("exportTools", "The skills as tools for models", "skills", FORMAT_PARAMETER)},
-        "/runs/{run_id}": {"get": _read_operation("getRun", "How a run stands", "runs", RUN_ID_PARAMETER, more=(404,))},
+        "/runs/{run_id}": {
+            "get": _read_operation("getRun", "The state of a run", "runs", RUN_ID_PARAMETER, more=(404,))
+        },
         "/runs/{run_id}/events": {"get": _run_events_operation()},
         "/runs/{run_id}:cancel": {
-            "post": _read_operation("cancelRun", "End a run", "runs", RUN_ID_PARAMETER, more=(404,))
+            "post": _read_operation("cancelRun", "Cancel a run", "runs", RUN_ID_PARAMETER, more=(404,))
         },
         "/healthz": {"get": _public_operation("healthz", "Whether the process is alive")},
-        "/readyz": {"get": _public_operation("readyz", "Whether invocations should be sent here", more=(503,))},
+        "/readyz": {"get": _public_operation("readyz", "Whether the host accepts invocations", more=(503,))},
         "/metrics": {"get": _metrics_operation()},
     }
 
@@ -445,15 +426,15 @@ def _public_operation(name: str, summary: str, more: tuple[int, ...] = ()) -> Fr
 
 def _run_events_operation() -> Fragment:
     found = _read_operation(
-        "watchRun", "What a run shows", "runs", RUN_ID_PARAMETER, LAST_EVENT_ID_PARAMETER, more=(404,)
+        "watchRun", "The events of a run", "runs", RUN_ID_PARAMETER, LAST_EVENT_ID_PARAMETER, more=(404,)
     )
     return {**found, "responses": {**found["responses"], "200": _events_response()}}
 
 
 def _metrics_operation() -> Fragment:
-    found = _read_operation("metrics", "Numbers for Prometheus", "health")
+    found = _read_operation("metrics", "Prometheus metrics", "health")
     text = {"text/plain": {"schema": {"type": "string"}}}
-    answer = {"description": "The numbers.", "headers": response_headers(), "content": text}
+    answer = {"description": "Metrics.", "headers": response_headers(), "content": text}
     return {**found, "responses": {**found["responses"], "200": answer}}
 
 
@@ -472,32 +453,25 @@ def describe_skill(entry: RegistryEntry, start: Path) -> dict[str, Any]:
 
 def _describe_manifest(registration: Registration, start: Path) -> dict[str, Any]:
     kind, _, runtime = registration.kind.partition(":")
+    root, entry = registration.allowed_root, registration.entry
     return {
         "kind": registration.kind,
         "type": kind,
         "runtime": runtime or None,
-        "entry": _describe_entry(registration, start),
+        "entry": _relative_path(Path(entry), start) if kind == "cli" else entry,
         "version": registration.version,
         "description": registration.description,
         "timeout_ms": registration.timeout_ms,
-        "allowed_root": _relative_path(registration.allowed_root, start)
-        if registration.allowed_root is not None
-        else None,
+        "allowed_root": _relative_path(root, start) if root is not None else None,
         "writable": registration.writable,
-        "input_schema": _copy_schema(registration.input_schema),
-        "output_schema": _copy_schema(registration.output_schema),
+        "input_schema": registration.input_schema,
+        "output_schema": registration.output_schema,
         "env": sorted(registration.environment),
         "secrets": list(registration.secrets),
         "limits": asdict(registration.limits),
         "executor": registration.executor,
         "warm": str(registration.warm),
     }
-
-
-def _describe_entry(registration: Registration, start: Path) -> str:
-    return (
-        _relative_path(Path(registration.entry), start) if registration.kind.startswith("cli") else registration.entry
-    )
 
 
 def _describe_problem(problem: Problem, start: Path) -> dict[str, Any]:
@@ -512,7 +486,3 @@ def _describe_problem(problem: Problem, start: Path) -> dict[str, Any]:
 
 def _relative_path(path: Path, start: Path) -> str:
     return str(path.relative_to(start)) if path.is_relative_to(start) else path.name
-
-
-def _copy_schema(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if schema is None else dict(schema)

@@ -1,9 +1,4 @@
-"""A running host: what it is made of.
-
-What one start of the host is told beside its settings. A value that can be handed to worker processes.
-
-The parts of a running host, opened together and closed together.
-"""
+"""The parts of a running host, opened and closed together."""
 
 import asyncio
 import os
@@ -34,12 +29,12 @@ GRACE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class HostOptions:
-    """`manifests` and `skills` are more directories with manifests and with SKILL.md folders.
+    """Options of one start of the host besides its settings; can be pickled for worker processes.
 
-    `json_log` is where a line for each invocation goes: a file, `-` for stdout, empty for nowhere. `workers` is how
-    many processes share the limits and, in `numbers`, their metrics; `supervisor` is the process that they end with.
-    `grace` is how many seconds running invocations get when the host is told to end. `watch` looks at the manifests
-    for changes.
+    `manifests` and `skills` are further directories with manifests and with SKILL.md folders. `json_log` is the file
+    of the access log, `-` for stdout, empty for none. `workers` processes share the limits and, in the directory
+    `numbers`, their metrics; they stop with the process `supervisor`. `grace` is how many seconds running invocations
+    get at shutdown. `watch` reloads changed manifests.
     """
 
     manifests: tuple[Path, ...] = ()
@@ -55,22 +50,23 @@ class HostOptions:
 
 
 class RunnerTable(Protocol):
-    """All runners."""
+    """The runners of all kinds."""
 
     def get_runner(self, registration: Registration) -> SkillRunner:
-        """The one of a skill's kind; raises `SkillError`."""
+        """The runner for a skill's kind; raises `SkillError`."""
         ...
 
     async def close(self) -> None:
-        """End everything."""
+        """Close all runners."""
         ...
 
 
 @dataclass(slots=True)
 class HostParts:
-    """Everything that routes use. `start` is where the host was started; `prepared` says that every skill was tried.
+    """Everything that routes use. `start` is the directory in which the host was started.
 
-    `ending` is set when answers without an end have to find one."""
+    `prepared` is True when all skills have been checked; `shutdown` is set to end open event streams.
+    """
 
     settings: Settings
     options: HostOptions
@@ -88,12 +84,12 @@ class HostParts:
     exit_stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def close(self) -> None:
-        """Close what was opened, in the opposite order."""
+        """Close the parts in reverse order."""
         await self.exit_stack.aclose()
 
 
 async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTable) -> HostParts:
-    """Open a host. Raises `SkillError` when something that is needed cannot be used."""
+    """Open a host. Raises `SkillError` for unusable settings, directories or key files."""
     start = Path.cwd()
     closing = AsyncExitStack()
     registry = await asyncio.to_thread(
@@ -101,51 +97,39 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     )
     history = History(settings.host_history, settings.host_history_days)
     metrics = Metrics(options.numbers, history_lost=lambda: history.lost_count)
-    # Workers share runs and answers through a file, whether or not a history is wanted.
+    # Workers share runs and idempotent responses through a file, even if the history is off.
     shared = settings.state_dir / "host.db" if options.workers > 1 else None
     database = Database(settings.host_history or shared)
-    books: list[InvocationObserver] = [MetricsObserver(metrics), HistoryObserver(history)]
-    # Last opened, first closed: runners end before the books of what they did are closed.
+    observers: list[InvocationObserver] = [
+        MetricsObserver(metrics),
+        HistoryObserver(history, with_content=settings.host_history_content),
+    ]
+    # Runners are closed before the observers that record what they did.
     closing.push_async_callback(database.close)
     closing.callback(metrics.close)
     closing.push_async_callback(history.close)
     if options.json_log:
-        books.append(AccessLogObserver(_open_log(options.json_log, closing)))
+        observers.append(AccessLogObserver(_open_log(options.json_log, closing)))
     closing.push_async_callback(runners.close)
     runs = Runs(database)
     closing.push_async_callback(runs.close)
     capacity = settings.host_concurrency or 2 * (os.cpu_count() or 1)
-    admission = Admission(capacity=capacity, queue=settings.host_queue, share=1 / options.workers, watch=metrics)
-    host = Host(registry, runners, admission, secrets=settings.environment, watchers=tuple(books))
-    return HostParts(
-        settings,
-        options,
-        start,
-        registry,
-        runners,
-        host,
-        _open_authenticator(settings),
-        metrics,
-        history,
-        IdempotencyStore(database),
-        runs,
-        exit_stack=closing,
-    )
+    admission = Admission(capacity=capacity, queue=settings.host_queue, share=1 / options.workers, observer=metrics)
+    host = Host(registry, runners, admission, secrets=settings.environment, observers=tuple(observers))
+    keys = settings.host_keys
+    authenticator = Authenticator(KeyRing.open(keys, required=True), KeyRing.open(keys), settings.host_auth)
+    idempotency = IdempotencyStore(database)
+    parts = (registry, runners, host, authenticator, metrics, history, idempotency, runs)
+    return HostParts(settings, options, start, *parts, exit_stack=closing)
 
 
 def list_kinds() -> tuple[str, ...]:
-    """What may stand in a manifest as `type:runtime`: what we call ourselves, and what installed packages add."""
+    """All kinds (`type:runtime`): built-in ones, and those of installed packages."""
     return (*RUNNER_CLASSES, *(found.name for found in entry_points(group=ENTRY_POINT_GROUP)))
 
 
-def _open_authenticator(settings: Settings) -> Authenticator:
-    return Authenticator(
-        KeyRing.open(settings.host_keys, required=True), KeyRing.open(settings.host_keys), settings.host_auth
-    )
-
-
 def _open_log(name: str, closing: AsyncExitStack) -> AccessLog:
-    # Appended, a batch with one write: workers can share the file.
+    # Each batch is one append, so that workers can share the file.
     sink: AccessLogSink = sys.stdout.buffer if name == "-" else closing.enter_context(open(name, "ab", buffering=0))  # noqa: SIM115
     log = AccessLog(sink)
     closing.callback(log.close)

@@ -1,15 +1,4 @@
-"""Other routes.
-
-Routes that are no invocation: small functions from a request to an answer, behind one that does what all share.
-
-`GET /healthz`, `GET /readyz`, `GET /metrics`: for those who watch the host.
-
-`GET /skills`, `GET /skills/{id}`, `GET /tools`: what the host offers.
-
-`/runs/{id}`, `/runs/{id}/events`, `POST /runs/{id}:cancel`: runs that go on without their caller.
-
-`GET /openapi.json` and `GET /docs`: the host explained, to programs and to people.
-"""
+"""All routes but invocations: health, metrics, skills, tools, runs, OpenAPI and docs."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
@@ -43,23 +32,23 @@ from openskills.host.metrics import CONTENT_TYPE
 from openskills.host.model import Failure
 from openskills.host.openapi import build_openapi, build_tools, describe_skill
 from openskills.host.parts import HostParts
-from openskills.host.runs import Run, RunEvent
+from openskills.host.runs import RunEvent
 from openskills.version import __version__
 
 RouteHandler = Callable[[HttpExchange, HostParts, Principal], Awaitable[HttpResponse | None]]
-"""Answers a request of somebody who may ask; None when it has answered by itself."""
+"""Handles an authenticated request; returns None if it has sent the response itself."""
 PublicRouteHandler = Callable[[HttpExchange, HostParts | None], Awaitable[HttpResponse | None]]
-"""The same for what everybody may ask, even before the host has started."""
+"""The same without authentication, and also before the host has started."""
 
 
 class AuthenticatedRoute:
-    """A route for those who may come in."""
+    """A route that needs authentication."""
 
     def __init__(self, handler: RouteHandler) -> None:
         self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, whatever the handler raises that is an error of ours or a refusal."""
+        """Call the handler; `SkillError` and `HttpRefusal` become error responses."""
         await _respond(HttpExchange(scope, receive, send), self._handle)
 
     async def _handle(self, exchange: HttpExchange) -> HttpResponse | None:
@@ -70,20 +59,20 @@ class AuthenticatedRoute:
 
 
 class PublicRoute:
-    """A route for everybody."""
+    """A route without authentication."""
 
     def __init__(self, handler: PublicRouteHandler) -> None:
         self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, whatever the handler raises that is an error of ours or a refusal."""
+        """Call the handler; `SkillError` and `HttpRefusal` become error responses."""
         await _respond(
             HttpExchange(scope, receive, send), lambda exchange: self._handler(exchange, get_parts(exchange))
         )
 
 
 def get_parts(exchange: HttpExchange) -> HostParts | None:
-    """The parts of the host that a request came to; None before it has started."""
+    """The parts of the running host; None before it has started."""
     return getattr(exchange.scope["app"].state, "parts", None)
 
 
@@ -115,7 +104,7 @@ async def healthz(exchange: HttpExchange, _: HostParts | None) -> HttpResponse:
 
 
 async def readyz(exchange: HttpExchange, parts: HostParts | None) -> HttpResponse:
-    """Whether invocations should be sent here now; 503 before the start and while the host is about to end."""
+    """Whether the host accepts invocations; 503 while it is starting or draining."""
     if parts is None or not parts.prepared:
         raise HttpRefusal(http.host_starting())
     if parts.host.draining:
@@ -123,43 +112,34 @@ async def readyz(exchange: HttpExchange, parts: HostParts | None) -> HttpRespons
     counts = {"ready": 0, "broken": 0, "unavailable": 0}
     for entry in parts.registry.list_entries():
         counts[entry.status] += 1
-    return build_document(
-        {"status": "ready", "skills": counts, "running": parts.host.in_flight},
-        exchange.trace,
-        latency_ms=exchange.latency_ms,
-    )
+    state = {"status": "ready", "skills": counts, "running": parts.host.in_flight}
+    return build_document(state, exchange.trace, latency_ms=exchange.latency_ms)
 
 
 async def show_metrics(exchange: HttpExchange, parts: HostParts, _: Principal) -> HttpResponse:
-    """Numbers for Prometheus. The one answer that is no result: its form is not ours."""
-    body = parts.metrics.render()
-    length = (b"content-length", b"%d" % len(body))
-    return HttpResponse(200, [(b"content-type", CONTENT_TYPE.encode()), length, *trace_headers(exchange.trace)], body)
+    """Metrics in the Prometheus text format."""
+    return _build_response(exchange, parts.metrics.render(), (b"content-type", CONTENT_TYPE.encode()))
 
 
 async def list_skills(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
-    """Every skill that the caller may know of, broken ones with what is wrong."""
+    """All skills that the caller may invoke, including broken ones with their problems."""
     entries = (entry for entry in parts.registry.list_entries() if principal.can_invoke(entry.id))
-    return build_document(
-        {"skills": [describe_skill(entry, parts.start) for entry in entries]},
-        exchange.trace,
-        latency_ms=exchange.latency_ms,
-    )
+    listed = {"skills": [describe_skill(entry, parts.start) for entry in entries]}
+    return build_document(listed, exchange.trace, latency_ms=exchange.latency_ms)
 
 
 async def show_skill(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
-    """One of them."""
+    """One skill."""
     name = exchange.scope["path_params"]["skill_id"]
     entry = parts.registry.get_entry(name)
     if not principal.can_invoke(entry.id):
         parts.host.get_registration(name, principal)
-    return build_document(
-        describe_skill(entry, parts.start), exchange.trace, skill_id=entry.id, latency_ms=exchange.latency_ms
-    )
+    described = describe_skill(entry, parts.start)
+    return build_document(described, exchange.trace, skill_id=entry.id, latency_ms=exchange.latency_ms)
 
 
 async def export_tools(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
-    """Skills that can be called, as tools for models: `?format=openai|openai-chat|anthropic|mcp`."""
+    """Ready skills as tools for models: `?format=openai|openai-chat|anthropic|mcp`."""
     query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
     form = query.get("format", ["openai"])[-1]
     entries = parts.registry.list_entries()
@@ -174,7 +154,7 @@ _WRITE_METHODS = ("POST", "OPTIONS")
 
 
 async def handle_run(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
-    """How a run stands; with `:cancel` after its id, end it."""
+    """The state of a run; `:cancel` after its id cancels it."""
     run_id, colon, verb = exchange.scope["path_params"]["run_id"].partition(":")
     if colon and verb != "cancel":
         raise HttpRefusal(http.unknown_action(f":{verb}", [":cancel"]))
@@ -184,14 +164,15 @@ async def handle_run(exchange: HttpExchange, parts: HostParts, principal: Princi
     if exchange.method not in allowed:
         raise HttpRefusal(http.wrong_method(exchange.method, allowed), allow=allowed)
     act = parts.runs.cancel if colon else parts.runs.get
-    return _describe_run(exchange, await act(run_id, principal=principal.name))
+    run = await act(run_id, principal=principal.name)
+    return build_document(run.to_dict(), exchange.trace, skill_id=run.skill_id, latency_ms=exchange.latency_ms)
 
 
 async def stream_run_events(exchange: HttpExchange, parts: HostParts, principal: Principal) -> None:
-    """What a run shows, from its beginning or from after `Last-Event-ID`, to its result. Hanging up does it no harm."""
+    """The events of a run, from its start or after `Last-Event-ID`. Disconnecting does not affect the run."""
     run_id: str = exchange.scope["path_params"]["run_id"]
     after = _parse_event_id(exchange.header(b"last-event-id"))
-    # Before the stream begins: afterwards nobody could be told that there is no such run.
+    # Before the stream starts: afterwards a 404 could not be sent.
     await parts.runs.get(run_id, principal=principal.name)
     async with aclosing(_run_events(parts, run_id, after, principal)) as shown:
         with suppress(ClientDisconnect):
@@ -211,12 +192,8 @@ def _parse_event_id(header: str | None) -> int:
     if not header:
         return 0
     if not (header.isascii() and header.isdigit() and len(header) < 16):
-        raise InvalidArgument("Last-Event-ID", f"{header[:50]!r} is no id of an event; they are whole numbers")
+        raise InvalidArgument("Last-Event-ID", f"invalid event id {header[:50]!r}: expected an integer")
     return int(header)
-
-
-def _describe_run(exchange: HttpExchange, found: Run) -> HttpResponse:
-    return build_document(found.to_dict(), exchange.trace, skill_id=found.skill_id, latency_ms=exchange.latency_ms)
 
 
 _HTML = (b"content-type", b"text/html; charset=utf-8")
@@ -227,16 +204,14 @@ _CONTENT_SECURITY_POLICY = (
 
 
 async def show_openapi(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
-    """The document of the skills that the caller may use. Its form is not ours, so it is no result."""
-    skills = [
-        registration for registration in parts.registry.list_registrations() if principal.can_invoke(registration.id)
-    ]
+    """The OpenAPI document of the skills that the caller may invoke."""
+    skills = [one for one in parts.registry.list_registrations() if principal.can_invoke(one.id)]
     document = build_openapi(skills, url=_base_url(exchange), keys_needed=parts.authenticator.is_key_required(exchange))
     return _build_response(exchange, orjson.dumps(document), JSON_CONTENT_TYPE)
 
 
 async def show_docs(exchange: HttpExchange, _: HostParts | None) -> HttpResponse:
-    """A page that explains the addresses and lets one try the skills. It loads nothing from anywhere else."""
+    """An HTML page to read about and try the skills; it works offline."""
     answer = _build_response(exchange, _read_page(), _HTML)
     answer.headers.append(_CONTENT_SECURITY_POLICY)
     return answer

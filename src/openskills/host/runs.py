@@ -1,19 +1,7 @@
-"""Asynchronous runs.
+"""Asynchronous runs: started by one request and read by others, through any worker.
 
-What is kept around invocations: who may call, how many wait, what ran, what it was like.
-
-What a run shows, until it is written: bounded, and it says what was cut. Pure, but for the time.
-
-A run that goes on while nobody waits for it: what is known of it, and what it shows. Pure.
-
-Runs and their events as rows of the host's database. Blocking.
-
-One run in the process that does it: its task, and its events on their way to the database.
-
-Asynchronous runs: started by one request, looked at by others, in whichever worker those arrive.
-
-Everything that is known of a run is in the host's database. The worker that does a run says every few seconds that it
-is alive, and looks whether somebody wants to cancel; the runs of a worker that has died become `interrupted`.
+Everything about a run is in the host's database. A worker records a heartbeat every few seconds and polls for
+cancellation requests; runs of a dead worker become `interrupted`.
 """
 
 import asyncio
@@ -45,7 +33,7 @@ CUT_EVENT = "cut"
 
 @dataclass(frozen=True, slots=True)
 class PendingEvent:
-    """An event before it has an id."""
+    """An event that has no id yet."""
 
     kind: str
     at: float
@@ -53,20 +41,20 @@ class PendingEvent:
 
 
 class RunOutput:
-    """Events of one run that wait to be written. After `most_bytes` or `most_events` no more are kept, only counted."""
+    """Buffered events of one run. Beyond `max_bytes` or `max_events` they are only counted."""
 
-    def __init__(self, most_bytes: int = MAX_OUTPUT_BYTES, most_events: int = MAX_EVENTS) -> None:
-        self._most_bytes = most_bytes
-        self._most_events = most_events
+    def __init__(self, max_bytes: int = MAX_OUTPUT_BYTES, max_events: int = MAX_EVENTS) -> None:
+        self._max_bytes = max_bytes
+        self._max_events = max_events
         self._waiting: list[PendingEvent] = []
         self._bytes = 0
         self._events = 0
         self.cut = 0
 
     def add(self, emitted: SkillOutputEvent) -> None:
-        """Keep an event, or count what was cut. With the first that is cut there is an event that says so."""
+        """Buffer an event, or count it as cut; the first cut adds a `cut` event."""
         data = encode_data(emitted.data)
-        if self._bytes + len(data) <= self._most_bytes and self._events < self._most_events:
+        if self._bytes + len(data) <= self._max_bytes and self._events < self._max_events:
             self._bytes += len(data)
             self._events += 1
             self._waiting.append(PendingEvent(emitted.kind, time.time(), data))
@@ -77,17 +65,17 @@ class RunOutput:
         self.cut += len(data)
 
     def take(self) -> list[PendingEvent]:
-        """What waits; then nothing does."""
+        """Remove and return the buffered events."""
         waiting, self._waiting = self._waiting, []
         return waiting
 
     def put_back(self, shown: list[PendingEvent]) -> None:
-        """It could not be written: it waits again, before what came meanwhile."""
+        """Put events that could not be written back, before newer ones."""
         self._waiting[:0] = shown
 
 
 def encode_data(data: object) -> bytes:
-    """JSON of whatever a skill shows: half characters are escaped, what is no JSON is shown as text."""
+    """Encode the data of an event as JSON; lone surrogates are escaped, other values become text."""
     try:
         return orjson.dumps(data, default=str)
     except TypeError:
@@ -95,9 +83,9 @@ def encode_data(data: object) -> bytes:
 
 
 class RunState(StrEnum):
-    """`QUEUED` waits for a place, `RUNNING` has shown something; the others are ends.
+    """`QUEUED` waits for a slot, `RUNNING` has sent events; the others are final.
 
-    `INTERRUPTED`: the process that ran it has ended, and nobody knows how far it got.
+    `INTERRUPTED`: its worker process has ended, and how far the skill got is unknown.
     """
 
     QUEUED = "queued"
@@ -110,9 +98,9 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run. Times are in seconds since 1970. `cut` is how many bytes of its output were not kept.
+    """One run. Times are in seconds since 1970. `cut` is how many bytes of its output were dropped.
 
-    `result` is the Normalized Skill Result as JSON, and `status` its HTTP status; both are there when it has `ended`.
+    `result` (the Normalized Skill Result as JSON) and `status` (its HTTP status) are set when it has `ended`.
     """
 
     id: str
@@ -131,7 +119,7 @@ class Run:
     result: bytes | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """As the wire has it."""
+        """As JSON."""
         return {
             "id": self.id,
             "state": self.state.value,
@@ -149,7 +137,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """Something that a run has shown; `data` is JSON. Ids grow by one. The last is of the kind `result`.
+    """An event of a run; `data` is JSON. Ids count from 1, and the last event has the kind `result`.
 
     `kind` is one of `start`, `stdout`, `stderr`, `progress`, `artifact`, `cut`, `result`.
     """
@@ -161,13 +149,13 @@ class RunEvent:
 
 
 def complete_run(run: Run, state: RunState, result: InvokeResult, now: float, *, cut: int = 0) -> Run:
-    """The run at its end."""
+    """The run with its final state and result."""
     said, body = encode_result(result)
     return replace(run, state=state, ended=now, status=said.status, result=body, cut=cut)
 
 
 def build_error_result(run: Run, error: SkillError, now: float) -> InvokeResult:
-    """The result of a run that came to none by itself."""
+    """The result of a run that ended without one of its own."""
     return normalize_outcome(
         failure_outcome(error),
         skill_id=run.skill_id,
@@ -185,7 +173,7 @@ RESULT_EVENT = "result"
 _COLUMNS = tuple(field.name for field in fields(Run))
 _NAMES = ", ".join(f"runs.{name}" for name in _COLUMNS)
 _STATE, _CANCEL = _COLUMNS.index("state"), _COLUMNS.index("cancel")
-# The words below are our own; nothing from outside is ever in the SQL.
+# The interpolated names are constants; values are always parameters.
 _INSERT_RUN = f"INSERT INTO runs ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
 _SELECT_RUN = f"SELECT {_NAMES}, beat FROM runs LEFT JOIN workers ON workers.id = worker WHERE runs.id = ?"  # noqa: S608
 _SELECT_ORPHANS = f"""
@@ -204,30 +192,26 @@ _DELETE_BATCH = 200
 
 
 def _insert_run(at: sqlite3.Connection, run: Run, now: float) -> None:
-    """A new run, whose worker is alive."""
     _record_heartbeat(at, run.worker, now)
     at.execute(_INSERT_RUN, tuple(getattr(run, name) for name in _COLUMNS))
 
 
 def _record_heartbeat(at: sqlite3.Connection, worker: str, now: float) -> None:
-    """A worker says that it is alive."""
     at.execute(_UPSERT_WORKER, (worker, os.getpid(), now))
 
 
 def _select_run(at: sqlite3.Connection, run_id: str) -> tuple[Run, float] | None:
-    """A run, and when its worker was last known to be alive."""
+    """A run, and the last heartbeat of its worker."""
     return next((_run_from_row(row) for row in select_rows(at, _SELECT_RUN, (run_id,))), None)
 
 
 def _insert_events(at: sqlite3.Connection, run_id: str, shown: Sequence[PendingEvent], now: float) -> None:
-    """Keep what a run has shown: it is running, then."""
     _append_events(at, run_id, shown)
     at.execute("UPDATE runs SET state = 'running', started = ? WHERE id = ? AND state = 'queued'", (now, run_id))
 
 
 def _select_events(at: sqlite3.Connection, run_id: str, after: int, limit: int) -> tuple[Run, float, list[RunEvent]]:
-    """The run, when its worker was alive, and the next events: if it has ended, they are all there."""
-    # Asked for first: the last event comes in the same transaction as the end.
+    # The run is read first: its end and the last event are written in one transaction.
     found = _select_run(at, run_id)
     if found is None:
         raise LookupError(run_id)
@@ -237,36 +221,35 @@ def _select_events(at: sqlite3.Connection, run_id: str, after: int, limit: int) 
 
 
 def _record_end(at: sqlite3.Connection, run: Run, shown: Sequence[PendingEvent]) -> None:
-    """A run has ended: `run` has the state, the time, the result. What waits of its events comes before the last."""
-    # The result is in the row of the run, once.
+    # The result itself is stored only in the row of the run.
     _append_events(at, run.id, [*shown, PendingEvent(RESULT_EVENT, run.ended or 0.0, b"")])
     at.execute(_UPDATE_END, (run.state, run.ended, run.status, run.result, run.cut, run.id))
 
 
 def _record_cancel_request(at: sqlite3.Connection, run_id: str) -> None:
-    """Its worker will see it."""
     at.execute("UPDATE runs SET cancel = 1 WHERE id = ? AND ended IS NULL", (run_id,))
 
 
 def _select_to_cancel(at: sqlite3.Connection, worker: str) -> list[str]:
-    """The runs of a worker that somebody wants to end."""
     return [run_id for (run_id,) in select_rows(at, _SELECT_TO_CANCEL, (worker,))]
 
 
 def _mark_interrupted(at: sqlite3.Connection, *, before: float, worker: str, now: float) -> int:
-    """End the runs whose workers were last alive before that time; how many those were, at most 100.
+    """End runs of workers without a heartbeat since `before`, except those of `worker`, which is asking.
 
-    Not those of `worker`, who asks: it is alive, even if it was asleep.
+    Returns how many there were, at most 100.
     """
+    error = RunInterrupted("the worker process has ended; how far the skill got is unknown")
     found = [run for run, _ in map(_run_from_row, select_rows(at, _SELECT_ORPHANS, (before, worker)))]
     for run in found:
-        _record_end(at, _interrupt_run(run, now), ())
+        result = build_error_result(run, error, now)
+        _record_end(at, complete_run(run, RunState.INTERRUPTED, result, now), ())
     return len(found)
 
 
-def _delete_old(at: sqlite3.Connection, *, before: float, most: int) -> bool:
-    """Remove runs that ended before that time, and all but the latest `most`; False when there are more to remove."""
-    kept = select_rows(at, _SELECT_OLDEST_KEPT, (max(most - 1, 0),))
+def _delete_old(at: sqlite3.Connection, *, before: float, max_kept: int) -> bool:
+    """Remove runs that ended before that time, and all but the newest `max_kept`; False if there may be more."""
+    kept = select_rows(at, _SELECT_OLDEST_KEPT, (max(max_kept - 1, 0),))
     limit = max(before, kept[0][0]) if kept else before
     old = select_rows(at, _SELECT_OLD, (limit, _DELETE_BATCH))
     at.executemany("DELETE FROM run_events WHERE run = ?", old)
@@ -291,18 +274,13 @@ def _add_result(event: RunEvent, run: Run) -> RunEvent:
     return RunEvent(event.id, event.kind, event.at, run.result or b"null") if event.kind == RESULT_EVENT else event
 
 
-def _interrupt_run(run: Run, now: float) -> Run:
-    error = RunInterrupted("the process of the host that ran this has ended; how far the skill got is not known")
-    return complete_run(run, RunState.INTERRUPTED, build_error_result(run, error, now), now)
-
-
 RunFunction = Callable[[Listener], Awaitable[InvokeResult]]
 
 _FIRST_PAUSE, _MAX_PAUSE = 0.1, 30.0
 
 
 class LiveRun:
-    """Does a run, writes what it shows, and at last how it ended. `changed` is called when something was written."""
+    """Executes a run and writes its events and its end. Calls `changed` after every write."""
 
     def __init__(self, run: Run, store: Database, output: RunOutput, changed: Callable[[], None]) -> None:
         self._run = run
@@ -316,7 +294,7 @@ class LiveRun:
         self._ended = False
 
     async def run(self, make: RunFunction) -> None:
-        """Do it, to the end, whatever that is. A cancellation of this ends the skill and is written as interrupted."""
+        """Execute it. If this task is cancelled, the run is recorded as interrupted."""
         state, result = await self._execute(make)
         self._ended = True
         if self._writing is not None:
@@ -324,13 +302,13 @@ class LiveRun:
         await self._end(state, result)
 
     def cancel(self) -> None:
-        """Somebody wants it to end. Safe to call twice, and when it has ended."""
+        """Cancel the skill. Safe to call twice, and after the end."""
         self._cancelled = True
         if self._doing is not None:
             self._doing.cancel()
 
     def stop(self) -> None:
-        """The host ends, and the skill with it: that is written as interrupted. One that is done is written so."""
+        """Stop the skill because the host is shutting down; the run becomes interrupted unless it was finished."""
         self._stopped = True
         if self._doing is not None:
             self._doing.cancel()
@@ -340,8 +318,8 @@ class LiveRun:
             return self._fail(RunState.CANCELLED, _CANCELLED)
         if self._stopped:
             return self._fail(RunState.INTERRUPTED, _STOPPED)
-        # A task of its own: who cancels the skill does not cancel the writing of its end.
-        self._doing = asyncio.ensure_future(_call_function(make, self._on_event))
+        # A separate task, so that cancelling the skill does not cancel recording its end.
+        self._doing = asyncio.create_task(_call_function(make, self._on_event))
         try:
             result = await self._doing
         except asyncio.CancelledError:
@@ -353,7 +331,7 @@ class LiveRun:
         except SkillError as error:
             return self._fail(RunState.FAILED, error)
         except BaseException:
-            await self._end(*self._fail(RunState.FAILED, SkillError("the host failed; its log says why")))
+            await self._end(*self._fail(RunState.FAILED, SkillError("internal error; see the log of the host")))
             raise
         return _state_from_result(result), result
 
@@ -364,7 +342,7 @@ class LiveRun:
         if self._ended:
             return
         self._output.add(emitted)
-        # While a batch is written the next one gathers.
+        # More events may be buffered while a batch is written.
         if self._writing is None or self._writing.done():
             self._writing = asyncio.get_running_loop().create_task(self._write())
 
@@ -374,9 +352,9 @@ class LiveRun:
             try:
                 await self._store.write(lambda at, shown=shown, now=now: _insert_events(at, self._run.id, shown, now))
             except StoreUnavailable as error:
-                # They are written with the next ones, or at the end.
+                # Retried with the next events, or at the end.
                 self._output.put_back(shown)
-                _log.warning("events of the run %s wait: %s", self._run.id, error)
+                _log.warning("cannot write events of run %s yet: %s", self._run.id, error)
                 return
             self._changed()
 
@@ -388,8 +366,8 @@ class LiveRun:
             try:
                 await self._store.write(lambda at: _record_end(at, run, shown))
             except StoreUnavailable as error:
-                # Somebody will ask for the result, so it is worth waiting for a disk that is full.
-                _log.warning("the end of the run %s is not written yet: %s", run.id, error)
+                # The result matters, so retry until the disk has space again.
+                _log.warning("cannot write the end of run %s yet: %s", run.id, error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _MAX_PAUSE)
             else:
@@ -401,7 +379,7 @@ def _state_from_result(result: InvokeResult) -> RunState:
     failure = result.outcome.failure
     if failure is None:
         return RunState.SUCCEEDED
-    # A host that stops may give a result instead of passing the cancellation on.
+    # A stopping host may return a result instead of raising a cancellation.
     return _STATES.get(str(failure.details.get("reason")), RunState.FAILED)
 
 
@@ -410,8 +388,8 @@ async def _call_function(make: RunFunction, listener: Listener) -> InvokeResult:
 
 
 _STATES = {RunInterrupted.reason: RunState.INTERRUPTED, RunCancelled.reason: RunState.CANCELLED}
-_CANCELLED = RunCancelled("the run was cancelled before it was done")
-_STOPPED = RunInterrupted("the host was stopped while this ran")
+_CANCELLED = RunCancelled("the run was cancelled before it finished")
+_STOPPED = RunInterrupted("the host was stopped during the run")
 
 
 _log = logging.getLogger("openskills.host")
@@ -423,11 +401,10 @@ _CLOSE_TIMEOUT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class AsyncRunLimits:
-    """`live` runs at a time in a worker; how much of the output of each is kept; for how many seconds after its end,
-    and how many that have ended are kept in all.
+    """Limits of asynchronous runs: `max_live` per worker, output per run, and how long and how many are kept.
 
-    A worker looks every `look` seconds for runs to cancel, says every `beat` that it is alive, and is taken for dead
-    when it has not said so for `dead`.
+    A worker polls for cancellations every `poll_seconds`, records a heartbeat every `heartbeat_seconds`, and counts as
+    dead after `dead_seconds` without one.
     """
 
     max_live: int = 1_000
@@ -441,7 +418,7 @@ class AsyncRunLimits:
 
 
 class Runs:
-    """The runs of a host, as one of its workers sees them. It belongs to one event loop."""
+    """The runs of a host, accessed from one worker. Belongs to one event loop."""
 
     def __init__(self, store: Database, limits: AsyncRunLimits | None = None) -> None:
         self._store = store
@@ -449,13 +426,13 @@ class Runs:
         self._worker = secrets.token_hex(8)
         self._live: dict[str, LiveRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._keeper: asyncio.Task[None] | None = None
+        self._maintenance: asyncio.Task[None] | None = None
         self._followers: dict[str, set[asyncio.Event]] = {}
         self._tidied = 0.0
 
     @property
     def live_count(self) -> int:
-        """How many runs are under way in this worker."""
+        """Number of runs in this worker."""
         return len(self._live)
 
     async def start(
@@ -468,13 +445,12 @@ class Runs:
         version: str = "",
         run_id: str | None = None,
     ) -> Run:
-        """Begin a run: `make` does it, and gets a listener for what the skill shows meanwhile.
+        """Start a run: `make` executes it and gets a listener for events; the first event makes it `running`.
 
-        The first thing that is shown makes it `running`; who knows when the skill has got its place emits `start` then.
-        Raises `TooManyRequests` when this worker has too many, and `StoreUnavailable`.
+        Raises `TooManyRequests` if this worker has too many runs, and `StoreUnavailable`.
         """
         if len(self._live) >= self._limits.max_live:
-            message = f"{len(self._live)} asynchronous runs are under way; wait for some of them, or try again later"
+            message = f"too many asynchronous runs ({len(self._live)}); wait for some to finish, or try again later"
             raise TooManyRequests(message, limit="runs", retry_after=1.0)
         now = time.time()
         found = run_id or new_run_id(now)
@@ -490,20 +466,17 @@ class Runs:
         return run
 
     async def get(self, run_id: str, *, principal: str | None = None) -> Run:
-        """A run as it is now. Raises `UnknownRun`, for one of another principal too, and `StoreUnavailable`."""
+        """The current state of a run. Raises `UnknownRun`, also for those of other principals, `StoreUnavailable`."""
         found = await self._store.read(lambda at: _select_run(at, run_id))
         if found is not None and self._is_orphan(*found):
             await self._interrupt_orphans()
             found = await self._store.read(lambda at: _select_run(at, run_id))
         if found is None or (principal is not None and found[0].principal != principal):
-            raise UnknownRun("there is no such run; runs are kept for a day after their end", id=run_id[:100])
+            raise UnknownRun("unknown run; runs are kept for a day after their end", id=run_id[:100])
         return found[0]
 
     async def events(self, run_id: str, after: int = 0, *, principal: str | None = None) -> AsyncGenerator[RunEvent]:
-        """What a run has shown after the event with this id, then what it shows, to its end.
-
-        The last event is of the kind `result`. Raises like `get`.
-        """
+        """The events after this id, past and future, up to the last one of kind `result`. Raises like `get`."""
         await self.get(run_id, principal=principal)
         wake = asyncio.Event()
         self._followers.setdefault(run_id, set()).add(wake)
@@ -517,7 +490,7 @@ class Runs:
                 del self._followers[run_id]
 
     async def cancel(self, run_id: str, *, principal: str | None = None) -> Run:
-        """Have a run end soon; one that has ended stays as it is. Raises like `get`."""
+        """Request cancellation; a run that has ended is unchanged. Raises like `get`."""
         run = await self.get(run_id, principal=principal)
         if run.ended is not None:
             return run
@@ -528,34 +501,34 @@ class Runs:
         return await self.get(run_id, principal=principal)
 
     async def close(self, grace: float = 0.0) -> None:
-        """Let the runs of this worker go on for so many seconds, then end them; those are `interrupted`."""
+        """Let the runs of this worker finish for `grace` seconds, then stop them as `interrupted`."""
         if self._tasks and grace > 0:
             await asyncio.wait(self._tasks, timeout=grace)
         for live in self._live.values():
             live.stop()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_CLOSE_TIMEOUT)
-        # Those that are left wait for a disk to write their end to.
+        # What is left cannot write its end to the disk.
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
+        if self._maintenance is not None:
+            self._maintenance.cancel()
+            await asyncio.wait([self._maintenance])
 
     def _start_task(self, live: LiveRun, make: RunFunction, run_id: str) -> None:
         task = asyncio.get_running_loop().create_task(live.run(make))
         self._tasks.add(task)
         task.add_done_callback(lambda task: self._on_done(task, run_id))
-        if self._keeper is None or self._keeper.done():
-            self._keeper = asyncio.get_running_loop().create_task(self._maintain())
+        if self._maintenance is None or self._maintenance.done():
+            self._maintenance = asyncio.get_running_loop().create_task(self._maintain())
 
     def _on_done(self, task: "asyncio.Task[None]", run_id: str) -> None:
         self._tasks.discard(task)
         self._live.pop(run_id, None)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("the run %s failed through a fault of the host", run_id, exc_info=error)
+            _log.error("run %s failed because of a bug in the host", run_id, exc_info=error)
 
     def _notify(self, run_id: str) -> None:
         for wake in self._followers.get(run_id, ()):
@@ -582,10 +555,10 @@ class Runs:
         try:
             return await self._store.read(lambda at: _select_events(at, run_id, after, _EVENTS_PER_READ))
         except LookupError:
-            raise UnknownRun("the run is over for so long that it was removed", id=run_id) from None
+            raise UnknownRun("the run ended long ago and was removed", id=run_id) from None
 
     async def _wait(self, run_id: str, wake: asyncio.Event, pause: float) -> float:
-        """Wait for news of a run. Ours are told at once; of others we look less and less often."""
+        """Wait for changes: local runs notify us, others are polled at growing intervals."""
         ours = run_id in self._live
         try:
             async with asyncio.timeout(_MAX_POLL_INTERVAL if ours else pause):
@@ -604,7 +577,7 @@ class Runs:
         )
 
     async def _maintain(self) -> None:
-        """As long as there are runs: say that we live, look for what is to be cancelled, remove what is old."""
+        """While there are runs: record heartbeats, cancel runs on request, remove old ones."""
         beaten = time.monotonic()
         while self._live:
             await asyncio.sleep(self._limits.poll_seconds)
@@ -617,7 +590,7 @@ class Runs:
                     await self._store.write(lambda at: _record_heartbeat(at, self._worker, time.time()))
                     await self._clean_up()
             except StoreUnavailable as error:
-                _log.warning("runs cannot be looked after: %s", error)
+                _log.warning("cannot maintain asynchronous runs: %s", error)
 
     async def _clean_up(self) -> None:
         now = time.time()
@@ -625,5 +598,7 @@ class Runs:
             return
         await self._interrupt_orphans()
         limits = self._limits
-        if await self._store.write(lambda at: _delete_old(at, before=now - limits.keep_seconds, most=limits.max_kept)):
+        if await self._store.write(
+            lambda at: _delete_old(at, before=now - limits.keep_seconds, max_kept=limits.max_kept)
+        ):
             self._tidied = now

@@ -1,4 +1,4 @@
-"""The host as a server of its own: one process, or several that share a port."""
+"""The host as a server: one process, or several that share a port."""
 
 import errno
 import logging
@@ -30,44 +30,55 @@ _SHUTDOWN_TIMEOUT = 5
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens. Raises `InvalidArgument` that says what to do when the address cannot be had."""
+    """Open a listening socket. Raises `InvalidArgument` with advice if that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise InvalidArgument(*_describe_bind_error(error, host, port)) from None
+        if error.errno == errno.EADDRINUSE:
+            field, message = "--port", f"{port} is in use on {host}; use another, or --port 0 for a free one"
+        elif error.errno in {errno.EACCES, errno.EPERM}:
+            field, message = "--port", f"no permission to use {port}; use a port above 1023"
+        else:
+            field, message = "--host", f"cannot listen on {host}: {error.strerror or error}"
+        raise InvalidArgument(field, message) from None
 
 
 def socket_url(found: socket.socket) -> str:
-    """The URL of a socket that listens."""
+    """The URL of a listening socket."""
     host, port = found.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def resolve_auth(settings: Settings, host: str, *, no_auth: bool) -> Settings:
-    """Settings that say whether a key is needed. On loopback none is, unless that was asked for.
+    """Resolve `host_auth` to `on` or `off`: on loopback `auto` means `off`.
 
-    Raises `InvalidArgument` where keys are needed and there are none: nobody could call, or, without, everybody.
+    Raises `InvalidArgument` if keys are needed and none exist, or if an open address would need no key.
     """
     if no_auth:
         return replace(settings, host_auth="off")
     if settings.host_auth == "off":
         if not is_loopback(host):
-            raise InvalidArgument("OPENSKILL_HOST_AUTH", f"is off, and {host} can be reached by others; {_KEY_ADVICE}")
+            raise InvalidArgument(
+                "OPENSKILL_HOST_AUTH", f"is off, but {host} can be reached from other machines; {_KEY_ADVICE}"
+            )
         return settings
     if settings.host_auth == "auto" and is_loopback(host):
         return replace(settings, host_auth="off")
     if not len(KeyRing.open(settings.host_keys)):
-        raise InvalidArgument("--host", f"{host} needs keys, and there are none in {settings.host_keys}; {_KEY_ADVICE}")
+        raise InvalidArgument("--host", f"{host} requires keys, but {settings.host_keys} has none; {_KEY_ADVICE}")
     return replace(settings, host_auth="on")
 
 
-_KEY_ADVICE = "make one with `openskills keys new`, or say --no-auth to let everybody call"
+_KEY_ADVICE = "create one with `openskills keys new`, or use --no-auth to allow everyone"
 
 
 def serve(settings: Settings, options: HostOptions, listener: socket.socket) -> None:
-    """Serve until a signal says that it is over."""
-    _allow_many_connections()
+    """Serve until a signal stops the server."""
+    # Each connection is an open file.
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
     if options.workers == 1:
         server = _HostServer(_build_config(settings, options))
         signal.signal(signal.SIGTERM, server.stop_early)
@@ -83,13 +94,13 @@ def serve(settings: Settings, options: HostOptions, listener: socket.socket) -> 
 
 
 def create_worker_app(settings: Settings, options: HostOptions) -> SkillHostApp:
-    """The application in the process that serves it."""
+    """Create the application in a worker process."""
     _log_to_stderr(settings)
     return create_app(settings, options)
 
 
 class _HostServer(uvicorn.Server):
-    """One that also ends well when it is asked to before it has begun."""
+    """A server that also exits cleanly on signals before it has started."""
 
     _takes_signals = False
 
@@ -101,9 +112,9 @@ class _HostServer(uvicorn.Server):
             yield
 
     def stop_early(self, _: int, __: FrameType | None) -> None:
-        """Take a signal that came before the server takes them itself.
+        """Handle a signal that arrives before the server handles signals itself.
 
-        Afterwards the server passes on what ended it, to whom it was for before. That was a good end: nothing is done.
+        At its end the server raises the signal again for this handler, which then does nothing.
         """
         if not self._takes_signals:
             raise SystemExit(0)
@@ -123,32 +134,17 @@ def _build_config(settings: Settings, options: HostOptions) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=30,
-        # From its start on: a busy machine takes its time to load a worker.
+        # Includes the start of a worker, which takes long on a busy machine.
         timeout_worker_healthcheck=60,
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT,
     )
-
-
-def _describe_bind_error(error: OSError, host: str, port: int) -> tuple[str, str]:
-    if error.errno == errno.EADDRINUSE:
-        return "--port", f"{port} is in use on {host}; use another, or --port 0 for one that is free"
-    if error.errno in {errno.EACCES, errno.EPERM}:
-        return "--port", f"{port} may not be used by this user; use one above 1023"
-    return "--host", f"{host} cannot be listened on: {error.strerror or error}"
-
-
-def _allow_many_connections() -> None:
-    """As many open files as the system lets us have: each connection is one."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _log_to_stderr(settings: Settings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.getLogger("openskills").addHandler(handler)
-    # Spans are lines of this logger, too, and cost something for every invocation: only for those who look for faults.
+    # Spans are lines of this logger, too, and slow down every invocation: only for debugging.
     logging.getLogger("openskills").setLevel(logging.DEBUG if settings.debug else logging.WARNING)
     logging.getLogger("openskills.host").setLevel(logging.DEBUG if settings.debug else logging.INFO)
     logging.getLogger("uvicorn.error").addHandler(handler)

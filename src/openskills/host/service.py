@@ -1,16 +1,6 @@
-"""One invocation.
+"""The host without HTTP: one invocation from its input to its result.
 
-One invocation: what is asked for, and what is told of it when it is over. Pure.
-
-What a skill says, without the secrets that it was given: names instead of values, wherever there is text. Pure.
-
-Inputs and outputs of skills against the schemas of their manifests. Compiled once per registration. Pure.
-
-The span of an invocation: below that of the caller, above everything that the host does for it.
-
-When nobody watches this costs next to nothing; OpenTelemetry is used only where the application has loaded it.
-
-The host without HTTP: the way of one invocation from the input to the one result.
+`Host` checks permissions and schemas, waits for admission, calls the runner, masks secrets and notifies observers.
 """
 
 import asyncio
@@ -58,9 +48,9 @@ from openskills.version import __version__
 
 
 class InvokeRequest(NamedTuple):
-    """What somebody asks for. `began` is when, by `time.perf_counter`; `body` is the request as it came.
+    """A request to invoke a skill. `began` is a time of `time.perf_counter`, `body` the raw request.
 
-    `parent` is the caller's `traceparent`, `traceparent` the one that goes on to the skill.
+    `parent` is the caller's `traceparent`; `traceparent` is passed on to the skill.
     """
 
     skill_id: str
@@ -77,9 +67,9 @@ class InvokeRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """An invocation that is over. `registration` is None when there is no skill of that id.
+    """A finished invocation. `registration` is None for an unknown skill id.
 
-    `at` is when it began, in seconds since 1970. `request` is what came over the wire, `body` what goes.
+    `at` is its start in seconds since 1970; `request` and `body` are the raw request and response bodies.
     """
 
     at: float
@@ -93,14 +83,14 @@ class Invocation:
 
 
 class InvocationObserver(Protocol):
-    """Who keeps books of invocations: log, metrics, history. It never waits and never fails."""
+    """Is told of every invocation: log, metrics, history. Must not block or raise."""
 
     def on_start(self, registration: Registration) -> None:
-        """A skill is about to be called; `ended` follows."""
+        """A skill is about to be called; `on_end` follows."""
         ...
 
     def on_end(self, invocation: Invocation) -> None:
-        """An invocation is over; `began` was told of those that have a registration."""
+        """An invocation has ended. With a registration, `on_start` was called before."""
         ...
 
 
@@ -108,7 +98,7 @@ _Mask = Callable[[str], str]
 
 
 def mask_outcome(outcome: Outcome, secrets: Mapping[str, str]) -> Outcome:
-    """The outcome as everybody may see it. Without secrets nothing is looked at."""
+    """The outcome with secrets masked."""
     mask = build_masker(secrets) if secrets else None
     if mask is None:
         return outcome
@@ -121,12 +111,12 @@ def mask_outcome(outcome: Outcome, secrets: Mapping[str, str]) -> Outcome:
             notes=_mask_value(outcome.notes, mask),
         )
     except RecursionError:
-        # What nobody has looked through is not shown.
-        return failure_outcome(BadSkillOutput("the skill answered with data that are nested too deeply"))
+        # Unmasked data are never returned.
+        return failure_outcome(BadSkillOutput("the skill's data are nested too deeply"))
 
 
 def mask_listener(listener: Listener, secrets: Mapping[str, str]) -> Listener:
-    """A listener that is told the same, but for the secrets."""
+    """A listener that gets the same events with secrets masked."""
     mask = build_masker(secrets) if secrets else None
     if mask is None:
         return listener
@@ -142,56 +132,53 @@ def _mask_value(value: Any, mask: _Mask) -> Any:
         return mask(value)
     if isinstance(value, Mapping):
         pairs = cast("Mapping[Any, Any]", value).items()
-        return {
-            _mask_value(name, mask) if isinstance(name, str) else name: _mask_value(one, mask) for name, one in pairs
-        }
+        return {mask(name) if isinstance(name, str) else name: _mask_value(one, mask) for name, one in pairs}
     if isinstance(value, list | tuple):
         return [_mask_value(one, mask) for one in cast("list[Any]", value)]
     return value
 
 
 MAX_VIOLATIONS = 10
-"""Faults of one value that are told."""
+"""Schema violations reported for one value."""
 MAX_MESSAGE_LENGTH = 300
-"""Characters of what is told about one of them."""
+"""Characters of the message of one violation."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaViolation:
-    """What is wrong with one place of a value; `field` is where, as in `input.numbers[2]`."""
+    """A violation of a JSON schema; `field` is a path such as `input.numbers[2]`."""
 
     field: str
     message: str
     rule: str
 
     def to_dict(self) -> dict[str, str]:
-        """As the wire has it."""
+        """As JSON."""
         return {"field": self.field, "message": self.message, "rule": self.rule}
 
 
 class SchemaValidator:
-    """The compiled schemas of one registration."""
+    """The compiled schemas of one registration. Raises `InvalidSkill` for an invalid schema."""
 
     __slots__ = ("_input", "_output")
 
     def __init__(self, registration: Registration) -> None:
-        """Raises `InvalidSkill` for a schema that is none."""
         self._input = _compile_schema(registration.input_schema, registration.id, "input_schema")
         self._output = _compile_schema(registration.output_schema, registration.id, "output_schema")
 
     def validate_input(self, value: Mapping[str, Any]) -> Failure | None:
-        """What is wrong with an input; nothing if it may be given to the skill."""
+        """The failure for an invalid input, or None."""
         if self._input is None or self._input.is_valid(value):
             return None
         faults = tuple(_find_violations(self._input, value, "input"))
         return _build_failure(InvalidArgument.code, InvalidArgument.reason, faults[0].message, faults)
 
     def validate_output(self, data: Mapping[str, Any]) -> Failure | None:
-        """What is wrong with the data of a skill; nothing if it keeps its own contract."""
+        """The failure for data that violate the output schema, or None."""
         if self._output is None or self._output.is_valid(data):
             return None
         faults = tuple(_find_violations(self._output, data, "data"))
-        said = f"the skill answered with data that its output_schema does not allow: {faults[0].message}"
+        said = f"the skill's data do not match its output_schema: {faults[0].message}"
         return _build_failure(BadSkillOutput.code, BadSkillOutput.reason, said, faults)
 
 
@@ -199,32 +186,23 @@ def _compile_schema(schema: Mapping[str, Any] | None, skill: str, name: str) -> 
     if schema is None:
         return None
     try:
-        # Offline: a `$ref` to somewhere else is refused and never fetched.
+        # Offline: a `$ref` to another document is refused, never fetched.
         return jsonschema_rs.validator_for(dict(schema), offline=True)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        raise InvalidSkill(f"{skill}: {name} is no JSON schema: {_shorten(str(error))}") from None
+        raise InvalidSkill(f"{skill}: {name} is not a valid JSON schema: {_shorten(str(error))}") from None
 
 
 def _find_violations(validator: Any, value: Mapping[str, Any], root: str) -> Iterator[SchemaViolation]:
     for error in islice(validator.iter_errors(value), MAX_VIOLATIONS):
-        field = _format_path(root, error.instance_path)
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
+        field = _shorten(root + "".join(steps))
         rule = str(error.schema_path[-1]) if error.schema_path else "schema"
         yield SchemaViolation(field, f"{field}: {_shorten(error.message)}", rule)
 
 
-def _format_path(root: str, path: Sequence[str | int]) -> str:
-    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return _shorten(root + "".join(steps))
-
-
 def _build_failure(code: int, reason: str, message: str, faults: Sequence[SchemaViolation]) -> Failure:
-    details = {
-        "reason": reason,
-        "retryable": False,
-        "field": faults[0].field,
-        "errors": [fault.to_dict() for fault in faults],
-    }
-    return Failure(code, message, details)
+    errors = [fault.to_dict() for fault in faults]
+    return Failure(code, message, {"reason": reason, "retryable": False, "field": faults[0].field, "errors": errors})
 
 
 def _shorten(text: str) -> str:
@@ -233,8 +211,17 @@ def _shorten(text: str) -> str:
 
 @contextmanager
 def trace_invocation(registration: Registration, asked: InvokeRequest, secrets: Mapping[str, str]) -> Generator[Span]:
-    """Everything that happens in the block belongs to this invocation. Its secrets are in none of what is told."""
-    token = TRACE_CONTEXT.set(_build_bound(registration, asked, secrets))
+    """A span for the invocation, as a child of the caller's; its secrets are masked in spans and log lines.
+
+    Almost free when tracing is off: OpenTelemetry is used only if the application has loaded it.
+    """
+    outer = TRACE_CONTEXT.get()
+    if outer is None:
+        # Like `extend`, without validating values that are known to be good.
+        context = TraceContext({"skill": registration.id}, False, secrets, {"id": asked.trace_id})
+    else:
+        context = outer.extend(asked.trace_id, None, secrets, {"skill": registration.id})
+    token = TRACE_CONTEXT.set(context)
     try:
         if asked.parent is None or find_tracer() is None:
             with _open_span(registration) as watched:
@@ -247,8 +234,8 @@ def trace_invocation(registration: Registration, asked: InvokeRequest, secrets: 
 
 
 def current_traceparent(watched: Span, fallback: str | None) -> str | None:
-    """The `traceparent` for whom we call: that of the span around this place, where there is one that is recorded."""
-    # One that nobody watches is of this very class.
+    """The `traceparent` to pass on: that of the current span if it is recorded, else `fallback`."""
+    # A span that is not recorded has exactly this class.
     if type(watched) is Span or find_tracer() is None:
         return fallback
     from opentelemetry import trace
@@ -257,14 +244,6 @@ def current_traceparent(watched: Span, fallback: str | None) -> str | None:
     if not here.is_valid:
         return fallback
     return f"00-{here.trace_id:032x}-{here.span_id:016x}-{here.trace_flags:02x}"
-
-
-def _build_bound(registration: Registration, asked: InvokeRequest, secrets: Mapping[str, str]) -> TraceContext:
-    outer = TRACE_CONTEXT.get()
-    if outer is None:
-        # What `but` does, without a look at values that are known to be good.
-        return TraceContext({"skill": registration.id}, False, secrets, {"id": asked.trace_id})
-    return outer.extend(asked.trace_id, None, secrets, {"skill": registration.id})
 
 
 def _open_span(registration: Registration) -> Span:
@@ -281,7 +260,6 @@ def _open_span(registration: Registration) -> Span:
 
 @contextmanager
 def _use_parent_span(traceparent: str) -> Generator[None]:
-    """Spans that begin in the block are below the caller's."""
     from opentelemetry import context
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -296,27 +274,27 @@ _log = logging.getLogger("openskills.host")
 
 
 class RegistrationLookup(Protocol):
-    """What can be invoked: all that the way of an invocation wants of a registry."""
+    """The part of a registry that `Host` needs."""
 
     def get(self, skill_id: str) -> Registration:
-        """The skill of this id; raises `SkillError`."""
+        """The skill with this id; raises `SkillError`."""
         ...
 
     def find(self, skill_id: str) -> Registration | None:
-        """The same, or None."""
+        """The skill with this id, or None."""
         ...
 
 
 class RunnerLookup(Protocol):
-    """Who calls a skill: all that the way of an invocation wants of the runners."""
+    """The part of the runner table that `Host` needs."""
 
     def get_runner(self, registration: Registration) -> SkillRunner:
-        """The runner of a skill's kind; raises `SkillError` when there is none."""
+        """The runner for a skill's kind; raises `SkillError` if there is none."""
         ...
 
 
 class Host:
-    """Everything between a request and a runner. It belongs to one event loop. `secrets` are all that there are."""
+    """Performs invocations. Belongs to one event loop. `secrets` are the values of all secrets of the host."""
 
     def __init__(
         self,
@@ -325,13 +303,13 @@ class Host:
         admission: Admission,
         *,
         secrets: Mapping[str, str],
-        watchers: tuple[InvocationObserver, ...] = (),
+        observers: tuple[InvocationObserver, ...] = (),
     ) -> None:
         self._skills = skills
         self._runners = runners
         self._admission = admission
         self._secrets = secrets
-        self._watchers = watchers
+        self._observers = observers
         self._checks: dict[str, tuple[Registration, SchemaValidator]] = {}
         self._running: set[asyncio.Task[Any]] = set()
         self._interrupted: set[asyncio.Task[Any]] = set()
@@ -341,33 +319,30 @@ class Host:
 
     @property
     def in_flight(self) -> int:
-        """Invocations that are under way; those that wait for a place count, too."""
+        """Number of running and queued invocations."""
         return len(self._running)
 
     async def wait_idle(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until no invocation is running."""
         await self._idle.wait()
 
     def interrupt(self) -> None:
-        """End everything that is under way, and begin nothing new. Callers get a result that says so.
-
-        Safe to call twice.
-        """
+        """Cancel all running invocations and refuse new ones; callers get a 503 result. Safe to call twice."""
         self.draining = True
-        # A second cancellation would end the ending of children.
+        # A second cancellation would interrupt the cleanup of child processes.
         for task in self._running - self._interrupted:
             self._interrupted.add(task)
             task.cancel()
 
     def get_registration(self, skill_id: str, principal: Principal) -> Registration:
-        """The skill that somebody may call; raises `SkillError`."""
+        """The skill, if the principal may call it; raises `SkillError`."""
         registration = self._skills.get(skill_id)
         if not principal.can_invoke(registration.id):
             raise Forbidden(f"the key {principal.name!r} has no scope for {registration.id!r}", scope=registration.id)
         return registration
 
     def find_failure(self, asked: InvokeRequest) -> Failure | None:
-        """What keeps an invocation from beginning, as far as that is known without beginning. Raises `SkillError`."""
+        """The failure of a request that cannot be started, or None. Raises `SkillError`."""
         if self.draining:
             return http.host_draining()
         return self._get_validator(self.get_registration(asked.skill_id, asked.principal)).validate_input(asked.input)
@@ -382,24 +357,24 @@ class Host:
         listener: Listener | None = None,
         traceparent: str | None = None,
     ) -> InvokeResult:
-        """Call a skill once. Whatever happens is in the result; only a cancellation is passed on."""
+        """Invoke a skill. Failures are in the result; only cancellation is raised."""
         asked = InvokeRequest(
             skill_id, input, trace_id, principal, time.perf_counter(), listener=listener, traceparent=traceparent
         )
         return (await self.perform(asked)).result
 
     async def perform(self, asked: InvokeRequest) -> Invocation:
-        """The same for a request, with the books: what it ended in, as value and as bytes."""
+        """Perform a request and notify the observers. Failures are in the result; only cancellation is raised."""
         registration: Registration | None = None
-        outcome = failure_outcome(RunCancelled("the call was cancelled before the skill was done"))
+        outcome = failure_outcome(RunCancelled("the call was cancelled before the skill finished"))
         task = self._enter()
         try:
             if self.draining:
                 outcome = failure_outcome(http.host_draining())
             else:
                 found = self.get_registration(asked.skill_id, asked.principal)
-                for watcher in self._watchers:
-                    watcher.on_start(found)
+                for observer in self._observers:
+                    observer.on_start(found)
                 registration = found
                 outcome = await self._call(found, asked)
         except SkillError as error:
@@ -407,27 +382,27 @@ class Host:
         except asyncio.CancelledError:
             if not self.draining or task.uncancel():
                 raise
-            outcome = failure_outcome(RunInterrupted("the host ended before the skill was done", retry_after=1.0))
-        except Exception:  # noqa: BLE001 - the door: a fault of ours takes nobody's answer away
-            _log.exception("the invocation with the trace id %s failed", asked.trace_id)
+            outcome = failure_outcome(RunInterrupted("the host was stopped before the skill finished", retry_after=1.0))
+        except Exception:  # noqa: BLE001 - a bug in the host still gets the caller a result
+            _log.exception("invocation failed, trace id %s", asked.trace_id)
             outcome = failure_outcome(http.internal_error(asked.trace_id))
         finally:
-            # A cancellation is passed on, and stands in the books all the same.
+            # A cancelled invocation is recorded, too.
             ended = self._finish(asked, registration, outcome)
             self._leave(task)
         return ended
 
     def record_refusal(self, failure: Failure, asked: InvokeRequest) -> Invocation:
-        """An invocation that does not even begin: no key, no JSON. It stands in the books like all others."""
+        """Record an invocation that was refused before it started, such as one without a valid key."""
         return self._finish(asked, None, failure_outcome(failure))
 
     def rate_limit_headers(self, principal: Principal) -> list[tuple[bytes, bytes]]:
-        """Header fields that say how much of a key's rate limit is left; none for a key without a limit."""
+        """Rate-limit response headers of a key; none for a key without a limit."""
         state = self._admission.rate_state(principal)
         return [] if state is None else [(name.lower().encode(), value.encode()) for name, value in state.headers()]
 
     def forget(self, skill_id: str) -> None:
-        """A skill has changed, or is gone."""
+        """Drop cached validators of a skill that has changed or was removed."""
         self._checks.pop(skill_id, None)
 
     async def _call(self, registration: Registration, asked: InvokeRequest) -> Outcome:
@@ -481,20 +456,16 @@ class Host:
         if not self._running:
             self._idle.set()
 
-    def _notify_start(self, skill_id: str) -> Registration | None:
-        """The skill of an invocation that never began; for the books it begins and ends at once."""
-        found = self._skills.find(skill_id)
-        if found is not None:
-            for watcher in self._watchers:
-                watcher.on_start(found)
-        return found
-
     def _finish(self, asked: InvokeRequest, registration: Registration | None, outcome: Outcome) -> Invocation:
         seconds = time.perf_counter() - asked.began
-        about = registration or self._notify_start(asked.skill_id)
+        about = registration
+        if about is None and (about := self._skills.find(asked.skill_id)) is not None:
+            # It never started; for observers it starts and ends now.
+            for observer in self._observers:
+                observer.on_start(about)
         known = about.secrets if about is not None else ()
         secrets = {name: self._secrets[name] for name in known if name in self._secrets}
-        # Who is refused learns nothing of the skill: only the books say which one it was.
+        # A refused caller learns nothing about the skill; only observers get its registration.
         result = normalize_outcome(
             mask_outcome(outcome, secrets),
             skill_id=asked.skill_id if registration is None else registration.id,
@@ -506,6 +477,6 @@ class Host:
         ended = Invocation(
             time.time() - seconds, result, body, asked.principal.name, about, asked.body, asked.run_id, secrets
         )
-        for watcher in self._watchers:
-            watcher.on_end(ended)
+        for observer in self._observers:
+            observer.on_end(ended)
         return ended

@@ -1,11 +1,7 @@
-"""JSON in and out, one meaning.
+"""Strict JSON: request bodies of callers, and objects in the output of skills.
 
-What callers send, read strictly: one meaning for every body, or a refusal that says what is wrong. Pure.
-
-orjson refuses NaN, infinities, lone surrogates, text that is no UTF-8 and what follows the document. It keeps the last
-of two equal keys and rounds integers beyond 64 bits, until they are as large as infinity; both are looked for here.
-
-The JSON object in what a skill wrote, which may have written other things around it. Pure.
+orjson rejects NaN, infinities, lone surrogates, invalid UTF-8 and trailing text. It keeps the last of duplicate keys
+and rounds integers beyond 64 bits; both are handled here.
 """
 
 import json
@@ -20,8 +16,7 @@ import orjson
 from openskills.errors import InvalidArgument, UnsupportedMedia
 
 MAX_DEPTH = 64
-"""Levels of objects and lists in a body."""
-
+"""Nesting depth of a body."""
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _LONG_INTEGER = re.compile(rb"\d{19}")
 _HUGE_INTEGER = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")|(?<![\d.eE+-])-?[1-9]\d{299,}(?![\d.eE])', re.DOTALL)
@@ -40,39 +35,46 @@ def is_json(content_type: bytes | None) -> bool:
 
 
 def check_json(content_type: bytes | None) -> None:
-    """Raises `UnsupportedMedia` for a body that does not say it is JSON."""
+    """Raise `UnsupportedMedia` unless the content type is JSON."""
     if not is_json(content_type):
         found = (content_type or b"").decode("latin-1")[:100]
-        said = f"the content type is {found!r}" if found else "there is no content type"
+        said = f"unsupported content type {found!r}" if found else "missing content type"
         raise UnsupportedMedia(f"{said}; send JSON with the header Content-Type: application/json")
 
 
 def read_json(body: bytes) -> Any:
-    """The value of a body. Raises `InvalidArgument` that says where and what is wrong."""
+    """Parse a body. Raises `InvalidArgument`."""
     value = _parse_body(body)
     skeleton = _STRING.sub(b"", body)
-    if skeleton.count(b"[") + skeleton.count(b"{") > MAX_DEPTH and _compute_depth(skeleton) > MAX_DEPTH:
-        raise InvalidArgument("body", f"is nested more than {MAX_DEPTH} levels deep")
+    if skeleton.count(b"[") + skeleton.count(b"{") > MAX_DEPTH:
+        steps = skeleton.translate(_DEPTH_STEPS, _NO_BRACKETS)
+        if max(accumulate(memoryview(steps).cast("b")), default=0) > MAX_DEPTH:
+            raise InvalidArgument("body", f"is nested more than {MAX_DEPTH} levels deep")
     if _has_duplicates(value, skeleton.count(b":")):
-        raise InvalidArgument("body", f"has the key {_find_duplicate(body)!r} twice in one object")
-    # A number with so many digits may be an integer that orjson has rounded.
-    return _parse_exact(body) if _LONG_INTEGER.search(skeleton) else value
+        raise InvalidArgument("body", f"has the duplicate key {_find_duplicate(body)!r}")
+    if not _LONG_INTEGER.search(skeleton):
+        return value
+    # An integer that orjson may have rounded.
+    try:
+        return json.loads(body)
+    except ValueError:
+        raise InvalidArgument("body", "has an integer with more than 4,300 digits") from None
 
 
 def read_input(body: bytes) -> dict[str, Any]:
     """The input of an invocation from its body, `{"input": {...}}`. Raises `InvalidArgument`."""
     value = read_json(body)
     if not isinstance(value, dict):
-        raise InvalidArgument("body", f"is {_describe_type(value)}; send an object: {_INPUT_EXAMPLE}")
+        raise InvalidArgument("body", f"expected an object such as {_INPUT_EXAMPLE}, got {_describe_kind(value)}")
     document = cast("dict[str, Any]", value)
     for name in document:
         if name != "input":
-            raise InvalidArgument(_excerpt(name), f"is no field of an invocation; send {_INPUT_EXAMPLE}")
+            raise InvalidArgument(_excerpt(name), f"unknown field; send {_INPUT_EXAMPLE}")
     if "input" not in document:
         raise InvalidArgument("input", f"is missing; send {_INPUT_EXAMPLE}")
     found = document["input"]
     if not isinstance(found, dict):
-        raise InvalidArgument("input", f"is {_describe_type(found)}; it must be an object")
+        raise InvalidArgument("input", f"expected an object, got {_describe_kind(found)}")
     return cast("dict[str, Any]", found)
 
 
@@ -80,7 +82,7 @@ _INPUT_EXAMPLE = '{"input": {...}}'
 
 
 def _parse_body(body: bytes) -> Any:
-    """The value, as orjson sees it: large integers are rounded, and what is as large as infinity is 0."""
+    """Parse with orjson: large integers are rounded, and huge ones become 0."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -91,29 +93,13 @@ def _parse_body(body: bytes) -> Any:
             return orjson.loads(shorter)
         except orjson.JSONDecodeError as error:
             failure = error
-    raise InvalidArgument("body", f"is no JSON: {_describe_error(failure, body)}")
-
-
-def _describe_error(error: orjson.JSONDecodeError, body: bytes) -> str:
     if not body:
-        return f"the body is empty; send {_INPUT_EXAMPLE}"
-    return str(error)[:300]
-
-
-def _parse_exact(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except ValueError:
-        raise InvalidArgument("body", "has an integer with more than 4,300 digits") from None
-
-
-def _compute_depth(skeleton: bytes) -> int:
-    steps = skeleton.translate(_DEPTH_STEPS, _NO_BRACKETS)
-    return max(accumulate(memoryview(steps).cast("b")), default=0)
+        raise InvalidArgument("body", f"is empty; send {_INPUT_EXAMPLE}")
+    raise InvalidArgument("body", f"not valid JSON: {str(failure)[:300]}")
 
 
 def _has_duplicates(value: Any, members: int) -> bool:
-    """Whether a value has fewer members of objects than its text had colons: then some were equal."""
+    # Fewer members than colons in the text means that some keys were duplicates.
     found = 0
     waiting: list[Any] = [value]
     while found < members and waiting:
@@ -121,14 +107,10 @@ def _has_duplicates(value: Any, members: int) -> bool:
         if isinstance(part, dict):
             fields = cast("dict[str, Any]", part)
             found += len(fields)
-            waiting.extend(item for item in fields.values() if _is_container(item))
+            waiting += (item for item in fields.values() if isinstance(item, dict | list))
         elif isinstance(part, list):
-            waiting.extend(item for item in cast("list[Any]", part) if _is_container(item))
+            waiting += (item for item in cast("list[Any]", part) if isinstance(item, dict | list))
     return found < members
-
-
-def _is_container(value: Any) -> bool:
-    return isinstance(value, dict | list)
 
 
 def _find_duplicate(body: bytes) -> str:
@@ -141,7 +123,7 @@ def _find_duplicate(body: bytes) -> str:
                 found.append(name)
             seen.add(name)
 
-    # Numbers are nothing to it, however long they are.
+    # Numbers of any length stay text.
     json.loads(body, object_pairs_hook=look, parse_int=str)
     return _excerpt(found[0]) if found else ""
 
@@ -150,16 +132,8 @@ def _excerpt(name: str) -> str:
     return name if len(name) <= 100 else f"{name[:100]}…"
 
 
-def _describe_type(value: object) -> str:
-    if value is None:
-        return "null"
-    words: dict[type, str] = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list"}
-    return words.get(type(value), "an object")
-
-
 _MAX_OUTPUT_DEPTH = 200
-"""Levels that an answer may have: whoever serialises it refuses 255, and it is put into others."""
-_MANY_DIGITS = re.compile(rb"[0-9]{19}")
+"""Nesting depth of a skill's output: orjson encodes 254 levels, and the output is embedded in others."""
 _MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
 _OBJECT_AT_LINE_START = re.compile(r"^[ \t]*(?=\{)", re.MULTILINE)
 _MAX_TRIES = 200
@@ -168,21 +142,21 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class InvalidSkillJson(ValueError):
-    """What was written is no JSON object that can be passed on; the message says why, as the end of a sentence."""
+    """Output that is not a usable JSON object; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonMatch:
-    """An object, and what stood before and after it."""
+    """A JSON object, and the text around it."""
 
     value: Mapping[str, Any]
     around: str = ""
 
 
 def find_json_object(written: bytes) -> JsonMatch:
-    """The object that was written; with other text around it, the last one that looks like a result.
+    """The JSON object in the output of a skill; with other text around it, the last one that is a result.
 
-    Raises `InvalidSkillJson` when there is none, or when it holds what JSON or its readers cannot.
+    Raises `InvalidSkillJson` if there is none, or if it contains what strict JSON does not allow.
     """
     data = written.removeprefix(_BOM)
     try:
@@ -190,32 +164,27 @@ def find_json_object(written: bytes) -> JsonMatch:
     except orjson.JSONDecodeError as error:
         return _find_in_text(data, error.msg)
     if not isinstance(value, dict):
-        raise InvalidSkillJson(f"it is {_describe_kind(value)} and no object")
+        raise InvalidSkillJson(f"expected an object, got {_describe_kind(value)}")
     found = cast("dict[str, Any]", value)
     _check_value(data, found)
     return JsonMatch(found)
 
 
 def is_result_like(value: Mapping[str, Any]) -> bool:
-    """Whether an object is a normalised result, and not just any."""
+    """Whether an object is a normalized result rather than plain data."""
     return isinstance(value.get("success"), bool)
 
 
 def _check_value(data: bytes, value: object) -> None:
-    """Raises `InvalidSkillJson` for what the parser lets pass, but cannot be passed on as it is."""
-    if data.count(b"[") + data.count(b"{") > _MAX_OUTPUT_DEPTH and not _is_flat(value):
-        raise InvalidSkillJson(f"it is nested more than {_MAX_OUTPUT_DEPTH} levels deep")
-    if _MANY_DIGITS.search(data):
+    # What orjson parses, but callers could not.
+    if data.count(b"[") + data.count(b"{") > _MAX_OUTPUT_DEPTH:
+        level: list[object] = [value]
+        for _ in range(_MAX_OUTPUT_DEPTH):
+            level = [inner for outer in level for inner in _iter_children(outer)]
+        if level:
+            raise InvalidSkillJson(f"nested more than {_MAX_OUTPUT_DEPTH} levels deep")
+    if _LONG_INTEGER.search(data):
         json.loads(data.decode(), parse_int=_parse_integer)
-
-
-def _is_flat(value: object) -> bool:
-    level: list[object] = [value]
-    for _ in range(_MAX_OUTPUT_DEPTH):
-        level = [inner for outer in level for inner in _iter_children(outer)]
-        if not level:
-            return True
-    return False
 
 
 def _iter_children(value: object) -> Iterator[object]:
@@ -226,19 +195,19 @@ def _iter_children(value: object) -> Iterator[object]:
 
 
 def _parse_integer(digits: str) -> int:
-    # Python refuses to convert thousands of digits at all.
+    # Checked first, because Python does not convert thousands of digits.
     if len(digits) > len(str(_MIN_INTEGER)) or not _MIN_INTEGER <= int(digits) <= _MAX_INTEGER:
         raise InvalidSkillJson(f"the number {digits[:30]} has more than 64 bits; write it as a string")
     return int(digits)
 
 
 def _reject_constant(name: str) -> NoReturn:
-    raise InvalidSkillJson(f"{name} is not JSON; write null")
+    raise InvalidSkillJson(f"{name} is not valid JSON; write null")
 
 
 def _find_in_text(data: bytes, fault: str) -> JsonMatch:
     if not data.strip():
-        raise InvalidSkillJson("it is empty")
+        raise InvalidSkillJson("the output is empty")
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -248,29 +217,21 @@ def _find_in_text(data: bytes, fault: str) -> JsonMatch:
         last = one
         result = one if is_result_like(one[0]) else result
     if last is not None and text[last[2] :].strip():
-        # Some object in the middle of other text is no answer.
+        # An object in the middle of other text does not count.
         last = None
     if result is None and last is None:
         raise InvalidSkillJson(_explain_fault(data, fault))
     value, start, end = cast("_ObjectSpan", result or last)
     written = text[start:end].encode()
-    _check_value(written, _parse_strict(written))
+    try:
+        _check_value(written, orjson.loads(written))
+    except orjson.JSONDecodeError as error:
+        raise InvalidSkillJson(_explain_fault(written, error.msg)) from None
     return JsonMatch(value, f"{text[:start].strip()}\n{text[end:].strip()}".strip())
 
 
-def _parse_strict(written: bytes) -> object:
-    """As the strict parser reads it; raises `InvalidSkillJson` for what only the other one accepts."""
-    try:
-        return orjson.loads(written)
-    except orjson.JSONDecodeError as error:
-        raise InvalidSkillJson(_explain_fault(written, error.msg)) from None
-
-
 def _iter_objects(text: str) -> Iterator[_ObjectSpan]:
-    """The outermost objects that begin at the beginning of a line, with where they begin and end.
-
-    Text is read a few times at most, whatever is in it.
-    """
+    """Outermost objects that start at the start of a line, with their positions. Bounded work for any text."""
     decoder = json.JSONDecoder(parse_constant=_reject_constant)
     place, tries, budget = 0, 0, 4 * len(text)
     while tries < _MAX_TRIES and budget > 0 and (match := _OBJECT_AT_LINE_START.search(text, place)):
@@ -289,22 +250,21 @@ def _iter_objects(text: str) -> Iterator[_ObjectSpan]:
 
 
 def _explain_fault(data: bytes, fault: str) -> str:
-    """What is wrong, in words of somebody who wrote the skill."""
     try:
         json.loads(data.decode(), parse_constant=_reject_constant, parse_int=_parse_integer)
     except InvalidSkillJson as error:
         return str(error)
     except UnicodeDecodeError:
-        return "it is not UTF-8"
+        return "not UTF-8"
     except RecursionError:
-        return f"it is nested more than {_MAX_OUTPUT_DEPTH} levels deep"
+        return f"nested more than {_MAX_OUTPUT_DEPTH} levels deep"
     except ValueError as error:
-        return f"it is not JSON: {error}"
+        return f"not valid JSON: {error}"
     if "surrogate" in fault:
-        return "it contains half a character (a lone surrogate)"
-    return f"it is not JSON: {fault}"
+        return "contains a lone surrogate"
+    return f"not valid JSON: {fault}"
 
 
 def _describe_kind(value: object) -> str:
-    names = {"list": "a list", "str": "a string", "bool": "true or false", "NoneType": "null"}
+    names = {"dict": "an object", "list": "a list", "str": "a string", "bool": "a boolean", "NoneType": "null"}
     return names.get(type(value).__name__, "a number")

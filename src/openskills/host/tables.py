@@ -1,13 +1,13 @@
-"""The tables of the host's database, as steps from nothing to what they are now. Pure.
+"""The tables of the host's database as migration steps.
 
-A step that was released is never changed: what is to be different is a new step.
+A released step is never changed; changes are new steps.
 """
 
 from openskills.session.sqlite import MigrationStep
 
 STEPS: tuple[MigrationStep, ...] = (
     (
-        # Ids begin with the time, so this is the order of time, and no other index is needed.
+        # Ids start with the time, so the primary key is in order of time.
         """
         CREATE TABLE history (
             id TEXT NOT NULL PRIMARY KEY,
@@ -26,7 +26,7 @@ STEPS: tuple[MigrationStep, ...] = (
             input_digest TEXT NOT NULL
         ) WITHOUT ROWID
         """,
-        # Apart, so that looking through the history does not read it.
+        # Separate, so that listing the history does not read bodies.
         "CREATE TABLE history_content (id TEXT NOT NULL PRIMARY KEY, input BLOB, output BLOB)",
         """
         CREATE TABLE answers (

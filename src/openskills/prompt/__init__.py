@@ -1,1 +1,16 @@
 """What the model sees. Pure."""
+
+from typing import TYPE_CHECKING
+
+from openskills.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from openskills.prompt.overview import Overview
+
+__all__ = ["Overview"]
+
+_HOME = {"Overview": "overview"}
+
+# Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(__name__, _HOME)

@@ -1,15 +1,4 @@
-"""Loaded texts as blocks, cut to a budget.
-
-Text from somebody's skill, made harmless before a model reads it: one line, nothing invisible, no way out.
-
-What has to be in the model's sight, and where it may stand. Plain values.
-
-Loaded texts as the model reads them: blocks with the markers of the mission documents. Pure.
-
-Parts of a document by lines: `guide.md#L120`, `guide.md#L120-L180`, `guide.md#L1C4000`. Pure.
-
-Texts cut to a budget of tokens, at a stated place. Pure.
-"""
+"""Loaded texts as blocks of a prompt, sanitized and cut to a token budget. No I/O."""
 
 import json
 import re
@@ -23,9 +12,8 @@ from typing import NamedTuple, TypeAlias
 from openskills.errors import InvalidArgument
 from openskills.tokens import TokenCounter
 
-# What a reader of the prompt cannot see but a model reads, or what reorders or breaks the text around it. Among them:
-# zero-width and bidi controls, soft hyphen, fillers, variation selectors (emoji lose nothing that a model needs), tag
-# characters and lone surrogates. White space is not among them: it becomes a space.
+# Characters that are invisible to people but not to a model, or that reorder or break the text around them: zero-width
+# and bidi controls, soft hyphen, fillers, variation selectors, tag characters, lone surrogates. Not white space.
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u3164\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
@@ -36,35 +24,35 @@ _NOT_PLAIN = re.compile(r"[,;:\"'`\[\](){}<>|\\]")
 
 
 def to_one_line(text: str) -> str:
-    """The text without control, bidi, zero-width, tag and other invisible characters; white space is single spaces."""
+    """Remove invisible characters and collapse white space to single spaces."""
     if not (text.isascii() and text.isprintable()):
         text = _INVISIBLE.sub("", text)
     return " ".join(text.split())
 
 
 def strip_invisible(text: str) -> str:
-    """The text without what nobody can see; its lines stay lines."""
+    """Remove invisible characters; line breaks stay."""
     return _INVISIBLE.sub("", _ODD_SPACE.sub(" ", text))
 
 
 def escape_xml(line: str) -> str:
-    """As the content of an XML element. Quotes stay: they are harmless there and would cost tokens."""
+    """Escape text for an XML element. Quotes stay, they are harmless there."""
     return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def quote_name(line: str) -> str:
-    """A name as it stands in a bullet or a list of names: in quotes if it could be taken for anything but one name."""
+    """Quote a name for a list of names if it would be ambiguous."""
     return line if line[:1].isalnum() and not _NOT_PLAIN.search(line) else json.dumps(line, ensure_ascii=False)
 
 
 def to_json_text(value: object) -> str:
-    """Compact JSON on one line that can also stand inside XML-like tags: `<` and `>` are written as escapes."""
+    """Compact JSON on one line, with `<` and `>` escaped for use inside XML-like tags."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 class Placement(StrEnum):
-    """Where loaded texts stand: in the result of the call that asked for them, or in the system message."""
+    """Where loaded texts are placed: in the result of the call that loaded them, or in the system message."""
 
     TOOL_RESULT = "tool_result"
     SYSTEM = "system"
@@ -74,7 +62,7 @@ class Placement(StrEnum):
 class LoadedText:
     """A text as the model sees it. `path` is `SKILL.md` or the path of a document in its skill.
 
-    `cut_after` is the last line that is shown when the text did not fit, of `lines` in all; `text` says so then.
+    `cut_after` is the last shown line of `lines` if the text was cut; `text` says so.
     """
 
     path: str
@@ -94,9 +82,9 @@ class LoadedSkill:
 
 
 class PromptLayer(StrEnum):
-    """What the tokens of a request are spent on.
+    """What the tokens of a request are used for.
 
-    `fallback` is what stands in the extra message because history lost its place, `other` is what is not ours.
+    `fallback` are texts in the extra message, because their place in the history was lost; `other` is everything else.
     """
 
     OVERVIEW = "overview"
@@ -108,7 +96,7 @@ class PromptLayer(StrEnum):
 
 
 class PromptPart(NamedTuple):
-    """A text of ours in a request; `skill` is empty for what belongs to none."""
+    """A text that was added to a request; `skill` may be empty."""
 
     layer: PromptLayer
     skill: str
@@ -116,11 +104,11 @@ class PromptPart(NamedTuple):
 
 
 CONTEXT = "Loaded skill context:"
-"""The first line of the message that carries what has no other place."""
+"""The first line of the extra message."""
 
 
 class SkillBlock(NamedTuple):
-    """Texts of one skill that stand together: its body, unless that stands elsewhere, and documents."""
+    """Texts of one skill that are placed together: its body, unless it is elsewhere, and documents."""
 
     skill: str
     body: LoadedText | None = None
@@ -134,7 +122,7 @@ class SkillBlock(NamedTuple):
 
 
 Addition: TypeAlias = tuple[str | SkillBlock, ...]
-"""What is put at the end of a message, a blank line before each."""
+"""Texts to append to a message, separated by blank lines."""
 
 
 def render_addition(added: Addition) -> str:
@@ -148,17 +136,17 @@ def format_docs_line(docs: Sequence[LoadedText]) -> str:
 
 
 def format_docs_heading(skill: str) -> str:
-    """Stands above documents whose skill's body is somewhere else."""
+    """The heading of documents whose skill's body is elsewhere."""
     return f"Documents of {to_one_line(skill)}, whose instructions stand in their own place:"
 
 
 def format_already_loaded(skill: str) -> str:
-    """Stands in the result of a load of what was loaded already."""
+    """The text in the result of a repeated load."""
     return f"Already in context: the instructions of {to_one_line(skill)} stand above."
 
 
 def format_withdrawn(skill: str) -> str:
-    """Stands in a result whose texts have gone. It stays true when the skill is loaded again further below."""
+    """The text in a result whose texts are unloaded. It stays true if the skill is loaded again below."""
     return (
         f"[Unloaded] {to_one_line(skill)}: no longer in context here; unless it is loaded again below, call skill_load."
     )
@@ -171,7 +159,6 @@ def _format_section(head: str, text: str) -> str:
 
 
 def _quote_path(path: str) -> str:
-    """A path in a list of paths, in quotes if it could be taken for two."""
     line = to_one_line(path)
     return json.dumps(line, ensure_ascii=False) if "," in line or '"' in line else line
 
@@ -183,7 +170,7 @@ _FRAGMENT = re.compile(
 
 
 class LineRange(NamedTuple):
-    """Some lines of a text, both ends included: from a character of the first one on; None is the end of the text."""
+    """A range of lines, inclusive, starting at a character of the first; `last` None is the end of the text."""
 
     first: int
     last: int | None = None
@@ -191,7 +178,7 @@ class LineRange(NamedTuple):
 
 
 def parse_fragment(name: str) -> tuple[str, LineRange | None]:
-    """A path, and the lines that are meant; None for all of them."""
+    """Split `guide.md#L120`, `#L120-L180` or `#L1C4000` into path and lines; None for all lines."""
     match = _FRAGMENT.fullmatch(name)
     if match is None:
         return name, None
@@ -200,27 +187,27 @@ def parse_fragment(name: str) -> tuple[str, LineRange | None]:
 
 
 def select_lines(text: str, lines: LineRange) -> str:
-    """These lines of a text; nothing when it has fewer."""
+    """Select lines of a text; empty if it has fewer."""
     return "".join(split_lines(text)[lines.first - 1 : lines.last])[lines.character - 1 :]
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a text with their ends; only `\\n` ends a line, as for everybody who counts lines."""
+    """Split a text into lines with their ends; only `\\n` ends a line."""
     lines = [f"{line}\n" for line in text.split("\n")]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
 
 
 ContinuationNote: TypeAlias = Callable[[int, int], str]
-"""How to read on from a line, and from a character of it: a sentence for the model."""
+"""How to read on from a line and character: a sentence for the model."""
 
 MIN_TOKENS = 64
-"""With less room than this many tokens, showing a text makes no sense."""
+"""The minimum number of tokens for a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """How many tokens one body, one document, and all loaded texts of an agent may have, their headings included."""
+    """Maximum tokens of a body, of a document, and of all loaded texts of an agent, including headings."""
 
     body: int = 20_000
     doc: int = 20_000
@@ -230,18 +217,16 @@ class TokenBudget:
         for field in fields(self):
             value = getattr(self, field.name)
             if value < MIN_TOKENS:
-                raise InvalidArgument(
-                    f"budget.{field.name}", f"{value} is too little; {MIN_TOKENS} tokens is the least"
-                )
+                raise InvalidArgument(f"budget.{field.name}", f"{value} is too small, at least {MIN_TOKENS} tokens")
 
 
 def fit_text(
     path: str, text: str, room: int, count: TokenCounter, rest: ContinuationNote, part: LineRange | None = None
 ) -> LoadedText:
-    """The text, or as many of its first lines as fit into `room` tokens and a line that says how to read on.
+    """Fit a text into `room` tokens: whole, or its first lines and a note that says how to read on.
 
-    A first line that is too long by itself is cut within. Less room than `LEAST` counts as that much. With `part`, only
-    those lines of the text are meant; lines are counted from its beginning all the same.
+    A single line that is too long is cut. Less room than `MIN_TOKENS` counts as that much. With `part`, only those
+    lines are used; line numbers still refer to the whole text.
     """
     first, character = (part.first, part.character) if part else (1, 1)
     wanted = select_lines(text, part) if part else text
@@ -251,7 +236,7 @@ def fit_text(
     if tokens <= room:
         return LoadedText(path, wanted, tokens, whole)
     lines = split_lines(wanted)
-    # Each part is counted by itself, and so rounded by itself.
+    # The parts are counted, and so rounded, separately.
     room -= count(f"\n\n{_format_cut_note(whole, whole, rest(whole, len(wanted)))}\n") + 2
     ends = list(accumulate(map(len, lines)))
     kept = bisect_right(ends, 0, key=lambda end: 0 if count(wanted[:end]) <= room else 1)
@@ -265,7 +250,6 @@ def fit_text(
 
 
 def _fit_line(line: str, room: int, count: TokenCounter) -> str:
-    """As much of one line as fits."""
     low, high = 0, len(line)
     while low < high:
         middle = (low + high + 1) // 2

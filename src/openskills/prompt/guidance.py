@@ -1,4 +1,4 @@
-"""How to work with skills, in a few lines for the model: only what the tools it has make true. Pure."""
+"""Guidance for the model on how to use skills with the tools it has."""
 
 from collections.abc import Collection, Iterator
 

@@ -1,17 +1,8 @@
-"""Where loaded texts are in a conversation.
+"""Where loaded texts are in a conversation, found by replaying its tool calls.
 
-Messages in OpenAI's chat format, read without trusting them: nothing here raises, nothing changes a message.
-
-A field is looked up in a mapping, or on an object such as those that OpenAI's client returns.
-
-What the stored result of a skill tool says. Pure; nothing raises.
-
-The stored text is short: `loaded: pdf` and lines `evicted: docx`, or the JSON of a selection, or `unloaded: pdf`. What
-does not look like that (an error, or what somebody put in the place of a result to save room) says nothing.
-
-Where the texts of skills stand in a conversation, found by replaying its calls. Pure; nothing raises.
-
-History says where, never whether: a text is shown because the state of the session says so.
+Messages are in OpenAI's chat format, as mappings or as objects of its client. Nothing here raises or changes a message.
+Stored results are short: `loaded: pdf` with lines `evicted: docx`, the JSON of a selection, or `unloaded: pdf`; other
+texts, such as errors, are ignored. History only says where a text stands; whether it is loaded is session state.
 """
 
 import json
@@ -36,7 +27,7 @@ _type: Callable[[object], type[object]] = type
 
 
 class HistoryToolCall(NamedTuple):
-    """A call as the model wrote it. `arguments` is JSON text, or what such text stands for."""
+    """A tool call as the model wrote it. `arguments` is JSON text or an object."""
 
     id: str
     name: str
@@ -44,28 +35,28 @@ class HistoryToolCall(NamedTuple):
 
 
 def get_field(value: Any, name: str) -> object:
-    """A field, or None."""
+    """A field of a mapping or object, or None."""
     kind = _type(value)
-    # Almost everything is a plain dictionary, and this is asked hundreds of times for a request.
+    # Fast path: almost everything is a plain dict, and this is called hundreds of times per request.
     if kind is dict or issubclass(kind, Mapping):
         return value.get(name)
     return getattr(value, name, None)
 
 
 def get_string(value: Any, name: str) -> str:
-    """A field that is text; empty for everything else."""
+    """A text field; empty for everything else."""
     found = value.get(name) if _type(value) is dict else get_field(value, name)
     return found if isinstance(found, str) else ""
 
 
 def get_items(value: Any) -> Sequence[object]:
-    """The entries of a list; none of anything else."""
+    """The items of a list; empty for everything else."""
     kind = _type(value)
     return value if kind is list or issubclass(kind, list | tuple) else ()
 
 
 def get_text(message: object) -> str:
-    """The text of a message, whether it is one or comes in parts."""
+    """The text of a message, whether it is a string or in parts."""
     content = get_field(message, "content")
     return content if isinstance(content, str) else "\n".join(get_part_texts(content))
 
@@ -77,7 +68,7 @@ def get_part_texts(content: object) -> tuple[str, ...]:
 
 
 def get_tool_calls(message: object) -> list[HistoryToolCall]:
-    """The calls of an assistant's message, a legacy `function_call` among them, in its order."""
+    """The calls of an assistant's message in order, including a legacy `function_call`."""
     calls, legacy = get_items(get_field(message, "tool_calls")), get_field(message, "function_call")
     if not calls and legacy is None:
         return []
@@ -92,7 +83,7 @@ def get_tool_calls(message: object) -> list[HistoryToolCall]:
 
 
 def parse_json_object(value: object) -> Mapping[str, object]:
-    """An object from JSON text, or one that is there already; empty for everything else."""
+    """An object, parsed from JSON text if necessary; empty for everything else."""
     if isinstance(value, Mapping):
         return cast("Mapping[str, object]", value)
     if not isinstance(value, str):
@@ -105,7 +96,7 @@ def parse_json_object(value: object) -> Mapping[str, object]:
 
 
 def can_append_text(message: object) -> bool:
-    """Whether text can be put at the end of a message: it is a mapping whose content is text, parts, or nothing."""
+    """Whether text can be appended to a message: it is a mapping whose content is text, parts, or None."""
     if not isinstance(message, Mapping):
         return False
     content = cast("Message", message).get("content")
@@ -114,12 +105,7 @@ def can_append_text(message: object) -> bool:
 
 def count_system_messages(messages: Sequence[object]) -> int:
     """How many system messages a conversation begins with."""
-    count = 0
-    for message in messages:
-        if get_field(message, "role") not in SYSTEM_ROLES:
-            break
-        count += 1
-    return count
+    return sum(1 for _ in takewhile(lambda message: get_field(message, "role") in SYSTEM_ROLES, messages))
 
 
 _LOADED, _UNLOADED, _EVICTED = "loaded:", "unloaded:", "evicted:"
@@ -129,7 +115,7 @@ _MAX_CACHED_CHARS = 1_000
 
 
 class SkillAction(StrEnum):
-    """The tools whose results say where a text stands."""
+    """The tools whose results determine where texts are."""
 
     LOAD = "skill_load"
     SELECT = "skill_select_docs"
@@ -141,7 +127,7 @@ _TOOLS = frozenset(str(verb) for verb in SkillAction)
 
 @dataclass(frozen=True, slots=True)
 class SkillCallResult:
-    """A call that succeeded. `docs` is the selection it left, `(ALL,)` for every document, None if it left it alone."""
+    """A successful call. `docs` is the selection after it, `(ALL,)` for every document, None if it is unchanged."""
 
     action: SkillAction
     skill: str
@@ -150,9 +136,9 @@ class SkillCallResult:
 
 
 def parse_result(tool: str, arguments: object, text: str) -> SkillCallResult | None:
-    """What a result says, given the tool and its arguments; None when it says nothing.
+    """Parse the stored result of a call; None if it is something else.
 
-    An empty `tool` means that nobody knows which it was: then only `loaded: x` and `unloaded: x` are understood.
+    If `tool` is empty (unknown), only `loaded: x` and `unloaded: x` are understood.
     """
     if tool and tool not in _TOOLS:
         return None
@@ -172,7 +158,7 @@ def _read(tool: str, arguments: object, text: str) -> SkillCallResult | None:
     return None
 
 
-# The same few results are read for every request of a conversation.
+# The same few results are parsed for every request of a conversation.
 _read_cached = lru_cache(maxsize=1_024)(_read)
 
 
@@ -182,8 +168,7 @@ def _parse_load(asked: Mapping[str, object], text: str) -> SkillCallResult | Non
     if not first.startswith(_LOADED) or not skill or not _is_about(asked, skill):
         return None
     if rest.lstrip("\n").startswith("[Loaded] "):
-        # What was shown came back with a cut: it is nobody's stub any more.
-        return None
+        return None  # a text that we placed came back changed
     return SkillCallResult(SkillAction.LOAD, skill, _get_requested_docs(asked), _parse_evicted(rest))
 
 
@@ -207,13 +192,13 @@ def _parse_unload(text: str) -> SkillCallResult | None:
 
 
 def _is_about(asked: Mapping[str, object], skill: str) -> bool:
-    """Whether the call was about this skill. A stub that was cut short names another one."""
+    """Whether the call was about this skill; a truncated result may name another one."""
     name = asked.get("skill")
     return not isinstance(name, str) or normalize_name(name.strip()) == normalize_name(skill)
 
 
 def _get_requested_docs(asked: Mapping[str, object]) -> tuple[str, ...] | None:
-    """The selection of a load, as `skill_load` understands it."""
+    """The selection of a load, parsed as in `skill_load`."""
     if str(asked.get("include_all_docs")).lower() in _TRUE_WORDS:
         return (ALL,)
     docs = asked.get("docs")
@@ -237,9 +222,9 @@ def _parse_evicted(rest: str) -> tuple[str, ...]:
 
 
 class TextLocations(NamedTuple):
-    """The messages, by index, that hold the texts of one skill since it was last gone.
+    """The indices of the messages that hold the texts of one skill since it was last unloaded.
 
-    `rest` holds every document that `docs` does not name. `calls` are all loads and selections in that time.
+    `rest` holds every document that is not in `docs`. `calls` are all loads and selections since then.
     """
 
     body: int | None = None
@@ -252,29 +237,28 @@ class TextLocations(NamedTuple):
         return self.docs.get(path, self.rest)
 
     def selection(self) -> tuple[str, ...]:
-        """The documents that are selected; `(ALL,)` for every one."""
+        """The selected documents; `(ALL,)` for every one."""
         return tuple(self.docs) if self.rest is None else (ALL,)
 
     def with_selection(self, docs: Sequence[str], index: int) -> "TextLocations":
-        """After a message that left this selection: what is new stands there, what is not stays where it is."""
+        """The locations after a selection at `index`: new documents are there, the others stay where they are."""
         if ALL in docs:
             return TextLocations(self.body, self.docs, index if self.rest is None else self.rest, self.calls)
         new = index if self.rest is None else self.rest
         return TextLocations(self.body, {path: self.docs.get(path, new) for path in docs}, None, self.calls)
 
     def with_call(self, index: int) -> "TextLocations":
-        """After one more call."""
+        """The locations after one more call."""
         return TextLocations(self.body, self.docs, self.rest, (*self.calls, index))
 
 
 @dataclass(frozen=True, slots=True)
 class TextHistory:
-    """What the calls of a conversation say.
+    """Where texts are according to the messages.
 
-    `held` has the skills that are loaded as far as the messages tell. `spare` has places of skills that were loaded and
-    are not any more, for the case that the state of the session knows better: a message of the user that began no turn,
-    or calls of one message that ran in another order than their results stand in. `outcomes` has every load and
-    selection, by the index of its result.
+    `locations` has the skills that seem to be loaded. `spare` has those that seem to be unloaded, in case the session's
+    state says otherwise: after a user message that began no turn, or calls of one message that ran in another order
+    than their results. `outcomes` has every load and selection, by the index of its result.
     """
 
     locations: Mapping[str, TextLocations]
@@ -282,16 +266,16 @@ class TextHistory:
     outcomes: Mapping[int, SkillCallResult]
 
     def find(self, skill: str) -> TextLocations:
-        """Where the texts of a skill stand; nowhere, if nothing is known."""
+        """The locations of a skill's texts, empty if unknown."""
         return self.locations.get(skill) or self.spare.get(skill) or TextLocations()
 
 
 def replay(messages: Sequence[Message], mode: LoadMode) -> TextHistory:
-    """Walk through the messages in order.
+    """Replay the messages in order.
 
-    A result belongs to the nearest call before it that has its id; without one, its `name` or its text says what it is.
-    A skill is gone when it was unloaded or evicted; when the user speaks, unless the mode is `session`; and in the mode
-    `once` when the model has answered, which it does with everything that was loaded before in its sight.
+    A result belongs to the nearest call before it with the same id, or else is identified by its `name` or text. A
+    skill is unloaded by a call or an eviction; by a user message, unless the mode is `session`; and in the mode `once`
+    by an answer of the model.
     """
     walk = _HistoryReplay(mode)
     for index, message in enumerate(messages):
@@ -318,7 +302,7 @@ class _HistoryReplay:
     def add_answer(self, index: int, calls: Sequence[HistoryToolCall]) -> None:
         self._answer = index
         if self._mode is LoadMode.ONCE and self.locations:
-            # What was seen once is gone; which documents were selected is not, they come back with the next load.
+            # Texts were shown once and are gone, but the selected documents come back with the next load.
             self._last_selections.update((skill, held.selection()) for skill, held in self.locations.items())
             self._move_to_spare()
         if calls:
@@ -350,17 +334,17 @@ class _HistoryReplay:
         calls = self._calls.get(get_string(message, "tool_call_id") or get_string(message, "name"))
         if not calls:
             return None
-        # Several calls of one message with one id: their results come in the same order.
+        # If calls of one message share an id, their results have the same order.
         return calls.pop(0) if len(calls) > 1 else calls[0]
 
     def _keep(self, index: int, found: SkillCallResult) -> None:
         held = self.locations.get(found.skill)
         outlived = self._last_selections.pop(found.skill, ())
         if found.action is SkillAction.LOAD and (held is None or held.body is None):
-            # Documents that were selected earlier come with the body, so that nothing above it changes.
+            # Documents that were selected earlier are placed with the body, so that nothing above changes.
             held = TextLocations(index).with_selection(held.selection() if held else outlived, index)
         elif held is None:
-            # A skill that was seen once is shown again by a selection; else the load was lost.
+            # In the mode `once`, a selection shows the skill again; otherwise the load was lost from history.
             held = TextLocations(index if self._mode is LoadMode.ONCE else None)
         if found.docs is not None:
             held = held.with_selection(found.docs, index)
@@ -370,7 +354,7 @@ class _HistoryReplay:
         held = self.locations.pop(skill, TextLocations())
         self.spare.pop(skill, None)
         self._last_selections.pop(skill, None)
-        # A load of the same answer may have run after this, although its result stands above it.
+        # A load in the same answer may have run after this, although its result is above.
         for index in held.calls:
             found = self.outcomes[index]
             if index > self._answer and found.action is SkillAction.LOAD:

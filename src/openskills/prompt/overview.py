@@ -1,4 +1,4 @@
-"""The list of available skills that a model sees, within a budget of tokens."""
+"""The list of available skills for the model, within a token budget."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -14,11 +14,11 @@ from openskills.prompt.blocks import escape_xml, quote_name, to_json_text, to_on
 from openskills.tokens import TokenCounter, estimate_tokens
 
 MIN_DESCRIPTION_CHARS = 40
-"""No description is cut to fewer characters; below that, a name alone says as much."""
+"""Descriptions are not cut below this length."""
 
 
 class OverviewFormat(StrEnum):
-    """How the list is written: XML as in the specification, compact bullets, or one JSON object."""
+    """The format of the list: XML as in the specification, compact bullets, or one JSON object."""
 
     XML = "xml"
     BULLETS = "bullets"
@@ -27,7 +27,7 @@ class OverviewFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The text for the prompt, what it costs, and the names of the skills that it does not show whole."""
+    """The text for the prompt, its tokens, and the names of the skills that it does not show in full."""
 
     text: str
     tokens: int
@@ -61,29 +61,25 @@ def overview(
     locations: bool = False,
     count: TokenCounter = estimate_tokens,
 ) -> Overview:
-    """Names and descriptions in order of name: the same bytes for the same skills, in whatever order they come.
+    """List names and descriptions, sorted by name; the same skills always give the same text.
 
-    With a budget it gives up as little as it must, in this order, and says in the text what it gave up:
+    With a budget, the first of these forms that fits is used, and the text says what was left out:
 
-    1. Every description whole.
-    2. Descriptions shortened to one common length of at least 40 characters: the longest that fits, or one that
-       leaves less than a hundredth of the budget.
-    3. Names only, of all skills that are not pinned: no skill looks more useful than another because of its initial.
-    4. As many names as fit, in order, and a hint to use `skill_search` for the rest.
+    1. Full descriptions.
+    2. Descriptions cut to a common length of at least 40 characters: the longest that fits, within 1 % of the budget.
+    3. Only the names of all skills that are not pinned.
+    4. As many names as fit, and a hint to use `skill_search` for the rest.
 
-    Skills named in `pinned` keep their whole description throughout; pinned names without a skill are ignored. If
-    nothing fits, not even the pinned skills and the hint, the form with the fewest tokens is returned: then `tokens`
-    is more than the budget. `tokens` is always `count(text)`. No skills give an empty text.
+    Skills in `pinned` keep their full description; unknown names are ignored. If nothing fits, the form with the fewest
+    tokens is returned and exceeds the budget. `tokens` is always `count(text)`. Without skills the text is empty.
 
-    A name or description stays on its line and in its place whatever it contains; invisible characters are removed.
-    Raises `InvalidArgument` for an unknown format and for a budget that is not positive.
+    Names and descriptions are put on one line, without invisible characters. Raises `InvalidArgument` for an unknown
+    format and for a budget that is not positive.
     """
     if budget_tokens is not None and budget_tokens <= 0:
-        raise InvalidArgument(
-            "budget_tokens", f"{budget_tokens} is not positive; give at least 1, or None for no limit"
-        )
+        raise InvalidArgument("budget_tokens", f"must be at least 1, or None for no limit; got {budget_tokens}")
     if isinstance(pinned, str):
-        raise InvalidArgument("pinned", f"{pinned!r} is one text; give a list of names")
+        raise InvalidArgument("pinned", f"expected a list of names, got the text {pinned!r}")
     composer = _OverviewRenderer(_find_renderer(format), count)
     always = frozenset(pinned)
     entries = [
@@ -105,7 +101,7 @@ def overview(
 
 
 def shorten(text: str, limit: int) -> str:
-    """At most `limit` characters, cut after a sentence if one ends in the last quarter, else after a word."""
+    """Cut to `limit` characters, after a sentence that ends in the last quarter, else after a word."""
     if len(text) <= limit:
         return text
     earliest = limit * 3 // 4
@@ -115,7 +111,7 @@ def shorten(text: str, limit: int) -> str:
     end = limit - 1
     while end > earliest and combining(text[end]):
         end -= 1
-    # Chinese may be cut between any two characters, other text only at a space if there is one.
+    # Chinese can be cut between any two characters, other text at a space if there is one.
     if text[end] != " " and text[end] < "\u2e80":
         space = text.rfind(" ", limit // 2, end)
         end = space if space >= 0 else end
@@ -127,8 +123,6 @@ _STOPS = (". ", "! ", "? ", "。", "！", "？", "；")
 
 @dataclass(frozen=True, slots=True)
 class _OverviewRenderer:
-    """Writes forms in one format and counts them with one counter."""
-
     render: Callable[[_OverviewForm], str]
     count: TokenCounter
 
@@ -143,11 +137,11 @@ class _OverviewRenderer:
                 cut.append(name)
         return self._build(_OverviewForm(shown, (), _format_note(len(cut), 0, 0)), shortened=tuple(cut))
 
-    def render_names(self, entries: Sequence[_OverviewEntry], most: int | None = None) -> Overview:
-        """The pinned entries whole, and the first `most` of the others by name."""
+    def render_names(self, entries: Sequence[_OverviewEntry], max_names: int | None = None) -> Overview:
+        """The pinned entries in full, and the first `max_names` of the others by name."""
         shown = [(entry.label, entry.description, entry.location) for entry in entries if entry.pinned]
         others = [entry for entry in entries if not entry.pinned]
-        named, left = others[:most], others[len(others) if most is None else most :]
+        named, left = others[:max_names], others[len(others) if max_names is None else max_names :]
         form = _OverviewForm(shown, [entry.label for entry in named], _format_note(0, len(named), len(left)))
         return self._build(
             form, names_only=tuple(entry.name for entry in named), left_out=tuple(entry.name for entry in left)
@@ -180,7 +174,7 @@ def _fit_budget(
     hint = composer.render_names(entries, 0)
     if hint.tokens <= budget:
         span = _SizeRange(0, hint, len(names.names_only), names.tokens)
-        return _find_largest(budget, span, lambda most: composer.render_names(entries, most), float)
+        return _find_largest(budget, span, lambda number: composer.render_names(entries, number), float)
     return min((whole, shortest, names, hint), key=lambda form: form.tokens)
 
 
@@ -196,15 +190,15 @@ class _SizeRange(NamedTuple):
 def _find_largest(
     budget: int, span: _SizeRange, form: Callable[[int], Overview], size: Callable[[int], float]
 ) -> Overview:
-    """The form of the largest number that fits, or of one that leaves less than a hundredth of the budget.
+    """The form of the largest number that fits, or that uses at least 99 % of the budget.
 
-    `size` grows about as the tokens do and costs nothing, so two or three forms are written instead of ten.
+    `size` is cheap and roughly proportional to the tokens, so that few forms have to be rendered.
     """
     fits, best, too_much, tokens = span
     tries = 0
     while too_much - fits > 1 and best.tokens < 0.99 * budget:
         tries += 1
-        # Where tokens do not follow the size, halving is sure to end soon; guessing is not.
+        # After a few interpolated guesses, fall back to bisection.
         share = (budget - best.tokens) / (tokens - best.tokens) if tries < 6 else 0.5
         wanted = size(fits) + share * (size(too_much) - size(fits))
         middle = fits + max(1, bisect_right(range(fits + 1, too_much), wanted, key=size))
@@ -217,7 +211,7 @@ def _find_largest(
 
 
 def _build_size_function(lengths: Iterable[int]) -> Callable[[int], float]:
-    """How many characters are left when every length is cut to a limit, as a function of the limit."""
+    """The total length when every description is cut to a limit, as a function of the limit."""
     ordered = sorted(lengths)
     sums = list(accumulate(ordered, initial=0))
 
@@ -229,23 +223,20 @@ def _build_size_function(lengths: Iterable[int]) -> Callable[[int], float]:
 
 
 def _format_note(shortened: int, named: int, left_out: int) -> str:
-    parts: list[str] = []
-    if shortened:
-        parts.append(f"{shortened} {'description is' if shortened == 1 else 'descriptions are'} shortened.")
-    if named:
-        parts.append(f"{named} {'skill is' if named == 1 else 'skills are'} listed by name only.")
-    if left_out == 1:
-        parts.append("1 more skill is not listed; find it with skill_search.")
-    elif left_out:
-        parts.append(f"{left_out} more skills are not listed; find them with skill_search.")
-    return " ".join(parts)
+    parts = [
+        f"{shortened} {'description is' if shortened == 1 else 'descriptions are'} shortened." if shortened else "",
+        f"{named} {'skill is' if named == 1 else 'skills are'} listed by name only." if named else "",
+        "1 more skill is not listed; find it with skill_search." if left_out == 1 else "",
+        f"{left_out} more skills are not listed; find them with skill_search." if left_out > 1 else "",
+    ]
+    return " ".join(filter(None, parts))
 
 
 def _find_renderer(name: OverviewFormat | str) -> Callable[[_OverviewForm], str]:
     try:
         return _RENDERERS[OverviewFormat(name)]
     except ValueError:
-        raise InvalidArgument("format", f"{name!r} is unknown; use one of {', '.join(OverviewFormat)}") from None
+        raise InvalidArgument("format", f"unknown format {name!r}; use one of {', '.join(OverviewFormat)}") from None
 
 
 def _render_xml(form: _OverviewForm) -> str:

@@ -1,14 +1,7 @@
-"""Texts into a request.
+"""Placement of loaded texts in the messages of a request. Nothing here raises.
 
-The messages that were made here, so that they are known when they come back. No clock, no I/O.
-
-A caller may send us what we sent it. Every message that equals one of ours, field by field, is taken for what it was
-made from; no text is ever searched for our marks, since anybody may write those.
-
-Each loaded text to the place where the model reads it. Pure, but for what `MessageMemory` remembers; nothing raises.
-
-In the tool results, everything is append-only: the body of a skill stands in the result of the first load since it was
-gone, a document in the result of the call that selected it. No later load or selection changes anything above it.
+With `Placement.TOOL_RESULT`, prompts are append-only: the body of a skill stands in the result of its first load, a
+document in the result of the call that selected it. Later loads and selections change nothing above them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,14 +47,14 @@ _CHANGEABLE_ROLES = (*SYSTEM_ROLES, *TOOL_ROLES)
 
 class _SentMessage(NamedTuple):
     message: Message
-    original: Message | None
-    """None for a message that was put in."""
+    original: Message | None  # None for a message that was inserted
 
 
 class MessageMemory:
-    """What one conversation was sent. Bounded in entries and in characters, but never below one request.
+    """Remembers the messages that were changed or inserted, so that they are recognized when they come back.
 
-    It also keeps the texts of the last request, so that the same ones are not put together again.
+    Messages are compared as a whole; their texts are never searched for our markers, which anyone could write. Bounded
+    in entries and characters, but holds at least one request. Also caches the rendered texts of the last request.
     """
 
     def __init__(self, entries: int = 1_024, characters: int = 4_000_000) -> None:
@@ -73,7 +66,7 @@ class MessageMemory:
         self._texts_before: dict[tuple[str, Addition], str] = {}
 
     def restore_originals(self, messages: Sequence[Message]) -> list[Message]:
-        """The messages without what was added to them or put between them here."""
+        """Undo our additions and insertions in messages that come back."""
         if not self._sent:
             return list(messages)
         found: list[Message] = []
@@ -86,7 +79,7 @@ class MessageMemory:
         return found
 
     def extend(self, message: Message, added: Addition) -> dict[str, Any]:
-        """A copy of a message with something at its end. Its content is text, parts, or nothing."""
+        """Return a copy of a message with texts appended. Its content is text, parts, or None."""
         content = get_field(message, "content")
         if content is None or isinstance(content, str):
             new = self._render_text(content or "", added)
@@ -98,11 +91,11 @@ class MessageMemory:
         )
 
     def insert(self, role: str, added: Addition) -> dict[str, Any]:
-        """A message of our own."""
+        """Return a new message."""
         return self._remember({"role": role, "content": self._render_text("", added)}, None)
 
     def finish_request(self) -> None:
-        """A request is complete: forget what is too old, and the texts that it does not have."""
+        """Drop old messages and unused texts after a request."""
         entries, characters = self._limits
         while len(self._sent) > entries or self._characters > characters:
             oldest = next(iter(self._sent))
@@ -134,7 +127,7 @@ class MessageMemory:
 
 
 def _message_key(message: object) -> _Key:
-    """Cheap, and different for messages that differ, but for freaks: the texts, and who says them."""
+    """A cheap key: the texts, the role and the names of a message."""
     content = get_field(message, "content")
     texts = (content,) if isinstance(content, str) else get_part_texts(content)
     return texts, get_string(message, "role"), get_string(message, "tool_call_id"), get_string(message, "name")
@@ -146,10 +139,10 @@ def _size(key: _Key) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PromptRequest:
-    """A request: the messages, and what was done to them.
+    """The messages of a request.
 
-    `restored` names the skills of which something had no place in history, `withdrawn` those that were loaded in it and
-    are not shown any more. `parts` are our texts in it.
+    `restored` are skills with texts that had no place in the history, `withdrawn` those that were loaded there and are
+    not shown any more. `parts` are the texts that were added.
     """
 
     messages: list[Message]
@@ -160,7 +153,7 @@ class PromptRequest:
 
 @dataclass(frozen=True, slots=True)
 class _PlacementPlan:
-    """What goes where: to the end of the first system message or of others by index, into a message of its own."""
+    """Texts for the first system message (`top`), for messages by index, and for an extra message."""
 
     top: Addition = ()
     additions: Mapping[int, Addition] = field(default_factory=dict[int, Addition])
@@ -181,14 +174,12 @@ def place_texts(
     notices: Sequence[str] = (),
     memory: MessageMemory | None = None,
 ) -> PromptRequest:
-    """The messages with everything in them that is to be shown, each text once.
+    """Place every text once; return new messages.
 
-    `messages` and what they consist of stay as they are; a message that does not change is the same object in the
-    result. `layer_one` and `guidance` are put at the end of the first message if that is a system message, else they
-    become one. What has no place in history, and `notices`, stand in one more system message after those at the
-    beginning; with `Placement.SYSTEM` everything stands at the end of the first one.
-
-    With the same `memory`, the result may be given as `messages` again.
+    `messages` are not changed; unchanged messages are the same objects in the result. `layer_one` and `guidance` are
+    appended to the first message if it is a system message, else they become one. Texts without a place in the history,
+    and `notices`, go into one more system message after the initial ones; with `Placement.SYSTEM` everything goes to
+    the end of the first. With the same `memory`, the result may be passed as `messages` again.
     """
     memory = MessageMemory() if memory is None else memory
     given = memory.restore_originals(messages)
@@ -241,7 +232,7 @@ def _plan_results(history: TextHistory, shown: Sequence[LoadedSkill], notices: S
 
 
 def _split_by_location(one: LoadedSkill, held: TextLocations) -> tuple[dict[int, SkillBlock], SkillBlock | None]:
-    """The texts of a skill by the message that holds them, and those that none holds."""
+    """The texts of a skill by message index, and those without a place."""
     docs: dict[int | None, list[LoadedText]] = {held.body: []}
     for doc in one.docs:
         docs.setdefault(held.find_doc(doc.path), []).append(doc)
@@ -265,7 +256,7 @@ def _build_additions(
 
 
 def _find_stale(history: TextHistory, current: set[int]) -> dict[int, str]:
-    """Results that hold nothing any more. A selection of nothing never held anything."""
+    """Results whose texts are not shown any more; an empty selection never had any."""
     return {
         index: found.skill
         for index, found in history.outcomes.items()

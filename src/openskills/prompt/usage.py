@@ -1,9 +1,4 @@
-"""Tokens per layer.
-
-What one request costs: tokens by layer and by skill, and how much of it was there before. Pure.
-
-What the requests of a conversation cost, and how much of each was there before. No clock, no I/O.
-"""
+"""Token usage of requests by layer and skill, and how much of each request is unchanged. No I/O."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,17 +18,15 @@ from openskills.prompt.history import (
 )
 from openskills.tokens import TokenCounter, estimate_tokens
 
-_MAX_DEPTH = 6
-"""No honest message is nested deeper."""
+_MAX_DEPTH = 6  # of nested data in a message
 
 
 @dataclass(frozen=True, slots=True)
 class RequestTokens:
     """The tokens of one request, or of several.
 
-    `before` is how many the request before it had, `unchanged` how many of those are the beginning of this one.
-    `by_layer` has every layer; the tokens of a text and those of its parts may differ by a few. `estimated` says that
-    nobody counted exactly.
+    `before` is the number of tokens of the previous request, `unchanged` how many of them this one starts with.
+    `by_layer` has every layer; its sum may differ from `total` by a few tokens. `estimated`: not counted exactly.
     """
 
     total: int = 0
@@ -45,17 +38,17 @@ class RequestTokens:
 
     @property
     def unchanged_share(self) -> float:
-        """How much of the request before is unchanged at the beginning of this one; 1 when there was none."""
+        """The share of the previous request that this one starts with; 1 if there was none."""
         return self.unchanged / self.before if self.before else 1.0
 
     @property
     def cache_share(self) -> float:
-        """How much of this request a prompt cache may already have."""
+        """The share of this request that a prompt cache may have."""
         return self.unchanged / self.total if self.total else 0.0
 
 
 class FlatMessage(NamedTuple):
-    """A message as what is counted, and what is only compared."""
+    """A message as texts, which are counted, and data, which is only compared."""
 
     role: str
     texts: tuple[str, ...]
@@ -63,7 +56,7 @@ class FlatMessage(NamedTuple):
 
 
 class TokenCountCache:
-    """Counts each text once, and remembers those of the last request."""
+    """Caches the token counts of the texts in the last request."""
 
     def __init__(self, count: TokenCounter) -> None:
         self.count = count
@@ -78,7 +71,7 @@ class TokenCountCache:
         return found
 
     def forget(self) -> None:
-        """Forget the texts that were not asked for since the last time this was called."""
+        """Drop the texts that were not used since the last call."""
         self._before, self._now = self._now, {}
 
 
@@ -88,9 +81,9 @@ def account(
     parts: Iterable[PromptPart],
     count: TokenCounter = estimate_tokens,
 ) -> RequestTokens:
-    """What a request costs, `parts` being our texts in it, after one that was sent `before`.
+    """Count a request that follows `before`; `parts` are the texts that were added to it.
 
-    Counted are texts, the names of called tools and their arguments. Images and other data are compared, not counted.
+    Texts, names of called tools and their arguments are counted. Images and other data are only compared.
     """
     counts = TokenCountCache(count)
     old = flatten_messages(before or ())
@@ -98,7 +91,7 @@ def account(
 
 
 def flatten_messages(messages: Iterable[Message]) -> list[FlatMessage]:
-    """Messages as their texts; what happens to the messages later does not change them."""
+    """Copy messages into their texts and data."""
     return [_flatten_message(message) for message in messages]
 
 
@@ -114,7 +107,7 @@ def compare_requests(
     parts: Iterable[PromptPart],
     count: TokenCountCache,
 ) -> RequestTokens:
-    """As `account`, for messages that are flat already; `had` is the total of those before."""
+    """As `account`, for flat messages; `had` is the total of those before."""
     layers = dict.fromkeys(PromptLayer, 0)
     skills: dict[str, int] = {}
     for part in parts:
@@ -142,7 +135,7 @@ def _count_unchanged(
 
 
 def _count_common(old: FlatMessage, new: FlatMessage, count: TokenCounter) -> int:
-    """The tokens at the beginning of two different messages that are the same."""
+    """The tokens of the common beginning of two messages."""
     tokens = 0
     if old.role == new.role:
         for one, other in zip_longest(old.texts, new.texts, fillvalue=""):
@@ -181,7 +174,6 @@ def _list_call_texts(call: HistoryToolCall) -> tuple[str, ...]:
 
 
 def _iter_strings(value: object, depth: int = _MAX_DEPTH) -> Iterator[str]:
-    """All text in a piece of data, however it is arranged."""
     if isinstance(value, str):
         yield value
     elif depth and isinstance(value, Mapping):
@@ -197,10 +189,10 @@ __all__ = ["Ledger", "RequestTokens", "account"]
 
 
 class Ledger:
-    """The requests of one conversation: each of the last ones, and all of them together."""
+    """Token usage of one conversation: the last `max_requests` requests, and the sum of all."""
 
-    def __init__(self, most: int = 256) -> None:
-        self._last: deque[RequestTokens] = deque(maxlen=most)
+    def __init__(self, max_requests: int = 256) -> None:
+        self._last: deque[RequestTokens] = deque(maxlen=max_requests)
         self._sum = RequestTokens()
         self._requests = 0
         self._sent: list[FlatMessage] = []
@@ -209,26 +201,23 @@ class Ledger:
 
     @property
     def requests(self) -> int:
-        """How many there were."""
+        """How many requests there were."""
         return self._requests
 
     @property
     def last(self) -> Sequence[RequestTokens]:
-        """The last requests, the newest at the end."""
+        """The last requests, newest last."""
         return tuple(self._last)
 
     @property
     def sum(self) -> RequestTokens:
-        """All requests together."""
+        """The sum of all requests."""
         return self._sum
 
     def record(
         self, now: Sequence[Message], parts: Iterable[PromptPart], count: TokenCounter = estimate_tokens
     ) -> RequestTokens:
-        """Account for a request after the one that was recorded before it, and add it.
-
-        Keeps its own note of what was sent, so the messages may change afterwards. No text is counted twice in a row.
-        """
+        """Count a request, comparing it with the previous one, and add it. The messages may change afterwards."""
         if self._counts.count is not count:
             self._counts = TokenCountCache(count)
         flat = flatten_messages(now)
@@ -239,13 +228,13 @@ class Ledger:
         return found
 
     def add(self, request: RequestTokens) -> None:
-        """Add a request that was accounted for elsewhere."""
+        """Add a request that was counted elsewhere."""
         self._requests += 1
         self._last.append(request)
         self._sum = _merge(self._sum, request)
 
     def format_table(self) -> str:
-        """The last requests, the sum, and the skills with the most tokens first: text for a person."""
+        """A text table of the last requests and the sum, then the skills by tokens."""
         first = self._requests - len(self._last) + 1
         rows = [["request", "tokens", *PromptLayer, "unchanged"]]
         rows += [_format_row(str(number), request) for number, request in enumerate(self._last, first)]

@@ -1,4 +1,4 @@
-"""A conversation whose state somebody else keeps, such as a checkpoint of another framework."""
+"""Conversations whose state is kept elsewhere, such as in a checkpoint of another framework."""
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from contextlib import contextmanager
@@ -19,10 +19,10 @@ from openskills.tools.loaded_texts import LoadedTexts
 
 @dataclass(slots=True)
 class Branch:
-    """What is loaded somewhere in a conversation, and what has changed since: `apply` of both gives what is loaded now.
+    """The state at some point of a conversation, and the changes since; `apply_changes` gives the current state.
 
-    Whoever goes back to an earlier `state` goes on from there, as often as he likes. Calls that are made at the same
-    time each have a branch of their own; the `clock` of its state decides which of them comes later.
+    A caller may return to an earlier `state` any number of times. Concurrent calls have separate branches; the `clock`
+    of their states decides which comes later.
     """
 
     state: SkillState = field(default_factory=SkillState)
@@ -30,10 +30,8 @@ class Branch:
 
 
 class BranchedConversation(Conversation):
-    """The workspace, the files and the log of a conversation, with the state of a branch in the place of its own.
-
-    Nothing of the state is read from the store or written to it.
-    """
+    """A conversation with the state of a branch instead of its own; that state is neither read from nor stored in the
+    session store."""
 
     def __init__(self, trunk: Conversation, branch: Branch) -> None:
         super().__init__(trunk.scope, MemorySessionStore(), _refuse_runner)
@@ -50,7 +48,7 @@ class BranchedConversation(Conversation):
         *,
         kind: str = STATE_UPDATE,  # noqa: ARG002
     ) -> None:
-        """Let changes happen in the branch; whoever keeps its state has them in `Branch.changes`."""
+        """Apply changes to the branch; they are also in `Branch.changes`."""
         happened = list(changes)
         self.state = apply_changes(self.state, happened)
         self._branch.state = self.state
@@ -62,7 +60,7 @@ class BranchedConversation(Conversation):
 
     @contextmanager
     def listen(self, listener: Callable[[Event], None]) -> Generator[None]:
-        """See `Conversation.listening`."""
+        """See `Conversation.listen`."""
         with self._trunk.listen(listener):
             yield
 
@@ -71,30 +69,30 @@ class BranchedConversation(Conversation):
         return await self._trunk.events()
 
     async def open_runner(self, agent: str, rules: CommandRules) -> CommandRunner:
-        """See `Conversation.bench`."""
+        """See `Conversation.open_runner`."""
         return await self._trunk.open_runner(agent, rules)
 
-    def get_commands(self, owner: ProcessOwner, bench: CommandRunner, processes: ProcessTable) -> InteractiveCommands:
-        """See `Conversation.talks`."""
-        return self._trunk.get_commands(owner, bench, processes)
+    def get_commands(self, owner: ProcessOwner, runner: CommandRunner, processes: ProcessTable) -> InteractiveCommands:
+        """See `Conversation.get_commands`."""
+        return self._trunk.get_commands(owner, runner, processes)
 
     def check_command(self, identity: str) -> None:
         """See `Conversation.check_command`."""
         self._trunk.check_command(identity)
 
     def get_approvals(self, key: Hashable, made: Callable[[], Approvals]) -> Approvals:
-        """See `Conversation.approvals`."""
+        """See `Conversation.get_approvals`."""
         return self._trunk.get_approvals(key, made)
 
     def get_loaded_texts(self, key: Hashable, made: Callable[[], LoadedTexts]) -> LoadedTexts:
-        """The texts that this conversation has read: a branch is used once, and nothing is to be read for each use."""
+        """The texts of the conversation, so that they are not read again for each use of a branch."""
         known = self._trunk.cache.loaded_texts
         return known.get(key) or known.setdefault(key, made())
 
     def get_ledger(self, agent: str) -> Ledger:
-        """What the requests of an agent have cost, in all branches: no text is counted for each use either."""
+        """The usage of an agent in all branches."""
         return self._trunk.cache.ledgers.setdefault(agent, Ledger())
 
 
 async def _refuse_runner() -> CommandRunner:
-    raise ExecutorUnavailable("a branch has the workspace of its conversation")
+    raise ExecutorUnavailable("a branch uses the workspace of its conversation")

@@ -1,9 +1,4 @@
-"""What agents of a conversation share (was OpenedSession, OpenSessions).
-
-What all agents of one conversation share: its state and its log, its workspace, its files.
-
-The conversations that somebody uses now, and what is remembered of those that were used lately.
-"""
+"""`Conversation`: the state, log, workspace and files that its agents share; and the pool of open conversations."""
 
 import asyncio
 import threading
@@ -29,18 +24,15 @@ from openskills.tools.names import LOAD, SELECT
 from openskills.tools.uploads import Uploads
 
 _AFTER_LAST_EVENT = 2**53
-"""More events than any log has."""
-
 _MAX_LOST_COMMANDS = 64
-"""So many commands are remembered that ended with their event loop."""
 
 
 @dataclass(slots=True)
 class ConversationCache:
-    """What of a conversation outlives its use, in this process: files of the user, what people have answered.
+    """What this process remembers of a conversation between uses: the user's files and approvals.
 
-    `shelves` and `ledgers` are the texts and the requests of agents that are used through branches; `lost` are commands
-    that ended with the event loop in which they were started.
+    `loaded_texts` and `ledgers` are for agents that are used through branches; `lost_commands` ended with their event
+    loop.
     """
 
     uploads: Uploads = field(default_factory=Uploads)
@@ -51,24 +43,24 @@ class ConversationCache:
 
 
 class Conversation:
-    """One conversation, as long as anybody uses it. It belongs to one event loop."""
+    """An open conversation. It belongs to one event loop."""
 
     def __init__(
         self,
         scope: Scope,
         store: SessionStore,
-        open_bench: Callable[[], Awaitable[CommandRunner]],
-        remembered: ConversationCache | None = None,
+        create_runner: Callable[[], Awaitable[CommandRunner]],
+        cache: ConversationCache | None = None,
     ) -> None:
         self.scope = scope
         self.loop = asyncio.get_running_loop()
         self.state = SkillState()
-        self._cache = remembered or ConversationCache()
+        self._cache = cache or ConversationCache()
         self.uploads = self._cache.uploads
         self.user_count = 0
         self._store = store
         self._key = SessionKey(scope.app, scope.user, scope.session)
-        self._create_runner = open_bench
+        self._create_runner = create_runner
         self._runner: CommandRunner | None = None
         self._opening = asyncio.Lock()
         self._writing = asyncio.Lock()
@@ -79,9 +71,9 @@ class Conversation:
         self._listeners: list[Callable[[Event], None]] = []
 
     async def open(self, agent: str) -> None:
-        """Read what the store knows, with keys of older versions moved to where they belong now.
+        """Read the state from the store, migrating keys of older versions.
 
-        The log is read only where it has to tell whose such keys are: what is loaded stands in the state.
+        The log is only read if it is needed to find out which agent such keys belong to.
         """
         found = await self._store.get(self._key, after=_AFTER_LAST_EVENT)
         if found is None:
@@ -95,16 +87,16 @@ class Conversation:
             await self.flush()
 
     def tick(self) -> int:
-        """A number for the next call, greater than all before it."""
+        """Return a number for the next call, greater than all before it."""
         self.state = replace(self.state, clock=self.state.clock + 1)
         return self.state.clock
 
     def fold(
         self, changes: Iterable[RecordedChange], agent: str, about: Mapping[str, Any], *, kind: str = STATE_UPDATE
     ) -> None:
-        """Let changes happen now; they are written with the next `flush`, as an event with `about` for its content.
+        """Apply changes now; the next `flush` writes them as an event with the payload `about`.
 
-        An update of the state that changes nothing is no event; anything else that happened is one.
+        A state update that changes nothing is not written.
         """
         before = self.state
         happened = list(changes)
@@ -114,13 +106,13 @@ class Conversation:
             self._pending.append(new_event(agent, kind, about, found))
 
     async def log(self, event: Event) -> None:
-        """Write an event after all that happened before it."""
+        """Write an event, after all pending ones."""
         self._pending.append(event)
         await self.flush()
 
     @contextmanager
     def listen(self, listener: Callable[[Event], None]) -> Generator[None]:
-        """Call `listener` with every event once it is stored, in the order of the log."""
+        """Call `listener` with every stored event, in the order of the log."""
         self._listeners.append(listener)
         try:
             yield
@@ -128,15 +120,15 @@ class Conversation:
             self._listeners.remove(listener)
 
     async def events(self) -> tuple[Event, ...]:
-        """The log of the conversation, with everything that has happened."""
+        """The log of the conversation, including pending events."""
         await self.flush()
         found = await self._store.get(self._key)
         return found.events if found else ()
 
     async def flush(self) -> None:
-        """Write what has happened, in its order. What could not be written is tried again the next time.
+        """Write pending events in order; those that fail are tried again the next time.
 
-        A hook of the store may have changed what was to be stored: what it took away is not loaded here either.
+        If a hook of the store removed keys, the skills are unloaded here, too.
         """
         async with self._writing:
             while self._pending:
@@ -160,86 +152,85 @@ class Conversation:
         self.state = apply_changes(self.state, gone)
 
     def keys(self) -> dict[str, str]:
-        """The state in the words of the mission documents."""
+        """The state as `temp:skill:` keys."""
         return state_to_keys(self.state)
 
     async def open_runner(self, agent: str, rules: CommandRules) -> CommandRunner:
-        """The workspace, opened when it is first asked for; the agent's runs are noted under its name."""
+        """Return a runner for the agent; the workspace is opened on first use."""
         async with self._opening:
             if self._runner is None:
                 self._runner = await self._create_runner()
             return self._runner.for_agent(agent, rules)
 
-    def get_commands(self, owner: ProcessOwner, bench: CommandRunner, processes: ProcessTable) -> InteractiveCommands:
-        """The interactive commands of an agent, the same in every turn; new ones start by the rules of `bench`."""
+    def get_commands(self, owner: ProcessOwner, runner: CommandRunner, processes: ProcessTable) -> InteractiveCommands:
+        """The interactive commands of an agent, across turns; new ones start with the rules of `runner`."""
         if owner not in self._commands:
-            self._commands[owner] = InteractiveCommands(bench, processes, owner)
-        return self._commands[owner].with_runner(bench)
+            self._commands[owner] = InteractiveCommands(runner, processes, owner)
+        return self._commands[owner].with_runner(runner)
 
     def get_approvals(self, key: Hashable, made: Callable[[], Approvals]) -> Approvals:
-        """What people have answered to those who ask in the same way."""
+        """The approvals for a key, with their remembered answers."""
         if key not in self._cache.approvals:
             self._cache.approvals[key] = made()
         return self._cache.approvals[key]
 
     def get_loaded_texts(self, key: Hashable, made: Callable[[], LoadedTexts]) -> LoadedTexts:  # noqa: ARG002
-        """Where an agent's texts are kept: a new one, since what is loaded is read again after a conversation ended."""
+        """New loaded texts for an agent: they are read again after a conversation was closed."""
         return made()
 
     @property
     def cache(self) -> ConversationCache:
-        """What outlives the use of the conversation."""
+        """What is remembered between uses of the conversation."""
         return self._cache
 
     def has_running_commands(self) -> bool:
-        """Whether a command is still running that somebody talks to."""
-        return any(talks.list_running() for talks in self._commands.values())
+        """Whether an interactive command is still running."""
+        return any(commands.list_running() for commands in self._commands.values())
 
     def check_command(self, identity: str) -> None:
-        """Raise `InvalidArgument` for an interactive command that has ended with its event loop."""
+        """Raise `InvalidArgument` for an interactive command that ended with its event loop."""
         if identity in self._cache.lost_commands:
             raise InvalidArgument(
                 "session_id",
-                f"{identity!r} has ended with the event loop in which it was started, and what it printed last is lost;"
-                " start it again with skill_exec",
+                f"{identity!r} ended with its event loop, and its last output is lost; start it again with skill_exec",
             )
 
     def defer_close(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Nobody uses it now, and its commands go on; `close` is called when their event loop is about to end."""
-        self._running_ids = tuple(identity for talks in self._commands.values() for identity in talks.list_running())
+        """Keep it open for its running commands; `close` is called when their event loop is about to end."""
+        self._running_ids = tuple(one for commands in self._commands.values() for one in commands.list_running())
         if self._at_loop_end is None:
             self._at_loop_end = LoopEndCallback(close)
 
     async def close_with_loop(self) -> None:
-        """Close it because its event loop ends, or has ended; whoever asks for a command that ran will hear that."""
+        """Close it because its event loop ends or has ended, and remember its commands as lost."""
         self._cache.lost_commands.extend(self._running_ids)
         if not self.loop.is_closed():
             await self.close()
         elif self._runner is not None:
-            # Commands that cannot be told to end without their loop end with what started them.
+            # Without their loop, commands cannot be killed one by one; they end with the workspace.
             with suppress(RuntimeError):
                 await self._runner.close()
             self.uploads.leave_workspace()
 
     async def close(self) -> None:
-        """Write what is left, and give the workspace back, also when it cannot be written; its files stay."""
+        """Write pending events and close the workspace, even if writing fails; its files stay."""
         if self._at_loop_end is not None:
             self._at_loop_end.cancel()
         try:
             await self.flush()
         finally:
-            for talks in self._commands.values():
-                await talks.close()
+            for commands in self._commands.values():
+                await commands.close()
             async with self._opening:
                 if self._runner is not None:
                     await self._runner.close()
                     self._runner = None
-                    # What is remembered of many conversations must not keep their workspaces in memory.
+                    # The cache must not keep closed workspaces in memory.
                     self.uploads.leave_workspace()
 
 
 def _find_last_agent(skill: str, events: Sequence[Event]) -> str | None:
-    """The agent that named a skill last in a call that loads it or selects its documents."""
+    """The agent that last loaded a skill or selected its documents."""
     for event in reversed(events):
         if event.payload.get("skill") == skill and event.payload.get("tool") in (LOAD, SELECT):
             return event.author
@@ -247,15 +238,12 @@ def _find_last_agent(skill: str, events: Sequence[Event]) -> str | None:
 
 
 MAX_CACHED_CONVERSATIONS = 256
-"""Of so many conversations the answers of people and the files of users are kept between two uses."""
-
-_CLOSE_TIMEOUT = 10.0
-"""So many seconds another event loop has to close what belongs to it."""
+_CLOSE_TIMEOUT = 10.0  # for closing conversations in other event loops
 
 
 @dataclass(slots=True)
 class _ConversationLock:
-    """Lets one at a time open or close a conversation, all of them in the event loop that it belongs to."""
+    """Serializes opening and closing of a conversation in its event loop."""
 
     loop: asyncio.AbstractEventLoop
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -263,9 +251,9 @@ class _ConversationLock:
 
 
 class ConversationPool:
-    """A table of conversations. One is opened for its first user and closed behind its last; none waits for another.
+    """Open conversations by scope: opened for the first user and closed after the last.
 
-    As long as one is open it belongs to one event loop, and can be used in no other.
+    While a conversation is open, it belongs to one event loop and cannot be used in another.
     """
 
     def __init__(self, make: Callable[[Scope, ConversationCache], Conversation]) -> None:
@@ -276,7 +264,7 @@ class ConversationPool:
         self._caches: OrderedDict[Scope, ConversationCache] = OrderedDict()
 
     async def acquire(self, scope: Scope, agent: str) -> Conversation:
-        """The conversation of this scope, for an agent; whoever takes one gives it back.
+        """Return the conversation of this scope; the caller must `release` it.
 
         Raises `ExecutorUnavailable` while it is open in another event loop.
         """
@@ -294,10 +282,7 @@ class ConversationPool:
             return opened
 
     async def release(self, opened: Conversation) -> None:
-        """Be done with a conversation. A command that is still talked to outlives its users, and keeps it open.
-
-        A cancellation waits until it is given back.
-        """
+        """Release a conversation. Running interactive commands keep it open. Not interrupted by cancellation."""
         await shield_until_done(self._release(opened))
 
     async def _release(self, opened: Conversation) -> None:
@@ -313,21 +298,18 @@ class ConversationPool:
                 await opened.close()
 
     async def close(self) -> list[BaseException]:
-        """Close all of them, whatever happens to some; gives what was raised."""
+        """Close all conversations, even if some fail; return the exceptions."""
         opened, self._open = list(self._open.values()), {}
         self._locks.clear()
         results = await asyncio.gather(*map(_close_conversation, opened), return_exceptions=True)
         return [result for result in results if isinstance(result, BaseException)]
 
     def find_loop(self, scope: Scope) -> asyncio.AbstractEventLoop | None:
-        """The event loop in which commands of a conversation run that somebody talks to; None when there are none.
-
-        Also None for one that does not run: nothing can be done there.
-        """
+        """The running event loop of a conversation's interactive commands, if any."""
         opened = self._open.get(scope)
-        return (
-            opened.loop if opened is not None and opened.loop.is_running() and opened.has_running_commands() else None
-        )
+        if opened is not None and opened.loop.is_running() and opened.has_running_commands():
+            return opened.loop
+        return None
 
     async def _close_with_loop(self, opened: Conversation) -> None:
         async with self._hold_lock(opened.scope):
@@ -344,33 +326,32 @@ class ConversationPool:
 
     @asynccontextmanager
     async def _hold_lock(self, scope: Scope) -> AsyncGenerator[None]:
-        """One at a time opens or closes a conversation."""
-        gate = self._get_lock(scope)
-        gate.waiting += 1
+        lock = self._get_lock(scope)
+        lock.waiting += 1
         try:
-            async with gate.lock:
+            async with lock.lock:
                 yield
         finally:
-            gate.waiting -= 1
-            if not gate.waiting and scope not in self._open and self._locks.get(scope) is gate:
+            lock.waiting -= 1
+            if not lock.waiting and scope not in self._open and self._locks.get(scope) is lock:
                 del self._locks[scope]
 
     def _get_lock(self, scope: Scope) -> _ConversationLock:
         here = asyncio.get_running_loop()
         with self._lock:
-            gate = self._locks.get(scope)
-            if gate is None or gate.loop.is_closed():
-                gate = self._locks[scope] = _ConversationLock(here)
-        if gate.loop is not here:
+            lock = self._locks.get(scope)
+            if lock is None or lock.loop.is_closed():
+                lock = self._locks[scope] = _ConversationLock(here)
+        if lock.loop is not here:
             raise ExecutorUnavailable(
-                f"the conversation {scope.session!r} is in use in another event loop, or a command that it started "
-                "there is running; use one loop for all its turns: either await all of them there, or let all block"
+                f"the conversation {scope.session!r} is in use, or has a running command, in another event loop; use "
+                "the same loop for all its turns: await all of them there, or use blocking calls for all"
             )
-        return gate
+        return lock
 
 
 async def _close_conversation(opened: Conversation) -> None:
-    """Close a conversation in the event loop that it belongs to."""
+    """Close a conversation in its own event loop."""
     if opened.loop is asyncio.get_running_loop():
         await opened.close()
     elif not opened.loop.is_running():
@@ -383,6 +364,6 @@ async def _close_conversation(opened: Conversation) -> None:
         except TimeoutError:
             raise InvalidArgument(
                 "close",
-                f"a command of {opened.scope.session!r} runs in another event loop, which does not answer; "
+                f"a command of {opened.scope.session!r} runs in another event loop, which does not respond; "
                 "await close() in that loop",
             ) from None

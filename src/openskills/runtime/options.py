@@ -1,4 +1,4 @@
-"""How the conversations of a runtime behave: plain values, checked once."""
+"""`SessionOptions`: the validated options of a conversation."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ from openskills.tools.approvals import ApprovalCallback
 from openskills.tools.names import ToolProfile
 
 Messages: TypeAlias = Sequence[Any]
-"""OpenAI-style messages: mappings, or objects of a client that have `model_dump`."""
+"""OpenAI-style messages: mappings, or objects with `model_dump`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """A request that is about to be sent: whose it is, which skills the model sees in it, and the messages."""
+    """A request that is about to be sent: its session and agent, the loaded skills, and the messages."""
 
     session: str
     agent: str
@@ -31,11 +31,11 @@ class ModelCall:
 
 
 BeforeModel: TypeAlias = Callable[[ModelCall], list[dict[str, Any]] | None]
-"""Sees every request; what it returns is sent instead, unless it is None."""
+"""Called with every request; returns the messages to send instead, or None."""
 
 
 class WhenLost(StrEnum):
-    """What becomes of a loaded skill whose text has left the history: it is shown again, or counts as unloaded."""
+    """What happens to a loaded skill whose text left the history."""
 
     RESTORE = "restore"
     UNLOAD = "unload"
@@ -43,24 +43,23 @@ class WhenLost(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """Everything that can be chosen for a conversation. Text is taken for every enumeration.
+    """The options of a conversation. Enumerations may be given as text.
 
-    What the model sees: `profile` (None: `full` with an executor, else `knowledge_only`) or an explicit list of
-    `tools`; `overview_tokens` for the list of skills (None: no limit); `guidance` (None: ours, "": none); `placement`;
-    `budget`; `when_lost`; `pinned` skills that keep their description; `visible`, which hides skills; `search`, to have
-    `skill_search` although every skill is listed.
+    Prompt: `profile` (None: `full` with an executor, else `knowledge_only`) or an explicit list of `tools`;
+    `overview_tokens` for the list of skills (None: no limit); `guidance` (None: the default, "": none); `placement`;
+    `budget`; `when_lost`; `pinned` skills, which keep their description; `visible`, a filter of skills; `search`, to
+    offer `skill_search` even if every skill is listed.
 
-    What is loaded: `load_mode`, `max_loaded_skills` (0: any number), or `evict` as a policy instead.
+    Loading: `load_mode`, `max_loaded_skills` (0: no limit), or `evict`, a policy, instead.
 
-    What is run: `require_loaded`, `force_save`, `allowed_commands` and `denied_commands` (None: those of the settings),
+    Commands: `require_loaded`, `force_save`, `allowed_commands` and `denied_commands` (None: those of the settings),
     `ask` for approvals, `restrict` to what a skill's `allowed-tools` pre-approves, `limits`, `host_roots`, `secrets` by
     value and `secrets_of` by skill (`*`: all), `network`, `environment`; `inline_bytes`, `primary_bytes`,
     `max_inline_bytes` of a result.
 
-    What is installed: nothing, unless `install` names the hosts of a package index. Then what a skill declares, in
-    `requirements.txt`, in `[project]`, or in a script of its own (PEP 723), is installed before its first command, and
-    nothing but that reaches these hosts. `index_arguments` say which index, as pip and uv understand them; with
-    `--no-index` among them no host is needed.
+    Packages: with `install`, the hosts of a package index, what a skill declares in `requirements.txt`, `[project]` or
+    a script (PEP 723) is installed before its first command; only the installer can reach these hosts. None installs
+    nothing. `index_arguments` are passed to pip or uv; with `--no-index` among them, no host is needed.
     """
 
     profile: ToolProfile | str | None = None
@@ -100,24 +99,25 @@ class SessionOptions:
     download: Callable[[str], Awaitable[bytes]] | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in (("load_mode", LoadMode), ("placement", Placement), ("when_lost", WhenLost)):
-            object.__setattr__(self, name, _parse_choice(name, kind, getattr(self, name)))
-        object.__setattr__(
-            self, "overview_format", _parse_choice("overview_format", OverviewFormat, self.overview_format)
-        )
-        if self.profile is not None:
-            object.__setattr__(self, "profile", _parse_choice("profile", ToolProfile, self.profile))
+        for name, kind in _CHOICES.items():
+            value = getattr(self, name)
+            try:
+                object.__setattr__(self, name, None if value is None else kind(str(value).strip().lower()))
+            except ValueError:
+                raise InvalidArgument(name, f"unknown value {value!r}; use one of {', '.join(kind)}") from None
         for name in ("max_loaded_skills", "inline_bytes", "primary_bytes", "max_inline_bytes"):
             if getattr(self, name) < 0:
-                raise InvalidArgument(name, "is negative")
+                raise InvalidArgument(name, "must not be negative")
         if isinstance(self.install, str):
-            raise InvalidArgument("install", "is a text; give a tuple with the hosts of a package index")
+            raise InvalidArgument("install", "expected a tuple with the hosts of a package index, got text")
         if self.evict is not None and self.max_loaded_skills:
-            raise InvalidArgument("evict", "is a policy in the place of max_loaded_skills; give one of them")
+            raise InvalidArgument("evict", "cannot be combined with max_loaded_skills")
 
 
-def _parse_choice(name: str, kind: type[StrEnum], value: str) -> StrEnum:
-    try:
-        return kind(str(value).strip().lower())
-    except ValueError:
-        raise InvalidArgument(name, f"{value!r} is unknown; use one of {', '.join(kind)}") from None
+_CHOICES: dict[str, type[StrEnum]] = {
+    "load_mode": LoadMode,
+    "placement": Placement,
+    "when_lost": WhenLost,
+    "overview_format": OverviewFormat,
+    "profile": ToolProfile,
+}

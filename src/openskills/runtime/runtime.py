@@ -1,4 +1,4 @@
-"""A process that serves conversations with skills."""
+"""`SkillRuntime`: skills, an executor and stores for any number of conversations."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -33,16 +33,15 @@ from openskills.tools.names import build_continuation_hint
 from openskills.tools.tool import ToolContext, ToolOptions
 
 _MAX_OVERVIEWS = 8
-"""Of so many options the first layer is kept."""
 
 
 class SkillRuntime:
     """Skills, an executor for their commands, and stores, for any number of conversations. Close it, or `async with`.
 
-    `executor` is the name of one (`auto`, `sandbox`, `container`, `local`, …), one that you made, or None: then skills
-    can be read and not run. `artifacts` are kept in files of the state directory unless you give another store or its
-    address (`s3://bucket`); `store` keeps conversations, in memory unless you give another or its address
-    (`sqlite:///sessions.db`, `postgresql://…`, `redis://…`).
+    `executor` is a name (`auto`, `sandbox`, `container`, `local`, …), an `Executor`, or None: then skills can be read
+    but not run. `artifacts` is a store or its address (`s3://bucket`), by default files in the state directory. `store`
+    keeps conversations: a store or its address (`sqlite:///sessions.db`, `postgresql://…`, `redis://…`), by default in
+    memory.
     """
 
     def __init__(
@@ -64,11 +63,11 @@ class SkillRuntime:
         self._executor = open_executor(executor, self.settings) if isinstance(executor, str) else executor
         self._owns_executor = isinstance(executor, str)
         self._sessions = ConversationPool(self._create_conversation)
-        # A lock lives as long as somebody holds it or waits for it.
+        # A lock lives while it is held or waited for.
         self._runs: WeakValueDictionary[Scope, CrossLoopLock] = WeakValueDictionary()
         self._processes = ProcessTable()
         self._layers: list[tuple[SessionOptions, OverviewCache]] = []
-        # Options that cannot work are said now, not in the first conversation.
+        # Check the options now, not in the first conversation.
         self._get_overviews(self.options)
 
     @asynccontextmanager
@@ -83,10 +82,10 @@ class SkillRuntime:
         inherit_from: str | None = None,
         branch: Branch | None = None,
     ) -> AsyncGenerator[SkillSession]:
-        """One agent in one conversation. Agents of a conversation share its workspace and files, not what they loaded.
+        """Open a session: one agent in one conversation, whose agents share workspace and files, but not loaded skills.
 
-        `inherit_from` names an agent whose loaded skills this one begins with. With a `branch`, what is loaded is what
-        that says, and the store knows nothing of it.
+        With `inherit_from`, it starts with the loaded skills of another agent. With a `branch`, the state comes from
+        there and is not stored.
         """
         chosen = options or self.options
         check_id("agent", agent)
@@ -106,23 +105,20 @@ class SkillRuntime:
             await self._sessions.release(shared)
 
     def tool_names(self, options: SessionOptions | None = None) -> tuple[str, ...]:
-        """The tools that sessions with these options have, for the skills that there are now."""
+        """The tools of sessions with these options, for the current catalog."""
         return self._get_overviews(options or self.options).get().tools
 
     def get_run_lock(self, scope: Scope) -> CrossLoopLock:
-        """What whoever runs an agent in a conversation holds meanwhile, so that two do not talk across each other."""
+        """The lock to hold while running an agent in a conversation, so that runs do not interleave."""
         return self._runs.setdefault(scope, CrossLoopLock())
 
     def find_loop(self, scope: Scope) -> asyncio.AbstractEventLoop | None:
-        """The event loop in which commands of a conversation run that outlive their call; None when there are none.
-
-        They end with it, and can be talked to in no other.
-        """
+        """The event loop of a conversation's interactive commands, which can only be used there; None without any."""
         return self._sessions.find_loop(scope)
 
     async def close(self) -> None:
-        """End every command, give back every workspace; files, artifacts and sessions stay."""
-        # First: each ends its commands in the event loop that they belong to.
+        """Kill all commands and close all workspaces; files, artifacts and sessions stay."""
+        # First, because each conversation closes its commands in its own event loop.
         failed = await self._sessions.close()
         await self._processes.close()
         if self._owns_executor and self._executor is not None:
@@ -138,12 +134,12 @@ class SkillRuntime:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _create_conversation(self, scope: Scope, remembered: ConversationCache) -> Conversation:
-        return Conversation(scope, self.store, lambda: self._open_runner(scope), remembered)
+    def _create_conversation(self, scope: Scope, cache: ConversationCache) -> Conversation:
+        return Conversation(scope, self.store, lambda: self._open_runner(scope), cache)
 
     async def _open_runner(self, scope: Scope) -> CommandRunner:
         if self._executor is None:
-            raise ExecutorUnavailable("no executor is configured; give SkillRuntime one, such as executor='sandbox'")
+            raise ExecutorUnavailable("no executor; pass one to SkillRuntime, such as executor='sandbox'")
         return await open_command_runner(self._executor, self.settings, scope, artifacts=self.artifacts)
 
     def _create_session(self, shared: Conversation, agent: str, options: SessionOptions) -> SkillSession:
@@ -178,7 +174,7 @@ class SkillRuntime:
         return SkillSession(shared, overviews, context, options, trace_content=self.settings.trace_content)
 
     def _get_overviews(self, options: SessionOptions) -> OverviewCache:
-        """The first layer for these options: made once, because many conversations have the same ones."""
+        """The overview for these options, cached because many conversations share them."""
         for known, made in self._layers:
             if known is options:
                 return made
@@ -216,8 +212,6 @@ class SkillRuntime:
 
 @runtime_checkable
 class _CloseableStore(Protocol):
-    """A store that holds a connection or a file."""
-
     async def close(self) -> None: ...
 
 
@@ -254,7 +248,6 @@ def _build_tool_options(options: SessionOptions) -> ToolOptions:
 
 
 def _inherit(shared: Conversation, parent: str, agent: str) -> None:
-    """Begin with what another agent has loaded now; from here on each goes its own way."""
     view, mine = shared.state.view_for(parent), shared.state.view_for(agent)
     changes = [Loaded(skill, view.docs(skill)) for skill in view.list_loaded() if not mine.is_loaded(skill)]
     shared.fold(

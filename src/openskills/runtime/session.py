@@ -1,11 +1,4 @@
-"""SkillSession.
-
-The first layer of what a model sees: the list of skills and the guidance, the same bytes while nothing changes.
-
-Where a conversation stands, read from its messages: whose turn it is, and what the model has answered. Pure.
-
-One agent in one conversation: what the model is shown, and the door that every action of a model comes through.
-"""
+"""`SkillSession`: one agent in one conversation. Builds the model's requests and runs its tool calls."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -62,7 +55,7 @@ from openskills.tools.uploads import UserUpload, upload_from_bytes
 
 @dataclass(frozen=True, slots=True)
 class SessionOverview:
-    """What a session shows before anything is loaded, and what fits to it: the skills, the tools."""
+    """The first layer of a prompt: the skills, their overview, the guidance and the tools."""
 
     skills: CatalogSnapshot
     overview: Overview
@@ -71,12 +64,12 @@ class SessionOverview:
 
     @property
     def text(self) -> str:
-        """The list and the guidance, as they stand in the system message."""
+        """The overview and the guidance, as in the system message."""
         return "\n\n".join(part for part in (self.overview.text, self.guidance) if part)
 
 
 class OverviewCache:
-    """Makes the first layer once for every state of the catalog. Threads may use it at the same time."""
+    """Builds the overview once per catalog snapshot. Thread-safe."""
 
     def __init__(self, catalog: Catalog, options: SessionOptions, *, executor: bool, policy_note: str = "") -> None:
         self._catalog = catalog
@@ -84,11 +77,11 @@ class OverviewCache:
         self._executor = executor
         self._policy_note = policy_note
         snapshot = catalog.snapshot
-        # One value, so that nobody sees a new catalog with the layer of an old one.
+        # One value, so that a snapshot is never paired with the overview of another.
         self._cached = (snapshot, self._build(snapshot))
 
     def get(self) -> SessionOverview:
-        """The layer for the catalog as it is; nothing is rendered when it is the one from before."""
+        """The overview for the current catalog."""
         snapshot = self._catalog.snapshot
         seen, layer = self._cached
         if snapshot is not seen:
@@ -109,12 +102,9 @@ class OverviewCache:
             executor=self._executor,
             require_loaded=options.require_loaded,
         )
-        said = (
-            build_guidance(tools, policy_note=self._policy_note)
-            if options.guidance is None
-            else options.guidance.strip()
-        )
-        return SessionOverview(skills, listed, said if skills.skills else "", tools)
+        guidance = options.guidance
+        guidance = build_guidance(tools, policy_note=self._policy_note) if guidance is None else guidance.strip()
+        return SessionOverview(skills, listed, guidance if skills.skills else "", tools)
 
 
 _SYSTEM = ("system", "developer")
@@ -122,7 +112,7 @@ _SYSTEM = ("system", "developer")
 
 @dataclass(frozen=True, slots=True)
 class TranscriptPosition:
-    """How far a list of messages goes: the user's messages in it, the last of them, and the answers to that."""
+    """How far a list of messages goes: the number of user messages, the last one, and the answers to it."""
 
     users: int = 0
     last_user: object = None
@@ -130,7 +120,7 @@ class TranscriptPosition:
     users_turn: bool = False
 
     def is_new_turn_after(self, before: "TranscriptPosition | None") -> bool:
-        """Whether the user has spoken since `before`. A request that is sent again begins nothing."""
+        """Whether there is a new user message since `before`. A repeated request does not start a turn."""
         if not self.users_turn:
             return False
         return before is None or (self.users, self.last_user) != (before.users, before.last_user) or before.answers > 0
@@ -143,7 +133,7 @@ class TranscriptPosition:
 
 
 def find_position(messages: Sequence[Mapping[str, Any]]) -> TranscriptPosition:
-    """Where these messages stand; system messages say nothing about it."""
+    """Find the position of these messages, ignoring system messages."""
     users, last, answers, users_turn = 0, None, 0, False
     for message in messages:
         role = message.get("role")
@@ -160,13 +150,14 @@ def find_position(messages: Sequence[Mapping[str, Any]]) -> TranscriptPosition:
 _LOG = logging.getLogger("openskills")
 
 ReviseResult: TypeAlias = Callable[[ToolResult], Awaitable[ToolResult | None]]
-"""Sees what a tool answered; gives another answer, or None to leave it."""
+"""Called with a tool's result; returns another result, or None."""
 
 
 class SkillSession:
-    """Made by `SkillRuntime.session`, used as `async with`. It belongs to the event loop that opened it.
+    """One agent in one conversation, opened with `SkillRuntime.session`. It belongs to the event loop that opened it.
 
-    `context` may be called as often as a request is built; `call` from any number of tasks at once.
+    Call `context` for every request; `call` may be used by any number of tasks at once. With `records_calls`, every
+    call is logged, not only those that change what is loaded.
     """
 
     def __init__(
@@ -189,70 +180,66 @@ class SkillSession:
         self._before: TranscriptPosition | None = None
         self._last_request = shared.state.clock
         self._presented: dict[str, int] = {}
-        # What was loaded before this object was made had its place in the history that it will be given.
+        # Skills that are loaded already have their place in the history that will be passed to `context`.
         self._had_place = set(self._get_view().list_loaded())
         self._notices: dict[str, str] = {}
         self.ledger = Ledger()
         self.records_calls = False
-        """Whether every call is an event of the log, or only those that change what is loaded."""
 
     @property
     def agent(self) -> str:
-        """Whose session this is."""
+        """The name of the agent."""
         return self._context.agent
 
     @property
     def scope(self) -> Scope:
-        """Which conversation: whose artifacts are its artifacts."""
+        """App, user and session of the conversation."""
         return self._shared.scope
 
     def loaded_skills(self) -> tuple[str, ...]:
-        """The skills that the model sees, the one that was touched longest ago first."""
+        """The loaded skills, least recently used first."""
         return self._get_view().list_loaded()
 
     def skill(self, name: str) -> Skill:
-        """The skill of this name that this session may use. Raises `UnknownSkill`."""
+        """Return a visible skill by name. Raises `UnknownSkill`."""
         return self._overviews.get().skills.get(name)
 
     def docs_of(self, skill: str) -> tuple[str, ...]:
-        """The documents of a skill that are selected, sorted; `("*",)` for every one."""
+        """The selected documents of a skill, sorted; `("*",)` for all."""
         return self._get_view().docs(skill)
 
     def state(self) -> dict[str, str]:
-        """The state of the conversation, all agents', in the keys of the mission documents."""
+        """The state of the conversation, for all agents, as `temp:skill:` keys."""
         return self._shared.keys()
 
     def tools(self, format: SchemaFormat | str = SchemaFormat.OPENAI) -> list[Any]:  # noqa: A002
-        """The tools that the model may call, for `openai`, `anthropic` or `mcp`."""
+        """The tools of the model, in the format of `openai`, `anthropic` or `mcp`."""
         layer = self._overviews.get()
         names = [skill.name for skill in layer.skills.skills] if len(layer.skills.skills) <= ENUM_LIMIT else []
         return [describe_tool(TOOLS[name], format, skills=names) for name in layer.tools]
 
     def add_file(self, name: str, data: bytes, *, mime_type: str = "") -> None:
-        """A file of the user, for commands to find in `work/inputs/`."""
+        """Add a file of the user; commands find it in `work/inputs/`."""
         self._shared.uploads.add(upload_from_bytes(name, data, mime_type))
 
     def add_reference(self, name: str, ref: str, *, mime_type: str = "") -> None:
-        """The same for a file that is an artifact (`artifact://name`), or that `download` of the options gets."""
+        """Add a file that is an artifact (`artifact://name`), or an id that `SessionOptions.download` understands."""
         self._shared.uploads.add(UserUpload(f"file_id/{ref}/name/{name.lower()}", name, None, ref, mime_type))
 
     def choose_file_name(self, name: str, taken: Iterable[str] = ()) -> str:
-        """The name by which commands will find a file that is added next under this one: no other file has it.
-
-        `taken` are names that something else has.
-        """
+        """The unique name under which commands will find a file that is added next; `taken` names are avoided, too."""
         names: set[str] = set()
         for upload in self._shared.uploads.all():
             names.add(choose_upload_name(upload.name, names))
         return choose_upload_name(name, {*names, *taken})
 
     async def open_runner(self) -> CommandRunner:
-        """The workspace with the rules of this session, for programs that run commands of their own in it."""
+        """Return a runner for commands of the application in this session's workspace, with its rules."""
         return await self._context.open_runner()
 
     @property
     def options(self) -> SessionOptions:
-        """What was chosen for this session."""
+        """The options of this session."""
         return self._options
 
     @property
@@ -261,17 +248,17 @@ class SkillSession:
         return any(name in (RUN, EXEC) for name in self._overviews.get().tools)
 
     def begin_turn(self) -> None:
-        """The user has spoken: in the modes `turn` and `once`, everything that was loaded is gone.
+        """Start a turn: in the modes `turn` and `once`, everything is unloaded.
 
-        `context` sees this by itself when the last message is a new one of the user.
+        `context` does this itself when the last message is a new user message.
         """
         self._begin_turn(self._shared.tick())
 
     def context(self, messages: Messages) -> list[Any]:
-        """What to send to the model for this conversation: a list of dicts. `messages` stay as they are.
+        """Return the messages to send to the model, as dicts; `messages` are not changed.
 
-        Loaded texts stand in the results of the calls that asked for them, or where the options say. Touches no file
-        unless something was loaded that was not read yet.
+        Loaded texts are placed in the results of the calls that requested them, or as the options say. Files are only
+        read for texts that were not read yet.
         """
         self._check_open()
         layer = self._overviews.get()
@@ -288,15 +275,15 @@ class SkillSession:
         return sent
 
     async def log(self, kind: str, payload: Mapping[str, Any], *, author: str = "") -> None:
-        """Write an event into the conversation's log, of this agent unless somebody else is its author."""
+        """Write an event to the conversation's log, by default as this agent."""
         await self._shared.log(new_event(author or self.agent, kind, payload))
 
     def listen(self, listener: Callable[[Event], None]) -> AbstractContextManager[None]:
-        """As long as the block lasts, `listener` is called with every event of the conversation once it is stored."""
+        """Call `listener` with every stored event of the conversation while the block runs."""
         return self._shared.listen(listener)
 
     async def events(self) -> tuple[Event, ...]:
-        """The log of the conversation, all agents'."""
+        """The log of the conversation, of all agents."""
         return await self._shared.events()
 
     async def call(
@@ -307,10 +294,11 @@ class SkillSession:
         call_id: str = "",
         revise: ReviseResult | None = None,
     ) -> ToolResult:
-        """What the model wants done. Nothing that a model can write raises: the result has the `error`.
+        """Run a tool call of the model. Errors of the model do not raise: the result has an `error`.
 
-        `revise` may put another result in the place of the tool's before anything is written.
-        Raises only what the session store raises when it cannot keep what has happened; the next call tries again.
+        A `call_id` must be unique in the conversation: `skill_run` answers a repeated call with its recorded result.
+        `revise` may replace the result before anything is written. Raises only if the session store fails to write; the
+        next call tries again.
         """
         self._check_open()
         at = self._shared.tick()
@@ -320,25 +308,19 @@ class SkillSession:
             self._bind_telemetry(known),
             execute_tool(known, call_id=call_id or None, skill=self._find_skill_name(arguments)) as traced,
         ):
-            result = await self._run_tool(name, arguments)
+            result = await self._run_tool(name, arguments, call_id)
             if revise is not None:
                 result = await revise(result) or result
             if result.error is not None:
                 traced.record_error(result.error)
             result = await self._record_result(result, at, {"tool": name, "call_id": call_id})
             if traced.can_show:
-                told = {
-                    "gen_ai.tool.call.arguments": redact_arguments(arguments),
-                    "gen_ai.tool.call.result": result.text,
-                }
-                traced.show(told)
+                shown = redact_arguments(arguments)
+                traced.show({"gen_ai.tool.call.arguments": shown, "gen_ai.tool.call.result": result.text})
             return result
 
     async def simulate_call(self, name: str, arguments: Mapping[str, Any] | str | None, *, at: int) -> None:
-        """Let happen in a branch what a call changes that is made at the same time elsewhere, under the number `at`.
-
-        Whoever makes it tells its answer and keeps its changes.
-        """
+        """Apply to a branch what a concurrent call, with the number `at`, changes; its result is returned elsewhere."""
         self._check_open()
         result = await self._run_tool(name, arguments)
         self._shared.fold(self._collect_changes(result, at), self.agent, {})
@@ -349,20 +331,20 @@ class SkillSession:
             content=self._trace_content, masked=secrets, session=self.scope.session, agent=self.agent, tool=tool
         )
 
-    async def _run_tool(self, name: str, arguments: Mapping[str, Any] | str | None) -> ToolResult:
+    async def _run_tool(self, name: str, arguments: Mapping[str, Any] | str | None, call_id: str = "") -> ToolResult:
         try:
             tool = self._find_tool(name)
             wanted = decode(tool, arguments)
             self._shared.check_command(getattr(wanted, "session_id", ""))
-            return await tool.run(replace(self._context, skills=self._overviews.get().skills), wanted)
+            context = replace(self._context, skills=self._overviews.get().skills, call_id=call_id)
+            return await tool.run(context, wanted)
         except SkillError as error:
             return ToolResult.from_error(error)
         except Exception as error:  # noqa: BLE001
-            # The door: a fault of ours must end neither the conversation nor the process. The log has the traceback.
+            # A bug must end neither the conversation nor the process.
             _LOG.exception("a tool failed", extra={"tool": name})
-            return ToolResult.from_error(
-                SkillError(f"{name} failed inside ({type(error).__name__}); try something else")
-            )
+            message = f"{name} failed with an internal error ({type(error).__name__}); try something else"
+            return ToolResult.from_error(SkillError(message))
 
     def _find_tool(self, name: str) -> AnyTool:
         available = self._overviews.get().tools
@@ -371,29 +353,30 @@ class SkillSession:
         return TOOLS[name]
 
     async def _record_result(self, result: ToolResult, at: int, about: Mapping[str, Any]) -> ToolResult:
-        """Let the changes of a call happen and be written, and tell the model what had to go for them."""
+        """Apply and write the changes of a call; add evicted skills to its result."""
         if not result.changes and not self.records_calls:
             return result
         changes = self._collect_changes(result, at)
         wanted = [change.skill for change in result.changes if isinstance(change, Loaded)]
         view = apply_changes(self._shared.state, changes[: len(result.changes)]).view_for(self.agent)
         before = dict.fromkeys((*view.list_loaded(), *wanted)) if changes else {}
-        told = _add_evictions(result, before, apply_changes(self._shared.state, changes).view_for(self.agent))
-        content = {**about, "skill": result.data.get("skill"), "content": told.text, "failed": result.error is not None}
+        shown = _add_evictions(result, before, apply_changes(self._shared.state, changes).view_for(self.agent))
+        failed = result.error is not None
+        content = {**about, "skill": result.data.get("skill"), "content": shown.text, "failed": failed}
         self._shared.fold(changes, self.agent, content, kind=TOOL_RESPONSE)
         await self._shared.flush()
-        told = _add_evictions(result, before, self._get_view())
+        shown = _add_evictions(result, before, self._get_view())
         count("openskills.skill.loads", len(wanted))
-        count("openskills.skill.evictions", len(told.data.get("evicted", ())))
-        return told
+        count("openskills.skill.evictions", len(shown.data.get("evicted", ())))
+        return shown
 
     def _collect_changes(self, result: ToolResult, at: int) -> list[RecordedChange]:
-        """The changes of a call, and after them what has to go for them."""
+        """The changes of a call, followed by the evictions that they cause."""
         changes = [RecordedChange(at, self.agent, change) for change in result.changes]
         view = apply_changes(self._shared.state, changes).view_for(self.agent)
         for skill in self._evict(view) if changes else ():
             if view.is_loaded(skill):
-                # A call that came later may have loaded it already; a load that is still on its way is not meant.
+                # A later call may have loaded it already; loads that are still running are not affected.
                 last = max(at, view.entries[skill].loaded)
                 changes.append(RecordedChange(last, self.agent, Unloaded(skill, evicted=True)))
         return changes
@@ -403,7 +386,7 @@ class SkillSession:
         self._shared.fold(recorded, self.agent, about or {})
 
     def _follow_messages(self, now: TranscriptPosition) -> None:
-        """Let a turn begin, and take away what was to be seen once, when the messages say so."""
+        """Begin a turn, or consume skills that were to be shown once, if the messages say so."""
         if now.is_new_turn_after(self._before):
             self._begin_turn(self._last_request)
         elif self._options.load_mode is LoadMode.ONCE and now.has_answer_after(self._before):
@@ -424,11 +407,11 @@ class SkillSession:
         sight = self._context.loaded_texts.collect_visible(view, layer.skills)
         shown = sight.skills
         for skill in sight.gone:
-            self._unload_missing(skill, "it is not among the available skills any more")
+            self._unload_missing(skill, "it is not available any more")
         now = self._get_view()
         self._notices = {name: line for name, line in self._notices.items() if not now.is_loaded(name)}
         for skill, doc in sight.missing:
-            self._notices[f"{skill}/{doc}"] = f"[Missing] {doc} of {skill} cannot be read any more"
+            self._notices[f"{skill}/{doc}"] = f"[Missing] {doc} of {skill} can no longer be read"
         placed = self._place(messages, layer, shown)
         if self._options.when_lost is WhenLost.UNLOAD:
             lost = [skill for skill in placed.restored if skill in self._had_place]
@@ -454,7 +437,7 @@ class SkillSession:
         )
 
     def _evict_excess(self) -> None:
-        """What came otherwise than by a call, from a store or another agent, has to fit as well."""
+        """Evict skills that were not loaded by a call, but came from a store or another agent."""
         view = self._get_view()
         for skill in self._evict(view):
             if view.is_loaded(skill):
@@ -464,22 +447,19 @@ class SkillSession:
                 )
 
     def close(self) -> None:
-        """Nobody may use it any more."""
+        """Close the session; it cannot be used any more."""
         self._ended = True
 
     def _unload_missing(self, skill: str, why: str) -> None:
-        """A loaded skill that cannot be shown is not loaded, and the model is told."""
         self._fold([Unloaded(skill)], self._shared.tick())
         self._notices[skill] = f"[Unloaded] {skill}: {why}"
 
     def _check_open(self) -> None:
         if self._ended:
-            raise InvalidArgument(
-                "session", f"{self.scope.session!r} is closed; open it again with SkillRuntime.session"
-            )
+            raise InvalidArgument("session", f"{self.scope.session!r} is closed; open it with SkillRuntime.session")
 
     def _find_skill_name(self, arguments: Mapping[str, Any] | str | None) -> str | None:
-        """The skill that a call names, if there is one of that name: it stands in metrics, where nothing else may."""
+        """The skill that a call names, if it exists: only known names may be used in metrics."""
         name = find_skill_argument(arguments)
         known = self._overviews.get().skills
         return name if isinstance(name, str) and known.has(name) else None
@@ -489,7 +469,7 @@ class SkillSession:
 
 
 def _add_evictions(result: ToolResult, before: Iterable[str], after: AgentView) -> ToolResult:
-    """The result with a line for each skill that was loaded before, or was to be, and is not now."""
+    """Add a line for each skill of `before` that is not loaded any more."""
     evicted = [skill for skill in before if not after.is_loaded(skill)]
     if not evicted:
         return result
@@ -498,11 +478,9 @@ def _add_evictions(result: ToolResult, before: Iterable[str], after: AgentView) 
 
 
 def _to_mapping(message: Any) -> Mapping[str, Any]:
-    """A message of a client, such as an answer of the OpenAI client, as what would be sent of it."""
     if isinstance(message, Mapping):
         return cast("Mapping[str, Any]", message)
     if not hasattr(message, "model_dump"):
-        raise InvalidArgument(
-            "messages", f"a {type(message).__name__} is no message; give mappings with role and content"
-        )
+        found = type(message).__name__
+        raise InvalidArgument("messages", f"expected mappings with role and content, got {found}")
     return cast("Mapping[str, Any]", message.model_dump(exclude_none=True))

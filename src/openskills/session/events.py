@@ -1,11 +1,7 @@
-"""Event, plain values.
+"""Session events: the entries of a session's log, as plain values and JSON.
 
-Values that every store can keep: ids, texts, plain JSON. Copies, so that nothing is shared that could change.
-
-What happened in a conversation: the entries of its log, and what each does to its state. Plain values and JSON.
-
-The state of a conversation is a small map from key to text (`keys.py` says which keys we use). An event carries what it
-changes there as a delta, so that the log, replayed, gives the state.
+The state of a session is a map from key to text (`keys.py` lists our keys). Each event carries its changes of the state
+as a delta, so that replaying the log gives the state.
 """
 
 import json
@@ -22,42 +18,42 @@ from openskills.errors import InvalidArgument
 MAX_ID = 512
 MAX_DEPTH = 64
 _MAX_BITS = 1024
-# Every event of a log that is read is checked: patterns, because a loop over characters would be half of the time.
+# Every event is checked when it is read; regular expressions are much faster than a loop over characters.
 _NO_ID = re.compile("[\0-\x1f\x7f-\x9f\ud800-\udfff]")
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 _JsonPath: TypeAlias = "tuple[_JsonPath, str | int] | None"
-"""Where a value is, from the inside out; words are made of it only when something is wrong there."""
+"""The path of a value, innermost step first; formatted for error messages only."""
 
 
 def check_id(name: str, value: str) -> str:
-    """The same id; raises `InvalidArgument` for one that is empty, very long, or not printable."""
-    # What comes from JSON may be of any type, whatever the annotation says.
+    """Return the id; raises `InvalidArgument` for one that is empty, too long, or not printable."""
+    # A value from JSON can have any type, despite the annotation.
     if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidArgument(name, f"is {type(value).__name__}, not text")
+        raise InvalidArgument(name, f"expected text, got {type(value).__name__}")
     if not value:
-        raise InvalidArgument(name, "is empty")
+        raise InvalidArgument(name, "must not be empty")
     if len(value) > MAX_ID:
-        raise InvalidArgument(name, f"has {len(value):,} characters; {MAX_ID} is the most")
+        raise InvalidArgument(name, f"has {len(value):,} characters; the limit is {MAX_ID}")
     if _NO_ID.search(value):
-        raise InvalidArgument(name, f"{value[:80]!r} contains a control character or half a character")
+        raise InvalidArgument(name, f"{value[:80]!r} contains a control character or a lone surrogate")
     return value
 
 
 def copy_json(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy that consists of JSON values alone; tuples become lists. Raises `InvalidArgument` for anything else."""
+    """A deep copy of JSON values; tuples become lists. Raises `InvalidArgument` for anything else."""
     if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidArgument(name, f"is {type(value).__name__}, not a mapping")
+        raise InvalidArgument(name, f"expected a mapping, got {type(value).__name__}")
     return _copy_mapping(value, (None, name), 0)
 
 
 def copy_texts(name: str, value: Mapping[str, str | None]) -> dict[str, str | None]:
-    """A copy of a map from text to text or None. Raises `InvalidArgument` for what some database would not take."""
+    """A copy of a map from text to text or None. Raises `InvalidArgument` for text that not every database stores."""
     if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidArgument(name, f"is {type(value).__name__}, not a mapping")
+        raise InvalidArgument(name, f"expected a mapping, got {type(value).__name__}")
     for key, text in value.items():
         if not _is_text(key) or not (text is None or _is_text(text)):
-            raise InvalidArgument(name, f"{key!r} or its value is no text, or has NUL or half a character in it")
+            raise InvalidArgument(name, f"{key!r} or its value is not text, or contains NUL or a lone surrogate")
     return {str(key): None if text is None else str(text) for key, text in value.items()}
 
 
@@ -69,34 +65,33 @@ def _copy_value(value: object, place: _JsonPath, depth: int) -> object:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        # An enumeration or another kind of text becomes just text.
         return str(value)
     if isinstance(value, int | float):
         return _check_number(value, place)
     if depth > MAX_DEPTH:
-        raise _value_error(place, f"is nested deeper than {MAX_DEPTH} levels")
+        raise _value_error(place, f"nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, Mapping):
         return _copy_mapping(cast("Mapping[object, object]", value), place, depth)
     if isinstance(value, list | tuple):
         items = cast("list[object]", value)
         return [_copy_value(item, (place, index), depth + 1) for index, item in enumerate(items)]
-    raise _value_error(place, f"{type(value).__name__} is no JSON value")
+    raise _value_error(place, f"{type(value).__name__} is not a JSON value")
 
 
 def _copy_mapping(value: Mapping[Any, object], place: _JsonPath, depth: int) -> dict[str, Any]:
     for key in value:
         if not isinstance(key, str):
-            raise _value_error(place, f"has the key {key!r}, which is no text")
+            raise _value_error(place, f"the key {key!r} is not text")
     return {str(key): _copy_value(item, (place, key), depth + 1) for key, item in value.items()}
 
 
 def _check_number(value: int | float, place: _JsonPath) -> int | float:
     if isinstance(value, int):
         if value.bit_length() > _MAX_BITS:
-            raise _value_error(place, "is a number with too many digits")
+            raise _value_error(place, "the number has too many digits")
         return int(value)
     if not math.isfinite(value):
-        raise _value_error(place, f"{value} is no JSON value")
+        raise _value_error(place, f"{value} is not a JSON value")
     return float(value)
 
 
@@ -109,10 +104,10 @@ def _value_error(place: _JsonPath, what: str) -> InvalidArgument:
 
 
 StateDelta: TypeAlias = Mapping[str, str | None]
-"""What changes in a state: a key and its new value, or None for a key that goes."""
+"""Changes of a state: new values by key, None to remove the key."""
 
 USER = "user"
-"""The author of what a person said; every other author is the name of an agent."""
+"""The author of user messages; every other author is the name of an agent."""
 
 MESSAGE = "message"
 TOOL_RESPONSE = "tool.response"
@@ -121,11 +116,11 @@ STATE_UPDATE = "state.update"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened: who did it, what it was, when (UTC), its content, and what it changes in the state.
+    """One entry of a log: author, kind, time (UTC), content, and changes of the state.
 
-    `payload` is plain JSON, copied when the event is made. `seq` is the place in the log, from 1; 0 says that it is in
-    none yet. `id` is unique, so an event that is appended again is known again. Raises `InvalidArgument` for what a
-    store could not keep.
+    `payload` is plain JSON, copied on creation. `seq` is the position in the log, from 1; 0 means not stored yet. `id`
+    is unique, so that an event that is appended twice is recognized. Raises `InvalidArgument` for values that a store
+    cannot keep.
     """
 
     id: str
@@ -139,7 +134,7 @@ class Event:
     def __post_init__(self) -> None:
         for name in ("id", "author", "kind"):
             check_id(name, getattr(self, name))
-        # A frozen value sets its own fields only so.
+        # The dataclass is frozen.
         object.__setattr__(self, "at", _to_utc(self.at))
         object.__setattr__(self, "payload", copy_json("payload", self.payload))
         object.__setattr__(self, "delta", copy_texts("delta", self.delta))
@@ -148,18 +143,18 @@ class Event:
 def new_event(
     author: str, kind: str, payload: Mapping[str, Any] | None = None, delta: StateDelta | None = None
 ) -> Event:
-    """An event that happens now, with an id that no other has."""
+    """A new event with the current time and a unique id."""
     return Event(uuid4().hex, author, kind, datetime.now(UTC), payload or {}, delta or {})
 
 
 def apply_delta(state: Mapping[str, str], delta: StateDelta) -> dict[str, str]:
-    """The state after a delta. What is not in the delta stays; a key whose value is None is gone."""
+    """The state after a delta; keys with the value None are removed."""
     merged = {**state, **delta}
     return {key: value for key, value in merged.items() if value is not None}
 
 
 def event_to_json(event: Event) -> str:
-    """The event as one line of ASCII, so that every database, log and socket takes it as it is."""
+    """The event as one line of ASCII JSON."""
     fields = {
         "id": event.id,
         "seq": event.seq,
@@ -173,11 +168,14 @@ def event_to_json(event: Event) -> str:
 
 
 def event_from_json(text: str | bytes) -> Event:
-    """The event that `event_to_json` wrote; fields that it does not know are passed over.
-
-    Raises `InvalidArgument` for anything else.
-    """
-    found = _parse_object(text)
+    """Parse the output of `event_to_json`; unknown fields are ignored. Raises `InvalidArgument` for anything else."""
+    try:
+        parsed: object = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidArgument("event", "not valid JSON") from None
+    if not isinstance(parsed, dict):
+        raise InvalidArgument("event", "expected a JSON object")
+    found = cast("dict[str, Any]", parsed)
     try:
         return Event(
             id=found["id"],
@@ -189,36 +187,26 @@ def event_from_json(text: str | bytes) -> Event:
             seq=_parse_integer(found["seq"]),
         )
     except KeyError as error:
-        raise InvalidArgument("event", f"has no field {error.args[0]!r}") from None
-
-
-def _parse_object(text: str | bytes) -> Mapping[str, Any]:
-    try:
-        found: object = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InvalidArgument("event", "is not JSON") from None
-    if not isinstance(found, dict):
-        raise InvalidArgument("event", "is not a JSON object")
-    return cast("dict[str, Any]", found)
+        raise InvalidArgument("event", f"missing field {error.args[0]!r}") from None
 
 
 def _to_utc(at: datetime) -> datetime:
     if at.tzinfo is None:
-        raise InvalidArgument("at", "has no time zone; give it in UTC")
+        raise InvalidArgument("at", "has no time zone; use UTC")
     try:
         return at.astimezone(UTC)
     except OverflowError:
-        raise InvalidArgument("at", f"{at} is no time in UTC") from None
+        raise InvalidArgument("at", f"{at} cannot be converted to UTC") from None
 
 
 def _parse_time(value: object) -> datetime:
     try:
         return datetime.fromisoformat(str(value))
     except ValueError:
-        raise InvalidArgument("at", f"{str(value)[:40]!r} is no time such as 2026-01-31T12:00:00+00:00") from None
+        raise InvalidArgument("at", f"invalid time {str(value)[:40]!r}; use 2026-01-31T12:00:00+00:00") from None
 
 
 def _parse_integer(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InvalidArgument("seq", f"{str(value)[:40]!r} is not the number of a place")
+        raise InvalidArgument("seq", f"expected a non-negative integer, got {str(value)[:40]!r}")
     return value

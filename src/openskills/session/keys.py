@@ -1,18 +1,12 @@
-"""State keys, legacy keys.
-
-What is loaded, as the keys and texts of a conversation's state. Pure.
+"""Convert `SkillState` to and from the state keys of a session, and migrate legacy keys.
 
     temp:skill:loaded_by_agent:<agent>/<skill>    1
     temp:skill:docs_by_agent:<agent>/<skill>      * for every document, or a JSON array of paths
     temp:skill:loaded_order_by_agent:<agent>      a JSON array of the loaded skills, the latest last
-    temp:skill:runnable_by_agent:<agent>/<skill>  1: not to be seen any more, but its commands may be run
+    temp:skill:runnable_by_agent:<agent>/<skill>  1: hidden from the model, but its commands may be run
 
-The first three are read and written by others, too; what they leave behind (empty values, broken JSON, an order that
-is not complete) loads nothing and breaks nothing.
-
-Keys from before agents were told apart, and how they become those of an agent. Pure.
-
-temp:skill:loaded:<skill>   temp:skill:docs:<skill>   temp:skill:loaded_order:
+Other programs read and write the first three, too; empty values, broken JSON and an incomplete order are tolerated.
+Legacy keys have no agent: temp:skill:loaded:<skill>, temp:skill:docs:<skill>, temp:skill:loaded_order:
 """
 
 import json
@@ -33,51 +27,47 @@ _RUNNABLE = "temp:skill:runnable_by_agent:"
 
 
 def loaded_prefix(agent: str) -> str:
-    """What every key begins with that says which skills an agent has loaded."""
+    """The prefix of the keys of an agent's loaded skills."""
     return f"{_LOADED}{_escape_agent(agent)}/"
 
 
 def loaded_key(agent: str, skill: str) -> str:
-    """The key that says that a skill is loaded."""
+    """The key of a loaded skill."""
     return f"{loaded_prefix(agent)}{skill}"
 
 
 def docs_key(agent: str, skill: str) -> str:
-    """The key of the documents that are selected."""
+    """The key of a skill's selected documents."""
     return f"{_DOCS}{_escape_agent(agent)}/{skill}"
 
 
 def order_key(agent: str) -> str:
-    """The key of the order in which an agent's skills were touched."""
+    """The key of the order in which an agent's skills were used."""
     return f"{_ORDER}{_escape_agent(agent)}"
 
 
 def runnable_key(agent: str, skill: str) -> str:
-    """The key that says that a skill is not loaded, but may be run."""
+    """The key of a skill that is not loaded but may be run."""
     return f"{_RUNNABLE}{_escape_agent(agent)}/{skill}"
 
 
 def state_to_keys(state: SkillState) -> dict[str, str]:
-    """The state as keys and texts; what is not loaded, selected or to be run has no key."""
+    """The state as keys and texts; only loaded, selected and runnable skills have keys."""
     return _keys_for_agents(state, None)
 
 
 def build_delta(before: SkillState, after: SkillState, *, agents: Collection[str] | None = None) -> StateDelta:
-    """What has to be done to the keys of one state so that they are those of another.
-
-    With `agents`, only theirs are looked at: the others' have not changed.
-    """
+    """The delta that turns the keys of one state into those of another; of `agents` only, if given."""
     old, new = _keys_for_agents(before, agents), _keys_for_agents(after, agents)
     changed: dict[str, str | None] = {key: text for key, text in new.items() if old.get(key) != text}
     return changed | dict.fromkeys(key for key in old if key not in new)
 
 
 def state_from_keys(keys: Mapping[str, object], clock: int = 0) -> SkillState:
-    """The state that keys and texts describe; other keys are passed over.
+    """The state that keys and texts describe; other keys are ignored.
 
-    Its facts get numbers from 1 on in the order of touch; a loaded skill that the order does not name is older than
-    those that it names. `clock` is the greatest number that this conversation has given so far; that of the state is
-    at least as great, and a change with a number above it is newer than everything here.
+    Entries are numbered from 1 in order of use; loaded skills that the order does not name come first. `clock` is the
+    greatest number of the session so far; a change with a greater number is newer than everything here.
     """
     held: dict[str, _AgentKeys] = {}
     for key, text in keys.items():
@@ -87,14 +77,14 @@ def state_from_keys(keys: Mapping[str, object], clock: int = 0) -> SkillState:
 
 
 def format_docs(docs: Sequence[str]) -> str | None:
-    """A selection as the text of its key; None, so no key, for an empty one."""
+    """The text of a selection's key; None for an empty selection."""
     if not docs:
         return None
     return ALL if ALL in docs else format_array(sorted(set(docs)))
 
 
 def parse_docs(text: object) -> tuple[str, ...]:
-    """The selection that the text of a key means; empty for a text that means nothing."""
+    """The selection of a key's text; empty for an invalid text."""
     found = (ALL,) if text == ALL else parse_array(text)
     return (ALL,) if ALL in found else tuple(sorted(set(found)))
 
@@ -105,7 +95,7 @@ def format_array(names: Sequence[str]) -> str:
 
 
 def parse_array(text: object) -> tuple[str, ...]:
-    """The names in a JSON array of texts; none for anything else."""
+    """The names in a JSON array of strings; none for anything else."""
     if not isinstance(text, str):
         return ()
     try:
@@ -119,8 +109,6 @@ def parse_array(text: object) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class _AgentKeys:
-    """What the keys say about one agent."""
-
     loaded: set[str] = field(default_factory=set[str])
     runnable: set[str] = field(default_factory=set[str])
     docs: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -131,22 +119,20 @@ class _AgentKeys:
         ordered = [skill for skill in self.order if skill in self.loaded]
         touched = [*sorted(others), *sorted(self.loaded.difference(ordered)), *ordered]
         for number, skill in enumerate(touched, 1):
-            yield skill, self._build_entry(skill, number)
-
-    def _build_entry(self, skill: str, number: int) -> SkillEntry:
-        may_run = skill in self.loaded or skill in self.runnable
-        return SkillEntry(
-            loaded=number if may_run else 0,
-            consumed=0 if skill in self.loaded else number,
-            touched=number,
-            chosen=(number, self.docs[skill]) if skill in self.docs else (0, ()),
-        )
+            yield (
+                skill,
+                SkillEntry(
+                    loaded=number if skill in self.loaded or skill in self.runnable else 0,
+                    consumed=0 if skill in self.loaded else number,
+                    touched=number,
+                    chosen=(number, self.docs[skill]) if skill in self.docs else (0, ()),
+                ),
+            )
 
 
 def _read_key(held: dict[str, _AgentKeys], key: str, text: object) -> None:
-    """Take in what one key says, if it is one of ours and its text can be understood."""
     if key.startswith(_ORDER):
-        # Named twice, the later place counts.
+        # If a skill is named twice, the later position counts.
         latest = dict.fromkeys(reversed(parse_array(text)))
         held.setdefault(_unescape_agent(key.removeprefix(_ORDER)), _AgentKeys()).order = tuple(reversed(latest))
         return
@@ -183,14 +169,14 @@ def _keys_for_view(view: AgentView) -> Iterator[tuple[str, str]]:
 
 
 def _escape_agent(agent: str) -> str:
-    # Names with "%" are escaped, too: else "a/b" and "a%2Fb" were one agent.
+    # Names with "%" are escaped, too: otherwise "a/b" and "a%2Fb" would be the same agent.
     if "/" not in agent and "%" not in agent:
         return agent
     return quote(agent, safe="$&+:=@", errors="surrogatepass")
 
 
 def _unescape_agent(escaped: str) -> str:
-    """What `_escaped` made this of; a name that it would not have written so is taken as it stands."""
+    """The inverse of `_escape_agent`; a name that it would not have produced is unchanged."""
     try:
         agent = unquote(escaped, errors="surrogatepass")
     except UnicodeDecodeError:
@@ -199,7 +185,7 @@ def _unescape_agent(escaped: str) -> str:
 
 
 OwnerLookup: TypeAlias = Callable[[str], str | None]
-"""Who touched a skill last: the author of the latest `skill_load` or `skill_select_docs` that names it, if any."""
+"""The author of the latest `skill_load` or `skill_select_docs` of a skill, if any."""
 
 _LEGACY_LOADED = "temp:skill:loaded:"
 _LEGACY_DOCS = "temp:skill:docs:"
@@ -207,10 +193,10 @@ _LEGACY_ORDER = "temp:skill:loaded_order:"
 
 
 def migrate_keys(keys: Mapping[str, str], agent: str, owner_of: OwnerLookup) -> StateDelta:
-    """What has to be done to a state so that it has no such keys any more; empty when it has none.
+    """The delta that replaces legacy keys; empty when there are none.
 
-    A value goes to the owner of its skill, or else to `agent`; with neither it stays where it is. Where the owner's own
-    key has a value, that one counts.
+    A value goes to the owner of its skill, or else to `agent`; with neither it stays. An existing value of the owner's
+    own key takes precedence.
     """
     changed: dict[str, str | None] = {}
     for key, text in keys.items():
@@ -218,17 +204,13 @@ def migrate_keys(keys: Mapping[str, str], agent: str, owner_of: OwnerLookup) -> 
         skill = key.removeprefix(prefix)
         owner = (owner_of(skill) or agent) if skill and text else ""
         if owner:
-            scoped, value = _migrate_key(key, text, owner, skill)
+            if prefix == _LEGACY_LOADED:
+                scoped, value = loaded_key(owner, skill), YES if text == YES else None
+            else:
+                scoped, value = docs_key(owner, skill), format_docs(parse_docs(text))
             changed[key] = None
             changed |= {scoped: value} if value and not keys.get(scoped) else {}
     return {**changed, **_migrate_order(keys, changed, agent, owner_of)}
-
-
-def _migrate_key(key: str, text: str, owner: str, skill: str) -> tuple[str, str | None]:
-    """The key and the value that take the place of an old one; no value for one that means nothing."""
-    if key.startswith(_LEGACY_LOADED):
-        return loaded_key(owner, skill), YES if text == YES else None
-    return docs_key(owner, skill), format_docs(parse_docs(text))
 
 
 def _migrate_order(keys: Mapping[str, str], changed: StateDelta, agent: str, owner_of: OwnerLookup) -> StateDelta:
@@ -240,12 +222,8 @@ def _migrate_order(keys: Mapping[str, str], changed: StateDelta, agent: str, own
     found: dict[str, str | None] = {_LEGACY_ORDER: None}
     for owner in sorted(set(owners.values())):
         its = [skill for skill in owners if owners[skill] == owner and after.get(loaded_key(owner, skill)) == YES]
-        found |= _merge_order(keys, owner, its)
+        # Skills in the owner's own order were used later than those of the legacy order.
+        known = parse_array(keys.get(order_key(owner)))
+        if older := [skill for skill in its if skill not in known]:
+            found[order_key(owner)] = format_array([*older, *known])
     return found
-
-
-def _merge_order(keys: Mapping[str, str], owner: str, its: Sequence[str]) -> StateDelta:
-    """The owner's order with skills of old in front: what its own order names was touched later."""
-    known = parse_array(keys.get(order_key(owner)))
-    older = [skill for skill in its if skill not in known]
-    return {order_key(owner): format_array([*older, *known])} if older else {}

@@ -1,4 +1,4 @@
-"""Conversations in the memory of this process: for tests, and for what may be lost when it ends."""
+"""A session store in memory, for tests and throw-away sessions."""
 
 import threading
 from collections.abc import Sequence
@@ -19,8 +19,6 @@ from openskills.session.store import (
 
 @dataclass(slots=True)
 class _SessionLog:
-    """One conversation. The events in it are never given away, only copies of them."""
-
     events: list[Event] = field(default_factory=list[Event])
     state: dict[str, str] = field(default_factory=dict[str, str])
     positions: dict[str, int] = field(default_factory=dict[str, int])
@@ -30,7 +28,7 @@ class _SessionLog:
 
 
 class MemorySessionStore:
-    """A `SessionStore` that forgets everything with the process. `hook` sees every event before it is stored."""
+    """A `SessionStore` in memory. `hook` is called with every event before it is stored."""
 
     def __init__(self, hook: AppendEventHook | None = None) -> None:
         self._hook = hook

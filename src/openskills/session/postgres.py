@@ -1,9 +1,4 @@
-"""PostgreSQL store.
-
-Connections to a PostgreSQL server, in transactions, and its tables brought up to date.
-
-Conversations in a PostgreSQL database: for many machines. Needs the extra `postgres`.
-"""
+"""A session store in PostgreSQL, for many machines. Needs the extra `postgres`."""
 
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -40,10 +35,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-# Said aloud: a server may have another default, with which a transaction does not see what it has waited for.
+# Explicit, because with another default a transaction would not see the changes that it waited for.
 WRITE_MODE = "ISOLATION LEVEL READ COMMITTED READ WRITE"
 READ_MODE = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
-"""Sees what was there at one moment."""
 
 _IS_RECORDED = "SELECT to_regclass('openskills_schema') IS NOT NULL"
 _LOCK = "SELECT pg_advisory_xact_lock($1)"
@@ -52,13 +46,13 @@ _CONNECTIONS = 10
 _CONNECT_TIMEOUT = 30.0
 _ANSWER_TIMEOUT = 60.0
 
-# Kinds of errors, by the beginning of their SQLSTATE: those that pass by themselves, and what to do about others.
+# SQLSTATE prefixes of transient errors, and advice for others.
 _TRANSIENT_STATES = ("08", "40", "53", "55P03", "57")
 _ADVICE = {
-    "25006": "it is read-only; give the address of the primary server",
+    "25006": "it is read-only; use the address of the primary server",
     "28": "check the user name and the password",
-    "3D": "make the database first, with createdb",
-    "42501": "this user may not use or make our tables; grant it CREATE on the schema",
+    "3D": "create the database first, with createdb",
+    "42501": "this user may not use or create our tables; grant it CREATE on the schema",
 }
 
 
@@ -75,33 +69,33 @@ class _AsyncpgPool(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PostgresTransaction:
-    """A connection, in a transaction."""
+    """A connection in a transaction."""
 
     place: str
     connection: _AsyncpgConnection
 
     async def lock(self, name: int) -> None:
-        """Wait until nobody else has the lock of this number, and hold it to the end of the transaction."""
+        """Acquire an advisory lock until the end of the transaction."""
         await self.fetch_rows((_LOCK, (name,)))
 
-    async def fetch_rows(self, question: SqlQuery) -> Sequence[SqlRow]:
-        """Every row of the answer."""
-        sql, arguments = question
+    async def fetch_rows(self, query: SqlQuery) -> Sequence[SqlRow]:
+        """All rows of a query."""
+        sql, arguments = query
         with translate_postgres_errors(self.place):
             return await self.connection.fetch(sql, *arguments)
 
-    async def execute_update(self, question: SqlQuery) -> int:
-        """Change something; how many rows that were."""
-        sql, arguments = question
+    async def execute_update(self, query: SqlQuery) -> int:
+        """Execute a statement; returns the number of changed rows."""
+        sql, arguments = query
         with translate_postgres_errors(self.place):
-            said = await self.connection.execute(sql, *arguments)
-        # For example `DELETE 1`; what makes tables says no number.
-        word = said.rpartition(" ")[2]
+            status = await self.connection.execute(sql, *arguments)
+        # Such as `DELETE 1`; statements that create tables have no number.
+        word = status.rpartition(" ")[2]
         return int(word) if word.isdigit() else 0
 
 
 class PostgresPool:
-    """Connections to one database, for every loop its own. `place` names it in errors: without user and password."""
+    """A connection pool per event loop. `place` names the database in errors, without user and password."""
 
     def __init__(self, url: str, place: str, *, steps: tuple[MigrationStep, ...] = SESSION_MIGRATIONS) -> None:
         self.place = place
@@ -111,19 +105,19 @@ class PostgresPool:
 
     @asynccontextmanager
     async def transaction(self, kind: str = WRITE_MODE) -> AsyncGenerator[PostgresTransaction]:
-        """All or nothing; raises what the block raises, and `SkillError` for what the server says."""
+        """A transaction, rolled back if the block raises. Server errors are raised as `SkillError`."""
         with translate_postgres_errors(self.place):
             pool = await self._pools.get()
             connection = await pool.acquire(timeout=_CONNECT_TIMEOUT + _ANSWER_TIMEOUT)
         try:
-            async with _run_transaction(PostgresTransaction(self.place, connection), kind) as asking:
-                yield asking
+            async with _run_transaction(PostgresTransaction(self.place, connection), kind) as tx:
+                yield tx
         finally:
             with translate_postgres_errors(self.place):
                 await pool.release(connection)
 
     async def close(self) -> None:
-        """Close the connections of the running loop; the next use opens others."""
+        """Close the connections of the running loop; the next use opens new ones."""
         pool = await self._pools.pop()
         if pool is not None:
             with translate_postgres_errors(self.place):
@@ -138,9 +132,9 @@ class PostgresPool:
             await self._migrate(pool)
         except ValueError:
             await pool.close()
-            # The reason would repeat pieces of the address, which may be pieces of a password.
+            # The original message would repeat parts of the URL, possibly of the password.
             hint = "in user names and passwords write / ? # @ % as %2F %3F %23 %40 %25"
-            raise InvalidArgument("url", f"{self.place} has an address that cannot be understood; {hint}") from None
+            raise InvalidArgument("url", f"{self.place} has an invalid URL; {hint}") from None
         except BaseException:
             await pool.close()
             raise
@@ -153,32 +147,32 @@ class PostgresPool:
             ((recorded,),) = await plain.fetch_rows((_IS_RECORDED, ()))
             if recorded and not await self._read_missing_steps(plain):
                 return
-            async with _run_transaction(plain, WRITE_MODE) as asking:
-                await asking.lock(_MIGRATION_LOCK)
-                await asking.execute_update((CREATE_SCHEMA_TABLE, ()))
-                # Asked again: another process may have been faster.
-                for version, step in await self._read_missing_steps(asking):
+            async with _run_transaction(plain, WRITE_MODE) as tx:
+                await tx.lock(_MIGRATION_LOCK)
+                await tx.execute_update((CREATE_SCHEMA_TABLE, ()))
+                # Read again: another process may have migrated in the meantime.
+                for version, step in await self._read_missing_steps(tx):
                     for sql in step:
-                        await asking.execute_update((sql, ()))
-                    await asking.execute_update((INSERT_SCHEMA_VERSION, (version,)))
+                        await tx.execute_update((sql, ()))
+                    await tx.execute_update((INSERT_SCHEMA_VERSION, (version,)))
         finally:
             await pool.release(connection)
 
-    async def _read_missing_steps(self, asking: PostgresTransaction) -> Sequence[tuple[int, MigrationStep]]:
-        ((version,),) = await asking.fetch_rows((SELECT_SCHEMA_VERSION, ()))
+    async def _read_missing_steps(self, tx: PostgresTransaction) -> Sequence[tuple[int, MigrationStep]]:
+        ((version,),) = await tx.fetch_rows((SELECT_SCHEMA_VERSION, ()))
         return find_missing_steps(version, place=self.place, steps=self._steps)
 
 
 @asynccontextmanager
-async def _run_transaction(asking: PostgresTransaction, kind: str) -> AsyncGenerator[PostgresTransaction]:
+async def _run_transaction(tx: PostgresTransaction, kind: str) -> AsyncGenerator[PostgresTransaction]:
     try:
-        await asking.execute_update((f"BEGIN {kind}", ()))
-        yield asking
-        await asking.execute_update(("COMMIT", ()))
+        await tx.execute_update((f"BEGIN {kind}", ()))
+        yield tx
+        await tx.execute_update(("COMMIT", ()))
     except BaseException:
-        # On a connection that is lost there is nothing to roll back.
+        # A lost connection has nothing to roll back.
         with suppress(SkillError):
-            await asking.execute_update(("ROLLBACK", ()))
+            await tx.execute_update(("ROLLBACK", ()))
         raise
 
 
@@ -192,7 +186,7 @@ def _import_asyncpg() -> "ModuleType":
 
 @contextmanager
 def translate_postgres_errors(place: str) -> Generator[None]:
-    """A block that raises `SkillError` for what the server says, or when it cannot be reached."""
+    """Raise errors of the server and of the connection as `SkillError`."""
     asyncpg = cast("Any", _import_asyncpg())
     try:
         yield
@@ -200,23 +194,24 @@ def translate_postgres_errors(place: str) -> Generator[None]:
         raise _build_error(place, str(error), error.sqlstate or "") from error
     except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
         reason = str(error) or type(error).__name__
-        message = f"{place} cannot be reached, or the connection broke: {reason}; see that it runs, and try again"
+        message = f"{place} cannot be reached, or the connection was lost: {reason}; check that it is running"
         raise SessionsUnavailable(message, store=place) from error
 
 
-def _build_error(place: str, said: str, state: str) -> SkillError:
+def _build_error(place: str, reason: str, state: str) -> SkillError:
     if state.startswith(_TRANSIENT_STATES):
-        return SessionsUnavailable(f"{place} cannot be used just now: {said}; try again", store=place, sqlstate=state)
+        message = f"{place} is temporarily unavailable: {reason}; try again"
+        return SessionsUnavailable(message, store=place, sqlstate=state)
     hint = next((f"; {advice}" for kind, advice in _ADVICE.items() if state.startswith(kind)), "")
-    return SkillError(f"{place} refuses: {said}{hint}", store=place, sqlstate=state)
+    return SkillError(f"{place} refused the request: {reason}{hint}", store=place, sqlstate=state)
 
 
 class PostgresSessionStore:
     """A `SessionStore` in a database, `postgresql://user:password@host:port/database`.
 
-    Making one touches nothing; the first use in a loop connects, and makes our tables or brings them up to date.
-    Every loop has connections of its own: `close` those of a loop before it ends. Raises `SessionsUnavailable` when the
-    server cannot be reached. An event is as durable as the server's `synchronous_commit` makes it; by default, fully.
+    The first use in an event loop connects, and creates or migrates the tables. Each loop has its own connections:
+    `close` them before the loop ends. Raises `SessionsUnavailable` when the server cannot be reached. Events are as
+    durable as the server's `synchronous_commit`; by default, fully.
     """
 
     def __init__(self, url: str, hook: AppendEventHook | None = None) -> None:
@@ -225,51 +220,51 @@ class PostgresSessionStore:
 
     async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
         """See `SessionStore.get`."""
-        async with self._pool.transaction(READ_MODE) as asking:
-            head = await _read_head(asking, key)
+        async with self._pool.transaction(READ_MODE) as tx:
+            head = await _read_head(tx, key)
             if head is None:
                 return None
-            rows = await asking.fetch_rows(tables.build_events_query(key, after))
+            rows = await tx.fetch_rows(tables.build_events_query(key, after))
         return head.build_session([event_from_json(body) for (body,) in rows], after=after)
 
     async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
-        """See `SessionStore.append`. A hook keeps everybody else who appends to this conversation waiting."""
-        async with self._pool.transaction() as asking:
-            await asking.lock(_lock_number(key))
-            head = await _read_head(asking, key)
-            stored = await asking.fetch_rows(tables.build_event_query(key, event))
+        """See `SessionStore.append`. A hook blocks other appends to this session."""
+        async with self._pool.transaction() as tx:
+            await tx.lock(_lock_number(key))
+            head = await _read_head(tx, key)
+            stored = await tx.fetch_rows(tables.build_event_query(key, event))
             if head and stored:
                 return result_from_stored(head, stored[0][0])
             done, after = advance_head(key, head, event, expected=expected, hook=self._hook)
-            for question in tables.build_write_queries(after, done.event):
-                await asking.execute_update(question)
+            for query in tables.build_write_queries(after, done.event):
+                await tx.execute_update(query)
         return done
 
     async def list(self, app: str, user: str) -> Sequence[SessionInfo]:
         """See `SessionStore.list`."""
-        question = tables.build_list_query(check_id("app", app), check_id("user", user))
-        async with self._pool.transaction(READ_MODE) as asking:
-            rows = await asking.fetch_rows(question)
+        query = tables.build_list_query(check_id("app", app), check_id("user", user))
+        async with self._pool.transaction(READ_MODE) as tx:
+            rows = await tx.fetch_rows(query)
         return sort_latest_first([tables.info_from_row(app, user, row) for row in rows])
 
     async def delete(self, key: SessionKey) -> bool:
         """See `SessionStore.delete`."""
         events, session = tables.build_delete_queries(key)
-        async with self._pool.transaction() as asking:
-            await asking.lock(_lock_number(key))
-            await asking.execute_update(events)
-            return await asking.execute_update(session) > 0
+        async with self._pool.transaction() as tx:
+            await tx.lock(_lock_number(key))
+            await tx.execute_update(events)
+            return await tx.execute_update(session) > 0
 
     async def close(self) -> None:
-        """Close the connections of the running loop; the next use opens others."""
+        """Close the connections of the running loop; the next use opens new ones."""
         await self._pool.close()
 
 
-async def _read_head(asking: PostgresTransaction, key: SessionKey) -> SessionHead | None:
-    rows = await asking.fetch_rows(tables.build_head_query(key))
+async def _read_head(tx: PostgresTransaction, key: SessionKey) -> SessionHead | None:
+    rows = await tx.fetch_rows(tables.build_head_query(key))
     return tables.head_from_row(key, rows[0]) if rows else None
 
 
 def _lock_number(key: SessionKey) -> int:
-    # Two conversations with the same number would wait for each other, and nothing worse.
+    # Two sessions with the same number would only wait for each other.
     return int.from_bytes(bytes.fromhex(tables.session_id(key))[:8], signed=True)

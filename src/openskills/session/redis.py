@@ -1,18 +1,12 @@
-"""Redis store.
+"""A session store in Redis, for many machines, as durable as the server. Needs the extra `redis`.
 
-What a Redis server does in one step, in its own language. Plain text.
+openskills:{OWNER}:ID:head     a hash: revision, begun, updated, state, and `birth`, unique per creation of a session
+openskills:{OWNER}:ID:log      a list: the events as JSON, in order
+openskills:{OWNER}:ID:places   a hash: event id to number
+openskills:{OWNER}:sessions    a hash: ID to the list entry of the session, as JSON
 
-openskills:{OWNER}:ID:head     a hash: revision, begun, updated, state, and `birth`, a word that each beginning has anew
-openskills:{OWNER}:ID:log      a list: the events, as JSON, in their order
-openskills:{OWNER}:ID:places   a hash: from the id of an event to its number
-openskills:{OWNER}:sessions    a hash: from ID to what a list says about the conversation, as JSON
-
-OWNER and ID are digests of ids. What is in braces decides where a cluster keeps a key: everything of one user lies
-together, so that one step can reach it.
-
-Connections to a Redis server: scripts, and what can go wrong.
-
-Conversations in a Redis server: for many machines, as durable as that server is. Needs the extra `redis`.
+OWNER and ID are digests of ids. The part in braces is the hash tag of a cluster: all keys of one user are on one node,
+so that a script can reach them. All changes are made by scripts, which run atomically.
 """
 
 import asyncio
@@ -52,13 +46,13 @@ local head = redis.call('HMGET', KEYS[1], 'revision', 'begun', 'updated', 'state
 local place = redis.call('HGET', KEYS[3], ARGV[1])
 return {head, place and redis.call('LINDEX', KEYS[2], tonumber(place) - 1)}
 """
-"""Keys: head, log, places. Argument: an event's id. Gives the fields of the head, and the event if the log has it."""
+"""Keys: head, log, places. Argument: an event id. Returns the fields of the head, and the event if it is stored."""
 
 READ = """
 local head = redis.call('HMGET', KEYS[1], 'revision', 'begun', 'updated', 'state', 'birth')
 return {head, redis.call('LRANGE', KEYS[2], ARGV[1], -1)}
 """
-"""Keys: head, log. Argument: how many events are known. Gives the fields of the head, and the other events."""
+"""Keys: head, log. Argument: the number of known events. Returns the fields of the head, and the other events."""
 
 WRITE = """
 local now = redis.call('HMGET', KEYS[1], 'revision', 'birth')
@@ -72,30 +66,30 @@ redis.call('HSET', KEYS[1], 'begun', ARGV[6], 'updated', ARGV[7], 'state', ARGV[
 redis.call('HSET', KEYS[4], ARGV[9], ARGV[10])
 return 1
 """
-"""Keys: head, log, places, sessions. Arguments: the revision and the birth that were seen; the event's id and JSON; the
-new revision, the times, the state; ID, and what a list says. Gives 0, and does nothing, when somebody was faster."""
+"""Keys: head, log, places, sessions. Arguments: the expected revision and birth; the event's id and JSON; the new
+revision, the times, the state; ID and the list entry. Returns 0, and does nothing, if the session has changed."""
 
 DELETE = """
 redis.call('HDEL', KEYS[4], ARGV[1])
 redis.call('UNLINK', KEYS[2], KEYS[3])
 return redis.call('DEL', KEYS[1])
 """
-"""Keys: head, log, places, sessions. Argument: ID. Gives how many conversations are gone."""
+"""Keys: head, log, places, sessions. Argument: ID. Returns the number of deleted sessions."""
 
 
 def sessions_key(app: str, user: str) -> str:
-    """The key of a user's list."""
+    """The key of a user's session list."""
     return f"{PREFIX}{{{digest_ids(app, user)}}}:sessions"
 
 
 def session_keys(key: SessionKey) -> tuple[str, str, str, str]:
-    """The keys of a conversation, in the order in which scripts want them: head, log, places, sessions."""
+    """The keys of a session in the order of the scripts: head, log, places, sessions."""
     base = f"{PREFIX}{{{digest_ids(key.app, key.user)}}}:{session_id(key)}"
     return f"{base}:head", f"{base}:log", f"{base}:places", sessions_key(key.app, key.user)
 
 
 def session_id(key: SessionKey) -> str:
-    """What a conversation is called among those of its user."""
+    """The id of a session within those of its user."""
     return digest_ids(key.app, key.user, key.session)
 
 
@@ -117,7 +111,7 @@ class _AsyncRedis(Protocol):
 
 
 class RedisClient:
-    """One server, with connections of their own for every loop. `place` names it in errors: without the password."""
+    """A Redis client per event loop. `place` names the server in errors, without the password."""
 
     def __init__(self, url: str, place: str) -> None:
         self.place = place
@@ -125,7 +119,7 @@ class RedisClient:
         self._clients = LoopLocal[_AsyncRedis](self._connect)
 
     async def run(self, script: str, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
-        """Run a script in one step, and give its answer."""
+        """Run a script atomically and return its result."""
         client = await self._clients.get()
         with translate_redis_errors(self.place):
             return await client.register_script(script)(keys=keys, args=arguments)
@@ -137,7 +131,7 @@ class RedisClient:
             return await client.hvals(key)
 
     async def close(self) -> None:
-        """Close the connections of the running loop; the next use opens others."""
+        """Close the connections of the running loop; the next use opens new ones."""
         client = await self._clients.pop()
         if client is not None:
             with translate_redis_errors(self.place):
@@ -149,7 +143,7 @@ class RedisClient:
             with translate_redis_errors(self.place):
                 await client.set(SCHEMA, VERSION, nx=True)
                 found = int(await client.get(SCHEMA) or 0)
-            # There is one version so far; a newer one is refused as it is for tables.
+            # A newer schema version is refused, as it is for tables.
             find_missing_steps(found, place=self.place, steps=((),) * VERSION)
         except BaseException:
             await client.aclose()
@@ -166,12 +160,12 @@ class RedisClient:
                 socket_connect_timeout=_CONNECT_TIMEOUT,
                 socket_timeout=_ANSWER_TIMEOUT,
             )
-            # Options in the address are looked at when a connection is made, which does not connect yet.
+            # Checks the options of the URL; it does not connect yet.
             pool.make_connection()
         except (ValueError, TypeError):
-            # The reason would repeat pieces of the address, which may be pieces of a password.
+            # The original message would repeat parts of the URL, possibly of the password.
             hint = "in user names and passwords write / ? # @ % as %2F %3F %23 %40 %25"
-            raise InvalidArgument("url", f"{self.place} has an address that cannot be understood; {hint}") from None
+            raise InvalidArgument("url", f"{self.place} has an invalid URL; {hint}") from None
         return cast("_AsyncRedis", redis.Redis.from_pool(pool))
 
 
@@ -185,27 +179,28 @@ def _import_redis() -> Any:
 
 @contextmanager
 def translate_redis_errors(place: str) -> Generator[None]:
-    """A block that raises `SkillError` for what the server says, or when it cannot be reached."""
+    """Raise errors of the server and of the connection as `SkillError`."""
     from redis import exceptions
 
     try:
         yield
     except (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.NoPermissionError) as error:
-        raise SkillError(f"{place} refuses: {error}; check the user name and the password", store=place) from error
+        message = f"{place} refused the request: {error}; check the user name and the password"
+        raise SkillError(message, store=place) from error
     except (exceptions.BusyLoadingError, exceptions.ReadOnlyError, exceptions.TryAgainError) as error:
-        raise SessionsUnavailable(f"{place} cannot be used just now: {error}; try again", store=place) from error
+        raise SessionsUnavailable(f"{place} is temporarily unavailable: {error}; try again", store=place) from error
     except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
-        message = f"{place} cannot be reached, or the connection broke: {error}; see that it runs, and try again"
+        message = f"{place} cannot be reached, or the connection was lost: {error}; check that it is running"
         raise SessionsUnavailable(message, store=place) from error
     except exceptions.RedisError as error:
-        raise SkillError(f"{place} refuses: {error}", store=place) from error
+        raise SkillError(f"{place} refused the request: {error}", store=place) from error
 
 
 TRIES = 200
 
 
 class _SessionSnapshot(NamedTuple):
-    """A conversation as it was a moment ago; `birth` tells it from one that began anew after it was deleted."""
+    """The head of a session; `birth` differs after a session was deleted and created again."""
 
     head: SessionHead | None
     birth: str
@@ -214,10 +209,9 @@ class _SessionSnapshot(NamedTuple):
 class RedisSessionStore:
     """A `SessionStore` in a Redis server, `redis://user:password@host:port/database`.
 
-    Making one touches nothing; the first use in a loop connects. Every loop has connections of its own: `close` those
-    of a loop before it ends. Raises `SessionsUnavailable` when the server cannot be reached. An append looks, decides
-    and writes only if nothing has changed meanwhile, else it begins again; so a hook may see an event several times,
-    each time with the state as it is, and what it said last is what counts.
+    The first use in an event loop connects. Each loop has its own connections: `close` them before the loop ends.
+    Raises `SessionsUnavailable` when the server cannot be reached. Appends use optimistic locking: a hook may be called
+    several times for an event, each time with the current state, and its last result counts.
     """
 
     def __init__(self, url: str, hook: AppendEventHook | None = None) -> None:
@@ -242,9 +236,10 @@ class RedisSessionStore:
             done, after = advance_head(key, seen.head, event, expected=expected, hook=self._hook)
             if await self._client.run(WRITE, keys, _build_write_arguments(seen, after, done.event)):
                 return done
-            # Somebody was faster. The more there are who try, the longer it is until all have had their turn.
-            await asyncio.sleep(random.random() * 0.001 * min(number, 50))  # noqa: S311  nobody has to be surprised
-        raise SessionsUnavailable(f"{self._place}: too many append to session {key.session!r} at once; try again")
+            # Another append was faster; retry with a growing random delay.
+            await asyncio.sleep(random.random() * 0.001 * min(number, 50))  # noqa: S311  not for cryptography
+        message = f"{self._place}: too many concurrent appends to session {key.session!r}; try again"
+        raise SessionsUnavailable(message)
 
     async def list(self, app: str, user: str) -> Sequence[SessionInfo]:
         """See `SessionStore.list`."""
@@ -256,7 +251,7 @@ class RedisSessionStore:
         return bool(await self._client.run(DELETE, session_keys(key), [session_id(key)]))
 
     async def close(self) -> None:
-        """Close the connections of the running loop; the next use opens others."""
+        """Close the connections of the running loop; the next use opens new ones."""
         await self._client.close()
 
 

@@ -1,20 +1,8 @@
-"""SQLite connection in a thread; migrations.
+"""A session store in an SQLite file, shared by tasks, threads and processes, and the migrations of its tables.
 
-The tables of conversations, as steps from nothing to what they are now. Pure; SQLite and PostgreSQL share them.
-
-A database remembers the steps that were taken in it, and takes the rest when it is opened. A step that was released is
-never changed: what is to be different is a new step.
-
-Questions to an SQLite file, in transactions. Blocking.
-
-How an SQLite file is made, opened, and brought up to date. Blocking.
-
-One SQLite file that many processes write to, one at a time.
-
-The file is in WAL mode with `synchronous=FULL`: a commit is on the disk before it is acknowledged, so it outlives a
-killed process and a power cut; readers do not wait for writers.
-
-Conversations in an SQLite file: durable once acknowledged, shared by tasks, threads and processes.
+The file is in WAL mode with `synchronous=FULL`: an acknowledged commit survives a killed process and a power failure,
+and readers do not wait for writers. The migrations are shared with PostgreSQL. A released step is never changed; a
+database records the steps that were applied, and the missing ones are applied when it is opened.
 """
 
 import asyncio
@@ -32,6 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from openskills.errors import SessionsUnavailable, SkillError
+from openskills.filesystem import flush_directory
 from openskills.session import tables
 from openskills.session.events import Event, check_id, event_from_json
 from openskills.session.store import (
@@ -55,7 +44,7 @@ INSERT_SCHEMA_VERSION = "INSERT INTO openskills_schema (version) VALUES ($1)"
 
 SESSION_MIGRATIONS: tuple[MigrationStep, ...] = (
     (
-        # Ids are of any length and spelling, indexes are not: rows are found by digests of them.
+        # Ids can be too long for an index, so rows are found by digests of them.
         """
         CREATE TABLE openskills_sessions (
             id TEXT NOT NULL PRIMARY KEY,
@@ -69,7 +58,7 @@ SESSION_MIGRATIONS: tuple[MigrationStep, ...] = (
             state TEXT NOT NULL
         )
         """,
-        # Text, not the JSON of a database: none of them keeps NUL, half characters and long numbers.
+        # Text, because JSON columns do not keep NUL, lone surrogates and long numbers.
         """
         CREATE TABLE openskills_events (
             session TEXT NOT NULL REFERENCES openskills_sessions (id),
@@ -88,14 +77,11 @@ SESSION_MIGRATIONS: tuple[MigrationStep, ...] = (
 def find_missing_steps(
     version: int, *, place: str, steps: tuple[MigrationStep, ...] = SESSION_MIGRATIONS
 ) -> list[tuple[int, MigrationStep]]:
-    """The steps that a database at this version has before it, with the version that each leads to.
-
-    Raises `SkillError` for a version that only a newer OpenSkill can have left there.
-    """
+    """The missing steps with their versions. Raises `SkillError` if the database is of a newer OpenSkill."""
     if version > len(steps):
         raise SkillError(
-            f"{place} was written by a newer OpenSkill: its tables have version {version}, this one knows"
-            f" {len(steps)}; install the newer one, or choose another place",
+            f"{place} was written by a newer OpenSkill: its schema version is {version}, this one supports"
+            f" {len(steps)}; upgrade OpenSkill or use another store",
             version=version,
             known=len(steps),
         )
@@ -105,38 +91,38 @@ def find_missing_steps(
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _ADVICE = {
-    sqlite3.SQLITE_FULL: "the disk is full; what was stored before is intact; free some space",
-    sqlite3.SQLITE_READONLY: "this user may not write to it; check the owner and mode of the file and its directory",
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check that it is a file, and that its directory can be written to",
+    sqlite3.SQLITE_FULL: "the disk is full; stored events are intact; free some space",
+    sqlite3.SQLITE_READONLY: "no permission to write; check the owner and mode of the file and its directory",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check that it is a file in a writable directory",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class SqliteConnection:
-    """A connection, and the file that it is to. What SQLite raises becomes `SkillError` that names the file."""
+    """A connection to a file. SQLite errors are raised as `SkillError` with the name of the file."""
 
     path: Path
     connection: sqlite3.Connection
 
-    def fetch_rows(self, question: SqlQuery) -> Sequence[SqlRow]:
-        """Every row of the answer."""
+    def fetch_rows(self, query: SqlQuery) -> Sequence[SqlRow]:
+        """All rows of a query."""
         with self.translate_errors(self.path):
-            return self._execute(question).fetchall()
+            return self._execute(query).fetchall()
 
-    def execute_update(self, question: SqlQuery) -> int:
-        """Change something; how many rows that were."""
+    def execute_update(self, query: SqlQuery) -> int:
+        """Execute a statement; returns the number of changed rows."""
         with self.translate_errors(self.path):
-            return self._execute(question).rowcount
+            return self._execute(query).rowcount
 
     @contextmanager
     def transaction(self, kind: str) -> Generator[None]:
-        """All or nothing. `IMMEDIATE` waits until nobody else writes; `DEFERRED` reads what was there at one moment."""
+        """A transaction. `IMMEDIATE` waits for other writers; `DEFERRED` reads one consistent state."""
         self.execute_update((f"BEGIN {kind}", ()))
         try:
             yield
             self.execute_update(("COMMIT", ()))
         except BaseException:
-            # After some errors SQLite has rolled back by itself.
+            # After some errors SQLite has already rolled back.
             if self.connection.in_transaction:
                 self.execute_update(("ROLLBACK", ()))
             raise
@@ -144,26 +130,26 @@ class SqliteConnection:
     @staticmethod
     @contextmanager
     def translate_errors(path: Path) -> Generator[None]:
-        """A block that raises `SkillError` for what SQLite raises."""
+        """Raise SQLite errors as `SkillError`."""
         try:
             yield
         except sqlite3.Error as error:
             raise _build_error(path, error) from error
 
-    def _execute(self, question: SqlQuery) -> sqlite3.Cursor:
-        sql, arguments = question
-        # `$1` is a parameter with the name "1" to SQLite.
+    def _execute(self, query: SqlQuery) -> sqlite3.Cursor:
+        sql, arguments = query
+        # For SQLite, `$1` is a parameter named "1".
         return self.connection.execute(sql, {str(number): value for number, value in enumerate(arguments, 1)})
 
 
 def _build_error(path: Path, error: sqlite3.Error) -> SkillError:
-    # The lowest byte is the kind; the rest says more about it.
+    # The lowest byte is the primary error code.
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     store = f"the session store {path}"
     if code in _BUSY:
-        return SessionsUnavailable(f"{store} is busy: others write to it for too long; try again", store=str(path))
+        return SessionsUnavailable(f"{store} is busy: timed out waiting for other writers; try again", store=str(path))
     if code in _DAMAGED:
-        what = f"is damaged, or is no SQLite database ({error}); restore it from a backup, or choose another file"
+        what = f"is damaged or not an SQLite database ({error}); restore it from a backup, or use another file"
     else:
         what = f"cannot be used: {_ADVICE.get(code, str(error))}"
     return SkillError(f"{store} {what}", store=str(path), sqlite=getattr(error, "sqlite_errorname", "unknown"))
@@ -176,122 +162,104 @@ _MIN_SIZE = 512
 
 
 def open_database(
-    path: Path, *, patience: float, steps: tuple[MigrationStep, ...] = SESSION_MIGRATIONS
+    path: Path, *, timeout: float, steps: tuple[MigrationStep, ...] = SESSION_MIGRATIONS
 ) -> SqliteConnection:
-    """A database that has all tables. What is missing is made, for the owner's eyes only.
+    """Open a database and create or migrate its tables; a new file has mode 0600.
 
-    Raises `SkillError` for what cannot be opened, and for a file of a newer version.
+    Raises `SkillError` for a file that cannot be opened or is of a newer version.
     """
-    asking = SqliteConnection(path, _connect(path, patience))
+    db = SqliteConnection(path, _connect(path, timeout))
     try:
-        asking.fetch_rows(("PRAGMA foreign_keys = ON", ()))
-        asking.fetch_rows(("PRAGMA synchronous = FULL", ()))
-        _enable_wal(asking, time.monotonic() + patience)
-        _migrate(asking, steps)
+        db.fetch_rows(("PRAGMA foreign_keys = ON", ()))
+        db.fetch_rows(("PRAGMA synchronous = FULL", ()))
+        _enable_wal(db, time.monotonic() + timeout)
+        _migrate(db, steps)
     except BaseException:
-        asking.connection.close()
+        db.connection.close()
         raise
-    return asking
+    return db
 
 
-def _connect(path: Path, patience: float) -> sqlite3.Connection:
+def _connect(path: Path, timeout: float) -> sqlite3.Connection:
     try:
         _create_file(path)
     except OSError as error:
         where = f" ({os.fsdecode(error.filename)})" if error.filename else ""
-        message = f"the session store {path} cannot be opened or made: {error.strerror or error}{where}"
+        message = f"the session store {path} cannot be opened or created: {error.strerror or error}{where}"
         raise SkillError(message, store=str(path)) from error
-    # One thread at a time uses it, but it may be another one that closes it.
+    # One thread at a time uses it, but another one may close it.
     with SqliteConnection.translate_errors(path):
-        return sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+        return sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
 
 
 def _create_file(path: Path) -> None:
-    """An empty file, if there is none; SQLite gives the files beside it the same mode."""
+    """Create an empty file if it is missing; SQLite creates its other files with the same mode."""
     if path.exists():
-        _check_is_database(path)
+        # SQLite refuses other files, unless they are very small: those it would overwrite.
+        if path.is_file() and 0 < path.stat().st_size < _MIN_SIZE and not path.read_bytes().startswith(_MAGIC):
+            raise SkillError(f"the session store {path} is not an SQLite database; use another file", store=str(path))
         return
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     for directory in (path.parent, path.parent.parent):
-        # One that may not be read was there before.
+        # An unreadable directory existed before.
         with suppress(PermissionError):
-            _flush_directory(directory)
+            flush_directory(directory)
 
 
-def _check_is_database(path: Path) -> None:
-    # SQLite itself refuses what is no database, unless it is very small: that it writes over.
-    if path.is_file() and 0 < path.stat().st_size < _MIN_SIZE and not path.read_bytes().startswith(_MAGIC):
-        raise SkillError(f"the session store {path} is no SQLite database; choose another file", store=str(path))
-
-
-def _flush_directory(directory: Path) -> None:
-    """Make the names in a directory survive a power cut."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _enable_wal(asking: SqliteConnection, deadline: float) -> None:
+def _enable_wal(db: SqliteConnection, deadline: float) -> None:
     while True:
         try:
-            ((mode,),) = asking.fetch_rows(("PRAGMA journal_mode = WAL", ()))
+            ((mode,),) = db.fetch_rows(("PRAGMA journal_mode = WAL", ()))
         except SessionsUnavailable:
-            # While another process makes the same change SQLite does not wait by itself.
+            # SQLite does not wait while another process makes the same change.
             if time.monotonic() > deadline:
                 raise
             time.sleep(_PAUSE)
             continue
         if mode != "wal":
-            raise SkillError(
-                f"the session store {asking.path} cannot have a write-ahead log (SQLite says {mode!r});"
-                " put it on a local disk"
-            )
+            raise SkillError(f"the session store {db.path} does not support WAL mode ({mode!r}); use a local disk")
         return
 
 
-def _migrate(asking: SqliteConnection, steps: tuple[MigrationStep, ...]) -> None:
-    if asking.fetch_rows((_IS_RECORDED, ())) and not _read_missing_steps(asking, steps):
+def _migrate(db: SqliteConnection, steps: tuple[MigrationStep, ...]) -> None:
+    if db.fetch_rows((_IS_RECORDED, ())) and not _read_missing_steps(db, steps):
         return
-    with asking.transaction("IMMEDIATE"):
-        asking.execute_update((CREATE_SCHEMA_TABLE, ()))
-        # Asked again: another process may have been faster.
-        for version, step in _read_missing_steps(asking, steps):
+    with db.transaction("IMMEDIATE"):
+        db.execute_update((CREATE_SCHEMA_TABLE, ()))
+        # Read again: another process may have migrated in the meantime.
+        for version, step in _read_missing_steps(db, steps):
             for sql in step:
-                asking.execute_update((sql, ()))
-            asking.execute_update((INSERT_SCHEMA_VERSION, (version,)))
+                db.execute_update((sql, ()))
+            db.execute_update((INSERT_SCHEMA_VERSION, (version,)))
 
 
-def _read_missing_steps(
-    asking: SqliteConnection, steps: tuple[MigrationStep, ...]
-) -> Sequence[tuple[int, MigrationStep]]:
-    ((version,),) = asking.fetch_rows((SELECT_SCHEMA_VERSION, ()))
-    return find_missing_steps(version, place=f"the session store {asking.path}", steps=steps)
+def _read_missing_steps(db: SqliteConnection, steps: tuple[MigrationStep, ...]) -> Sequence[tuple[int, MigrationStep]]:
+    ((version,),) = db.fetch_rows((SELECT_SCHEMA_VERSION, ()))
+    return find_missing_steps(version, place=f"the session store {db.path}", steps=steps)
 
 
 T = TypeVar("T")
 
 
 class SqliteFile:
-    """A database file with one connection, in one thread of its own; both begin with the first use.
+    """A database file with one connection in its own thread; both are created on first use.
 
-    `patience` is how many seconds a writer waits for others. A forked child gets a connection of its own.
+    `timeout` is how many seconds a writer waits for others. A forked child gets its own connection.
     """
 
-    def __init__(self, path: Path, *, patience: float, steps: tuple[MigrationStep, ...] = SESSION_MIGRATIONS) -> None:
+    def __init__(self, path: Path, *, timeout: float, steps: tuple[MigrationStep, ...] = SESSION_MIGRATIONS) -> None:
         self._path = path
-        self._patience = patience
+        self._timeout = timeout
         self._steps = steps
         self._lock = threading.Lock()
         self._worker: _SqliteWorker | None = None
 
     async def use(self, work: Callable[[SqliteConnection], T]) -> T:
-        """Do some work with the connection, one after the other, while the loop goes on.
+        """Run work with the connection in its thread, one at a time.
 
         Raises what the work raises, and `SkillError` when the file cannot be used. A cancellation does not wait for
-        the end of what has begun.
+        running work.
         """
         context = contextvars.copy_context()
         with self._lock:
@@ -300,7 +268,7 @@ class SqliteFile:
         return await asyncio.wrap_future(doing)
 
     async def close(self) -> None:
-        """Close the connection after what is under way; the next use opens another."""
+        """Close the connection after running work; the next use opens another."""
         with self._lock:
             worker, self._worker = self._worker, None
         if worker is not None and worker.process == os.getpid():
@@ -310,24 +278,22 @@ class SqliteFile:
 
     def _get_worker(self) -> "_SqliteWorker":
         if self._worker is not None and self._worker.process != os.getpid():
-            # After a fork the thread is not here, and a connection must not be used, nor closed, by two processes.
+            # After a fork the thread is missing, and a connection must not be used or closed by two processes.
             self._worker.abandon()
             self._worker = None
         if self._worker is None:
-            self._worker = _SqliteWorker(self._path, self._patience, self._steps)
+            self._worker = _SqliteWorker(self._path, self._timeout, self._steps)
         return self._worker
 
 
 class _SqliteWorker:
-    """The thread, and the connection that only it uses."""
-
-    def __init__(self, path: Path, patience: float, steps: tuple[MigrationStep, ...]) -> None:
+    def __init__(self, path: Path, timeout: float, steps: tuple[MigrationStep, ...]) -> None:
         self.process = os.getpid()
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="openskills-sqlite")
         self._path = path
-        self._patience = patience
+        self._timeout = timeout
         self._steps = steps
-        self._asking: SqliteConnection | None = None
+        self._db: SqliteConnection | None = None
         self._closing: weakref.finalize[..., _SqliteWorker] | None = None
         self._identity: tuple[int, int] | None = None
 
@@ -335,7 +301,7 @@ class _SqliteWorker:
         return work(self._open())
 
     def close(self) -> None:
-        self._asking = None
+        self._db = None
         if self._closing is not None:
             self._closing()
 
@@ -343,25 +309,25 @@ class _SqliteWorker:
         """Never use the connection again, and never close it."""
         if self._closing is not None:
             self._closing.detach()
-        _abandoned.append(self._asking)
-        self._asking = None
+        _abandoned.append(self._db)
+        self._db = None
 
     def _open(self) -> SqliteConnection:
-        if self._asking is None:
-            self._asking = open_database(self._path, patience=self._patience, steps=self._steps)
+        if self._db is None:
+            self._db = open_database(self._path, timeout=self._timeout, steps=self._steps)
             self._identity = _read_identity(self._path)
-            # Also closed when everybody has forgotten it; at the end of the process the system does that.
-            self._closing = weakref.finalize(self, self._asking.connection.close)
+            # Closed on garbage collection, too; at the end of the process the system does that.
+            self._closing = weakref.finalize(self, self._db.connection.close)
             self._closing.atexit = False
         elif _read_identity(self._path) != self._identity:
-            # To close it would remove the write-ahead log of the database that is there now.
+            # Closing it would remove the write-ahead log of the new database.
             self.abandon()
             raise SkillError(
-                f"the session store {self._path} was removed or replaced while it was in use; events that were"
-                " acknowledged before are in the file that was there; see to it, then try again",
+                f"the session store {self._path} was removed or replaced while it was in use; acknowledged events are"
+                " in the original file; restore it, then try again",
                 store=str(self._path),
             )
-        return self._asking
+        return self._db
 
 
 _abandoned: list[SqliteConnection | None] = []
@@ -380,37 +346,35 @@ LOCK_TIMEOUT = 30.0
 
 
 class SqliteSessionStore:
-    """A `SessionStore` in a file of a local disk. `hook` sees every event before it is stored, in a thread of ours.
+    """A `SessionStore` in a file on a local disk, created or migrated on first use.
 
-    Making one touches nothing; the first use makes the file, or brings an older one up to date. `patience` is how many
-    seconds an append waits for other processes, before it raises `SessionsUnavailable`.
+    `hook` is called with every event before it is stored, in another thread. An append waits up to `timeout` seconds
+    for other processes before it raises `SessionsUnavailable`.
     """
 
-    def __init__(
-        self, path: Path | str, hook: AppendEventHook | None = None, *, patience: float = LOCK_TIMEOUT
-    ) -> None:
+    def __init__(self, path: Path | str, hook: AppendEventHook | None = None, *, timeout: float = LOCK_TIMEOUT) -> None:
         self._hook = hook
-        # Two, so that nobody who reads waits for those who write, in this process either.
-        self._writing = SqliteFile(Path(path).absolute(), patience=patience)
-        self._reading = SqliteFile(Path(path).absolute(), patience=patience)
+        # Two connections, so that readers in this process do not wait for writers.
+        self._writing = SqliteFile(Path(path).absolute(), timeout=timeout)
+        self._reading = SqliteFile(Path(path).absolute(), timeout=timeout)
 
     async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
         """See `SessionStore.get`."""
-        return await self._reading.use(lambda asking: _read_session(asking, key, after))
+        return await self._reading.use(lambda db: _read_session(db, key, after))
 
     async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
-        """See `SessionStore.append`. A hook keeps everybody else who writes to this file waiting."""
-        return await self._writing.use(lambda asking: _append_event(asking, key, event, expected, self._hook))
+        """See `SessionStore.append`. A hook blocks other writers of this file."""
+        return await self._writing.use(lambda db: _append_event(db, key, event, expected, self._hook))
 
     async def list(self, app: str, user: str) -> Sequence[SessionInfo]:
         """See `SessionStore.list`."""
-        question = tables.build_list_query(check_id("app", app), check_id("user", user))
-        rows = await self._reading.use(lambda asking: asking.fetch_rows(question))
+        query = tables.build_list_query(check_id("app", app), check_id("user", user))
+        rows = await self._reading.use(lambda db: db.fetch_rows(query))
         return sort_latest_first([tables.info_from_row(app, user, row) for row in rows])
 
     async def delete(self, key: SessionKey) -> bool:
         """See `SessionStore.delete`."""
-        return await self._writing.use(lambda asking: _delete_session(asking, key))
+        return await self._writing.use(lambda db: _delete_session(db, key))
 
     async def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -418,36 +382,36 @@ class SqliteSessionStore:
         await self._writing.close()
 
 
-def _read_session(asking: SqliteConnection, key: SessionKey, after: int) -> Session | None:
-    with asking.transaction("DEFERRED"):
-        head = _read_head(asking, key)
+def _read_session(db: SqliteConnection, key: SessionKey, after: int) -> Session | None:
+    with db.transaction("DEFERRED"):
+        head = _read_head(db, key)
         if head is None:
             return None
-        rows = asking.fetch_rows(tables.build_events_query(key, after))
+        rows = db.fetch_rows(tables.build_events_query(key, after))
     return head.build_session([event_from_json(body) for (body,) in rows], after=after)
 
 
 def _append_event(
-    asking: SqliteConnection, key: SessionKey, event: Event, expected: int | None, hook: AppendEventHook | None
+    db: SqliteConnection, key: SessionKey, event: Event, expected: int | None, hook: AppendEventHook | None
 ) -> AppendResult:
-    with asking.transaction("IMMEDIATE"):
-        head = _read_head(asking, key)
-        stored = asking.fetch_rows(tables.build_event_query(key, event))
+    with db.transaction("IMMEDIATE"):
+        head = _read_head(db, key)
+        stored = db.fetch_rows(tables.build_event_query(key, event))
         if head and stored:
             return result_from_stored(head, stored[0][0])
         done, after = advance_head(key, head, event, expected=expected, hook=hook)
-        for question in tables.build_write_queries(after, done.event):
-            asking.execute_update(question)
+        for query in tables.build_write_queries(after, done.event):
+            db.execute_update(query)
     return done
 
 
-def _delete_session(asking: SqliteConnection, key: SessionKey) -> bool:
+def _delete_session(db: SqliteConnection, key: SessionKey) -> bool:
     events, session = tables.build_delete_queries(key)
-    with asking.transaction("IMMEDIATE"):
-        asking.execute_update(events)
-        return asking.execute_update(session) > 0
+    with db.transaction("IMMEDIATE"):
+        db.execute_update(events)
+        return db.execute_update(session) > 0
 
 
-def _read_head(asking: SqliteConnection, key: SessionKey) -> SessionHead | None:
-    rows = asking.fetch_rows(tables.build_head_query(key))
+def _read_head(db: SqliteConnection, key: SessionKey) -> SessionHead | None:
+    rows = db.fetch_rows(tables.build_head_query(key))
     return tables.head_from_row(key, rows[0]) if rows else None

@@ -1,12 +1,7 @@
-"""SkillState, changes, apply().
+"""The loaded skills of a session: changes, and the state as a fold over them.
 
-What can happen to the skills of a conversation. Plain values; `state.py` says what they mean.
-
-What is loaded, as a fold of changes. Pure.
-
-Every fact carries the number of the call it came from, and the greater number wins. So changes may arrive in any order
-and more than once: two calls of one message merge, a replayed log gives the same state, and the fold can be the reducer
-of somebody else's state.
+Every change carries the number of its call, and the greater number wins. So changes may be applied in any order and
+more than once: parallel calls merge, a replayed log gives the same state, and the fold can be a reducer.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +14,7 @@ ALL = "*"
 
 
 class LoadMode(StrEnum):
-    """How long a loaded skill stays in the model's sight: a turn of the user, one request, or until it is unloaded."""
+    """How long a loaded skill stays visible to the model: one user turn, one request, or until it is unloaded."""
 
     TURN = "turn"
     ONCE = "once"
@@ -28,7 +23,7 @@ class LoadMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A skill is loaded. `docs` of None leaves the selection of documents as it is; else it is the new one."""
+    """A skill was loaded. `docs` is the new selection of documents; None keeps the old one."""
 
     skill: str
     docs: tuple[str, ...] | None = None
@@ -36,7 +31,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Unloaded:
-    """A skill is gone from the model's sight, with its documents. `evicted`: because others were used more recently."""
+    """A skill was unloaded with its documents. `evicted`: because others were used more recently."""
 
     skill: str
     evicted: bool = False
@@ -44,7 +39,7 @@ class Unloaded:
 
 @dataclass(frozen=True, slots=True)
 class DocsChosen:
-    """Documents are selected: instead of those that were, or `added` to them."""
+    """Documents were selected: instead of the previous ones, or `added` to them."""
 
     skill: str
     docs: tuple[str, ...]
@@ -53,14 +48,14 @@ class DocsChosen:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """A skill was shown in one request and is not shown again (`LoadMode.ONCE`); it may still be run."""
+    """A skill was visible in one request and is hidden now (`LoadMode.ONCE`); it may still be run."""
 
     skill: str
 
 
 @dataclass(frozen=True, slots=True)
 class TurnBegan:
-    """The user has spoken again: everything that was loaded before is gone."""
+    """A new user turn began: everything that was loaded before is unloaded."""
 
 
 Change: TypeAlias = Loaded | Unloaded | DocsChosen | Consumed | TurnBegan
@@ -68,10 +63,7 @@ Change: TypeAlias = Loaded | Unloaded | DocsChosen | Consumed | TurnBegan
 
 @dataclass(frozen=True, slots=True)
 class RecordedChange:
-    """A change, whose it is, and when: `at` is a number that a conversation gives to each call, in their order.
-
-    With it the order in which changes arrive does not matter.
-    """
+    """A change with its agent and the number of its call in the session."""
 
     at: int
     agent: str
@@ -79,15 +71,15 @@ class RecordedChange:
 
 
 EvictionPolicy: TypeAlias = Callable[["AgentView"], Sequence[str]]
-"""Names of loaded skills that have to go: a policy in the place of `keep_most_recent`."""
+"""Returns the names of loaded skills to unload; `keep_most_recent` is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillEntry:
     """One skill of one agent: the number of the last change of each kind, 0 for never.
 
-    `chosen` is the last selection that replaced all others, and its number; `added` has documents with the number of
-    the last call that added them.
+    `chosen` is the last full selection with its number; `added` has documents with the number of the last call that
+    added them.
     """
 
     loaded: int = 0
@@ -100,43 +92,43 @@ class SkillEntry:
 
 @dataclass(frozen=True, slots=True)
 class SkillState:
-    """The skills of all agents of one conversation. `clock` is the greatest number that was seen."""
+    """The skills of all agents of one session. `clock` is the greatest number so far."""
 
     entries: Mapping[tuple[str, str], SkillEntry] = field(default_factory=dict[tuple[str, str], SkillEntry])
     turns: Mapping[str, int] = field(default_factory=dict[str, int])
     clock: int = 0
 
     def view_for(self, agent: str) -> "AgentView":
-        """What one agent has loaded. Agents share a conversation, not what they loaded."""
+        """The skills of one agent. Agents share a session, but not their loaded skills."""
         entries = {skill: entry for (owner, skill), entry in self.entries.items() if owner == agent}
         return AgentView(agent, entries, self.turns.get(agent, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class AgentView:
-    """What one agent has loaded."""
+    """The skills of one agent."""
 
     agent: str
     entries: Mapping[str, SkillEntry]
     turn: int = 0
 
     def list_loaded(self) -> tuple[str, ...]:
-        """The skills that the model is to see, the one that was touched longest ago first."""
+        """The loaded skills, the least recently used first."""
         shown = [skill for skill in self.entries if self.is_loaded(skill)]
         return tuple(sorted(shown, key=lambda skill: (self.entries[skill].touched, skill)))
 
     def is_loaded(self, skill: str) -> bool:
-        """Whether the model is to see it."""
+        """Whether the skill is loaded and visible to the model."""
         entry = self.entries.get(skill)
         return entry is not None and entry.loaded > max(self._last_removal(entry), entry.consumed)
 
     def can_run(self, skill: str) -> bool:
-        """Whether its commands may be run: it was loaded, and nothing but being seen once has ended that."""
+        """Whether its commands may be run: it is loaded, or was consumed (`LoadMode.ONCE`)."""
         entry = self.entries.get(skill)
         return entry is not None and entry.loaded > self._last_removal(entry)
 
     def docs(self, skill: str) -> tuple[str, ...]:
-        """The documents that are selected, sorted; `(ALL,)` for every one."""
+        """The selected documents, sorted; `(ALL,)` for all."""
         entry = self.entries.get(skill)
         if entry is None:
             return ()
@@ -151,7 +143,7 @@ class AgentView:
 
 
 def apply_changes(state: SkillState, changes: Iterable[RecordedChange]) -> SkillState:
-    """The state after some changes, in whatever order they come."""
+    """The state after some changes, in any order."""
     entries, turns, clock = dict(state.entries), dict(state.turns), state.clock
     for recorded in changes:
         clock = max(clock, recorded.at)
@@ -164,7 +156,7 @@ def apply_changes(state: SkillState, changes: Iterable[RecordedChange]) -> Skill
 
 
 def keep_most_recent(limit: int) -> EvictionPolicy:
-    """A policy that keeps the skills that were touched last, at most `limit` of them; 0 or less keeps all."""
+    """A policy that keeps the `limit` most recently used skills; 0 or less keeps all."""
 
     def evict(view: AgentView) -> Sequence[str]:
         loaded = view.list_loaded()
@@ -190,5 +182,5 @@ def _apply_change(entry: SkillEntry, change: Loaded | Unloaded | DocsChosen | Co
 
 
 def _select_docs(entry: SkillEntry, docs: tuple[str, ...], at: int) -> SkillEntry:
-    # Equal numbers come from one call; the order of its changes must not matter either.
+    # Equal numbers come from one call, whose changes can be in any order too.
     return replace(entry, chosen=max(entry.chosen, (at, tuple(sorted(docs)))))

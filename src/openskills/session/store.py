@@ -1,11 +1,4 @@
-"""SessionStore protocol.
-
-What is kept of a conversation, and what every store of conversations can do.
-
-A conversation without its events, and what the next event makes of it. Pure; the same for every store.
-
-The address of a server, as it may be shown. Pure.
-"""
+"""The `SessionStore` protocol, its values, and functions that are shared by all stores."""
 
 import hashlib
 import json
@@ -22,7 +15,7 @@ from openskills.session.events import Event, apply_delta, check_id, event_from_j
 
 @dataclass(frozen=True, slots=True, order=True)
 class SessionKey:
-    """Which conversation: of which user of which application. Raises `InvalidArgument` for what is no id."""
+    """The key of a session: application, user and session id. Raises `InvalidArgument` for an invalid id."""
 
     app: str
     user: str
@@ -35,10 +28,7 @@ class SessionKey:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A conversation as it was when it was read. `revision` is how many events its log has.
-
-    It is a copy: nothing that is done to it changes what is stored.
-    """
+    """A copy of a session. `revision` is the number of events in its log."""
 
     key: SessionKey
     state: Mapping[str, str]
@@ -48,7 +38,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A conversation in a list: the times of its first and its last event."""
+    """The list entry of a session, with the times of its first and last event."""
 
     key: SessionKey
     revision: int
@@ -58,7 +48,7 @@ class SessionInfo:
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """What an append has done: the event as it is stored, and the conversation's revision and state after it."""
+    """The stored event, and the revision and state of the session after it."""
 
     event: Event
     revision: int
@@ -66,65 +56,65 @@ class AppendResult:
 
 
 AppendEventHook: TypeAlias = Callable[[Event, Mapping[str, str]], Event]
-"""Sees an event, and the state it will be applied to, before it is stored; gives the event that is stored.
+"""Called with an event and the current state before the event is stored; returns the event to store.
 
-It may change what the event carries, but not its id; what it raises keeps the event from being stored. It runs while
-nobody else can append to the conversation, so it decides on the state as it is: be quick, and do not use the store.
+It may change anything but the id; if it raises, nothing is stored. It blocks other appends to the session, so it must
+be quick and must not use the store.
 """
 
 
 class SessionStore(Protocol):
-    """The logs of conversations, and their states. `openskills.testing.check_session_store` checks what is promised.
+    """Stores the logs and states of sessions. `openskills.testing.check_session_store` checks an implementation.
 
-    A conversation begins with its first event. Every method raises `SkillError` when the place where things are kept
-    cannot be used. A store may be used from many tasks, threads and loops.
+    A session is created by its first event. Every method raises `SkillError` when the store cannot be used. A store
+    can be used from many tasks, threads and event loops.
     """
 
     async def get(self, key: SessionKey, *, after: int = 0) -> Session | None:
-        """The conversation, or None when there is none. With `after`, only the events behind that number are in it."""
+        """The session, or None. With `after`, it has only the events after that number."""
         ...
 
     async def append(self, key: SessionKey, event: Event, *, expected: int | None = None) -> AppendResult:
-        """Put an event at the end of the log and apply its delta: both or neither, one append after the other.
+        """Append an event to the log and apply its delta, atomically.
 
-        When it returns, the event is as durable as this store can make it. Its `seq` is the next number: 1, 2, 3, …
-        without gaps. An event whose id is in the log already is not stored again, so a call that failed or was
-        cancelled can simply be repeated. With `expected`, raises `SessionConflict`, and stores nothing, unless the
-        conversation is at that revision (0: it has not begun); without it, deltas merge key by key.
+        When it returns, the event is durable. Its `seq` is the next number: 1, 2, 3, … without gaps. An event whose id
+        is in the log is not stored again, so a failed or cancelled call can be repeated. With `expected`, raises
+        `SessionConflict`, and stores nothing, unless the session is at that revision (0: not created yet); without it,
+        deltas merge key by key.
         """
         ...
 
     async def list(self, app: str, user: str) -> Sequence[SessionInfo]:
-        """The conversations of a user, the one that was last appended to by the time of its event first."""
+        """The sessions of a user, the one with the latest event first."""
         ...
 
     async def delete(self, key: SessionKey) -> bool:
-        """Forget a conversation; false when there is none. The next append begins it anew, at revision 1."""
+        """Delete a session; False when there is none. The next append starts again at revision 1."""
         ...
 
 
 def build_append_result(
     event: Event, state: Mapping[str, str], revision: int, hook: AppendEventHook | None = None
 ) -> AppendResult:
-    """What appending an event to a conversation in this state comes to. Every store does what this says.
+    """The result of appending an event, for all stores.
 
-    Raises what the hook raises, and `InvalidArgument` when it gives another event's id.
+    Raises what the hook raises, and `InvalidArgument` when it changes the event's id.
     """
     chosen = event if hook is None else hook(replace(event), dict(state))
     if chosen.id != event.id:
-        raise InvalidArgument("hook", f"gave the event {event.id!r} another id, {chosen.id!r}")
+        raise InvalidArgument("hook", f"must not change the id of the event {event.id!r} to {chosen.id!r}")
     return AppendResult(replace(chosen, seq=revision + 1), revision + 1, apply_delta(state, chosen.delta))
 
 
 def sort_latest_first(sessions: Sequence[SessionInfo]) -> Sequence[SessionInfo]:
-    """The order of `SessionStore.list`; those that were last used at the same time are in order of their names."""
+    """The order of `SessionStore.list`: latest first, equal times by name."""
     by_name = sorted(sessions, key=lambda info: info.key)
     return tuple(sorted(by_name, key=lambda info: info.updated, reverse=True))
 
 
 @dataclass(frozen=True, slots=True)
 class SessionHead:
-    """How far a conversation has come: its revision, the times of its first and its last event, its state."""
+    """A session without its events: revision, times of the first and last event, and state."""
 
     key: SessionKey
     revision: int
@@ -134,16 +124,16 @@ class SessionHead:
 
     @property
     def info(self) -> SessionInfo:
-        """The same as an entry of a list."""
+        """The list entry of the session."""
         return SessionInfo(self.key, self.revision, self.begun, self.updated)
 
     def build_session(self, events: Sequence[Event], *, after: int = 0) -> Session:
-        """The conversation with its events behind `after`; raises `SkillError` when some of them are missing."""
+        """The session with its events after `after`; raises `SkillError` when some are missing."""
         expected = list(range(max(after, 0) + 1, self.revision + 1))
         if [event.seq for event in events] != expected:
             raise SkillError(
-                f"the log of session {self.key.session!r} is damaged: of {len(expected)} events {len(events)} are"
-                " there, or they are out of order; restore it from a backup, or delete the session"
+                f"the log of session {self.key.session!r} is damaged: {len(events)} of {len(expected)} events found,"
+                " or they are out of order; restore it from a backup, or delete the session"
             )
         return Session(self.key, self.state, tuple(events), self.revision)
 
@@ -151,9 +141,9 @@ class SessionHead:
 def advance_head(
     key: SessionKey, head: SessionHead | None, event: Event, *, expected: int | None, hook: AppendEventHook | None
 ) -> tuple[AppendResult, SessionHead]:
-    """What appending an event to a conversation comes to, and its head afterwards; a head of None: it begins.
+    """The result of appending an event, and the new head; `head` is None for a new session.
 
-    Raises `SessionConflict` when another revision was expected, and what `appended` raises.
+    Raises `SessionConflict` when another revision was expected, and what `build_append_result` raises.
     """
     revision = head.revision if head else 0
     if expected is not None and expected != revision:
@@ -164,29 +154,28 @@ def advance_head(
 
 
 def result_from_stored(head: SessionHead, stored: str | bytes) -> AppendResult:
-    """The answer for an event that the log has already."""
+    """The result for an event that is already stored."""
     return AppendResult(event_from_json(stored), head.revision, head.state)
 
 
 def digest_ids(*parts: str) -> str:
-    """Ids as one short word that no other ids have: whatever their length and characters, it fits into any index."""
+    """A digest of ids that fits into any index, whatever their length and characters."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def state_to_json(state: Mapping[str, str]) -> str:
-    """A state as one line of ASCII."""
+    """A state as one line of ASCII JSON."""
     return json.dumps(dict(state), separators=(",", ":"))
 
 
 def strip_credentials(url: str) -> str:
-    """An address without user, password and options: `postgresql://host:5432/database`.
+    """A URL without user, password and options: `postgresql://host:5432/database`.
 
-    Of an address that cannot be taken apart without doubt only the scheme is left: a password with `/`, `?`, `#` or
-    `@` in it looks like the rest of an address.
+    Of an ambiguous URL only the scheme is returned: a password with `/`, `?`, `#` or `@` looks like the rest of a URL.
     """
     scheme, found, rest = url.partition("://")
     if not found or not re.fullmatch(r"[a-z][a-z0-9+.-]{0,20}", scheme):
-        return "(an address that is none)"
+        return "(invalid URL)"
     hidden = f"{scheme}://…"
     try:
         parts = urlsplit(url)

@@ -1,6 +1,6 @@
-"""What is asked of the tables of conversations: SQL that SQLite and PostgreSQL both understand. Pure.
+"""SQL queries on the session tables, for SQLite and PostgreSQL.
 
-A question is the SQL and its arguments, in order: `$1` is the first. Nothing from outside is ever in the SQL.
+A query is the SQL and its arguments; `$1` is the first. Untrusted values are never part of the SQL.
 """
 
 import json
@@ -29,32 +29,32 @@ _DELETE = "DELETE FROM openskills_sessions WHERE id = $1"
 
 
 def session_id(key: SessionKey) -> str:
-    """What the rows of a conversation are found by."""
+    """The id of a session in the tables."""
     return digest_ids(key.app, key.user, key.session)
 
 
 def build_head_query(key: SessionKey) -> SqlQuery:
-    """The head of a conversation: one row or none, for `head_from_row`."""
+    """The head of a session: one row or none, for `head_from_row`."""
     return _HEAD, (session_id(key),)
 
 
 def build_events_query(key: SessionKey, after: int) -> SqlQuery:
-    """The events behind a number, in their order: the JSON of each."""
+    """The events after a number, in order: the JSON of each."""
     return _EVENTS, (session_id(key), max(after, 0))
 
 
 def build_event_query(key: SessionKey, event: Event) -> SqlQuery:
-    """The event with the same id, if the log has it: its JSON."""
+    """The stored event with the same id: its JSON."""
     return _EVENT, (session_id(key), event.id)
 
 
 def build_list_query(app: str, user: str) -> SqlQuery:
-    """The conversations of a user, a row each for `info_of`."""
+    """The sessions of a user, one row each for `info_from_row`."""
     return _LIST, (digest_ids(app, user),)
 
 
 def build_write_queries(head: SessionHead, event: Event) -> tuple[SqlQuery, SqlQuery]:
-    """Put an event into the log, and make this the head of the conversation."""
+    """Store the head of a session, and add an event to its log."""
     found, key = session_id(head.key), head.key
     begun, updated, state = head.begun.isoformat(), head.updated.isoformat(), state_to_json(head.state)
     if head.revision == 1:
@@ -66,19 +66,19 @@ def build_write_queries(head: SessionHead, event: Event) -> tuple[SqlQuery, SqlQ
 
 
 def build_delete_queries(key: SessionKey) -> tuple[SqlQuery, SqlQuery]:
-    """Forget the events, then the conversation; the second removes one row or none."""
+    """Delete the events, then the session; the second removes one row or none."""
     found = (session_id(key),)
     return (_DELETE_EVENTS, found), (_DELETE, found)
 
 
 def head_from_row(key: SessionKey, row: SqlRow) -> SessionHead:
-    """The head that a row says."""
+    """The head in a row of `build_head_query`."""
     revision, begun, updated, state = row
     return SessionHead(key, revision, datetime.fromisoformat(begun), datetime.fromisoformat(updated), json.loads(state))
 
 
 def info_from_row(app: str, user: str, row: SqlRow) -> SessionInfo:
-    """The entry of a list that a row says."""
+    """The list entry in a row of `build_list_query`."""
     name, revision, begun, updated = row
     key = SessionKey(app, user, name)
     return SessionInfo(key, revision, datetime.fromisoformat(begun), datetime.fromisoformat(updated))

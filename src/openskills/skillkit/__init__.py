@@ -13,6 +13,7 @@ A process may be started for every call, so importing this loads little: what de
 
 from typing import TYPE_CHECKING
 
+from openskills.lazy import lazy_exports
 from openskills.skillkit.entry import Answer, SkillRefusal, artifact, log, main, progress, skill
 
 if TYPE_CHECKING:
@@ -47,13 +48,4 @@ _HOME = {
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        """Fetch what is needed by some skills only."""
-        if name not in _HOME:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
+    __getattr__, __dir__ = lazy_exports(__name__, _HOME)

@@ -1,23 +1,8 @@
-"""Stdin to stdout.
+"""Entry point of skills that are programs: one request on stdin, one Normalized Skill Result on stdout.
 
-What the host tells a skill through the environment of its process.
-
-The variables are a part of the contract between host and skill, and this runs in the skill's process, so they are read
-here and not in `openskills.settings`, which takes longer to load than most skills take to run.
-
-How a skill says no.
-
-What a skill gives back, and the Normalized Skill Result around it. Pure.
-
-What a skill shows while it works: lines of JSON on stderr, because stdout is for the one result.
-
-The parameters of a handler as a description of its input: names, types, defaults.
-
-Only what costs nothing at the start: `inspect` and schema libraries take longer to load than most skills take to run.
-
-What comes on stdin, read strictly. Pure.
-
-The door of a skill that is a program: one request from stdin, one Normalized Skill Result to stdout.
+The input is validated against the parameters of a handler function. Events (progress, artifacts, logs) are lines of
+JSON on stderr. The process must start fast, so this module reads its variables itself instead of importing
+`openskills.settings`, and uses neither `inspect` nor schema libraries.
 """
 
 import io
@@ -38,12 +23,12 @@ _MAX_ID_LENGTH = 200
 
 
 class SkillCallContext:
-    """Which call this is, where files are, and how long it may take."""
+    """The environment of a call: ids, the allowed directory, and the timeout."""
 
     __slots__ = ("allowed_root", "debug", "skill_id", "timeout_ms", "trace_id")
 
     def __init__(self, environ: Mapping[str, str] | None = None, *, name: str = "skill") -> None:
-        """Read the variables; `name` is the skill's id where the host has given none."""
+        """Read the variables; `name` is the default for the skill's id."""
         env = os.environ if environ is None else environ
         self.skill_id = env.get("OPENSKILL_SKILL_ID", "")[:_MAX_ID_LENGTH] or name
         self.trace_id = env.get("OPENSKILL_TRACE_ID", "")[:_MAX_ID_LENGTH] or os.urandom(16).hex()
@@ -54,32 +39,32 @@ class SkillCallContext:
 
 
 class _CallClock:
-    """When this call began; a process that serves several calls sets it anew for each."""
+    """When this call began; reset for each call of a process that serves several."""
 
     began = time.monotonic()
 
 
 def begin_call() -> None:
-    """From now on a call is served."""
+    """Start the clock of a call."""
     _CallClock.began = time.monotonic()
 
 
 def seconds_left(environ: Mapping[str, str] | None = None) -> float:
-    """Seconds until the host ends this call, `OPENSKILL_TIMEOUT_MS` after it began: a skill can stop before that."""
+    """Seconds until the host kills this call, `OPENSKILL_TIMEOUT_MS` after it began."""
     return SkillCallContext(environ).timeout_ms / 1000 - (time.monotonic() - _CallClock.began)
 
 
 class SkillRefusal(Exception):
-    """The skill does not do what was asked; `word` is one of the words of `openskills.errors`.
+    """Raise this to refuse a request; `word` is one of the reasons in `openskills.errors`.
 
-    `INVALID_ARGUMENT` (400) for what the caller can mend, `FORBIDDEN_PATH` (403) for files out of bounds, `INTERNAL`
-    (500) for what it cannot. `details` go to `error.details`. A word that is not known is a `ValueError`.
+    `INVALID_ARGUMENT` (400) for errors of the caller, `FORBIDDEN_PATH` (403) for files outside the allowed directory,
+    `INTERNAL` (500) for other errors. `details` go to `error.details`. Raises `ValueError` for an unknown reason.
     """
 
     def __init__(self, word: str, message: str, **details: object) -> None:
         codes = {kind.reason: kind.code for kind in _iter_error_types(SkillError)}
         if word not in codes:
-            raise ValueError(f"{word!r} is no reason; use one of {', '.join(sorted(codes))}")
+            raise ValueError(f"unknown reason {word!r}; use one of {', '.join(sorted(codes))}")
         super().__init__(message)
         self.word = word
         self.code = codes[word]
@@ -97,7 +82,7 @@ JsonObject = dict[str, Any]
 
 
 class Answer:
-    """The `data` of a skill that has more to say: whether something was left out, and notes for `meta`."""
+    """The result of a handler: its `data`, whether it is truncated, and notes for `meta`."""
 
     __slots__ = ("data", "notes", "truncated")
 
@@ -108,35 +93,35 @@ class Answer:
 
 
 def build_error(error: SkillRefusal | SkillError) -> JsonObject:
-    """The `error` of a result: a number, a sentence, and the word that belongs to the number."""
+    """The `error` of a result: code, message and reason."""
     word = error.word if isinstance(error, SkillRefusal) else error.reason
     return {"code": error.code, "message": error.message, "details": {"reason": word, **error.details}}
 
 
 def build_internal_error(message: str, **details: object) -> JsonObject:
-    """The `error` of a skill that could not do its work."""
+    """An `error` with the reason `INTERNAL`."""
     return {"code": SkillError.code, "message": message, "details": {"reason": SkillError.reason, **details}}
 
 
 def to_answer(given: object) -> tuple[Answer | None, JsonObject | None]:
-    """What a handler returned as an answer; or the error, when it returned something else."""
+    """The return value of a handler as an `Answer`, or an error if it is not a mapping."""
     if isinstance(given, Answer):
         return given, None
     if isinstance(given, Mapping):
         return Answer(given), None  # pyright: ignore[reportUnknownArgumentType]
-    return None, build_internal_error(f"the skill returned {type(given).__name__}; it has to return an object (a dict)")
+    return None, build_internal_error(f"the skill returned {type(given).__name__}; expected a dict")
 
 
 def build_result(
     answer: Answer | None, error: JsonObject | None, *, skill_id: str, trace_id: str, version: str, latency_ms: float
 ) -> bytes:
-    """The Normalized Skill Result as one line of JSON; data that is no JSON makes it an `INTERNAL` error."""
+    """The Normalized Skill Result as one line of JSON; data that is not JSON makes it an `INTERNAL` error."""
     if error is None and answer is not None:
         meta = {**answer.notes, **_build_meta(version, latency_ms), **({"truncated": True} if answer.truncated else {})}
         try:
             return _encode_line(_build_envelope(skill_id, trace_id, dict(answer.data), None, meta))
         except (TypeError, ValueError, RecursionError) as problem:
-            error = build_internal_error(f"the skill returned what is no JSON: {problem}")
+            error = build_internal_error(f"the skill returned a value that is not valid JSON: {problem}")
     return _encode_line(_build_envelope(skill_id, trace_id, None, error, _build_meta(version, latency_ms)))
 
 
@@ -159,7 +144,7 @@ def _build_envelope(
 
 def _encode_line(value: JsonObject) -> bytes:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # Names of files may hold halves of characters, which no JSON has.
+    # File names may contain lone surrogates, which cannot be encoded.
     return text.encode("utf-8", "replace") + b"\n"
 
 
@@ -167,22 +152,27 @@ _MAX_LINE_LENGTH = 8192
 
 
 def progress(done: float, total: float | None = None, message: str = "") -> None:
-    """Say how far the work is. Callers that stream see it at once."""
-    emit("progress", done=done, **({} if total is None else {"total": total}), **_drop_empty(message=message))
+    """Report progress; callers that stream see it at once."""
+    emit(
+        "progress",
+        done=done,
+        **({} if total is None else {"total": total}),
+        **({"message": message} if message else {}),
+    )
 
 
 def artifact(path: str, **more: Any) -> None:
-    """Say that a file was made; `path` as the caller may ask for it."""
+    """Report a created file, with a path that the caller can use."""
     emit("artifact", path=path, **more)
 
 
 def log(message: str, **fields: Any) -> None:
-    """Say something to whoever reads the logs of the host."""
+    """Write a message to the logs of the host."""
     emit("log", message=message, **fields)
 
 
 def emit(event: str, **fields: Any) -> None:
-    """Write one event. Values that JSON does not have are written as their text."""
+    """Write one event. Values that are not JSON are written as text."""
     stream = sys.stderr
     if isinstance(stream, LineEventStream):
         stream = stream.under
@@ -190,7 +180,7 @@ def emit(event: str, **fields: Any) -> None:
 
 
 def write_event(stream: IO[str] | None, event: str, fields: dict[str, Any]) -> None:
-    """Write one event to a stream; nobody is there to be told when that fails."""
+    """Write one event to a stream; errors are ignored."""
     text = json.dumps({"event": event, **fields}, ensure_ascii=True, default=str)
     if stream is None:
         return
@@ -202,7 +192,7 @@ def write_event(stream: IO[str] | None, event: str, fields: dict[str, Any]) -> N
 
 
 class LineEventStream(io.TextIOBase):
-    """A text stream for whatever prints: each line becomes an event on the stream `under` it."""
+    """A text stream that turns each line into an event on the stream `under`."""
 
     def __init__(self, under: IO[str] | None, event: str) -> None:
         super().__init__()
@@ -211,11 +201,11 @@ class LineEventStream(io.TextIOBase):
         self._rest = ""
 
     def writable(self) -> bool:
-        """It is for writing only."""
+        """Always True."""
         return True
 
     def write(self, text: str, /) -> int:
-        """Take text; whole lines are passed on, long ones in pieces."""
+        """Write text; complete lines become events, long ones in parts."""
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
             self._emit_line(line)
@@ -225,7 +215,7 @@ class LineEventStream(io.TextIOBase):
         return len(text)
 
     def finish(self) -> None:
-        """Pass on what has no end of line."""
+        """Write an incomplete last line."""
         if self._rest:
             self._emit_line(self._rest)
             self._rest = ""
@@ -233,10 +223,6 @@ class LineEventStream(io.TextIOBase):
     def _emit_line(self, line: str) -> None:
         if line.strip():
             write_event(self.under, self.event, {"text": line[:_MAX_LINE_LENGTH]})
-
-
-def _drop_empty(**fields: str) -> dict[str, str]:
-    return {name: value for name, value in fields.items() if value}
 
 
 _SAFE = 2**63
@@ -252,10 +238,10 @@ _WORDS: Mapping[Any, str] = {
 
 
 def bind_arguments(handler: Callable[..., object], given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """What to call a handler with. A handler of one positional-only parameter gets the whole input as it is.
+    """The arguments for a handler. A handler with one positional-only parameter gets the whole input.
 
-    Raises `InvalidArgument` that names the field: missing, unknown (with the nearest name), or of another type than
-    the annotation of the parameter says. `**rest` takes unknown fields.
+    Raises `InvalidArgument` for a field that is missing, unknown, or not of the annotated type. `**rest` accepts
+    unknown fields.
     """
     code: CodeType = handler.__code__
     if code.co_posonlyargcount == 1:
@@ -264,20 +250,20 @@ def bind_arguments(handler: Callable[..., object], given: Mapping[str, Any]) -> 
     takes_rest = bool(code.co_flags & 0x08)
     for name in given:
         if name not in names and not takes_rest:
-            raise InvalidArgument(name[:100], f"is not known; {_suggest_name(name, names)}")
+            raise InvalidArgument(name[:100], f"unknown field; {_suggest_name(name, names)}")
     hints = _read_hints(handler)
     optional = _optional_parameters(handler, code)
     for name in names:
         if name not in given and name not in optional:
-            raise InvalidArgument(name, "is required")
+            raise InvalidArgument(name, "required")
     return [], {name: convert_value(name, value, hints.get(name, Any)) for name, value in given.items()}
 
 
 def convert_value(field: str, value: Any, wanted: Any) -> Any:
-    """The value, when it is of the wanted type; a whole number may be written with a point (`5.0`).
+    """Check that a value has the wanted type and return it; `5.0` is accepted as an `int`.
 
-    Knows what JSON has: `str`, `int`, `float`, `bool`, `None`, `list[X]`, `dict[str, X]`, `Literal`, unions, `Any`.
-    Other classes are checked as such. Raises `InvalidArgument`.
+    Supports `str`, `int`, `float`, `bool`, `None`, `list[X]`, `dict[str, X]`, `Literal`, unions, `Any`, and checks
+    other classes with `isinstance`. Raises `InvalidArgument`.
     """
     origin, choices = get_origin(wanted), get_args(wanted)
     if wanted is Any or wanted is object:
@@ -287,7 +273,7 @@ def convert_value(field: str, value: Any, wanted: Any) -> Any:
     if origin is Literal:
         if value in choices and any(value == choice and type(value) is type(choice) for choice in choices):
             return value
-        raise InvalidArgument(field, f"has to be one of {', '.join(map(repr, choices))}, not {excerpt(value)}")
+        raise InvalidArgument(field, f"expected one of {', '.join(map(repr, choices))}, not {excerpt(value)}")
     kind = _normalize_type(origin or wanted)
     value = _convert_to(field, value, kind)
     if kind is list and choices:
@@ -298,7 +284,7 @@ def convert_value(field: str, value: Any, wanted: Any) -> Any:
 
 
 def excerpt(value: Any) -> str:
-    """A value from outside in a message: what it is, and as much of it as fits."""
+    """A value for a message: its type, and the beginning of it."""
     word = _WORDS.get(type(value), "a number")
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         text = repr(value) if not isinstance(value, int) or value.bit_length() < 256 else "very many digits"
@@ -315,12 +301,12 @@ def _normalize_type(wanted: Any) -> Any:
 def _convert_to(field: str, value: Any, kind: Any) -> Any:
     truth = isinstance(value, bool)
     if kind is int and type(value) not in (int, bool, str, list, dict, NoneType) and -_SAFE < value < _SAFE:
-        # Beyond that, a few characters (1e999999) could become a number that fills the memory.
+        # Limited, because a few characters (1e999999) could become an integer that fills the memory.
         value = int(value) if value == int(value) else value
     fits = isinstance(value, kind) or (kind is float and isinstance(value, int))
     if fits and truth == (kind is bool):
         return value
-    raise InvalidArgument(field, f"has to be {_describe_type(kind)}, not {excerpt(value)}")
+    raise InvalidArgument(field, f"expected {_describe_type(kind)}, not {excerpt(value)}")
 
 
 def _match_choice(field: str, value: Any, choices: Sequence[Any]) -> Any:
@@ -336,7 +322,7 @@ def _match_choice(field: str, value: Any, choices: Sequence[Any]) -> Any:
     words = dict.fromkeys(_describe_type(_normalize_type(get_origin(choice) or choice)) for choice in choices)
     if "a number" in words:
         words.pop("a whole number", None)
-    raise InvalidArgument(field, f"has to be {' or '.join(words)}, not {excerpt(value)}")
+    raise InvalidArgument(field, f"expected {' or '.join(words)}, not {excerpt(value)}")
 
 
 def _describe_type(kind: Any) -> str:
@@ -358,28 +344,28 @@ def _suggest_name(name: str, names: Sequence[str]) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name[:100], names, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(map(repr, names))}"
+    return f"did you mean {near[0]!r}?" if near else f"known fields: {', '.join(map(repr, names))}"
 
 
 MAX_INPUT = 16 * 1024 * 1024
-"""Bytes of stdin that are read; the host's own limit is lower."""
+"""Maximum size of stdin; the host's own limit is lower."""
 
-_SHAPE = 'stdin has to be {"input": {...}}'
+_SHAPE = 'expected {"input": {...}} on stdin'
 
 
 def parse_input(data: bytes, *, exact: bool = False) -> dict[str, Any]:
-    """The object `input` of a request. With `exact` numbers with a fraction or an exponent come as `Decimal`.
+    """The object `input` of a request. With `exact`, numbers with a fraction or an exponent become `Decimal`.
 
-    Raises `InvalidArgument` for what is no JSON: also for NaN, infinities, keys that occur twice, halves of
-    characters, and what is nested too deeply.
+    Raises `InvalidArgument` for invalid JSON, including NaN, infinities, duplicate keys, lone surrogates, and too deep
+    nesting.
     """
     if len(data) > MAX_INPUT:
-        raise InvalidArgument("input", f"is larger than {MAX_INPUT} bytes")
+        raise InvalidArgument("input", f"larger than {MAX_INPUT} bytes")
     if not data.strip():
-        raise InvalidArgument("input", f"is missing: {_SHAPE}")
+        raise InvalidArgument("input", f"missing; {_SHAPE}")
     whole = _parse_json(data, _decimal_parser() if exact else None)
     if not isinstance(whole, dict) or not isinstance(whole.get("input"), dict):  # pyright: ignore[reportUnknownMemberType]
-        raise InvalidArgument("input", f"is missing or no object: {_SHAPE}")
+        raise InvalidArgument("input", f"missing or not an object; {_SHAPE}")
     return whole["input"]  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -390,16 +376,16 @@ def _parse_json(data: bytes, parse_float: Callable[[str], Any] | None) -> object
             text, object_pairs_hook=_build_object, parse_constant=_reject_constant, parse_float=parse_float
         )
         if "\\ud" in text or "\\uD" in text:
-            # Only an escape can bring half a character into a text that was UTF-8.
+            # In valid UTF-8 only an escape can produce a lone surrogate.
             json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")
     except UnicodeDecodeError as error:
-        raise InvalidArgument("input", f"is not UTF-8 at byte {error.start}") from None
+        raise InvalidArgument("input", f"not valid UTF-8 at byte {error.start}") from None
     except UnicodeEncodeError:
-        raise InvalidArgument("input", "contains half a character (a lone surrogate)") from None
+        raise InvalidArgument("input", "contains a lone surrogate") from None
     except json.JSONDecodeError as error:
-        raise InvalidArgument("input", f"is no JSON: {error}") from None
+        raise InvalidArgument("input", f"not valid JSON: {error}") from None
     except RecursionError:
-        raise InvalidArgument("input", "is nested too deeply") from None
+        raise InvalidArgument("input", "nested too deeply") from None
     except ValueError:
         raise InvalidArgument("input", "contains a number with too many digits") from None
     return value
@@ -410,12 +396,12 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise InvalidArgument("input", f"has the key {twice[:100]!r} twice in one object")
+        raise InvalidArgument("input", f"duplicate key {twice[:100]!r} in an object")
     return found
 
 
 def _reject_constant(word: str) -> object:
-    raise InvalidArgument("input", f"contains {word}, which is no number of JSON")
+    raise InvalidArgument("input", f"contains {word}, which is not valid JSON")
 
 
 def _decimal_parser() -> Callable[[str], Any]:
@@ -435,15 +421,16 @@ DEFAULT_VERSION = "0.1.0"
 
 
 def main(handler: Handler, *, version: str = DEFAULT_VERSION, exact: bool = False) -> NoReturn:
-    """Serve one call with a function, and end: with 0 when it was done, with 1 when not.
+    """Serve one call with a function and exit, with 0 on success and 1 on failure.
 
-    The fields of `input` are the parameters of the function, checked against its annotations. What it returns is
-    `data`: a dict, or an `Answer`. `Refused` and every `SkillError` become the `error`; anything else is `INTERNAL`.
-    What it prints goes to stderr as lines of JSON. With `exact` numbers with a fraction come as `Decimal`.
+    The fields of `input` are the parameters of the function, checked against its annotations. It returns `data` as a
+    dict or an `Answer`. `SkillRefusal` and `SkillError` become the `error`; other exceptions become `INTERNAL`. Its
+    output goes to stderr as lines of JSON. With `exact`, numbers with a fraction are `Decimal`.
     """
     began = time.perf_counter()
     begin_call()
-    around = SkillCallContext(name=_script_name(handler))
+    script = os.path.basename(handler.__code__.co_filename)
+    around = SkillCallContext(name=os.path.splitext(script)[0])
     with _protect_stdout():
         answer, error = _call_handler(handler, exact, around.debug)
     spent = (time.perf_counter() - began) * 1000
@@ -455,7 +442,7 @@ def main(handler: Handler, *, version: str = DEFAULT_VERSION, exact: bool = Fals
 
 
 def skill(*, version: str = DEFAULT_VERSION, exact: bool = False) -> Callable[[Handler], Handler]:
-    """A decorator for the last function of a script: `main` with it when the script is run, nothing when imported."""
+    """A decorator for the last function of a script: calls `main` when the script is run, not when it is imported."""
 
     def decorate(handler: Handler) -> Handler:
         if handler.__module__ == "__main__":
@@ -473,7 +460,7 @@ def _call_handler(handler: Handler, exact: bool, debug: bool) -> tuple[Answer | 
         return None, build_error(error)
     except SystemExit as error:
         return None, build_internal_error(f"the skill called sys.exit({error.code!r}) instead of returning")
-    # Whatever a skill does, its caller gets a result.
+    # The caller always gets a result.
     except Exception as error:  # noqa: BLE001
         return None, _describe_unexpected(error, debug)
 
@@ -483,8 +470,8 @@ def _describe_unexpected(error: Exception, debug: bool) -> JsonObject:
 
     trace = "".join(traceback.format_exception(error))
     emit("error", type=type(error).__name__, message=str(error), traceback=trace)
-    said = str(error)[:1000]
-    message = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    text = str(error)[:1000]
+    message = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return build_internal_error(message, **({"traceback": trace} if debug else {}))
 
 
@@ -497,11 +484,11 @@ def _read_stdin() -> bytes:
 
 @contextmanager
 def _protect_stdout() -> Generator[None]:
-    """Keep everybody else from stdout: what Python prints becomes events, what children print goes to stderr."""
+    """Reserve stdout for the result: what Python prints becomes events, output of children goes to stderr."""
     python_out, python_err = sys.stdout, sys.stderr
     kept = _redirect_stdout()
     if python_out is not None:  # pyright: ignore[reportUnnecessaryComparison]
-        # What was printed before this call is not for stdout either.
+        # Output from before this call must not go to stdout either.
         python_out.flush()
     out, err = LineEventStream(python_err, "stdout"), LineEventStream(python_err, "stderr")
     sys.stdout, sys.stderr = out, err
@@ -517,7 +504,7 @@ def _protect_stdout() -> Generator[None]:
 
 
 def _redirect_stdout() -> int | None:
-    """Let descriptor 1 lead to stderr; gives the real one, if there is one."""
+    """Redirect descriptor 1 to stderr; return a duplicate of the original, if it is open."""
     try:
         kept = os.dup(1)
     except OSError:
@@ -525,7 +512,7 @@ def _redirect_stdout() -> int | None:
     try:
         os.dup2(2, 1)
     except OSError:
-        # There is no stderr: then nowhere.
+        # Without stderr, discard the output.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.close(nowhere)
@@ -538,11 +525,7 @@ def _write_result(line: bytes) -> bool:
         stream.buffer.write(line)
         stream.flush()
     except (OSError, ValueError, AttributeError):
-        # Nobody listens any more. Python would complain about it once more at the end.
+        # The reader is gone. Keep Python from reporting it again at exit.
         sys.stdout = None
         return False
     return True
-
-
-def _script_name(handler: Handler) -> str:
-    return os.path.splitext(os.path.basename(handler.__code__.co_filename))[0]

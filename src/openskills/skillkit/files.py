@@ -1,14 +1,7 @@
-"""Confined files, globs, decoding.
+"""Files of skills: confinement to one directory, atomic writes, glob patterns, directory walks, encoding detection.
 
-A file that has no name until it is whole, so that nobody sees half of it and a killed process leaves nothing.
-
-The files that a skill may use: names from outside are looked up step by step below one directory, at use.
-
-Which paths a pattern means. Pure; without regular expressions, so no pattern takes long.
-
-All files below a directory, one after the other, opened by descriptors so that nothing can be swapped in between.
-
-Which encoding a text is in. A guess from its first bytes; pure.
+Paths are resolved by descriptors at the time of use, so that nothing can be swapped in between. Glob patterns do not
+use regular expressions, so that no pattern takes long.
 """
 
 import codecs
@@ -32,10 +25,10 @@ _NO_TEMPORARY = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
 
 @contextmanager
 def atomic_file(directory: int, name: str) -> Generator[BinaryIO]:
-    """A file to be written, which takes the place of `name` in an open directory when the block ends well.
+    """Write a file that replaces `name` in an open directory when the block succeeds.
 
-    What was there before is replaced; a link is replaced and not followed. Raises `SkillError` when nothing can be
-    written there.
+    A link is replaced, not followed. The file has no name until it is complete, if the system supports that. Raises
+    `SkillError` when the directory is not writable.
     """
     temporary = f"{_ARRIVING}{os.urandom(8).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -51,7 +44,7 @@ def atomic_file(directory: int, name: str) -> Generator[BinaryIO]:
             file.flush()
             inherit_permissions(directory, descriptor)
             if not named:
-                # Nothing can be linked over an existing file, so it needs a name of its own for a moment.
+                # A link cannot replace an existing file, so it needs a temporary name.
                 os.link(f"/proc/self/fd/{descriptor}", temporary, dst_dir_fd=directory)
                 named = True
         os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
@@ -62,7 +55,7 @@ def atomic_file(directory: int, name: str) -> Generator[BinaryIO]:
 
 
 def make_directory(parent: int, name: str) -> None:
-    """Make a directory in an open one, unless it is there; raises `SkillError` when that is not allowed."""
+    """Create a directory in an open one, unless it exists. Raises `SkillError` when that fails."""
     try:
         os.mkdir(name, _PRIVATE, dir_fd=parent)
         made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
@@ -77,22 +70,22 @@ def make_directory(parent: int, name: str) -> None:
 
 
 def inherit_permissions(directory: int, made: int) -> None:
-    """Let those see something who see the directory that it is in, whatever the umask of the skill: others read it."""
+    """Give a new file or directory the permissions of its directory, whatever the umask."""
     mask = _DIRECTORY if stat.S_ISDIR(os.fstat(made).st_mode) else _FILE
-    # Not every file system knows permissions.
+    # Not every file system supports permissions.
     with suppress(OSError):
         os.fchmod(made, os.fstat(directory).st_mode & mask)
 
 
 def write_error(name: str, error: OSError) -> SkillError:
-    """What to tell whoever asked for a file that the system does not let us make."""
+    """The error for a file that cannot be written."""
     denied = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
-    hint = "; its manifest has to say `writable: true`, and its user has to own the directory" if denied else ""
-    return SkillError(f"{name!r} cannot be written: {error.strerror}{hint}")
+    hint = "; the manifest needs `writable: true`, and the skill's user must own the directory" if denied else ""
+    return SkillError(f"cannot write {name!r}: {error.strerror}{hint}")
 
 
 def _open_unnamed(directory: int) -> int | None:
-    """A descriptor of a file without a name; None where the system has none, or could not name it later."""
+    """A descriptor of a file without a name; None if the system does not support it."""
     kind = getattr(os, "O_TMPFILE", None)
     if kind is None or not os.path.isdir("/proc/self/fd"):
         return None
@@ -105,27 +98,29 @@ def _open_unnamed(directory: int) -> int | None:
 
 
 MAX_FILE = 5 * 1024 * 1024
-"""Bytes of one file that are read unless a skill asks for more."""
+"""Default maximum size of a file."""
 MAX_RESULTS = 20
-"""How many things a skill gives back unless it is asked for more."""
+"""Default maximum number of results of a skill."""
 
 
 class AllowedRoot:
-    """A directory that outside names cannot leave.
+    """A directory that confines the paths of callers.
 
-    Names are relative: to the directory (`logs/app.log`), or to where it lies (`./data/logs/app.log`, when it is called
-    `data`). Absolute names, `..`, and links that lead out are refused with `ForbiddenPath`; it is looked at while
-    opening, so nobody can swap a link in between. FIFOs, devices and sockets are no files.
+    Paths are relative to the directory (`logs/app.log`) or to its parent (`./data/logs/app.log`, if it is called
+    `data`). Absolute paths, `..`, and links that lead out raise `ForbiddenPath`; this is checked while opening, so that
+    links cannot be swapped in between. FIFOs, devices and sockets are refused.
     """
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
         self.name = os.path.basename(self.path) or "root"
         if not os.path.isdir(self.path):
-            raise SkillError(f"there is no directory {self.name!r}; make it, or set OPENSKILL_ALLOWED_ROOT to another")
+            raise SkillError(
+                f"directory {self.name!r} does not exist; create it, or set OPENSKILL_ALLOWED_ROOT to another"
+            )
 
     def inner(self, name: str, *, field: str = "path") -> str:
-        """An outside name as a path below this directory; empty for the directory itself. Looks at nothing."""
+        """A path of the caller relative to this directory; empty for the directory itself. Accesses no files."""
         if name.startswith("/"):
             raise ForbiddenPath(f"{field}: {name[:200]!r} is absolute; use a path such as ./{self.name}/notes.txt")
         if all(part in ("", ".") for part in name.split("/")):
@@ -134,7 +129,7 @@ class AllowedRoot:
         return "/".join(parts[1:] if parts[0] == self.name else parts)
 
     def outer(self, inner: str) -> str:
-        """How a path below this directory is called outside; `inner` understands it."""
+        """The inverse of `inner`: a path below this directory for the caller."""
         return f"{self.name}/{inner}" if inner else self.name
 
     def open(self, name: str, *, field: str = "path") -> BinaryIO:
@@ -145,7 +140,7 @@ class AllowedRoot:
         descriptor = self._open_descriptor(inner, field)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise InvalidArgument(field, f"{self.outer(inner)!r} is no ordinary file")
+            raise InvalidArgument(field, f"{self.outer(inner)!r} is not a regular file")
         os.set_blocking(descriptor, True)
         return os.fdopen(descriptor, "rb")
 
@@ -158,24 +153,24 @@ class AllowedRoot:
         return data
 
     def open_directory(self, name: str, *, field: str = "path") -> int:
-        """A descriptor of a directory."""
+        """Open a directory and return its descriptor."""
         inner = self.inner(name, field=field)
         descriptor = self._open_descriptor(inner, field) if inner else os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise InvalidArgument(field, f"{self.outer(inner)!r} is no directory")
+            raise InvalidArgument(field, f"{self.outer(inner)!r} is not a directory")
         return descriptor
 
     @contextmanager
     def open_writer(self, name: str, *, field: str = "path") -> Generator[BinaryIO]:
-        """Write a file that appears whole when the block ends, and not at all when it fails. Replaces an older one.
+        """Write a file atomically, replacing an existing one; a link is replaced, not followed.
 
-        Directories on the way are made. A link in the place of the file is replaced, not followed.
+        Missing parent directories are created.
         """
         inner = self.inner(name, field=field)
         folder, _, last = inner.rpartition("/")
         if not last:
-            raise InvalidArgument(field, f"{name!r} names no file")
+            raise InvalidArgument(field, f"{name!r} is not the name of a file")
         directory = self._make_directories(folder, field)
         try:
             if self._is_directory(last, directory):
@@ -197,7 +192,7 @@ class AllowedRoot:
             return open_inside(self.path, inner, field=field)
 
     def _make_directories(self, folder: str, field: str) -> int:
-        """A descriptor of a directory below this one; what is missing of it is made."""
+        """Open a directory below this one, creating missing parts."""
         made = ""
         for part in folder.split("/") if folder else ():
             parent = self.open_directory(self.outer(made), field=field)
@@ -211,20 +206,19 @@ class AllowedRoot:
 
 @contextmanager
 def _translate_errors(field: str, name: str) -> Generator[None]:
-    """Errors of the system in words for whoever gave the name."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
-            raise InvalidArgument(field, f"there is no {name!r}") from None
+            raise InvalidArgument(field, f"{name!r} does not exist") from None
         if error.errno == errno.ELOOP:
-            raise ForbiddenPath(f"{field}: {name!r} is a link that leads in circles") from None
+            raise ForbiddenPath(f"{field}: {name!r} is a circular link") from None
         if error.errno == errno.EINVAL:
-            # What was a link is none any more when it is read.
+            # A link was replaced before it was read.
             raise ForbiddenPath(f"{field}: {name!r} changed while it was opened") from None
         if error.errno == errno.EISDIR:
             raise InvalidArgument(field, f"{name!r} is a directory") from None
-        raise SkillError(f"{field}: {name!r} cannot be used: {error.strerror}") from error
+        raise SkillError(f"{field}: cannot open {name!r}: {error.strerror}") from error
 
 
 def root(path: str | None = None) -> AllowedRoot:
@@ -241,35 +235,35 @@ _Item = TypeVar("_Item")
 class Glob:
     """A pattern over relative paths: `*`, `?`, `[a-z]`, `[!a-z]`, `{md,txt}`, and `**` for any number of folders.
 
-    A pattern without `/` is about names and fits in every folder, as with `grep --include`. Raises `InvalidArgument`
-    for a pattern that cannot be, and `ForbiddenPath` for one that is absolute or climbs.
+    A pattern without `/` matches names in every folder, as with `grep --include`. Raises `InvalidArgument` for an
+    invalid pattern, and `ForbiddenPath` for one that is absolute or contains `..`.
     """
 
     def __init__(self, pattern: str, *, field: str = "glob") -> None:
         if not pattern.strip() or "\0" in pattern:
-            raise InvalidArgument(field, "is empty; leave it out to mean every file")
+            raise InvalidArgument(field, "must not be empty; omit it to match every file")
         if len(pattern) > MAX_PATTERN_CHARACTERS:
-            raise InvalidArgument(field, f"has {len(pattern)} characters; {MAX_PATTERN_CHARACTERS} is the most")
-        spread = list(_expand_alternatives(pattern, field))
-        self._alternatives = [_split_parts(one, field) for one in spread]
+            raise InvalidArgument(field, f"has {len(pattern)} characters; the maximum is {MAX_PATTERN_CHARACTERS}")
+        expanded = list(_expand_alternatives(pattern, field))
+        self._alternatives = [_split_parts(one, field) for one in expanded]
 
     def matches(self, path: str) -> bool:
-        """Whether the pattern means this path."""
+        """Whether the pattern matches this path."""
         parts = path.split("/")
         return any(_is_match(parts, wanted, lambda part: part == "**", _is_name_match) for wanted in self._alternatives)
 
 
 def _split_parts(pattern: str, field: str) -> list[str]:
     if pattern.startswith("/"):
-        raise ForbiddenPath(f"{field}: {pattern!r} is absolute; write it relative to the folder that is searched")
+        raise ForbiddenPath(f"{field}: {pattern!r} is absolute; use a pattern relative to the searched folder")
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise ForbiddenPath(f"{field}: {pattern!r} climbs out with '..'")
+        raise ForbiddenPath(f"{field}: {pattern!r} must not contain '..'")
     return ["**", *parts] if len(parts) == 1 else parts
 
 
 def _expand_alternatives(pattern: str, field: str) -> Iterator[str]:
-    """A pattern without `{a,b}` for each choice of one with them."""
+    """Expand `{a,b}` to one pattern for each choice."""
     waiting, given = [pattern], 0
     while waiting:
         one = waiting.pop()
@@ -278,7 +272,7 @@ def _expand_alternatives(pattern: str, field: str) -> Iterator[str]:
         if opening < 0 or closing < 0:
             yield one
         else:
-            # The last brace that opens holds no other, so this works from the inside out.
+            # The last opening brace contains no other, so this works from the inside out.
             middle = reversed(one[opening + 1 : closing].split(","))
             waiting += [one[:opening] + choice + one[closing + 1 :] for choice in middle]
         given += 1
@@ -291,7 +285,7 @@ def _is_name_match(name: str, pattern: str) -> bool:
 
 
 def _tokenize(pattern: str) -> list[str]:
-    """`a[b-d]*` as `a`, `[b-d]`, `*`. A bracket that is not closed is an ordinary character."""
+    """Split `a[b-d]*` into `a`, `[b-d]`, `*`. An unclosed bracket is an ordinary character."""
     tokens: list[str] = []
     place = 0
     while place < len(pattern):
@@ -327,9 +321,9 @@ def _is_in_class(character: str, inner: str) -> bool:
 def _is_match(
     items: Sequence[str], wanted: Sequence[_Item], anything: Callable[[_Item], bool], fits: Callable[[str, _Item], bool]
 ) -> bool:
-    """Whether a sequence fits a pattern in which some items stand for any number of things.
+    """Whether a sequence matches a pattern with wildcards for any number of items.
 
-    Only the last of those is ever tried again, so this takes at most the product of the lengths.
+    Only the last wildcard is retried, so the time is at most the product of the lengths.
     """
     at = want = 0
     star = -1
@@ -350,17 +344,17 @@ def _is_match(
 
 
 MAX_DEPTH = 64
-"""Directories in directories that are entered; each keeps a descriptor open."""
+"""Maximum depth of directories; each level keeps a descriptor open."""
 
 
 class Walk:
-    """The ordinary files below a directory, in the order of their names, and what was left out on the way.
+    """The regular files below a directory, sorted by name, with counts of skipped entries.
 
-    Links are never followed and hidden names never looked at, so nothing is met twice and nothing leads out.
+    Links are not followed and hidden names are ignored.
     """
 
     def __init__(self, root: AllowedRoot, name: str = "", *, glob: Glob | None = None, field: str = "path") -> None:
-        """Raises `ForbiddenPath` or `InvalidArgument` when `name` is no directory below the root."""
+        """Raises `ForbiddenPath` or `InvalidArgument` when `name` is not a directory below the root."""
         self._start = root.open_directory(name, field=field)
         self._inner = root.inner(name, field=field)
         self._glob = glob
@@ -370,11 +364,11 @@ class Walk:
         self.too_deep = 0
 
     def files(self) -> Generator[tuple[str, BinaryIO]]:
-        """The path of each file below the root, and the file, open for reading until the next one is asked for.
+        """Yield the path of each file below the root, and the file, open for reading until the next one.
 
-        Memory is needed for the names of one directory at each level only. To be called once.
+        Memory is needed only for the names of one directory per level. Call it once.
         """
-        # Names are sorted backwards, so that the next one is at the end.
+        # Names are in reverse order, so that the next one is at the end.
         levels = [(self._start, "", self._list_names(self._start))]
         try:
             while levels:
@@ -428,7 +422,7 @@ class Walk:
         return names
 
     def _is_wanted(self, entry: "os.DirEntry[str]") -> bool:
-        """Directories and ordinary files; opening anything else might do something."""
+        """Only directories and regular files; opening others could have side effects."""
         if entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False):
             return True
         self.special += 1
@@ -439,13 +433,13 @@ class Walk:
         try:
             return os.open(name, flags, dir_fd=directory)
         except OSError:
-            # Gone or turned into a link since its directory was read, or not for us.
+            # Removed or replaced by a link since the directory was read, or not permitted.
             self.unreadable += 1
             return None
 
 
 SAMPLE_BYTES = 65_536
-"""Bytes that a guess needs at most."""
+"""Maximum number of bytes used for detection."""
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -460,11 +454,10 @@ _OF_TEXTS = bytes(byte for byte in range(256) if byte >= 32 or byte in b"\t\n\v\
 
 
 def detect_encoding(sample: bytes) -> str | None:
-    """The name of the encoding of a text that begins like this; None when it is no text.
+    """The encoding of a text from its first bytes; None for binary data.
 
-    Byte order marks are believed. Then UTF-8 when it is valid, UTF-16 when it looks like it, GB18030 when it is valid
-    and looks like Chinese, and Windows-1252, which fits everything. Decode with `errors="replace"`: what comes after
-    the sample may be different.
+    Trusts byte-order marks; then tries UTF-8, UTF-16, GB18030 if it looks like Chinese, and Windows-1252. Decode with
+    `errors="replace"`, because the text after the sample may differ.
     """
     sample = sample[:SAMPLE_BYTES]
     for mark, name in _MARKS:

@@ -1,4 +1,4 @@
-"""Applying the safe fixes to the text of a SKILL.md."""
+"""Apply safe fixes to the text of a SKILL.md."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
@@ -11,10 +11,10 @@ _MAX_ROUNDS = 8
 
 
 def apply_fixes(text: str, problems: Iterable[Problem]) -> tuple[str, tuple[Problem, ...]]:
-    """Apply the fixes that these problems of `text` carry; the new text and the problems that are thereby mended.
+    """Apply the fixes of these problems; returns the new text and the fixed problems.
 
-    A fix is applied whole or not at all: it is left out when one of its edits overlaps an edit already taken. Fixes
-    that want exactly the same edits count as one.
+    A fix is applied completely or not at all: it is skipped when one of its edits overlaps an earlier one. Fixes with
+    exactly the same edits count as one.
     """
     taken: list[Edit] = []
     fixed: list[Problem] = []
@@ -29,10 +29,10 @@ def apply_fixes(text: str, problems: Iterable[Problem]) -> tuple[str, tuple[Prob
 
 
 def apply_all_fixes(text: str, judge: Callable[[str], Iterable[Problem]]) -> tuple[str, tuple[Problem, ...]]:
-    """Judge and mend until nothing is left to mend: one fix may uncover, or have stood in the way of, another.
+    """Check and fix until nothing is left to fix, because one fix may enable another. Idempotent.
 
-    Doing it again to the result changes nothing. A fix after which the file would mean something else is not applied,
-    whatever it promised: the manifest, its name aside, and the body stay the same.
+    A fix that would change the meaning of the file is not applied: the body and the manifest, except for the name, stay
+    the same.
     """
     fixed: list[Problem] = []
     for _ in range(_MAX_ROUNDS):
@@ -48,7 +48,7 @@ def apply_all_fixes(text: str, judge: Callable[[str], Iterable[Problem]]) -> tup
 
 
 def _apply_first_safe_fix(text: str, problems: tuple[Problem, ...]) -> tuple[str, tuple[Problem, ...]]:
-    """The first fix that changes the text and not its meaning; the others get their turn in the next round."""
+    """Apply the first fix that keeps the meaning; the others are tried in the next round."""
     for problem in problems:
         mended, now = apply_fixes(text, (problem,))
         if mended != text and _has_same_meaning(text, mended):
@@ -68,14 +68,14 @@ def _edit_order(edit: Edit) -> tuple[int, int]:
 
 
 def _nearby_edits(taken: list[Edit], edit: Edit) -> list[Edit]:
-    """Those edits already taken that could touch this one: taken edits are in order and do not overlap."""
+    """The edits in `taken` that could overlap this one; they are sorted and do not overlap each other."""
     index = bisect_left(taken, _edit_order(edit), key=_edit_order)
     end = bisect_left(taken, (edit.end + 1, 0), key=_edit_order)
     return taken[max(0, index - 1) : end]
 
 
 def _has_overlap(edit: Edit, other: Edit) -> bool:
-    # An insertion at the edge of a replacement is in no conflict with it; two insertions at one place are.
+    # An insertion at the edge of a replacement does not conflict; two insertions at one position do.
     same_place = edit.start == edit.end == other.start == other.end
     return same_place or (edit.start < other.end and other.start < edit.end)
 

@@ -1,15 +1,4 @@
-"""Fences, decoding, fields and their places.
-
-Offsets in a text to lines and columns, as an editor counts them.
-
-Where front matter ends and the body begins.
-
-The place of every key and value of front matter.
-
-Front matter to fields: YAML first, recovery where that fails, and the place of everything for those who ask.
-
-The bytes of a SKILL.md to text, or the reason why they are none.
-"""
+"""Read the front matter of a SKILL.md: decode, split at the fences, parse (with recovery), locate keys and values."""
 
 import re
 from bisect import bisect_right
@@ -48,13 +37,13 @@ class LineIndex:
 
 
 def count_lines(text: str, start: int, end: int) -> int:
-    """How many line ends stand between two offsets."""
+    """The number of line ends between two offsets."""
     if "\r" not in text:
         return text.count("\n", start, end)
     return len(_LINE_END.findall(text, start, end))
 
 
-# A fence is a whole line: three hyphens at its start, nothing but blanks after them. LF, CRLF and CR all end a line.
+# A fence is a whole line: three hyphens at its start, then only blanks. LF, CRLF and CR all end a line.
 _OPENING = re.compile(r"---[ \t]*(?:\r\n|\r|\n|\Z)")
 _CLOSING = re.compile(r"[\r\n]---[ \t]*(?:\r\n|\r|\n|\Z)")
 _LEADING_BLANKS = re.compile(r"(?:[ \t]*(?:\r\n|\r|\n))*")
@@ -63,10 +52,10 @@ BYTE_ORDER_MARK = "\ufeff"
 
 @dataclass(frozen=True)
 class SkillDocument:
-    """A SKILL.md cut in two. `front` is None when there is no front matter; then everything is body.
+    """A SKILL.md split into front matter and body. Without front matter, `front` is None and everything is body.
 
-    `front_start` is the offset of `front` in `text`, the whole file; `rest` is where the other half begins. Lines
-    count from 1.
+    `front_start` is the offset of `front` in `text`, the whole file; `rest` is where the body starts. Lines count
+    from 1.
     """
 
     text: str
@@ -78,13 +67,13 @@ class SkillDocument:
 
     @cached_property
     def body(self) -> str:
-        """What a model gets: LF line ends, without blank lines before it and white space after it."""
+        """The instructions with LF line ends, without leading blank lines and trailing white space."""
         body = self.text[_skip_blanks(self.text, self.rest) :].rstrip()
         return body.replace("\r\n", "\n").replace("\r", "\n") if "\r" in body else body
 
     @cached_property
     def body_line(self) -> int:
-        """The line on which the body begins."""
+        """The first line of the body."""
         return count_lines(self.text, 0, _skip_blanks(self.text, self.rest)) + 1
 
 
@@ -94,25 +83,28 @@ def split_document(text: str) -> SkillDocument:
     begin = 0
     if text.startswith(BYTE_ORDER_MARK):
         begin = 1
-        problems.append(_extra_text_problem("text-bom", "the file begins with a byte-order mark", 0, 1))
+        problems.append(_extra_text_problem("text-bom", "the file starts with a byte-order mark", 0, 1))
     first = _skip_blanks(text, begin)
     opening = _OPENING.match(text, first)
     if opening is None:
-        problems.append(_missing_problem())
+        message = "no front matter; start the file with name and description between two --- lines"
+        problems.append(Problem("frontmatter-missing", message, line=1, column=1))
         return SkillDocument(text, None, 0, 1, begin, tuple(problems))
     if first > begin:
-        message = "blank lines stand before the opening ---, which must be the first line"
+        message = "blank lines before the opening ---, which must be the first line"
         problems.append(_extra_text_problem("frontmatter-first-line", message, begin, first))
     start = opening.end()
     front_line = count_lines(text, 0, start) + 1
-    # The line end of the opening fence is the one before the closing fence when nothing stands between them.
+    # In empty front matter, the line end of the opening fence is also the one before the closing fence.
     closing = _CLOSING.search(text, start - 1)
     if closing is None:
-        problems.append(_no_closing_problem(count_lines(text, 0, first) + 1))
+        message = "the front matter is not closed; put --- on a line of its own after the last field"
+        problems.append(Problem("frontmatter-unclosed", message, line=count_lines(text, 0, first) + 1, column=1))
         return SkillDocument(text, None, 0, 1, start, tuple(problems))
     front: str | None = text[start : max(start, closing.start() + 1)]
-    if closing.start() + 1 - start > MAX_FRONTMATTER_CHARACTERS:
-        problems.append(_length_problem(closing.start() + 1 - start, front_line))
+    if (length := closing.start() + 1 - start) > MAX_FRONTMATTER_CHARACTERS:
+        message = f"the front matter has {length:,} characters, more than {MAX_FRONTMATTER_CHARACTERS:,}"
+        problems.append(Problem("frontmatter-size", message, line=front_line, column=1))
         front = None
     return SkillDocument(text, front, start, front_line, closing.end(), tuple(problems))
 
@@ -120,21 +112,6 @@ def split_document(text: str) -> SkillDocument:
 def _skip_blanks(text: str, offset: int) -> int:
     blanks = _LEADING_BLANKS.match(text, offset)
     return blanks.end() if blanks else offset
-
-
-def _missing_problem() -> Problem:
-    message = "there is no front matter; begin the file with --- and give name and description between two --- lines"
-    return Problem("frontmatter-missing", message, line=1, column=1)
-
-
-def _no_closing_problem(line: int) -> Problem:
-    message = "the front matter is not closed; put --- on a line of its own after the last field"
-    return Problem("frontmatter-unclosed", message, line=line, column=1)
-
-
-def _length_problem(length: int, line: int) -> Problem:
-    message = f"the front matter has {length:,} characters, more than {MAX_FRONTMATTER_CHARACTERS:,}"
-    return Problem("frontmatter-size", message, line=line, column=1)
 
 
 def _extra_text_problem(rule: str, message: str, start: int, end: int) -> Problem:
@@ -146,7 +123,7 @@ _Span = tuple[int, int, str]
 
 
 class PositionIndex:
-    """Records positions while the front matter is read once more. Of a repeated key, the last counts."""
+    """Records positions while the front matter is read a second time. Of a repeated key, the last counts."""
 
     def __init__(self, halves: SkillDocument) -> None:
         self._keys: dict[ValuePath, _Span] = {}
@@ -156,23 +133,23 @@ class PositionIndex:
         self._start = halves.front_start
 
     def key_at(self, path: ValuePath) -> SourcePosition | None:
-        """Where a key stands."""
+        """The position of a key."""
         return self._position(self._keys.get(path))
 
     def value_at(self, path: ValuePath) -> SourcePosition | None:
-        """Where a value stands."""
+        """The position of a value."""
         return self._position(self._values.get(path))
 
     def key(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        """Note where a key stands."""
+        """Record the position of a key."""
         self._keys[path] = (start, end, style)
 
     def value(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        """Note where a scalar stands, or where a list or map begins."""
+        """Record the position of a scalar, or the start of a list or map."""
         self._values[path] = (start, end, style)
 
     def close(self, path: ValuePath, end: int) -> None:
-        """Note where a list or map ends."""
+        """Record the end of a list or map."""
         begun = self._values.get(path)
         if begun is not None:
             self._values[path] = (begun[0], end, begun[2])
@@ -186,7 +163,7 @@ class PositionIndex:
 
 
 def find_positions(halves: SkillDocument, recovery: Recovery | None) -> PositionIndex:
-    """Where everything stands in front matter that could be read, by itself or by this recovery."""
+    """The positions of all keys and values in front matter that was parsed, or recovered by `recovery`."""
     places = PositionIndex(halves)
     if recovery is None:
         read_yaml(halves.front or "", places)
@@ -203,10 +180,10 @@ _SMALL = 4096
 
 
 class FrontMatter:
-    """The fields of a SKILL.md and what was wrong with reading them.
+    """The fields of a SKILL.md and the problems of reading them.
 
-    `readable` is False when nothing could be made of it. Places are worked out when somebody first asks for one,
-    because a skill without problems never needs them.
+    `readable` is False when it could not be read at all. Positions are computed on first use, because a skill without
+    problems never needs them.
     """
 
     __slots__ = ("_halves", "_places", "_recovery", "fields", "problems", "readable")
@@ -228,16 +205,16 @@ class FrontMatter:
         self._places: PositionIndex | None = None
 
     def find_key(self, *path: str | int) -> SourcePosition | None:
-        """Where the key at `path` stands."""
+        """The position of the key at `path`."""
         return self._find_positions().key_at(path)
 
     def find_value(self, *path: str | int) -> SourcePosition | None:
-        """Where the value at `path` stands, quotes and brackets included; None inside a value that was recovered."""
+        """The position of the value at `path`, with quotes and brackets; None inside a recovered value."""
         return self._find_positions().value_at(path)
 
     def find_unquoted(self, scalar: str, *path: str | int) -> SourcePosition | None:
-        """Where the scalar at `path` stands when it was written without quotes and not as a block; None otherwise."""
-        # Working out places costs a second reading; seeing that every occurrence is quoted costs next to nothing.
+        """The position of the scalar at `path` if it is neither quoted nor a block; None otherwise."""
+        # Positions need a second parse; checking that every occurrence is quoted is much cheaper.
         text = self.text
         quick = self._places is None and scalar and len(text) < _SMALL
         if quick and text.count(scalar) == text.count(f'"{scalar}"') + text.count(f"'{scalar}'"):
@@ -246,12 +223,12 @@ class FrontMatter:
         return place if place and not place.style else None
 
     def read_source(self, place: SourcePosition) -> str:
-        """The text that stands at a place of this front matter."""
+        """The source text at a position."""
         start = self._halves.front_start
         return self.text[place.start - start : place.end - start]
 
     def rest_of_line(self, place: SourcePosition) -> str:
-        """What stands on the line after a place."""
+        """The rest of the line after a position."""
         begin = place.end - self._halves.front_start
         match = re.compile(r"[^\r\n]*").match(self.text, begin)
         return match.group() if match else ""
@@ -263,30 +240,31 @@ class FrontMatter:
 
     @property
     def line(self) -> int:
-        """The line of the file on which the front matter begins."""
+        """The first line of the front matter in the file."""
         return self._halves.front_line
 
     @property
     def is_recovered(self) -> bool:
-        """Whether this was no YAML and had to be read field by field."""
+        """Whether this was not valid YAML and was read field by field."""
         return self._recovery is not None
 
     def _find_positions(self) -> PositionIndex:
         if self._places is None:
-            self._places = (
-                find_positions(self._halves, self._recovery) if self.readable else PositionIndex(self._halves)
-            )
+            document = self._halves
+            self._places = find_positions(document, self._recovery) if self.readable else PositionIndex(document)
         return self._places
 
 
 def read_front_matter(halves: SkillDocument) -> FrontMatter:
-    """Read what stands between the fences. Never raises: what is wrong is in `problems`."""
+    """Read the front matter. Never raises: faults are in `problems`."""
     front = halves.front
     if front is None:
         return FrontMatter(halves, {}, halves.problems, readable=False)
     control = _UNPRINTABLE.search(front)
     if control:
-        return _without_fields(halves, _control_problem(halves, control.start()))
+        message = f"the control character U+{ord(control.group()):04X} is not allowed in YAML; remove it"
+        problem = _problem_at(halves, LineIndex(front), "text-control", message, control.start())
+        return _without_fields(halves, problem)
     fields = read_simple_yaml(front)
     try:
         read = FrontMatter(halves, fields, halves.problems) if fields is not None else _read_yaml_front(halves)
@@ -301,7 +279,7 @@ def _read_yaml_front(halves: SkillDocument) -> FrontMatter:
 
 
 def _restore_text(halves: SkillDocument, read: FrontMatter) -> FrontMatter:
-    """The same, with the text of fields that were read as maps; `description: {a: b}` is meant as one."""
+    """The same with text for text fields that were read as maps, such as `description: {a: b}`."""
     result = recover(halves.front or "")
     if result is None or not result.recovered:
         return read
@@ -309,15 +287,15 @@ def _restore_text(halves: SkillDocument, read: FrontMatter) -> FrontMatter:
 
 
 def _rescue(halves: SkillDocument, fault: FrontMatterError) -> FrontMatter:
-    """Front matter that the parser did not take: without tabs, or field by field, or not at all."""
+    """Read front matter that is not valid YAML: without tabs, or field by field, or not at all."""
     front = halves.front or ""
     if fault.rule == "yaml-syntax" and _SURROGATES.search(front):
-        # Places after the first one shift a little; the fix has those of the file.
+        # Positions after the first one shift a little; the fix has those of the file.
         joined = _SURROGATES.sub(_join_surrogates, front)
         return read_front_matter(replace(halves, front=joined, problems=(*halves.problems, _surrogate_problem(halves))))
     tabs = _find_faulty_tabs(front, fault) if fault.rule == "yaml-syntax" else None
     if tabs:
-        # One blank for each tab: every offset stays what it was.
+        # One blank for each tab keeps all offsets.
         spaced = tabs.sub(lambda indent: " " * len(indent.group()), front)
         halves = replace(halves, front=spaced, problems=(*halves.problems, _tab_problem(halves, tabs)))
         try:
@@ -374,7 +352,7 @@ def _duplicate_problems(halves: SkillDocument, doubles: list[tuple[str, int]]) -
     if not doubles:
         return []
     lines = LineIndex(halves.front or "")
-    advice = "stands twice; keep one (readers that go on take the last)"
+    advice = "appears twice; keep one (most readers use the last)"
     return summarize_problems(
         [
             _problem_at(halves, lines, "yaml-duplicate-key", f"the key {key!r} {advice}", offset)
@@ -384,23 +362,23 @@ def _duplicate_problems(halves: SkillDocument, doubles: list[tuple[str, int]]) -
 
 
 def _find_faulty_tabs(front: str, fault: FrontMatterError) -> re.Pattern[str] | None:
-    """What finds the tabs that stand where blanks should, if there are any."""
+    """A pattern for the tabs in the indentation, if they are the fault."""
     if front[fault.offset : fault.offset + 1] == "\t":
         return _INDENT_WITH_TAB
-    # A line may begin with a tab only inside of text that is folded, where blanks do as well.
+    # A line may start with a tab only inside folded text, where blanks do as well.
     return _INDENT_FROM_TAB if _INDENT_FROM_TAB.search(front) else None
 
 
 def _tab_problem(halves: SkillDocument, indent_with_tab: re.Pattern[str]) -> Problem:
     front, base = halves.front or "", halves.front_start
-    # Next to lines that are indented with blanks a tab can only stand for one of them.
+    # Next to lines that are indented with blanks, a tab stands for one blank.
     width = 1 if re.search(r"^ ", front, re.MULTILINE) else 2
     indents = list(indent_with_tab.finditer(front))
     edits = tuple(
         Edit(base + indent.start(), base + indent.end(), indent.group().replace("\t", " " * width))
         for indent in indents
     )
-    message = "a tab is used to indent, which YAML forbids; use blanks"
+    message = "indented with a tab, which YAML forbids; use blanks"
     place = front.index("\t", indents[0].start()) if indents else 0
     return _problem_at(halves, LineIndex(front), "yaml-tab", message, place, Fix("indent with blanks", edits))
 
@@ -414,22 +392,16 @@ def _surrogate_problem(halves: SkillDocument) -> Problem:
     front, base = halves.front or "", halves.front_start
     pairs = list(_SURROGATES.finditer(front))
     edits = tuple(Edit(base + pair.start(), base + pair.end(), _join_surrogates(pair)) for pair in pairs)
-    message = "a character is written in two halves, as JSON does and YAML cannot read; write the character itself"
+    message = "a character is escaped as a surrogate pair, which YAML does not allow; write the character itself"
     fix = Fix("write the characters themselves", edits)
     return _problem_at(halves, LineIndex(front), "yaml-surrogates", message, pairs[0].start(), fix)
-
-
-def _control_problem(halves: SkillDocument, offset: int) -> Problem:
-    character = ord((halves.front or "")[offset])
-    message = f"the control character U+{character:04X} is not allowed in YAML; remove it"
-    return _problem_at(halves, LineIndex(halves.front or ""), "text-control", message, offset)
 
 
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def decode(data: bytes) -> tuple[str, Problem | None]:
-    """The text of `data`, with its byte-order mark if there is one, or an empty text and what is wrong with it."""
+    """The text of `data`, including a byte-order mark, or an empty text and the problem."""
     if len(data) > MAX_FILE_BYTES:
         return "", size_problem(len(data))
     try:
@@ -438,16 +410,14 @@ def decode(data: bytes) -> tuple[str, Problem | None]:
         return "", _encoding_problem(data, error)
     if "\0" in text:
         before = text[: text.index("\0")]
-        return "", _problem_after(before, "text-nul", "a NUL character; a SKILL.md is text, remove the character")
+        return "", _problem_after(before, "text-nul", "NUL character; remove it")
     return text, None
 
 
 def size_problem(size: int) -> Problem:
-    """The problem of a file that is not worth reading to its end."""
-    return Problem(
-        "file-size",
-        f"the file has {size:,} bytes, more than {MAX_FILE_BYTES:,}; move details into references/",
-    )
+    """The problem of a file that is too large."""
+    message = f"the file has {size:,} bytes, more than {MAX_FILE_BYTES:,}; move details into references/"
+    return Problem("file-size", message)
 
 
 def _encoding_problem(data: bytes, error: UnicodeDecodeError) -> Problem:

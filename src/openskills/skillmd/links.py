@@ -1,4 +1,4 @@
-"""The files that a Markdown text points at. One pass over its lines; code blocks are skipped."""
+"""Find the files that a Markdown text links to, in one pass over its lines."""
 
 import re
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ _MAX_DESTINATION = 1000
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a text points at, as written, with the line and column (from 1) of the destination.
+    """A link destination as written, with its line and column (from 1).
 
-    `code` says that it is a path in an inline code span, such as `scripts/run.py`, not a Markdown link.
+    `code` marks a path in an inline code span, such as `scripts/run.py`.
     """
 
     destination: str
@@ -54,7 +54,7 @@ def find_links(text: str) -> Iterator[Link]:
 
 
 def resolve_link(destination: str, folder: str = "") -> LinkTarget | None:
-    """Where a destination leads from a file in `folder`; None for what is no file (a URL, an anchor)."""
+    """The target of a destination in a file of `folder`; None for other things than files (a URL, an anchor)."""
     text = destination.strip()
     scheme = _SCHEME.match(text)
     if _DRIVE.match(text) or text.startswith("~/") or (scheme and scheme.group(1).lower() == "file"):
@@ -76,13 +76,13 @@ def resolve_link(destination: str, folder: str = "") -> LinkTarget | None:
 
 
 def find_linked_files(text: str, folder: str = "") -> tuple[str, ...]:
-    """The paths from the skill's folder that a text in `folder` points at, each once, in the order they appear."""
+    """The distinct paths, relative to the skill, that a text in `folder` links to, in order."""
     targets = (resolve_link(link.destination, "" if link.code else folder) for link in find_links(text))
     return tuple(dict.fromkeys(target.path for target in targets if target and not target.outside))
 
 
 def _blank_comments(text: str) -> str:
-    """The text with HTML comments blanked out; every line and column stays where it was."""
+    """Replace HTML comments by blanks; lines and columns stay the same."""
     pieces: list[str] = []
     position = 0
     while (start := text.find("<!--", position)) != -1 and (end := text.find("-->", start + 4)) != -1:
@@ -112,7 +112,7 @@ def _find_links_in_line(line: str, number: int) -> Iterator[Link]:
 
 
 def _find_code_spans(line: str) -> Iterator[tuple[int, int]]:
-    """Start and end of the text inside backticks: a run of them is closed by the next run of the same length."""
+    """Start and end of the text inside backticks; a run is closed by the next run of the same length."""
     runs = [(match.start(), match.end()) for match in _BACKTICKS.finditer(line)]
     closing: dict[int, int] = {}
     closed_by: list[int | None] = [None] * len(runs)

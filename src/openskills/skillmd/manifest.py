@@ -1,11 +1,4 @@
-"""SkillManifest, requirements, allowed-tools.
-
-What a skill needs from the machine it is used on, as real skills declare it in `metadata`.
-
-What a SKILL.md declares about itself, as one frozen value.
-
-`allowed-tools`: a list of patterns such as `Bash(git commit *)`, however it was written.
-"""
+"""`SkillManifest`, the front matter of a SKILL.md as one frozen value, with requirements and allowed tools."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,17 +16,17 @@ _PLATFORMS = {
     "osx": "darwin",
 }
 MAX_NAMES = 100
-"""How many programs, variables or systems a skill may ask for; more is no demand but an attack."""
+"""How many programs, variables or systems a skill may require; further ones are ignored."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """Programs, environment variables and operating systems; empty means "no demand".
+    """Required programs, environment variables and operating systems; empty means no requirement.
 
-    All of `bins` and `env` must be there, one of `any_bins`, and the platform must be one of `platforms`
-    (`linux`, `darwin`, `windows`). `always` says that the author wants the skill shown regardless.
+    All of `bins` and `env`, one of `any_bins`, and one of `platforms` (`linux`, `darwin`, `windows`). `always` shows
+    the skill regardless.
     """
 
     bins: tuple[str, ...] = ()
@@ -50,16 +43,15 @@ NO_REQUIREMENTS = Requirements()
 
 
 def read_requirements(metadata: Mapping[str, Value]) -> Requirements:
-    """Collect what `metadata` asks for.
+    """Collect the requirements in `metadata`.
 
-    Two shapes are in use: `metadata.requires` (or `bins`, `env`, `os` right in `metadata`), and the same one level
-    down under a client's own key, as in `metadata.openclaw.requires.bins`. Both are read; their demands add up.
-    What cannot be the name of a variable or of an operating system is no demand: `env: production` outside of
-    `requires` means something else.
+    Two shapes are in use: `metadata.requires` (or `bins`, `env`, `os` directly in `metadata`), and the same one level
+    down under a client's key, as in `metadata.openclaw.requires.bins`. Both are read and merged. Invalid names of
+    variables and operating systems are ignored: `env: production` outside of `requires` means something else.
     """
     found: dict[str, dict[str, None]] = {}
     for holder in (metadata, *metadata.values()):
-        # Nearly all metadata is text, and seeing that is much quicker than asking for a map.
+        # Nearly all metadata is text, and this check is much faster than `isinstance` with `Mapping`.
         if holder.__class__ is not str and isinstance(holder, Mapping):
             _add_requirements(holder, found, _is_constant)
             requires = holder.get("requires")
@@ -78,7 +70,7 @@ def read_requirements(metadata: Mapping[str, Value]) -> Requirements:
 
 
 def split_words(value: Value) -> tuple[str, ...]:
-    """A list written as a YAML list or as text with spaces or commas between the items."""
+    """The items of a YAML list, or of a text with spaces or commas between them."""
     if isinstance(value, str):
         return tuple(value.replace(",", " ").split())
     if isinstance(value, Sequence):
@@ -122,20 +114,12 @@ SPEC_FIELDS = ("name", "description", "license", "compatibility", "metadata", "a
 """The fields of the specification, in its order."""
 
 TEXT_EXTENSIONS = (
-    "argument-hint",
-    "model",
-    "context",
-    "agent",
-    "version",
-    "homepage",
-    "when_to_use",
-    "effort",
-    "shell",
-)
+    "argument-hint", "model", "context", "agent", "version", "homepage", "when_to_use", "effort", "shell",
+)  # fmt: skip
 FLAG_EXTENSIONS = ("disable-model-invocation", "user-invocable")
 OTHER_EXTENSIONS = ("hooks", "paths")
 CLIENT_EXTENSIONS = TEXT_EXTENSIONS + FLAG_EXTENSIONS + OTHER_EXTENSIONS
-"""Fields outside the specification that some client gives a meaning to."""
+"""Fields outside the specification that some client supports."""
 
 TEXT_FIELDS = frozenset({"name", "description", "license", "compatibility", *TEXT_EXTENSIONS})
 """Fields whose value is one text."""
@@ -143,10 +127,10 @@ TEXT_FIELDS = frozenset({"name", "description", "license", "compatibility", *TEX
 
 @dataclass(frozen=True, slots=True)
 class SkillManifest:
-    """The front matter of a SKILL.md. Fields that are absent have the default shown.
+    """The front matter of a SKILL.md; absent fields have defaults.
 
-    `metadata` and `extra` hold values exactly as written: scalars are text, nested lists and maps stay nested.
-    `extra` has every key that is neither of the specification nor a known extension of some client.
+    `metadata` and `extra` have values exactly as written: scalars are text, lists and maps stay nested. `extra` has
+    every key that is neither in the specification nor a known client extension.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A SKILL.md as text to what it declares, its body, and the problems of reading it."""
+"""Parse the text of a SKILL.md into manifest, body and problems."""
 
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +24,10 @@ _FALSE = frozenset({"false", "no", "off", "0"})
 
 @dataclass(frozen=True, slots=True)
 class ParsedSkill:
-    """A SKILL.md that was read.
+    """A parsed SKILL.md.
 
-    `manifest` is None when the front matter is beyond reading. A field that is absent or of the wrong type has its
-    default there; `front.fields` has every value as written. `problems` are those of reading; whether the values are
-    acceptable is for the rules to say.
+    `manifest` is None when the front matter cannot be read. A field that is absent or of the wrong type has its default
+    there; `front.fields` has every value as written. `problems` are those of parsing; the rules check the values.
     """
 
     manifest: SkillManifest | None
@@ -38,17 +37,17 @@ class ParsedSkill:
 
     @property
     def body(self) -> str:
-        """The instructions: LF line ends, without blank lines before them and white space after them."""
+        """The instructions with LF line ends, without leading blank lines and trailing white space."""
         return self.document.body
 
     @property
     def body_line(self) -> int:
-        """The line of the file on which the body begins."""
+        """The first line of the body in the file."""
         return self.document.body_line
 
 
 def parse(text: str) -> ParsedSkill:
-    """Read the text of a SKILL.md. Never raises; linear in the length of the text."""
+    """Parse the text of a SKILL.md. Never raises; linear in the length of the text."""
     halves = split_document(text)
     front = read_front_matter(halves)
     manifest = manifest_from_fields(front.fields) if front.readable else None
@@ -56,7 +55,7 @@ def parse(text: str) -> ParsedSkill:
 
 
 def manifest_from_fields(fields: Mapping[str, Value]) -> SkillManifest:
-    """The manifest that these fields declare."""
+    """Build a manifest from front matter fields."""
     declared: dict[str, Any] = {"name": "", "description": ""}
     extra: dict[str, Value] = {}
     for key, value in fields.items():
@@ -79,13 +78,13 @@ def manifest_from_fields(fields: Mapping[str, Value]) -> SkillManifest:
 
 
 def parse_flag(value: Value) -> bool | None:
-    """A switch as authors write it, or None when it is not one."""
+    """Parse a boolean as authors write it, or None."""
     word = value.strip().lower() if isinstance(value, str) else ""
     return True if word in _TRUE else False if word in _FALSE else None
 
 
 def normalize_name(name: str) -> str:
-    """The one spelling under which a name is compared: composed, compatibility forms folded, no blanks around it."""
+    """The spelling under which names are compared: NFKC, without surrounding blanks."""
     return name if name.isascii() else unicodedata.normalize("NFKC", name).strip()
 
 
@@ -94,26 +93,14 @@ def _text_or_none(value: Value) -> str | None:
 
 
 def _parse_argument_hint(value: Value) -> str | None:
-    """`argument-hint: [file] [format]` is a YAML list to a parser and a line of text to its author."""
+    """Text, also for `argument-hint: [file] [format]`, which YAML reads as a list."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return " ".join(f"[{item}]" for item in value if isinstance(item, str)) or None
     return _text_or_none(value)
 
 
-def _as_map(value: Value) -> Mapping[str, Value]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _text_or_empty(value: Value) -> str:
     return value.strip() if isinstance(value, str) else ""
-
-
-def _parse_name(value: Value) -> str:
-    return normalize_name(_text_or_empty(value))
-
-
-def _identity(value: Value) -> Value:
-    return value
 
 
 def _collect_keywords(fields: Mapping[str, Value], metadata: Mapping[str, Value]) -> tuple[str, ...]:
@@ -127,15 +114,15 @@ def _collect_keywords(fields: Mapping[str, Value], metadata: Mapping[str, Value]
 
 
 _SPECIAL_READERS: Mapping[str, Callable[[Value], object]] = {
-    "name": _parse_name,
+    "name": lambda value: normalize_name(_text_or_empty(value)),
     "description": _text_or_empty,
-    "metadata": _as_map,
+    "metadata": lambda value: value if isinstance(value, Mapping) else {},
     "allowed-tools": read_tools,
     "disable-model-invocation": lambda value: parse_flag(value) is True,
     "user-invocable": lambda value: parse_flag(value) is not False,
     "argument-hint": _parse_argument_hint,
     "paths": split_words,
-    "hooks": _identity,
+    "hooks": lambda value: value,
 }
 _READERS: Mapping[str, tuple[str, Callable[[Value], object]]] = {
     key: (key.replace("-", "_"), _SPECIAL_READERS.get(key, _text_or_none)) for key in (*SPEC_FIELDS, *CLIENT_EXTENSIONS)

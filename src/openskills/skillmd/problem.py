@@ -1,9 +1,4 @@
-"""Problem, Severity, Fix, summaries.
-
-A fault in somebody's skill, as a value: which rule, how bad, where, and what to do.
-
-Many problems of one kind, told in a few.
-"""
+"""`Problem`, a fault of a skill as a value: rule, severity, position, message and fix."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +24,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A change that mends a problem without changing what the skill means."""
+    """A change that fixes a problem without changing the meaning of the skill."""
 
     title: str
     edits: tuple[Edit, ...] = ()
@@ -37,9 +32,9 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One fault. `line` and `column` start at 1 and are None where the fault has no place in a text.
+    """One fault. `line` and `column` start at 1 and are None if it has no position in a text.
 
-    `message` says what was found and what was expected. `path` is empty until somebody who knows the file adds it.
+    `message` says what was found and what was expected. `path` is empty until it is known.
     """
 
     rule: str
@@ -51,11 +46,11 @@ class Problem:
     path: str = ""
 
     def with_path(self, path: str) -> "Problem":
-        """The same problem, in a known file."""
+        """The same problem with a path."""
         return replace(self, path=path)
 
     def as_warning(self) -> "Problem":
-        """The same problem as a warning, for those who load what a validator would refuse."""
+        """The same problem, as a warning if it is an error."""
         return replace(self, severity=Severity.WARNING) if self.severity is Severity.ERROR else self
 
     def __str__(self) -> str:
@@ -66,19 +61,19 @@ class Problem:
 
 
 def select_errors(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Only those that make a skill invalid."""
+    """The problems that make a skill invalid."""
     return tuple(problem for problem in problems if problem.severity is Severity.ERROR)
 
 
 MAX_PER_RULE = 20
-"""How often one rule is reported for one file before the rest is summed up."""
+"""How often one rule is reported per file before the rest is summarized."""
 
 
 def summarize_problems(problems: Sequence[Problem]) -> list[Problem]:
-    """The first of these problems of one rule, and one more that stands for the rest and carries all their fixes."""
-    told, rest = list(problems[:MAX_PER_RULE]), problems[MAX_PER_RULE:]
+    """The first of these problems of one rule, and one problem for the rest, with all their fixes."""
+    found, rest = list(problems[:MAX_PER_RULE]), problems[MAX_PER_RULE:]
     if rest:
         edits = tuple(edit for problem in rest if problem.fix for edit in problem.fix.edits)
-        fix = Fix(f"mend all {len(rest):,}", edits) if edits else None
-        told.append(replace(rest[0], message=f"{len(rest):,} more of this kind, first: {rest[0].message}", fix=fix))
-    return told
+        fix = Fix(f"fix all {len(rest):,}", edits) if edits else None
+        found.append(replace(rest[0], message=f"{len(rest):,} more of this kind, first: {rest[0].message}", fix=fix))
+    return found

@@ -1,13 +1,8 @@
-"""Front matter that is not YAML.
+"""Recover front matter that is not valid YAML, such as an unquoted `: `, and quote values for YAML.
 
-A text as YAML writes it, and what YAML makes of a word that is not quoted.
-
-Front matter that is not YAML but that a person can read: an unquoted `: `, a description of several paragraphs.
-
-What the client guide asks for: take the value that broke the parser as text, and try again. We cut the front matter at
-its top-level keys, read each entry alone, and take the text of the entries that still fail; an entry that holds
-indented pairs is cut in the same way, so that one bad value does not cost its neighbours their meaning. Every value
-recovered is reported, with a fix that quotes it.
+As the client guide asks, a value that breaks the parser is taken as text. The front matter is split at its top-level
+keys and each entry is parsed alone; an entry with indented pairs is split in the same way. Every recovered value is
+reported with a fix that quotes it.
 """
 
 import re
@@ -35,7 +30,7 @@ _FIRST = frozenset(("", *"~+-.0123456789nNtTfFyYoO"))
 
 
 def guess_yaml_type(plain: str) -> str | None:
-    """What a YAML reader takes this unquoted scalar for when not for text: "a number", "a date", ...; None for text."""
+    """The YAML type of an unquoted scalar, such as "a number" or "a date"; None for text."""
     if plain[:1] not in _FIRST:
         return None
     match = _OTHER_TYPE.fullmatch(plain)
@@ -43,12 +38,12 @@ def guess_yaml_type(plain: str) -> str | None:
 
 
 def quote_yaml(text: str) -> str:
-    """`text` in double quotes, on one line; every YAML parser reads it back to the same text."""
+    """`text` in double quotes, on one line, as every YAML parser reads it."""
     return '"' + _ESCAPED.sub(_escape, text) + '"'
 
 
 def to_yaml(text: str) -> str:
-    """`text` as a value on one line: bare where nothing could misread it, in quotes otherwise."""
+    """`text` as a value on one line, quoted only if necessary."""
     return text if _PLAIN.fullmatch(text) and guess_yaml_type(text) is None else quote_yaml(text)
 
 
@@ -63,18 +58,18 @@ _LINES = re.compile(r"[^\r\n]+(?:\r\n|\r|\n|\Z)|\r\n|\r|\n")
 _BLOCK = re.compile(r"([|>])(?:[1-9][+-]?|[+-][1-9]?)?(?:\s+|\Z)")
 _ITEM = re.compile(r"-(?:[ \t]+|\Z)")
 _EMPTY_LINE = re.compile(r"[ \t]*(?:#[^\r\n]*)?[\r\n]")
-# Lines that say nothing to YAML. U+2028 and its like would end the comment there, a tab would be a fault.
+# Blank lines and comments. U+2028 would end the comment, and a tab would be a fault.
 _NEUTRAL = re.compile(r" *(?:#[^\x85\u2028\u2029]*)?")
-# What a block scalar would not give back as it was written.
+# Characters that a block scalar does not preserve.
 _ODD = re.compile("[\t\x85\u2028\u2029\ufeff]")
 _MAX_LEVELS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class FrontMatterEntry:
-    """One field: its key with the key's offset, the offsets of its whole text, and those of its value.
+    """One field with the offsets of its key, its whole text and its value.
 
-    Blank lines and comments after the value belong to the entry but not to the value.
+    Blank lines and comments after the value belong to the entry only.
     """
 
     key: str
@@ -87,7 +82,7 @@ class FrontMatterEntry:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredValue:
-    """A value that was no YAML: the way to it, its entry, what its text stands for, and the YAML to write instead."""
+    """A value that was not valid YAML: its path, its entry, the recovered value, and the correct YAML."""
 
     path: ValuePath
     entry: FrontMatterEntry
@@ -97,10 +92,10 @@ class RecoveredValue:
 
 @dataclass(slots=True)
 class Recovery:
-    """Broken front matter, read entry by entry.
+    """Broken front matter, parsed entry by entry.
 
-    `broken` has the starts of the entries that are no YAML by themselves, those that hold such entries included.
-    Duplicates are keys that stood twice, with the offset of the later one.
+    `broken` has the starts of the entries that are not valid YAML or contain such entries. `duplicates` are repeated
+    keys with the offset of the later one.
     """
 
     fields: dict[str, Value] = field(default_factory=dict[str, Value])
@@ -111,22 +106,19 @@ class Recovery:
 
 
 def has_text_as_map(fields: Mapping[str, Value]) -> bool:
-    """Whether a field that is text was read as a map: an indented paragraph with `: ` in it looks like one."""
+    """Whether a text field was read as a map, such as an indented paragraph with `: ` in it."""
     return any(value.__class__ is dict and key in TEXT_FIELDS for key, value in fields.items())
 
 
 def recover(front: str) -> Recovery | None:
-    """What can be made of broken front matter, or None when it is hopeless.
-
-    Raises `FrontMatterError` for what is refused rather than broken: aliases, tags, depth, size.
-    """
+    """Recover broken front matter, or return None. Raises `FrontMatterError` for aliases, tags, depth and size."""
     result = Recovery()
     result.fields = _read_entries(front, 0, len(front), (), result)
     return result if result.entries else None
 
 
 def record_entries(front: str, recovery: Recovery, record: PositionRecorder) -> None:
-    """Tell where the recovered fields stand: exactly for those that are YAML by themselves, roughly for the others."""
+    """Record the positions of recovered fields: exact for valid entries, approximate for the others."""
     for path, entry in recovery.entries:
         record.key(path, entry.key_start, entry.key_start + len(entry.key), "")
         if entry.start in recovery.broken:
@@ -137,7 +129,7 @@ def record_entries(front: str, recovery: Recovery, record: PositionRecorder) -> 
 
 
 class _OffsetRecorder:
-    """A recorder for a piece of the front matter that begins at an offset, under a path."""
+    """A recorder for a part of the front matter at an offset, under a path."""
 
     def __init__(self, record: PositionRecorder, prefix: ValuePath, offset: int) -> None:
         self._record = record
@@ -183,7 +175,7 @@ def _read_entries(
 
 
 def _recover_value(front: str, entry: FrontMatterEntry, path: ValuePath, result: Recovery) -> Value:
-    """The value of an entry that is no YAML: the pairs or items indented under it, or else its text."""
+    """The value of an invalid entry: the pairs or items indented under it, or its text."""
     raw = front[entry.value_start : entry.value_end]
     is_text = path[0] in TEXT_FIELDS
     if not is_text and _EMPTY_LINE.match(raw) and len(path) < _MAX_LEVELS:
@@ -197,9 +189,9 @@ def _recover_value(front: str, entry: FrontMatterEntry, path: ValuePath, result:
 
 
 def _split_entries(front: str, start: int, end: int, *, top: bool, deeper_than: int) -> Iterator[FrontMatterEntry]:
-    """Cut at the lines that begin a field: those that have a key and the indentation of the first one.
+    """Split at the lines that start a field: those with a key and the indentation of the first one.
 
-    A block that begins with anything else, or is not indented more than its parent, has no entries.
+    A block that starts with anything else, or is not indented more than its parent, has no entries.
     """
     begun: re.Match[str] | None = None
     value_end = start
@@ -233,7 +225,7 @@ def _build_entry(key: re.Match[str], value_end: int, end: int) -> FrontMatterEnt
 
 
 def _parse_items(raw: str) -> list[str]:
-    """The items of a list whose indentation is wrong; none when not every line is an item."""
+    """The items of a wrongly indented list; none unless every line is an item."""
     first, *lines = _strip_lines(raw)
     written = [line for line in lines if line]
     if first or not all(_ITEM.match(line) for line in written):
@@ -243,7 +235,7 @@ def _parse_items(raw: str) -> list[str]:
 
 def _parse_text(raw: str) -> str:
     lines = _strip_lines(raw)
-    # A block scalar that was indented wrongly keeps its indicator on the first line.
+    # A wrongly indented block scalar has its indicator on the first line.
     block = _BLOCK.match(lines[0])
     if block is None:
         return _strip_quotes(_fold_lines(lines))
@@ -267,7 +259,7 @@ def _fold_lines(lines: list[str]) -> str:
 
 
 def _strip_quotes(text: str) -> str:
-    """Without the quotes around the whole, which the author meant even though a quote inside broke them."""
+    """Remove the quotes around the whole text, even if another quote inside broke the YAML."""
     quote = text[:1]
     if quote not in ('"', "'") or len(text) < 2:
         return text
@@ -282,7 +274,7 @@ def _strip_quotes(text: str) -> str:
 
 
 def _write_value(value: Value, raw: str, entry: FrontMatterEntry) -> str:
-    """A recovered value as YAML that every parser reads back to the same, with the line ends of what it replaces."""
+    """A recovered value as YAML, with the line ends of the text that it replaces."""
     line_end = "\r\n" if "\r\n" in raw else "\r" if "\r" in raw else "\n"
     margin = line_end + " " * (entry.key_start - entry.start + 2)
     if not isinstance(value, str):

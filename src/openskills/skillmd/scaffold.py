@@ -1,4 +1,4 @@
-"""The files of a new skill: a folder that validates, with a text in every file that says what belongs there."""
+"""The files of a new skill, which validates and explains in every file what belongs there."""
 
 import re
 from collections.abc import Mapping
@@ -102,20 +102,20 @@ _TEMPLATE = """\
 
 
 def scaffold(name: str, description: str = DEFAULT_DESCRIPTION, *, license: str | None = None) -> Mapping[str, str]:  # noqa: A002
-    """The files of a new skill, relative path to text. The strict validator has nothing to say about them.
+    """The files of a new skill, relative path to text; they pass the strict validation.
 
-    `scripts/example.py` is meant to be executable. Raises `InvalidArgument` for a name or description that the
-    specification does not allow, with a name that it does.
+    `scripts/example.py` should be made executable. Raises `InvalidArgument` for an invalid name or description, with a
+    valid name as a suggestion.
     """
     if not is_valid_name(name):
         hint = suggest_name(name) or "my-skill"
         expected = f"1 to {MAX_NAME} lowercase letters, digits and single hyphens, a letter or digit at both ends"
-        raise InvalidArgument("name", f"{name!r} is not a skill name; expected {expected}, such as {hint!r}")
+        raise InvalidArgument("name", f"invalid skill name {name!r}; expected {expected}, such as {hint!r}")
     text = " ".join(description.split())
     if not 1 <= len(text) <= MAX_DESCRIPTION:
-        raise InvalidArgument("description", f"{len(text):,} characters; expected 1 to {MAX_DESCRIPTION:,}")
+        raise InvalidArgument("description", f"has {len(text):,} characters; expected 1 to {MAX_DESCRIPTION:,}")
     if _CONTROL.search(text):
-        raise InvalidArgument("description", "control characters; expected text")
+        raise InvalidArgument("description", "contains control characters; expected text")
     title = name.replace("-", " ").capitalize()
     skill = _SKILL.format(
         name=to_yaml(name),

@@ -1,19 +1,9 @@
-"""YAML with scalars as text, and its fast path.
+"""Parse the YAML of front matter; every scalar stays the text that was written.
 
-How much of somebody's file is read before it is refused.
-
-The values that front matter holds, and the places they stood at.
-
-The YAML of front matter to plain values: every scalar stays the text that was written, nothing is executed.
-
-Built from the parser's events with a stack of our own, so that depth costs no recursion and a fault stops the work
-at once. Aliases, anchors and tags are refused: front matter has no use for them, and they are how YAML explodes.
-
-Front matter of the plainest kind, read without a YAML parser.
-
-Most skills have one `key: value` per line and perhaps one level of indented pairs under `metadata`. Reading those with
-one regular expression is several times faster and spares a process the import of the parser. Whatever is not
-certainly of that kind is left to `yamltree`; a property test holds the two to the same answers.
+`read_yaml` uses the parser's events with its own stack, so that nesting needs no recursion. Aliases, anchors and tags
+are refused, because they can make a small file explode. `read_simple_yaml` is a fast path for the common case of one
+`key: value` per line and one level of indented pairs: one regular expression, several times faster and without
+importing the parser. A property test checks that both agree.
 """
 
 import re
@@ -25,27 +15,26 @@ MAX_FILE_BYTES = 1024 * 1024
 """A whole SKILL.md. The largest of 134 real ones has 73 KB."""
 
 MAX_FRONTMATTER_CHARACTERS = 256 * 1024
-"""What stands between the fences. The largest real one has 2 KB."""
+"""The front matter. The largest real one has 2 KB."""
 
 MAX_DEPTH = 32
 """How deep lists and maps may be nested."""
 
 MAX_KEYS = 10_000
-"""How many keys and list items front matter may have in all."""
-
+"""How many keys and list items front matter may have."""
 
 Value: TypeAlias = "str | Sequence[Value] | Mapping[str, Value] | None"
-"""Every scalar is the text its author wrote: `no`, `1.0` and `2026-01-01` are never turned into something else."""
+"""Every scalar is the text as written: `no`, `1.0` and `2026-01-01` are not converted."""
 
 ValuePath: TypeAlias = tuple[str | int, ...]
-"""The way to a value from the top: `("metadata", "version")`, `("allowed-tools", 0)`."""
+"""The path of a value: `("metadata", "version")`, `("allowed-tools", 0)`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePosition:
-    """Where a key or value stands in the file: line and column from 1, character offsets of its source text.
+    """The position of a key or value in the file: line and column from 1, and character offsets.
 
-    `style` tells how a scalar was written: `'` or `"` quoted, `|` or `>` block, `!` tagged as text; empty for the rest.
+    `style` is that of a scalar: `'` or `"` quoted, `|` or `>` block, `!` tagged as text; empty otherwise.
     """
 
     line: int
@@ -56,13 +45,13 @@ class SourcePosition:
 
 
 NULL_WORDS = frozenset({"", "~", "null", "Null", "NULL"})
-"""The unquoted words that stand for no value."""
+"""The unquoted words for a missing value."""
 
 _STRING = "tag:yaml.org,2002:str"
 
 
 class PositionRecorder(Protocol):
-    """Told where things stand, by the offsets of their source text."""
+    """Receives the positions of keys and values, as offsets of their source text."""
 
     def key(self, path: ValuePath, start: int, end: int, style: str) -> None:
         """A key."""
@@ -88,7 +77,7 @@ class FrontMatterError(Exception):
 
 
 class YamlDocument:
-    """What `read_yaml` found: the top mapping, and keys that stood twice with the offset of the second one."""
+    """The result of `read_yaml`: the top mapping, and repeated keys with the offset of the second one."""
 
     __slots__ = ("duplicates", "fields")
 
@@ -98,7 +87,7 @@ class YamlDocument:
 
 
 def read_yaml(text: str, record: PositionRecorder | None = None) -> YamlDocument:
-    """Read one YAML mapping. Of a repeated key the last counts. Raises only `FrontMatterError`."""
+    """Parse one YAML mapping. Of a repeated key the last counts. Raises only `FrontMatterError`."""
     import yaml
 
     loader_class: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -115,7 +104,7 @@ def read_yaml(text: str, record: PositionRecorder | None = None) -> YamlDocument
 
 
 class _YamlBuilder:
-    """One pass over the events. Each open container has the step that leads to it and, in a map, the key in hand."""
+    """One pass over the events. Each open container has its step in the path and, in a map, the current key."""
 
     def __init__(self, loader: Any, record: PositionRecorder | None) -> None:
         self._loader = loader
@@ -156,7 +145,7 @@ class _YamlBuilder:
             raise _error_at(event, "yaml-syntax", "not YAML: a second document begins inside the front matter")
 
     def _alias(self, event: Any) -> None:
-        # `*all files` is no alias but text that broke the parser: the next event says so, as a syntax error.
+        # `*all files` is text, not an alias: then the next event raises a syntax error.
         self._loader.get_event()
         raise _error_at(event, "yaml-alias", f"the alias *{event.anchor} is refused; write the value out")
 
@@ -197,7 +186,7 @@ class _YamlBuilder:
             self._keys[-1] = None
         if self._record is not None:
             self._end = event.end_mark.index
-            # A scalar with the tag of text is as good as quoted.
+            # A scalar with a string tag counts as quoted.
             style = getattr(event, "style", None) or ("!" if event.tag else "")
             self._record.value((*self._steps, step), event.start_mark.index, self._end, style)
         return step
@@ -213,9 +202,8 @@ class _YamlBuilder:
             self._refuse_decoration(event)
         if not self._containers:
             if isinstance(container, list):
-                raise _error_at(
-                    event, "frontmatter-mapping", "the front matter is a list; write fields as `key: value`"
-                )
+                message = "the front matter is a list; write fields as `key: value`"
+                raise _error_at(event, "frontmatter-mapping", message)
             self._tree.fields = container
         else:
             if self._keys[-1] is None and isinstance(self._containers[-1], dict):
@@ -230,7 +218,7 @@ class _YamlBuilder:
         self._containers.pop()
         self._keys.pop()
         if self._record is not None:
-            # A block ends where the next token begins, which is no part of it; a bracket has a width.
+            # The end event of a block has no width and is at the next token; that of a bracket has a width.
             if event.end_mark.index > event.start_mark.index:
                 self._end = event.end_mark.index
             self._record.close(tuple(self._steps), self._end)
@@ -242,7 +230,7 @@ class _YamlBuilder:
             raise _error_at(event, "yaml-alias", f"the anchor &{event.anchor} is refused; write values out")
         if event.tag == _STRING:
             return
-        # `!important` before a word is how people write, and only by chance a tag.
+        # `!important` before a word is probably text, not a tag.
         rule = "yaml-syntax" if event.tag.startswith("!") and hasattr(event, "value") else "yaml-tag"
         raise _error_at(event, rule, f"the tag {event.tag} is refused; write plain values")
 
@@ -258,7 +246,7 @@ def _syntax_error(error: Any) -> FrontMatterError:
 
 
 _TEXT = r"[^\n\r\t:#\x85\u2028\u2029]*"
-# Atomic: what it took it keeps, trailing blanks included, so that nothing is tried twice.
+# An atomic group prevents backtracking.
 _PLAIN = rf"(?>[^\W_]{_TEXT}(?:(?::(?=[^\s\x85\u2028\u2029])|(?<! )#){_TEXT})*)"
 _DOUBLE = r'"([^"\\\n\r\t\x85\u2028\u2029]*)"'
 _SINGLE = r"'([^'\n\r\t\x85\u2028\u2029]*)'"
@@ -266,7 +254,7 @@ _LINE = re.compile(rf"(  )?([A-Za-z][A-Za-z0-9_-]{{0,63}}):(?: +(?:({_PLAIN})|{_
 
 
 def read_simple_yaml(front: str) -> dict[str, Value] | None:
-    """The fields, or None when this is not plainly one pair per line. Agrees with `read_yaml` where it answers."""
+    """The fields, or None unless every line is one simple pair. Agrees with `read_yaml`."""
     size = len(front)
     if not size or front.count("\n") > MAX_KEYS:
         return None

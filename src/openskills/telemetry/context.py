@@ -1,9 +1,4 @@
-"""Trace ids, bound fields, log lines.
-
-What is true of everything that happens here: a trace id, and on whose behalf it happens.
-
-Lines of a log for programs: one JSON object each, whatever stands in them.
-"""
+"""The trace context (trace id, fields, secrets) of spans and log lines, and a JSON log formatter."""
 
 import json
 import logging
@@ -27,9 +22,9 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """What spans and lines are marked with. `content` says that what was written by others may be in them.
+    """Fields of spans and log lines. `content` allows texts of models, skills and users in them.
 
-    `secrets` are values by name that are never in them.
+    `secrets` are values by name that are masked.
     """
 
     fields: Mapping[str, PlainValue] = field(default_factory=dict[str, PlainValue])
@@ -39,19 +34,18 @@ class TraceContext:
 
     @property
     def trace_id(self) -> str:
-        """The one that was given; else that of the first OpenTelemetry span; else a new one, as 32 hex digits."""
+        """The given trace id, that of the first OpenTelemetry span, or a new one of 32 hex digits."""
         known = self._known.get("id")
         return known or self.adopt(otel.current_trace_id() or os.urandom(16).hex())
 
     def adopt(self, trace_id: str) -> str:
-        """Have this trace id unless there is one; returns the one that counts."""
-        # One step, whatever other threads do.
+        """Set the trace id unless there is one; returns the one in use. Atomic across threads."""
         return self._known.setdefault("id", trace_id)
 
     def extend(
         self, trace_id: str | None, content: bool | None, masked: Mapping[str, str], fields: Mapping[str, Value]
     ) -> "TraceContext":
-        """The same with more fields. A new trace id is for the new one only; without it both share one."""
+        """A copy with more fields. Without a new trace id, both share one."""
         return TraceContext(
             {**self.fields, **to_plain_attributes(fields)},
             self.content if content is None else content,
@@ -71,12 +65,12 @@ def bind(
     masked: Mapping[str, str] = _NONE,
     **fields: Value,
 ) -> Generator[TraceContext]:
-    """Mark everything that happens in this block, and in the tasks and threads that it starts.
+    """Set the trace context of this block, and of the tasks and threads that it starts.
 
-    Without a trace id it is that of the block around it, or a new one. Known fields are `session`, `agent`, `tool` and
-    `skill`; any others may be added. `content` allows what models, skills and users wrote in spans and lines; it is
-    not allowed until somebody does. `masked` are secrets, values by name: where one would be in content or in a line,
-    its name is there instead, in this block and in those inside it.
+    The default trace id is that of the enclosing block, or a new one. Known fields are `session`, `agent`, `tool` and
+    `skill`; others may be added. `content` allows texts of models, skills and users in spans and log lines; the default
+    is that of the enclosing block, or False. `masked` are secrets, values by name, which are replaced by their names in
+    this block and in nested ones.
     """
     token = TRACE_CONTEXT.set(get_context().extend(trace_id, content, masked, fields))
     try:
@@ -86,25 +80,24 @@ def bind(
 
 
 def get_context() -> TraceContext:
-    """What is bound here; nothing, with a trace id of its own, outside of every block."""
+    """The current context; an empty one with its own trace id outside of every block."""
     return TRACE_CONTEXT.get() or TraceContext()
 
 
 def trace_id() -> str:
-    """The trace id here; empty outside of every block."""
+    """The current trace id; empty outside of every block."""
     here = TRACE_CONTEXT.get()
     return here.trace_id if here is not None else otel.current_trace_id()
 
 
 def reset_variable(variable: ContextVar[T], token: Token[T]) -> None:
-    """Undo a `set`, wherever that was done."""
-    # A block that another task ends than began it has nothing to undo there.
+    """Reset a context variable, unless the block was started in another task."""
     with suppress(ValueError):
         variable.reset(token)
 
 
 FIELDS = "openskills_fields"
-"""The attribute of a record that has what we say in it."""
+"""The attribute of a log record that has our fields."""
 
 _MAX_TEXT = 16 * 1024
 _MAX_DEPTH = 4
@@ -113,15 +106,14 @@ _JSON = json.JSONEncoder(separators=(",", ":"))
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per record, in ASCII: no value can begin a line or move the cursor of who looks at it.
+    """Formats a record as one line of ASCII JSON, without line breaks or control characters.
 
-    It has the time, the level, the logger and the message, then the trace id and what is bound, then what the record
-    brings (`extra`). Nothing of ours says what a model, a skill or a user wrote, unless the application allowed it.
-    Secrets that are bound where the record is written are replaced by their names, in a traceback, too.
+    It has time, level, logger and message, then the trace id and the bound fields, then `extra`. Bound secrets are
+    replaced by their names, in tracebacks too.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
+        """The line, without its line end."""
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -133,7 +125,7 @@ class JsonFormatter(logging.Formatter):
                 line.setdefault(name, value)
         here = TRACE_CONTEXT.get()
         found = _to_json_value(line, here.secrets if here is not None else {})
-        # The only control character that JSON leaves as it is.
+        # The only control character that JSON does not escape.
         return _JSON.encode(found).replace("\x7f", "\\u007f")
 
     def _describe_exception(self, record: logging.LogRecord) -> dict[str, object]:
@@ -146,10 +138,10 @@ class JsonFormatter(logging.Formatter):
 
 
 def _collect_fields(record: logging.LogRecord) -> Mapping[str, object]:
-    """What a span says of itself; for other records what is bound where they are written."""
-    said = record.__dict__.get(FIELDS)
-    if isinstance(said, Mapping):
-        return cast("Mapping[str, object]", said)
+    """The fields of a span; for other records the current context."""
+    own = record.__dict__.get(FIELDS)
+    if isinstance(own, Mapping):
+        return cast("Mapping[str, object]", own)
     here = TRACE_CONTEXT.get()
     return {"trace_id": here.trace_id, **here.fields} if here is not None else {}
 
@@ -159,7 +151,7 @@ def _collect_extra(record: logging.LogRecord) -> Mapping[str, object]:
 
 
 def _to_json_value(value: object, secrets: Mapping[str, str], depth: int = 0) -> object:
-    """A value of JSON without secrets; what is none becomes its text."""
+    """A JSON value without secrets; other objects become text."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""How often things happened in this process. Any thread may count and read at any time."""
+"""Counters of this process, safe to use from any thread."""
 
 import threading
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from openskills.telemetry import otel
 from openskills.telemetry.values import to_one_line
 
 MAX_LABELS = 100
-"""Sets of labels of one counter. What comes after them is counted together, as `overflow`."""
+"""How many label sets one counter has; further ones are counted together as `overflow`."""
 MAX_NAMES = 200
 OVERFLOW = "overflow"
 
@@ -16,7 +16,7 @@ _Labels = tuple[tuple[str, str], ...]
 
 
 class Count(NamedTuple):
-    """One number: how often, or how much, for one set of labels."""
+    """The value of a counter for one set of labels."""
 
     name: str
     labels: Mapping[str, str]
@@ -24,16 +24,16 @@ class Count(NamedTuple):
 
 
 class CounterRegistry:
-    """Numbers that only grow, by name and labels. However many labels somebody invents, they take little memory."""
+    """Counters by name and labels, with a limit on the number of label sets."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: dict[str, dict[_Labels, int]] = {}
 
     def add(self, name: str, amount: int, labels: Mapping[str, object]) -> Count:
-        """Add to a counter; returns it as it is now. Raises `ValueError` for less than nothing."""
+        """Add to a counter and return it. Raises `ValueError` for a negative amount."""
         if amount < 0:
-            raise ValueError(f"{name}: a counter only grows; {amount} is negative")
+            raise ValueError(f"{name}: the amount {amount} is negative; a counter only grows")
         key = tuple(sorted((label, _format_label(value)) for label, value in labels.items() if value is not None))
         with self._lock:
             if name not in self._values and len(self._values) >= MAX_NAMES:
@@ -45,7 +45,7 @@ class CounterRegistry:
         return Count(name, dict(key), value)
 
     def snapshot(self) -> tuple[Count, ...]:
-        """All of them at one moment, sorted by name and labels."""
+        """All counters, sorted by name and labels."""
         with self._lock:
             found = [(name, key, value) for name, values in self._values.items() for key, value in values.items()]
         return tuple(Count(name, dict(key), value) for name, key, value in sorted(found))
@@ -55,9 +55,9 @@ _process = CounterRegistry()
 
 
 def count(name: str, amount: int = 1, **labels: str | bool | int | None) -> None:
-    """Count something, here and in the metrics of an application that has OpenTelemetry. Nothing happens for 0.
+    """Add to a counter, here and in OpenTelemetry if the application uses it.
 
-    Labels have few values each: a reason, a tool, never a path or a text. One of None is no label.
+    Labels must have few values: a reason, a tool, never a path or a text. Labels with the value None are ignored.
     """
     if amount:
         counted = _process.add(name, amount, labels)
@@ -65,7 +65,7 @@ def count(name: str, amount: int = 1, **labels: str | bool | int | None) -> None
 
 
 def counters() -> tuple[Count, ...]:
-    """What was counted in this process so far."""
+    """All counters of this process."""
     return _process.snapshot()
 
 

@@ -1,4 +1,4 @@
-"""OpenTelemetry, where the application uses it. We neither need it nor load it: it has to be there already."""
+"""OpenTelemetry spans and metrics, if the application has loaded it; this package never imports it by itself."""
 
 import sys
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _SCOPE = "openskills"
 _SECONDS = [0.001, 0.002, 0.005, *(0.01 * 2**power for power in range(14))]
-"""Bounds of buckets: those of the GenAI conventions, and what a tool without a model takes."""
+"""Bucket bounds: those of the GenAI conventions, and smaller ones for tools without a model."""
 
 
 class OtelSpan:
-    """One span of OpenTelemetry. It never has the text of an error: that may quote anything."""
+    """One OpenTelemetry span. It never contains error messages, which may quote anything."""
 
     __slots__ = ("_span", "_token")
 
@@ -32,17 +32,17 @@ class OtelSpan:
 
     @property
     def trace_id(self) -> str:
-        """As 32 hex digits."""
+        """The trace id as 32 hex digits."""
         return format(self._span.get_span_context().trace_id, "032x")
 
     def enter(self) -> None:
-        """Become the parent of what begins from here on."""
+        """Make this the current span."""
         from opentelemetry import context, trace
 
         self._token = context.attach(trace.set_span_in_context(self._span))
 
     def leave(self) -> None:
-        """Be nobody's parent any more."""
+        """Restore the previous span."""
         if self._token is not None:
             from opentelemetry import context
 
@@ -53,7 +53,7 @@ class OtelSpan:
         self._span.set_attributes(attributes)
 
     def end(self, error: str) -> None:
-        """It is over; `error` is the type of what went wrong, or empty."""
+        """End the span; `error` is the type of the error, or empty."""
         if error:
             from opentelemetry.trace import StatusCode
 
@@ -64,8 +64,6 @@ class OtelSpan:
 
 @dataclass(slots=True)
 class _TracerCache:
-    """What was made for a provider, so that it is made once."""
-
     provider: "TracerProvider | None" = None
     tracer: "Tracer | None" = None
     is_unset: bool = False
@@ -77,12 +75,12 @@ _histograms: "dict[str, Histogram]" = {}
 
 
 def find_tracer() -> "Tracer | None":
-    """That of the application; None when nobody has set up tracing, even if some library has loaded the API."""
+    """The tracer of the application; None if tracing is not set up, even if a library has loaded the API."""
     if "opentelemetry.trace" not in sys.modules:
         return None
     from opentelemetry import trace
 
-    # Where no provider is set, the next call reads the environment each time: once is enough.
+    # Without a provider, `get_tracer_provider` reads the environment on each call.
     if _tracer_cache.is_unset and getattr(trace, "_TRACER_PROVIDER", trace) is None:
         return None
     provider = trace.get_tracer_provider()
@@ -95,12 +93,12 @@ def find_tracer() -> "Tracer | None":
 
 
 def start_otel_span(tracer: "Tracer", name: str, attributes: Mapping[str, PlainValue]) -> OtelSpan:
-    """Begin a span below the one that is current here."""
+    """Start a child of the current span."""
     return OtelSpan(tracer.start_span(name, attributes=attributes))
 
 
 def current_trace_id() -> str:
-    """The trace that the application is in, as 32 hex digits; empty when it is in none."""
+    """The current trace id of the application as 32 hex digits, or empty."""
     if "opentelemetry.trace" not in sys.modules:
         return ""
     from opentelemetry import trace
@@ -110,7 +108,7 @@ def current_trace_id() -> str:
 
 
 def add_to_counter(name: str, amount: int, labels: Mapping[str, str]) -> None:
-    """Add to a counter of the application."""
+    """Add to an OpenTelemetry counter."""
     if "opentelemetry.metrics" not in sys.modules:
         return
     counter = _counters.get(name)
@@ -123,7 +121,7 @@ def add_to_counter(name: str, amount: int, labels: Mapping[str, str]) -> None:
 
 
 def observe_seconds(name: str, seconds: float, labels: Mapping[str, str]) -> None:
-    """Put a length of time into a histogram of the application."""
+    """Record a duration in an OpenTelemetry histogram."""
     if "opentelemetry.metrics" not in sys.modules:
         return
     histogram = _histograms.get(name)
@@ -139,5 +137,5 @@ def _get_histogram(name: str) -> "Histogram":
     try:
         return meter.create_histogram(name, unit="s", explicit_bucket_boundaries_advisory=_SECONDS)
     except TypeError:
-        # Before 1.30 it takes no advice.
+        # Versions before 1.30 do not have this option.
         return meter.create_histogram(name, unit="s")

@@ -1,10 +1,6 @@
-"""Spans, tool calls.
+"""Spans: OpenTelemetry spans and one log line each; tool calls follow the GenAI conventions.
 
-Pieces of work, how long they took and how they ended: spans of OpenTelemetry, and one line each in the log.
-
-A span costs next to nothing when nobody watches: when no tracing is set up, and the logger `openskills` takes no INFO.
-
-The span of a tool call, as the GenAI conventions of OpenTelemetry have it, and how long such calls take.
+A span costs almost nothing when tracing is not set up and the logger `openskills` is above INFO.
 """
 
 import logging
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _LOGGER = logging.getLogger("openskills.telemetry")
-# A library does not print; whoever wants the lines attaches a handler.
+# A library does not print; the application attaches a handler.
 logging.getLogger("openskills").addHandler(logging.NullHandler())
 
 _NAMES = {
@@ -46,29 +42,26 @@ _NAMES = {
 
 
 class Span:
-    """One piece of work. This one is watched by nobody, so all that is said of it is forgotten."""
+    """A span. This base class ignores everything; it is used when nothing is recorded."""
 
     __slots__ = ()
 
     @property
     def can_show(self) -> bool:
-        """Whether `show` is of use; to be asked where it costs something to know what to show."""
+        """Whether `show` has an effect; check it when computing the attributes is expensive."""
         return False
 
     def set(self, attributes: Attributes | None = None, /, **more: Value) -> None:
-        """Say something about it: counts, sizes, names of ours. Never what somebody wrote; see `show`."""
+        """Add attributes such as counts, sizes and our own names; for other texts use `show`."""
 
     def show(self, attributes: Attributes | None = None, /, **more: Value) -> None:
-        """Say what somebody wrote: arguments, results, commands. Forgotten unless `bind(content=True)` allows it.
-
-        Secrets that are bound (`masked`) are replaced by their names.
-        """
+        """Add texts of models, skills and users, if `bind(content=True)` allows it. Bound secrets are masked."""
 
     def record_error(self, error: BaseException) -> None:
-        """It ended badly, although no exception passes."""
+        """Mark the span as failed without raising."""
 
     def end(self) -> None:
-        """It is over; a `with` block says so itself. Safe to say twice, and nothing counts that is said later."""
+        """End the span; a `with` block does it. Safe to call twice; later calls are ignored."""
 
     def __enter__(self) -> "Span":
         return self
@@ -79,14 +72,14 @@ class Span:
 
 _NOOP_SPAN = Span()
 _OUTER: ContextVar[str] = ContextVar("openskills_span", default="")
-"""The name of the watched span around this place."""
+"""The name of the enclosing recorded span."""
 
 
 def span(name: str, attributes: Attributes | None = None, /, **more: Value) -> Span:
-    """A piece of work, as a `with` block. What begins in it is below it, in the tasks and threads that it starts, too.
+    """Start a span; use it as a `with` block. Spans in the block, and in its tasks and threads, are its children.
 
-    An exception that passes is told by its type (`error.type`), never by its text. For work that another task ends
-    there is `end()` instead of `with`; then nothing is below it.
+    An exception is recorded by its type (`error.type`), never by its message. If another task ends the work, call
+    `end()` instead of using `with`; then the span has no children.
     """
     tracer = otel.find_tracer()
     if tracer is None and not _LOGGER.isEnabledFor(logging.INFO):
@@ -95,8 +88,6 @@ def span(name: str, attributes: Attributes | None = None, /, **more: Value) -> S
 
 
 class _RecordedSpan(Span):
-    """A span that is recorded by OpenTelemetry, written into the log, or both."""
-
     __slots__ = ("_attributes", "_began", "_bound", "_ended", "_error", "_name", "_outer", "_recording", "_tokens")
 
     def __init__(self, name: str, attributes: Attributes, tracer: "Tracer | None") -> None:
@@ -124,9 +115,9 @@ class _RecordedSpan(Span):
 
     def show(self, attributes: Attributes | None = None, /, **more: Value) -> None:
         if self._bound.content:
-            # Before it is cut: of a secret that is cut in two, half would be left.
-            told = mask_attributes({**(attributes or {}), **more}, self._bound.secrets)
-            self._add(to_plain_attributes(told, longest=MAX_CONTENT))
+            # Masked before it is truncated, which could cut a secret in two.
+            masked = mask_attributes({**(attributes or {}), **more}, self._bound.secrets)
+            self._add(to_plain_attributes(masked, max_length=MAX_CONTENT))
 
     def record_error(self, error: BaseException) -> None:
         self._error = error_type(error)
@@ -166,10 +157,10 @@ class _RecordedSpan(Span):
     def _write_line(self, milliseconds: float) -> None:
         level = logging.DEBUG if self._outer else logging.INFO
         level = logging.WARNING if self._error else level
-        # Who wants warnings only is told by exceptions and results; a line for each would say everything twice.
+        # At level WARNING nothing is logged: exceptions and results already report the failure.
         if not _LOGGER.isEnabledFor(min(level, logging.INFO)):
             return
-        said = {
+        values = {
             **self._bound.fields,
             "trace_id": self._bound.trace_id,
             "span": self._name,
@@ -178,7 +169,7 @@ class _RecordedSpan(Span):
             "error": self._error or None,
             "attributes": self._attributes or None,
         }
-        fields = {name: value for name, value in said.items() if value is not None}
+        fields = {name: value for name, value in values.items() if value is not None}
         failed = f" and failed: {self._error}" if self._error else ""
         _LOGGER.log(level, "%s took %.1f ms%s", self._name, milliseconds, failed, extra={FIELDS: fields})
 
@@ -187,7 +178,7 @@ DURATION = "gen_ai.execute_tool.duration"
 
 
 class ToolCallSpan(Span):
-    """A tool call. It knows how it ended even when nobody watches its span: metrics want to know, too."""
+    """The span of a tool call. It keeps the error type for metrics even if the span is not recorded."""
 
     __slots__ = ("_span", "error")
 
@@ -197,7 +188,7 @@ class ToolCallSpan(Span):
 
     @property
     def can_show(self) -> bool:
-        """See `Span.shows`."""
+        """See `Span.can_show`."""
         return self._span.can_show
 
     def set(self, attributes: Attributes | None = None, /, **more: Value) -> None:
@@ -209,17 +200,17 @@ class ToolCallSpan(Span):
         self._span.show(attributes, **more)
 
     def record_error(self, error: BaseException) -> None:
-        """See `Span.failed`."""
+        """See `Span.record_error`."""
         self.error = error_type(error)
         self._span.record_error(error)
 
 
 @contextmanager
 def execute_tool(name: str, *, call_id: str | None = None, skill: str | None = None) -> Generator[ToolCallSpan]:
-    """One call of a tool: everything that begins in the block is below its span.
+    """The span and metrics of one tool call.
 
-    `name` is that of a tool that there is, and `skill` of a skill that there is: both name things in metrics. An error
-    that becomes a result is told with `failed`; one that passes is seen. Arguments and results are for `show`.
+    `name` and `skill` must be existing ones, because they are used as metric labels. Report an error that becomes a
+    result with `record_error`; exceptions are recorded. Pass arguments and results to `show`.
     """
     began = perf_counter()
     title = f"execute_tool {name} {skill}" if skill and name == "skill_load" else f"execute_tool {name}"
@@ -238,10 +229,8 @@ def execute_tool(name: str, *, call_id: str | None = None, skill: str | None = N
             call.record_error(error)
             raise
         finally:
-            _record_duration(to_one_line(name), call.error, perf_counter() - began)
-
-
-def _record_duration(tool: str, error: str, seconds: float) -> None:
-    count("openskills.tool.calls", tool=tool, error=error or None)
-    labels = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
-    otel.observe_seconds(DURATION, seconds, {**labels, "error.type": error} if error else labels)
+            tool = to_one_line(name)
+            count("openskills.tool.calls", tool=tool, error=call.error or None)
+            labels = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
+            labels |= {"error.type": call.error} if call.error else {}
+            otel.observe_seconds(DURATION, perf_counter() - began, labels)

@@ -1,9 +1,4 @@
-"""Safe values, masking.
-
-What may stand in a span or a line: plain values, short, on one line, of whole characters. Pure.
-
-Secrets in what is said about a piece of work: their names instead of their values. Pure.
-"""
+"""Safe values for spans and log lines: plain, short, valid Unicode, and without secrets."""
 
 import json
 import re
@@ -12,70 +7,68 @@ from collections.abc import Callable, Mapping, Sequence
 from openskills.errors import SkillError
 
 Value = str | bool | int | float | Sequence[str] | None
-"""What somebody may give; None is the same as nothing."""
+"""An attribute value; None is ignored."""
 Attributes = Mapping[str, Value]
 PlainValue = str | bool | int | float | list[str]
 
 MAX_TEXT = 1024
 """Characters of one text."""
 MAX_CONTENT = 16 * 1024
-"""Characters of a text that was written by a model, a skill or a user, where it is wanted at all."""
+"""Characters of a text of a model, a skill or a user."""
 MAX_ITEMS = 64
 """Items of one list."""
 MAX_NAME = 200
 
 
-def to_plain_attributes(attributes: Attributes, *, longest: int = MAX_TEXT) -> dict[str, PlainValue]:
-    """The same attributes without those that say nothing; long texts and lists are cut."""
-    return {name: _to_plain_value(value, longest) for name, value in attributes.items() if value is not None}
+def to_plain_attributes(attributes: Attributes, *, max_length: int = MAX_TEXT) -> dict[str, PlainValue]:
+    """The attributes without None; long texts and lists are truncated."""
+    return {name: _to_plain_value(value, max_length) for name, value in attributes.items() if value is not None}
 
 
 def to_one_line(text: str) -> str:
-    """A name as it can stand in any log: what would begin a new line, or move a cursor, is written as an escape."""
+    """A short name for logs, with line breaks and control characters escaped."""
     text = text[:MAX_NAME]
-    return text if text.isprintable() else "".join(map(_escape_character, text))
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def error_type(error: BaseException) -> str:
-    """One of few words for what went wrong: the `reason` of our errors, the class of all others. Never the message."""
+    """The `reason` of our errors, the class name of others; never the message."""
     return error.reason if isinstance(error, SkillError) else type(error).__qualname__
 
 
-def _to_plain_value(value: str | bool | int | float | Sequence[str], longest: int) -> PlainValue:
+def _to_plain_value(value: str | bool | int | float | Sequence[str], max_length: int) -> PlainValue:
     if isinstance(value, str):
-        return truncate_text(value, longest)
+        return truncate_text(value, max_length)
     if isinstance(value, bool | int | float):
         return value
     if isinstance(value, list | tuple):
-        return [truncate_text(str(item), longest) for item in value[:MAX_ITEMS]]
-    # Nobody's work may fail because of what is said about it.
-    return truncate_text(str(value), longest)
+        return [truncate_text(str(item), max_length) for item in value[:MAX_ITEMS]]
+    # Telemetry must not fail because of an unexpected type.
+    return truncate_text(str(value), max_length)
 
 
-def truncate_text(text: str, longest: int = MAX_TEXT) -> str:
-    """Text of whole characters, cut when it is long, with a note of how much is missing."""
-    if len(text) > longest:
-        text = f"{text[:longest]}[... {len(text) - longest:,} more characters]"
-    # Half a character, as in a file name that is no UTF-8, would make an exporter drop everything it has.
+def truncate_text(text: str, max_length: int = MAX_TEXT) -> str:
+    """Truncate a long text with a note, and replace lone surrogates."""
+    if len(text) > max_length:
+        text = f"{text[:max_length]}[... {len(text) - max_length:,} more characters]"
+    # A lone surrogate, as in a file name that is not UTF-8, would make an exporter drop its whole batch.
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _escape_character(character: str) -> str:
-    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-
-
 MIN_SECRET_LENGTH = 4
-"""Shorter secrets would also be found in words that have nothing to do with them."""
+"""Shorter secrets are not masked: they would match unrelated words."""
 
 
 def mask_text(text: str, secrets: Mapping[str, str]) -> str:
-    """The text with every secret in it replaced by its name, also where it stands in JSON. Longer ones first."""
+    """Replace every secret in a text by its name, also in its JSON form; longer ones first."""
     mask = build_masker(secrets)
     return text if mask is None else mask(text)
 
 
 def build_masker(secrets: Mapping[str, str]) -> Callable[[str], str] | None:
-    """What `masked` does, made once for many texts; None when there is nothing to look for."""
+    """A reusable `mask_text`; None without secrets."""
     names = {
         form: name
         for name, value in secrets.items()
@@ -90,7 +83,7 @@ def build_masker(secrets: Mapping[str, str]) -> Callable[[str], str] | None:
 
 
 def mask_attributes(attributes: Attributes, secrets: Mapping[str, str]) -> dict[str, Value]:
-    """The same for everything in them that is text."""
+    """Mask the secrets in all texts of the attributes."""
     return {name: _mask_value(value, secrets) for name, value in attributes.items()}
 
 

@@ -1,11 +1,4 @@
-"""How promises are checked.
-
-How promises are checked: one after the other, the first that is broken is said in a sentence.
-
-Content for checks: in pieces, failing halfway, never ending.
-
-What promises of executors are tried with: a workspace, commands in it, and a directory of this machine.
-"""
+"""Helpers of the conformance checks: running promises one after the other, test content, and a trial workspace."""
 
 import asyncio
 import json
@@ -77,7 +70,7 @@ async def broken_content() -> AsyncGenerator[bytes]:
 
 
 async def stream_content(chunks: Sequence[bytes | str]) -> AsyncGenerator[bytes]:
-    """Content in these pieces. Text is no content; whoever takes it is to say so."""
+    """Content in these pieces. A store must refuse text."""
     for chunk in chunks:
         await asyncio.sleep(0)
         yield chunk  # pyright: ignore[reportReturnType]

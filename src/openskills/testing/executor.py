@@ -1,4 +1,4 @@
-"""What every executor promises, and a check of it: `run(check_executor(lambda: MyExecutor(...)))`."""
+"""Conformance checks for executors: `run(check_executor(lambda: MyExecutor(...)))`."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,47 +39,46 @@ GROUPS = tuple(_GROUPS)
 
 
 async def check_executor(
-    make: Callable[[], Executor], *, groups: Iterable[str] = GROUPS, patience: float = 60.0
+    make: Callable[[], Executor], *, groups: Iterable[str] = GROUPS, timeout: float = 60.0
 ) -> None:
-    """Raise `AssertionError`, with the promise that was broken, when an executor does not do what `Executor` says.
+    """Check that an executor implements `Executor`; raises `AssertionError` with the broken promise.
 
     `make` is called once per group of promises, and for some promises once more; every executor is closed. They may
-    share their files: only keys that nobody else has are used, and removed. Their commands need `sh` and `python3`.
-    `patience` is how many seconds one promise may take to be checked. Raises `ExecutorUnavailable` when the executor
-    says that it does not work here. What it costs, what happens when a process dies, and hostile commands are for its
-    own tests.
+    share files: only unique workspace keys are used, and removed. Commands need `sh` and `python3`. `timeout` is the
+    limit in seconds for one promise. Raises `ExecutorUnavailable` when the executor does not work here. Performance,
+    crashes and hostile commands are not checked.
     """
     for group in groups:
         if group not in _GROUPS:
-            raise InvalidArgument("groups", f"there is none named {group!r}; they are {', '.join(GROUPS)}")
-        await check_promises(make, _GROUPS[group], patience=patience)
+            raise InvalidArgument("groups", f"unknown group {group!r}; use {', '.join(GROUPS)}")
+        await check_promises(make, _GROUPS[group], timeout=timeout)
 
 
-async def check_promises(make: Callable[[], Executor], promises: Sequence[Promise], *, patience: float) -> None:
+async def check_promises(make: Callable[[], Executor], promises: Sequence[Promise], *, timeout: float) -> None:
     """Check these promises, one after the other, with one executor."""
     executor = make()
     try:
         isolation = await executor.check()
         if promises is not ISOLATION or isolation is not Isolation.NONE:
             for promise in promises:
-                await check_promise(promise, _run_promise(promise, executor, isolation, make, patience))
+                await check_promise(promise, _run_promise(promise, executor, isolation, make, timeout))
     finally:
         await executor.close()
 
 
 async def _run_promise(
-    promise: Promise, executor: Executor, isolation: Isolation, make: Callable[[], Executor], patience: float
+    promise: Promise, executor: Executor, isolation: Isolation, make: Callable[[], Executor], timeout: float
 ) -> None:
     key = f"check-{uuid4()}"
     with TemporaryDirectory(prefix="openskills-check-") as directory:
-        timer = asyncio.timeout(patience)
+        timer = asyncio.timeout(timeout)
         try:
             async with timer:
                 workspace = await executor.open(key)
                 await promise(ExecutorTrial(executor, workspace, key, isolation, Path(directory), make))
         except TimeoutError:
             if timer.expired():
-                raise AssertionError(f"it was not kept within {patience:g} seconds") from None
+                raise AssertionError(f"it was not kept within {timeout:g} seconds") from None
             raise
         finally:
             await executor.remove(key)

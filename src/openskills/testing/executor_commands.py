@@ -1,15 +1,4 @@
-"""Promises about commands.
-
-Promises about what a command finds when it starts: its variables and its directories.
-
-Promises about limits of one command.
-
-Promises about stdin, stdout and stderr of commands that run to their end.
-
-Promises about how commands end: by themselves, in time, or by request, and with all that they started.
-
-Promises about several commands, and about what runs when a workspace or an executor is closed.
-"""
+"""Conformance checks of commands: environment, limits, streams, how they end, and several at once."""
 
 import asyncio
 import hashlib

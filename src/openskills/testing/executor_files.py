@@ -1,17 +1,4 @@
-"""Promises about files and skills.
-
-Promises about the files of a workspace, as the host puts and gets them. No command is started.
-
-Promises about what commands leave in a workspace: the host reads bytes, follows no link out, waits for no FIFO.
-
-Promises about paths that somebody else wrote: none leads out of the workspace. No command is started.
-
-Promises about skills: how they are taken, named by their content, and staged. No command is started.
-
-Promises about staged skills, as commands see them.
-
-Promises about workspaces: whose they are, how long they are, what they hold. No command is started.
-"""
+"""Conformance checks of workspaces and their files: reading, writing, untrusted paths, links and special files."""
 
 import asyncio
 import hashlib
@@ -174,7 +161,7 @@ async def _check_links(trial: ExecutorTrial) -> None:
 
 
 async def _check_missing(trial: ExecutorTrial) -> None:
-    """What is not there, or is no file, cannot be opened: InvalidArgument."""
+    """A missing path, or one that is not a file, cannot be opened: InvalidArgument."""
     await trial.workspace.make_directory("work/directory")
     for name in ("work/none", "work/directory", "work", "work/none/x"):
         await expect_refusal(open_and_close(trial.workspace, name), f"{name!r} can be opened")
@@ -219,7 +206,10 @@ async def _check_marks(trial: ExecutorTrial) -> None:
     expect(marks == sorted(marks), f"later marks are not later: {marks}")
     await workspace.write("out/before-3", b"x")
     found = await _list_since(workspace, marks[-1])
-    expect(found == {"out/after-9", "out/before-3"}, f"the same content put again is no change: listed are {found}")
+    expect(
+        found == {"out/after-9", "out/before-3"},
+        f"writing the same content again is not a change, but {found} are listed",
+    )
 
 
 async def _list_since(workspace: Workspace, mark: int) -> set[str]:
@@ -348,7 +338,7 @@ async def _check_links_not_followed(trial: ExecutorTrial) -> None:
 
 
 async def _check_special_files(trial: ExecutorTrial) -> None:
-    """A FIFO delays nobody: it is no file to open, is skipped in listings, and can be replaced and removed."""
+    """A FIFO does not block: it cannot be opened, is not listed, and can be replaced and removed."""
     await trial.read_output(Command(shell_argv("mkfifo work/fifo work/other; mkdir work/d; mkfifo work/d/inside")))
     await expect_refusal(open_and_close(trial.workspace, "work/fifo"), "a FIFO can be opened")
     listing = await trial.workspace.list(["work/**"])
@@ -413,7 +403,7 @@ async def _check_forbidden_paths(trial: ExecutorTrial) -> None:
 
 
 async def _check_invalid_paths(trial: ExecutorTrial) -> None:
-    """What is no path at all is InvalidArgument for every method, and does nothing."""
+    """An invalid path is InvalidArgument for every method, and does nothing."""
     await trial.workspace.write("work/there", b"x")
     for path in NO_NAMES:
         for method, call in _iter_calls(trial.workspace, path):

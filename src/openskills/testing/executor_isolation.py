@@ -1,11 +1,4 @@
-"""Promises about isolation and terminals.
-
-Promises of executors that isolate: what a command cannot see, change or reach, whoever runs this process.
-
-Promises about commands that are read and written to while they run.
-
-Promises about commands that have a terminal.
-"""
+"""Conformance checks of isolation, interactive commands and terminals."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Promises about staged skills."""
+"""Conformance checks of staged skills."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -125,7 +125,7 @@ async def _check_omissions(trial: ExecutorTrial) -> None:
 
 
 async def _check_invalid_stage(trial: ExecutorTrial) -> None:
-    """A name that is no name of a directory, and a snapshot that was never taken, are InvalidArgument."""
+    """An invalid directory name, and a snapshot that was never taken, are InvalidArgument."""
     folder = new_skill(trial.directory)
     for name in ("", "..", "../x", "a/b", ".hidden", "a\0b"):
         await expect_refusal(trial.executor.snapshot(name, folder), f"the name {name!r} is accepted")

@@ -1,11 +1,4 @@
-"""FakeExecutor.
-
-The files of a workspace in memory, with the semantics of a real one.
-
-A command that is only told: what it writes, how it ends, what it answers.
-
-An executor for tests of what stands above executors: real files in memory, and commands that are only told.
-"""
+"""`FakeExecutor`, an executor for tests: workspace files in memory, and scripted commands."""
 
 import asyncio
 import hashlib
@@ -109,7 +102,7 @@ class FakeTree:
         self._make(where if where in WRITABLE else check_writable_path(path), path)
 
     def check_directory(self, path: str) -> None:
-        """Raise `InvalidArgument` when there is no such directory; `.` is the workspace itself."""
+        """Raise `InvalidArgument` for a missing directory; `.` is the workspace itself."""
         if path != "." and not isinstance(
             self._entries.get(self._resolve(normalize_path(path, field="cwd"))), _FakeDirectory
         ):
@@ -131,7 +124,7 @@ class FakeTree:
         if entry is None:
             raise InvalidArgument("path", f"{path!r} does not exist")
         if not isinstance(entry, FakeFile):
-            raise InvalidArgument("path", f"{path!r} is no regular file")
+            raise InvalidArgument("path", f"{path!r} is not a regular file")
         return entry, entry.info(where)
 
     def mark(self) -> int:
@@ -300,7 +293,7 @@ class FakeProcess:
         if self.terminal is None:
             raise InvalidArgument("process", "has no terminal")
         if rows < 1 or columns < 1:
-            raise InvalidArgument("terminal", f"{rows} by {columns} is no size; use something like 24 by 80")
+            raise InvalidArgument("terminal", f"invalid size {rows} by {columns}; use one such as 24 by 80")
         self.terminal = TerminalSize(rows, columns)
 
     async def kill(self) -> None:

@@ -1,15 +1,4 @@
-"""A scripted model server.
-
-What a scripted model server can be told to answer, and how.
-
-Answers as Anthropic's Messages API sends them. Pure.
-
-As much HTTP as a scripted model server needs: requests in, answers out, over one connection after another.
-
-Answers as OpenAI's chat completions API sends them. Pure.
-
-A real HTTP server on this machine: it speaks the protocols of OpenAI and Anthropic, and says what a script says.
-"""
+"""A scripted model server: a local HTTP server that speaks the protocols of OpenAI and Anthropic."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A model that says what it was told to say, for tests of what stands above a model."""
+"""A scripted model for tests."""
 
 import copy
 import inspect

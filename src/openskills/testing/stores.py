@@ -1,9 +1,4 @@
-"""Check_session_store, check_artifact_store.
-
-What every store of conversations promises, and a check of it: `run(check_session_store(MyStore))`.
-
-What every store of artifacts promises, and a check of it: `run(check_artifact_store(MyStore))`.
-"""
+"""Conformance checks for stores: `run(check_session_store(MyStore))`, `run(check_artifact_store(MyStore))`."""
 
 import asyncio
 import hashlib
@@ -509,7 +504,7 @@ async def _check_missing(store: ArtifactStore, scope: Scope) -> None:
 
 
 async def _check_bad_names(store: ArtifactStore, scope: Scope) -> None:
-    """Names that are no names, or that climb out, are refused by every method, and leave nothing behind."""
+    """Invalid names, and names that climb out, are refused by every method, and leave nothing behind."""
     for name in (*_BAD_NAMES, *_ESCAPING_NAMES):
         kind = ForbiddenPath if name in _ESCAPING_NAMES else InvalidArgument
         for call in _iter_calls(store, scope, name):

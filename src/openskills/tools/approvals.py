@@ -1,13 +1,7 @@
-"""Approvals, allowed-tools.
+"""Approval of commands: what `allowed-tools` pre-approves, and asking the user about the rest.
 
-Names that fit a pattern in which `*` stands for anything. Pure.
-
-What a skill's `allowed-tools` pre-approves. Pure.
-
-A pre-approval takes the question away, so in doubt there is none: `Bash(git:*)` covers one `git` with any arguments,
+A pre-approval skips the question, so in doubt there is none: `Bash(git:*)` covers one `git` command with any arguments,
 and nothing in which a shell could do more than that.
-
-Asking before a command of a skill runs, and remembering the answer.
 """
 
 import asyncio
@@ -26,10 +20,7 @@ from openskills.skillmd.manifest import read_tools
 
 
 def matches_pattern(pattern: str, name: str) -> bool:
-    """Whether a name fits.
-
-    Piece by piece instead of with an expression: whoever writes the pattern must not decide how long this takes.
-    """
+    """Whether a name matches a pattern with `*` wildcards. Not a regular expression, so that it is always fast."""
     first, *rest = pattern.split("*")
     if not rest:
         return name == first
@@ -46,7 +37,7 @@ def matches_pattern(pattern: str, name: str) -> bool:
 
 
 COMMAND_TOOLS = frozenset({"bash", "shell", "skill_run", "skill_exec"})
-"""Tools that run commands; whoever writes one of them in `allowed-tools` means all of them. In any case."""
+"""Tools that run commands (lower case); one of them in `allowed-tools` means all of them."""
 
 _ENTRY = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL)
 _QUOTES = frozenset("'\"\\")
@@ -54,7 +45,7 @@ _QUOTES = frozenset("'\"\\")
 
 @dataclass(frozen=True, slots=True)
 class AllowedToolEntry:
-    """One entry. `only` is what stands in its parentheses; without them, and with `*` there, it is everything."""
+    """One entry of `allowed-tools`; `only` is what its parentheses contain, None for everything."""
 
     tool: str
     only: str | None = None
@@ -62,7 +53,7 @@ class AllowedToolEntry:
 
 @dataclass(frozen=True, slots=True)
 class _CommandPattern:
-    """What a command has to look like: these words, and with `rest` anything after them. Words may have `*` in them."""
+    """The words of a command, with `rest` followed by anything; with `wild`, words may contain `*`."""
 
     words: tuple[str, ...]
     rest: bool
@@ -70,7 +61,7 @@ class _CommandPattern:
 
 
 def parse_allowed_tools(allowed_tools: Iterable[str]) -> tuple[AllowedToolEntry, ...]:
-    """The entries of `allowed-tools`. One that cannot be read (`Bash(git`) means nothing and is left out."""
+    """Parse the entries of `allowed-tools`; malformed ones (`Bash(git`) are left out."""
     found: list[AllowedToolEntry] = []
     for text in read_tools(list(allowed_tools)):
         match = _ENTRY.fullmatch(text)
@@ -81,11 +72,10 @@ def parse_allowed_tools(allowed_tools: Iterable[str]) -> tuple[AllowedToolEntry,
 
 
 def select_command_entries(allowed_tools: Iterable[str]) -> tuple[str, ...]:
-    """Those entries that are about running commands, as they were written."""
-    written = read_tools(list(allowed_tools))
+    """The entries that are about running commands, as written."""
     return tuple(
         text
-        for text in written
+        for text in read_tools(list(allowed_tools))
         if any(_is_tool(entry.tool, "skill_run", runs=True) for entry in parse_allowed_tools([text]))
     )
 
@@ -100,9 +90,9 @@ def is_preapproved(
 ) -> bool:
     """Whether a skill's `allowed-tools` pre-approves a call of a tool; for a tool that runs commands, of this command.
 
-    `at_home`: the command runs in the skill's own folder; elsewhere an entry that names a file
-    (`Bash(python scripts/*.py:*)`) means another one. `variables`: the call sets some, which is as good as `NAME=value`
-    before the command. Both matter to entries with parentheses only; a plain `Bash` pre-approves every command.
+    `at_home`: the command runs in the skill's folder; elsewhere an entry that names a file
+    (`Bash(python scripts/*.py:*)`) does not apply. `variables`: the call sets environment variables, and only entries
+    without parentheses apply: a plain `Bash` pre-approves every command.
     """
     runs = tool.casefold() in COMMAND_TOOLS
     same = [entry for entry in parse_allowed_tools(allowed_tools) if _is_tool(entry.tool, tool, runs=runs)]
@@ -133,7 +123,7 @@ def _covers(only: str, words: Sequence[ShellWord], *, at_home: bool) -> bool:
 
 
 def _parse_command_pattern(only: str) -> _CommandPattern | None:
-    """From `git`, `git:*`, `git commit *`, `python scripts/*.py:*`. Words in quotes have no wildcards."""
+    """Parse `git`, `git:*`, `git commit *`, `python scripts/*.py:*`. Quoted words have no wildcards."""
     text, rest = only, False
     for end in (":*", " *"):
         if text.endswith(end):
@@ -147,7 +137,7 @@ def _parse_command_pattern(only: str) -> _CommandPattern | None:
 
 
 def _has_relative_path(shape: _CommandPattern) -> bool:
-    """Whether what it means depends on the directory: `scripts/run.sh`, `python run.py`; not `git log`."""
+    """Whether its meaning depends on the directory: `scripts/run.sh`, `python run.py`; not `git log`."""
     first, *others = shape.words
     return any("/" in word and not word.startswith("/") for word in (first, *others)) or any(
         "." in word and "/" not in word for word in others
@@ -155,9 +145,9 @@ def _has_relative_path(shape: _CommandPattern) -> bool:
 
 
 def _matches(wanted: str, text: str) -> bool:
-    """Whether a word is the wanted one. `*` is anything within one part of a path, and a lone `*` any one word.
+    """Whether a word matches. `*` matches within one part of a path, and a lone `*` any word.
 
-    It never leads to another place: not up, not into hidden directories, not into those of a skill that commands write.
+    It never matches `..`, hidden directories, or directories of a skill that commands can write.
     """
     if wanted == "*" or "*" not in wanted:
         return wanted in ("*", text)
@@ -180,7 +170,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ApprovalDecision(StrEnum):
-    """What a person says to a command. `deny` with a reason is the reason itself, as text."""
+    """The user's answer. To deny with a reason, return the reason as text."""
 
     ALLOW_ONCE = "allow_once"
     ALLOW_SESSION = "allow_session"
@@ -189,11 +179,11 @@ class ApprovalDecision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalQuestion:
-    """What somebody is asked: everything that the model put into the call, and on whose behalf.
+    """A command that needs approval.
 
-    `command` is as the model wrote it, `argv` what will be executed, `cwd` relative to the workspace; `env` are names.
-    `preapproved` says whether `allowed_tools`, those of the skill, cover it. `interactive`: the model can write to it
-    while it runs. `installs`: nothing of the model's, but the installation of what the skill declares.
+    `command` is as the model wrote it, `argv` what will be executed, `cwd` relative to the workspace, `env` the names
+    of variables. `preapproved`: the skill's `allowed_tools` cover it. `interactive`: the model can write to it while it
+    runs. `installs`: it installs the packages that the skill declares.
     """
 
     skill: str | None
@@ -214,7 +204,7 @@ class ApprovalQuestion:
 
 
 ApprovalCallback: TypeAlias = Callable[[ApprovalQuestion], Awaitable[ApprovalDecision | bool | str]]
-"""True is `allow_once`, False is `deny`; text that is no `Decision` is a `deny` with that reason."""
+"""True means `allow_once`, False `deny`; any other text denies with that reason."""
 
 AllowedToolsLookup: TypeAlias = Callable[[str], tuple[str, ...]]
 """The `allowed-tools` of a skill, by its name."""
@@ -227,23 +217,22 @@ def _no_allowed_tools(skill: str) -> tuple[str, ...]:
 
 @dataclass(slots=True, eq=False)
 class _PendingQuestion:
-    """A question that is not answered yet, and how many calls wait for the answer."""
+    """An open question, and how many calls wait for its answer."""
 
     answer: "asyncio.Task[object]"
     waiting: int = 0
 
 
 class Approvals:
-    """The hook for `CommandRules.approve`; one for each conversation, because it remembers.
+    """The hook for `CommandRules.approve`; one per conversation, because it remembers answers.
 
-    Every command is put to `ask`, except what `allowed_tools_of` its skill pre-approves (unless `skip_preapproved` is
-    false). `allow_session` is remembered for exactly what was asked: the same command text in the same version of the
-    same skill, directory, variables, input. What files hold may change meanwhile. Calls that ask the same at the same
-    time share one question and its answer. Only an answer is a yes: when `ask` raises, gives up, returns something
-    else, or has not answered after `timeout` seconds, the command does not run.
+    Every command is put to `ask`, except those that `allowed_tools_of` the skill pre-approve (unless `skip_preapproved`
+    is false). `allow_session` is remembered for the same command text in the same version of the same skill, directory,
+    variables and input; the content of files may change. Identical concurrent questions are asked once. If `ask`
+    raises, returns something else, or does not answer within `timeout` seconds, the command does not run.
 
-    `restrict` refuses, without a question, what a skill's `allowed-tools` do not pre-approve; a skill without them, and
-    a command without a skill, may run nothing. Without `ask` nobody is asked, and the rest runs.
+    `restrict` refuses, without asking, what the skill's `allowed-tools` do not pre-approve; without `allowed-tools` or
+    without a skill, nothing runs. Without `ask`, everything else runs.
     """
 
     def __init__(
@@ -256,7 +245,7 @@ class Approvals:
         timeout: float | None = None,
     ) -> None:
         if timeout is not None and not timeout > 0:
-            raise InvalidArgument("timeout", f"{timeout!r} is no time to answer in; give seconds, or None")
+            raise InvalidArgument("timeout", f"invalid timeout {timeout!r}; use a number of seconds above 0, or None")
         self._ask = ask
         self._allowed_tools_of = allowed_tools_of
         self._skip_preapproved = skip_preapproved
@@ -266,7 +255,7 @@ class Approvals:
         self._asking: dict[Hashable, _PendingQuestion] = {}
 
     async def __call__(self, request: ApprovalRequest) -> ApprovalGrant:
-        """Let a command run, or raise `CommandDenied` with what the model is to do instead."""
+        """Grant a command, or raise `CommandDenied` with what the model should do instead."""
         question = self._build_question(request)
         if self._restrict and not question.preapproved and not request.installs:
             raise _build_restriction_error(question)
@@ -315,17 +304,15 @@ class Approvals:
         try:
             return tuple(self._allowed_tools_of(skill))
         except UnknownSkill:
-            # Staged once and gone since: nobody vouches for it any more.
-            return ()
+            return ()  # staged before, and no longer in the catalog
 
     async def _ask_once(self, same: Hashable, question: ApprovalQuestion, ask: ApprovalCallback) -> object:
-        """What was answered to this question, asked now unless somebody waits for it already."""
         asking = self._asking.get(same)
         if asking is None:
             asking = self._asking[same] = _PendingQuestion(asyncio.ensure_future(self._ask_with_timeout(question, ask)))
         asking.waiting += 1
         try:
-            # Neither cancelled with one of those who wait, nor raising what the callback raised.
+            # Waiting neither cancels the question with one of its callers nor raises what the callback raised.
             await asyncio.wait({asking.answer})
         finally:
             asking.waiting -= 1
@@ -343,7 +330,7 @@ class Approvals:
         except TimeoutError:
             if not limit.expired():
                 raise
-            return f"nobody answered within {self._timeout:g} seconds"
+            return f"no answer within {self._timeout:g} seconds"
 
 
 def _read_answer(question: ApprovalQuestion, answer: "asyncio.Task[object]") -> object:
@@ -352,13 +339,12 @@ def _read_answer(question: ApprovalQuestion, answer: "asyncio.Task[object]") -> 
     error = answer.exception()
     if error is not None:
         _LOGGER.error("asking about %r failed", _excerpt(question.command), exc_info=error)
-        # The model reads this: what the error says is for the log.
-        raise _build_denial(question, f"nobody could be asked ({type(error).__name__})") from error
+        # The model reads this; the error's own message is for the log.
+        raise _build_denial(question, f"asking failed ({type(error).__name__})") from error
     return answer.result()
 
 
 def _parse_decision(question: ApprovalQuestion, answer: object) -> ApprovalDecision:
-    """The yes in an answer; raises `CommandDenied` for everything else."""
     if answer is True:
         return ApprovalDecision.ALLOW_ONCE
     if isinstance(answer, str) and answer.strip() in (ApprovalDecision.ALLOW_ONCE, ApprovalDecision.ALLOW_SESSION):
@@ -367,14 +353,14 @@ def _parse_decision(question: ApprovalQuestion, answer: object) -> ApprovalDecis
         raise _build_denial(question, "")
     if isinstance(answer, str):
         raise _build_denial(question, answer.strip())
-    _LOGGER.error("asking about %r gave %r, which is no answer", _excerpt(question.command), answer)
-    raise _build_denial(question, f"the answer was no answer but {type(answer).__name__}")
+    _LOGGER.error("asking about %r returned an invalid answer: %r", _excerpt(question.command), answer)
+    raise _build_denial(question, f"invalid answer of type {type(answer).__name__}")
 
 
 def _build_denial(question: ApprovalQuestion, reason: str) -> CommandDenied:
     what = f"installing for {question.skill!r}" if question.installs else repr(_excerpt(question.command))
     why = f" ({reason})" if reason else ""
-    advice = "do not run it again, in this or another form; tell the user, and ask how to go on"
+    advice = "do not run it again in any form; tell the user and ask how to go on"
     return CommandDenied(f"{what} was not approved{why}: {advice}", rule="approval", skill=question.skill)
 
 
@@ -382,17 +368,15 @@ def _build_restriction_error(question: ApprovalQuestion) -> CommandDenied:
     what = repr(_excerpt(question.command))
     tools = select_command_entries(question.allowed_tools)
     if not tools:
-        whose = f"those of {question.skill!r} name none" if question.skill else "it belongs to no skill"
-        said = (
-            f"{what} is not allowed here: only commands in a skill's allowed-tools may run, and {whose}; ask the user"
-        )
+        why = f"{question.skill!r} names none" if question.skill else "it belongs to no skill"
+        message = f"{what} is not allowed: only commands in a skill's allowed-tools may run, and {why}; ask the user"
     else:
         more = f" (+{len(tools) - _MAX_TOOLS} more)" if len(tools) > _MAX_TOOLS else ""
-        said = (
-            f"{what} is not among what {question.skill!r} may run: {', '.join(tools[:_MAX_TOOLS])}{more}; run one "
-            "such command, without shell syntax and env, from the skill's folder, or ask the user"
+        message = (
+            f"{what} is not allowed: {question.skill!r} may run {', '.join(tools[:_MAX_TOOLS])}{more}; run one such "
+            "command, without shell syntax and env, from the skill's folder, or ask the user"
         )
-    return CommandDenied(said, rule="restrict", skill=question.skill, allowed=list(tools[:_MAX_TOOLS]))
+    return CommandDenied(message, rule="restrict", skill=question.skill, allowed=list(tools[:_MAX_TOOLS]))
 
 
 def _excerpt(command: str) -> str:

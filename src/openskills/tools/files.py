@@ -1,15 +1,4 @@
-"""Read_file, write_file, list_files.
-
-Files of a workspace, of the artifact store and of skills, opened for reading in one way.
-
-`read_file`: some lines of a file, or what kind of file it is.
-
-`write_file`: a text file in the workspace.
-
-Which files a pattern stands for: of the workspace, of a skill, of the artifact store.
-
-`list_files`: which files there are, with their sizes.
-"""
+"""File tools: `read_file`, `write_file`, `list_files`, for the workspace, artifacts and files of skills."""
 
 import asyncio
 import hashlib
@@ -56,6 +45,7 @@ from openskills.tools.refs import (
     split_file_ref,
     split_skill_ref,
 )
+from openskills.tools.run_arguments import encode_text
 from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult
 from openskills.tools.uploads import UploadStager
 
@@ -64,7 +54,7 @@ _CHUNK = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """A file that is open: `chunks` gives its bytes once. `sha256` is empty unless it is known anyway."""
+    """An open file: `chunks` yields its bytes once; `sha256` is empty if it is not known yet."""
 
     file: FileRef
     size: int
@@ -73,17 +63,17 @@ class OpenFile:
 
 
 async def resolve_file(context: ToolContext, text: str, *, field: str = "file_name") -> FileRef:
-    """The file that a model means; the workspace is opened only when its root has to be known."""
+    """Parse a file reference; the workspace is opened only for absolute paths."""
     return parse_file_ref(text, root=await find_workspace_root(context, text), field=field)
 
 
 async def find_workspace_root(context: ToolContext, text: str) -> str | None:
-    """The workspace's root as commands see it, when the text is absolute."""
+    """The workspace's root as commands see it, if the path is absolute."""
     return (await context.open_runner()).workspace.root if is_absolute(text) else None
 
 
 async def prepare_workspace(context: ToolContext) -> tuple[Workspace, tuple[str, ...]]:
-    """The workspace with the files of the conversation in `work/inputs/`, and which of them are missing and why."""
+    """Stage the user's files; return the workspace, and which files are missing and why."""
     workspace = (await context.open_runner()).workspace
     staging = UploadStager(context.uploads, workspace, scope=context.scope, artifacts=context.artifacts)
     return workspace, (await staging.stage()).missing
@@ -91,10 +81,10 @@ async def prepare_workspace(context: ToolContext) -> tuple[Workspace, tuple[str,
 
 @asynccontextmanager
 async def open_file(context: ToolContext, file: FileRef, *, field: str = "file_name") -> AsyncGenerator[OpenFile]:
-    """Open a file. What is not staged in `skills/` is read from the catalog's skill.
+    """Open a file. Files in `skills/` that are not staged are read from the catalog.
 
-    Raises `InvalidArgument` with the nearest names when there is none, `ForbiddenPath` when a link leads out,
-    `UnknownSkill` for a skill that is not visible, `ExecutorUnavailable` when there is no workspace.
+    Raises `InvalidArgument` with the nearest names if it does not exist, `ForbiddenPath` for a link that leads out,
+    `UnknownSkill` for a skill that is not visible, and `ExecutorUnavailable` without a workspace.
     """
     async with AsyncExitStack() as stack:
         match file:
@@ -129,7 +119,7 @@ async def _read_from_workspace(
 async def _read_unstaged(
     context: ToolContext, file: WorkspaceFile, stack: AsyncExitStack, field: str
 ) -> OpenFile | None:
-    """A file of a skill that the workspace does not have, from the catalog; None when it is not there either."""
+    """Open a file of a skill that is not staged; None if the catalog does not have it either."""
     top, *rest = PurePosixPath(file.path).parts
     if top != SKILLS or len(rest) < 2:
         return None
@@ -141,7 +131,7 @@ async def _read_unstaged(
 
 async def _read_from_store(context: ToolContext, file: ArtifactFile, stack: AsyncExitStack, field: str) -> OpenFile:
     if context.artifacts is None:
-        raise InvalidArgument(field, "this session keeps no artifacts; read the file in the workspace")
+        raise InvalidArgument(field, "this session has no artifact store; read the file in the workspace")
     try:
         reading = await stack.enter_async_context(context.artifacts.open(context.scope, file.name, file.version))
     except InvalidArgument as error:
@@ -154,7 +144,7 @@ async def _read_from_store(context: ToolContext, file: ArtifactFile, stack: Asyn
 async def _read_from_skill(context: ToolContext, file: SkillFile, stack: AsyncExitStack, field: str) -> OpenFile:
     skill = context.skills.get(file.skill)
     try:
-        # Not in a thread: a cancellation would lose the descriptor.
+        # Not in a thread: a cancellation would leak the descriptor.
         descriptor, size = _open_skill_file(skill, file.path, field)
     except OSError as error:
         raise await build_skill_file_error(skill, file.path, error, field) from None
@@ -164,21 +154,21 @@ async def _read_from_skill(context: ToolContext, file: SkillFile, stack: AsyncEx
 
 
 def _open_skill_file(skill: Skill, path: str, field: str) -> tuple[int, int]:
-    """A descriptor and the size of a regular file in the skill's folder."""
-    # Whoever put a link to another directory in the place of the folder has no SKILL.md there.
+    """Open a regular file in the skill's folder; return its descriptor and size."""
+    # The folder may have been replaced by a link to another directory, which has no SKILL.md.
     if not os.path.lexists(skill.location):
-        raise InvalidSkill(f"{skill.name}: its folder is no skill any more")
+        raise InvalidSkill(f"{skill.name}: its folder has no SKILL.md any more")
     descriptor = open_inside(skill.directory, path, field=field)
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        kind = "is a directory" if stat.S_ISDIR(status.st_mode) else "is no regular file"
-        raise InvalidArgument(field, f"{path!r} of the skill {skill.name!r} {kind}; list_files shows its files")
+        kind = "is a directory" if stat.S_ISDIR(status.st_mode) else "is not a regular file"
+        raise InvalidArgument(field, f"{path!r} of the skill {skill.name!r} {kind}; see list_files")
     return descriptor, status.st_size
 
 
 async def _read_chunks(descriptor: int, size: int) -> AsyncGenerator[bytes]:
-    # A file that grows while it is read ends where it ended when it was opened.
+    # A file that grows meanwhile is read up to its size at opening.
     left = size
     while left > 0:
         data = await run_in_thread(lambda: os.read(descriptor, min(left, _CHUNK)))  # noqa: B023 - awaited at once
@@ -189,11 +179,11 @@ async def _read_chunks(descriptor: int, size: int) -> AsyncGenerator[bytes]:
 
 
 MAX_COUNTED_BYTES = 64 * 1024 * 1024
-"""The lines of a larger file are not counted, and its digest is not made."""
+"""For larger files, lines are not counted and no digest is computed."""
 
 
 class ReadFileArguments(Arguments):
-    """What `read_file` takes."""
+    """Arguments of `read_file`."""
 
     file_name: str = Field(
         validation_alias=AliasChoices("file_name", "path"),
@@ -207,14 +197,12 @@ class ReadFileArguments(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class _FilePage:
-    """What was read: the page, and how many lines there are when they were all counted."""
-
     page: Page
     total_lines: int | None
 
 
 async def read_file(context: ToolContext, arguments: ReadFileArguments) -> ToolResult:
-    """Read some lines. A file that is no text is described, whatever lines were asked for."""
+    """Read some lines of a text file; a binary file is described instead."""
     file = await resolve_file(context, arguments.file_name)
     start = Pager(
         _check_number(arguments.start_line, "start_line") or 1,
@@ -229,14 +217,12 @@ async def read_file(context: ToolContext, arguments: ReadFileArguments) -> ToolR
 
 
 def _check_number(value: int | None, field: str) -> int:
-    """Nothing and 0 both mean that it was not asked for."""
     if value is not None and value < 0:
         raise InvalidArgument(field, f"{value} is negative; count from the beginning of the file")
     return value or 0
 
 
 async def _read_head(chunks: AsyncIterator[bytes]) -> bytes:
-    """At least the first `HEAD` bytes, if there are so many."""
     head = b""
     while len(head) < HEAD_BYTES:
         chunk = await anext(chunks, b"")
@@ -270,17 +256,15 @@ async def _compute_digest(source: OpenFile, head: bytes) -> str:
 def _describe_binary(source: OpenFile, head: bytes, digest: str) -> ToolResult:
     kind = detect_text_type(_get_name(source), head)
     facts = [kind, f"{source.size:,} bytes", *([f"sha256 {digest}"] if digest else [])]
-    said = f"{source.file.ref} is not UTF-8 text ({', '.join(facts)}) and is not shown; {_suggest_use(source, kind)}"
-    data = {**_describe_file(source, kind), "contents": "", "binary": True, "truncated": False, "message": said}
-    return ToolResult(f"[{said}]", {**data, "sha256": digest} if digest else data)
-
-
-def _suggest_use(source: OpenFile, kind: str) -> str:
     if isinstance(source.file, ArtifactFile):
-        return f'a command gets it with {{"from": "{source.file.ref}"}} in its inputs'
-    if kind == UTF_16:
-        return "convert it with a command: iconv -f UTF-16 -t UTF-8"
-    return f"a command can use it as {source.file.path}"
+        hint = f'a command gets it with {{"from": "{source.file.ref}"}} in its inputs'
+    elif kind == UTF_16:
+        hint = "convert it with a command: iconv -f UTF-16 -t UTF-8"
+    else:
+        hint = f"a command can use it as {source.file.path}"
+    message = f"{source.file.ref} is not UTF-8 text ({', '.join(facts)}) and is not shown; {hint}"
+    data = {**_describe_file(source, kind), "contents": "", "binary": True, "truncated": False, "message": message}
+    return ToolResult(f"[{message}]", {**data, "sha256": digest} if digest else data)
 
 
 def _format_page(source: OpenFile, head: bytes, read: _FilePage) -> ToolResult:
@@ -311,7 +295,6 @@ def _get_name(source: OpenFile) -> str:
 
 
 def _describe_next_page(source: OpenFile, page: Page) -> list[str]:
-    """How to read on."""
     if page.next_line is None:
         return []
     again: dict[str, Any] = {"file_name": source.file.display_name, "start_line": page.next_line}
@@ -327,16 +310,15 @@ def _describe_text(source: OpenFile, read: _FilePage, text: PageText, notes: lis
     total = f" of {read.total_lines:,}" if read.total_lines is not None else ""
     newline = "" if not text.text or text.text.endswith("\n") else "\n"
     footer = f"[{'; '.join(notes)}]" if notes else ""
-    return f"[{source.file.display_name}: {lines}{total}, {source.size:,} bytes]\n{text.text}{newline}{footer}".rstrip(
-        "\n"
-    )
+    header = f"[{source.file.display_name}: {lines}{total}, {source.size:,} bytes]"
+    return f"{header}\n{text.text}{newline}{footer}".rstrip("\n")
 
 
 READ_FILE = Tool(
     "read_file",
     "Read a text file of the workspace, an artifact or a file of a skill, all of it or some lines. What a result calls "
     "`ref` can be given as file_name, in later turns, too. Long files come in pages, and the result says how to read "
-    "on. Files that are no text are described.",
+    "on. Binary files are described.",
     ReadFileArguments,
     read_file,
 )
@@ -349,7 +331,7 @@ _WRITE_LOCKS: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
 
 class WriteFileArguments(Arguments):
-    """What `write_file` takes."""
+    """Arguments of `write_file`."""
 
     file_name: str = Field(
         validation_alias=AliasChoices("file_name", "path"),
@@ -360,7 +342,7 @@ class WriteFileArguments(Arguments):
 
 
 async def write_file(context: ToolContext, arguments: WriteFileArguments) -> ToolResult:
-    """Write a file in one step, or append to one. What begins with `#!`, or was a program before, is one."""
+    """Write a file atomically, or append to one. It is executable if it begins with `#!` or was executable before."""
     path = _check_writable(await resolve_file(context, arguments.file_name))
     data = _encode_content(arguments.content)
     workspace = (await context.open_runner()).workspace
@@ -375,31 +357,25 @@ async def write_file(context: ToolContext, arguments: WriteFileArguments) -> Too
 
 
 def _check_writable(file: FileRef) -> str:
-    """The path to write to; raises `ForbiddenPath` with one that would do."""
     match file:
         case SkillFile():
             raise ForbiddenPath(f"file_name: {file.ref} is in a skill; skills are read-only, write to work/ or out/")
         case ArtifactFile():
             raise ForbiddenPath(
-                f"file_name: {file.ref} is an artifact, which never changes; write to out/ and save it with skill_run"
+                f"file_name: {file.ref} is an artifact, which never changes; write to out/ and use skill_run to save it"
             )
         case WorkspaceFile(path=path):
             if path.partition("/")[0] not in (*WRITABLE, SKILLS):
-                raise ForbiddenPath(
-                    f"file_name: nothing can be written to {path!r}; write {OUT}/{path} or {WORK}/{path}"
-                )
+                raise ForbiddenPath(f"file_name: {path!r} is not writable; write to {OUT}/{path} or {WORK}/{path}")
             return check_writable_path(path, field="file_name")
 
 
 def _encode_content(content: str) -> bytes:
-    try:
-        data = content.encode("utf-8")
-    except UnicodeEncodeError:
-        raise InvalidArgument("content", "contains half a character (a lone surrogate)") from None
+    data = encode_text("content", content)
     if len(data) > MAX_WRITE_BYTES:
         raise LimitExceeded(
-            f"content: {len(data):,} bytes are more than the {MAX_WRITE_BYTES:,} that can be written at once;"
-            " write them in parts with append, or let a command write them",
+            f"content: {len(data):,} bytes is too large, at most {MAX_WRITE_BYTES:,};"
+            " write it in parts with append, or with a command",
             limit=MAX_WRITE_BYTES,
             size=len(data),
         )
@@ -407,7 +383,7 @@ def _encode_content(content: str) -> bytes:
 
 
 async def _find_existing(workspace: Workspace, path: str, *, append: bool) -> FileInfo | None:
-    """What is there now. Raises `InvalidArgument` when it is to be kept and cannot be read."""
+    """The existing file. Raises `InvalidArgument` if it should be appended to and cannot be read."""
     try:
         async with workspace.open(path) as reading:
             return reading.info
@@ -435,7 +411,7 @@ def _describe_written(info: FileInfo, before: FileInfo | None, written: int, *, 
         "appended": appended,
     }
     if appended:
-        return ToolResult(f"appended {written:,} bytes to {info.path}; it has {info.size:,} bytes now", data)
+        return ToolResult(f"appended {written:,} bytes to {info.path}; it now has {info.size:,} bytes", data)
     instead = f", replacing {before.size:,} bytes" if before is not None else ""
     return ToolResult(f"wrote {info.size:,} bytes to {info.path}{instead}", data)
 
@@ -454,7 +430,7 @@ ALL_FILES = "**"
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file, and how many bytes it has."""
+    """A file and its size in bytes."""
 
     file: FileRef
     size: int
@@ -462,7 +438,7 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class FileSearchResult:
-    """Files, sorted; not `complete` when there are more. `skipped` says what matched and is no file."""
+    """Sorted files; not `complete` if there are more. `skipped` describes matches that are not files."""
 
     entries: tuple[FileEntry, ...]
     complete: bool = True
@@ -470,7 +446,7 @@ class FileSearchResult:
 
 
 def patterns_except(name: str) -> tuple[str, ...]:
-    """Patterns for every name but this one."""
+    """Glob patterns for every name but this one."""
     found = [f"{escape_glob(name)}?*"]
     for place, char in enumerate(name):
         head = escape_glob(name[:place])
@@ -482,10 +458,10 @@ _TOPS = patterns_except(SKILLS)
 
 
 async def find_files(context: ToolContext, glob: str | None, *, limit: int, field: str = "glob") -> FileSearchResult:
-    """The files that match a pattern, at most `limit` of them. A directory stands for all that is in it.
+    """Find at most `limit` files. A directory means everything in it, None the whole workspace without its skills.
 
-    Nothing stands for the whole workspace without its skills. `skill://name[/pattern]` are files of a skill;
-    `artifact://[pattern]` the latest artifacts of the session, and `artifact://name` every version of one.
+    `skill://name[/pattern]` are files of a skill, `artifact://[pattern]` the latest artifacts of the session, and
+    `artifact://name` all versions of one.
     """
     kind, rest = split_file_ref(glob or ALL_FILES, root=await find_workspace_root(context, glob or ""), field=field)
     match kind:
@@ -503,13 +479,17 @@ async def _find_in_workspace(context: ToolContext, rest: str, limit: int, field:
     workspace, missing = await prepare_workspace(context)
     listing = await workspace.list(globs, limit=limit)
     if not listing.files and rest.startswith(f"{SKILLS}/"):
-        return await _find_unstaged(context, rest, limit, field)
+        # The skill may not be staged yet.
+        try:
+            return await _find_in_skill(context, rest.removeprefix(f"{SKILLS}/"), limit, field)
+        except (UnknownSkill, InvalidArgument):
+            return FileSearchResult(())
     entries = tuple(FileEntry(WorkspaceFile(info.path), info.size) for info in listing.files)
     return FileSearchResult(entries, listing.complete, (*missing, *listing.skipped))
 
 
 def _exclude_skills(pattern: str) -> tuple[str, ...]:
-    """The pattern; one for files anywhere does not mean the copies of skills, which have names of their own."""
+    """Expand a pattern; one for files anywhere does not include staged skills, which have their own references."""
     if not pattern.replace(ALL_FILES, "").strip("/."):
         return ("*", *(f"{top}/**" for top in _TOPS))
     if pattern.startswith("**/"):
@@ -518,21 +498,13 @@ def _exclude_skills(pattern: str) -> tuple[str, ...]:
     return _add_directories(pattern)
 
 
-async def _find_unstaged(context: ToolContext, rest: str, limit: int, field: str) -> FileSearchResult:
-    """Files of a skill that the workspace does not have, from the catalog."""
-    try:
-        return await _find_in_skill(context, rest.removeprefix(f"{SKILLS}/"), limit, field)
-    except (UnknownSkill, InvalidArgument):
-        return FileSearchResult(())
-
-
 async def _find_in_skill(context: ToolContext, rest: str, limit: int, field: str) -> FileSearchResult:
     name, pattern = split_skill_ref(rest, field=field)
     skill = context.skills.get(name)
     matches = _compile_pattern(pattern or ALL_FILES, field)
     files = [(path, size) for path, size in await run_in_thread(lambda: _list_skill_files(skill)) if matches(path)]
     found = [FileEntry(SkillFile(skill.name, path), size) for path, size in files if _is_text(path)]
-    # As in the workspace: such a name can be given to no tool.
+    # As in the workspace: no tool accepts such a name.
     odd = tuple(f"{to_printable(path)} has a name that is not UTF-8" for path, _ in files if not _is_text(path))
     return FileSearchResult(tuple(found[:limit]), len(found) <= limit, odd)
 
@@ -548,7 +520,7 @@ def _is_text(name: str) -> bool:
 
 async def _find_in_store(context: ToolContext, rest: str, limit: int, field: str) -> FileSearchResult:
     if context.artifacts is None:
-        raise InvalidArgument(field, "this session keeps no artifacts")
+        raise InvalidArgument(field, "this session has no artifact store")
     kept = await context.artifacts.list(context.scope)
     pattern = rest or ALL_FILES
     name, version = parse_ref(f"artifact://{pattern}", field=field)
@@ -565,14 +537,13 @@ def _list_artifacts(artifacts: Sequence[Artifact], limit: int) -> FileSearchResu
 
 
 def _compile_pattern(pattern: str, field: str) -> Callable[[str], bool]:
-    """Whether a name that is no path in the workspace matches."""
-    # Below some directory `inputs/` and the like are names as any other.
+    """A matcher for names outside the workspace."""
+    # Below another directory, `inputs/` and the like have no special meaning.
     globs = compile_globs([f"x/{one}" for one in _add_directories(pattern)], field=field)
     return lambda name: globs.matches(f"x/{name}")
 
 
 def _add_directories(pattern: str) -> tuple[str, ...]:
-    """The pattern, and everything below the directories that it may stand for."""
     return (pattern, f"{pattern.rstrip('/')}/**") if pattern.rstrip("/") else (pattern,)
 
 
@@ -581,7 +552,7 @@ _MAX_SKIPPED = 10
 
 
 class ListFilesArguments(Arguments):
-    """What `list_files` takes."""
+    """Arguments of `list_files`."""
 
     glob: str | None = Field(
         default=None,
@@ -590,26 +561,22 @@ class ListFilesArguments(Arguments):
         "artifacts; left out: the whole workspace without its skills",
     )
     limit: int | None = Field(
-        default=None, description=f"At most so many files, {DEFAULT_FILES} unless given, {MAX_FILES:,} at most"
+        default=None, description=f"Maximum number of files: {DEFAULT_FILES} if left out, up to {MAX_FILES:,}"
     )
 
 
 async def list_files(context: ToolContext, arguments: ListFilesArguments) -> ToolResult:
-    """List files, sorted by path, one on each line with its size in bytes."""
+    """List files, sorted by path, one per line with its size in bytes."""
     if arguments.limit is not None and arguments.limit < 0:
         raise InvalidArgument("limit", f"{arguments.limit} is negative")
     found = await find_files(context, arguments.glob, limit=min(arguments.limit or DEFAULT_FILES, MAX_FILES))
-    data: dict[str, Any] = {
-        "files": [_entry_to_json(entry) for entry in found.entries],
-        "truncated": not found.complete,
-    }
+    files = [
+        {"path": entry.file.display_name, "ref": entry.file.ref, "size_bytes": entry.size} for entry in found.entries
+    ]
+    data: dict[str, Any] = {"files": files, "truncated": not found.complete}
     if found.skipped:
         data["skipped"] = list(found.skipped)
     return ToolResult(_describe_listing(found, arguments.glob), data)
-
-
-def _entry_to_json(entry: FileEntry) -> dict[str, Any]:
-    return {"path": entry.file.display_name, "ref": entry.file.ref, "size_bytes": entry.size}
 
 
 def _describe_listing(found: FileSearchResult, glob: str | None) -> str:

@@ -1,12 +1,6 @@
-"""Skill_exec and friends.
+"""Tools for interactive commands: `skill_exec`, `skill_write_stdin`, `skill_poll_session`, `skill_kill_session`.
 
-What a model writes to have a command started, and to talk to it. Pure.
-
-What a model and a program are told about a command that is talked to. Pure.
-
-`skill_exec` and its kin: a command that lives as long as it wants, through any number of calls and turns.
-
-It belongs to the agent that started it, in the conversation in which it did; nobody else can see or end it.
+A command keeps running across calls and turns. Only the agent that started it, in the same conversation, can see it.
 """
 
 import asyncio
@@ -32,17 +26,14 @@ from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult
 from openskills.tools.uploads import WorkspaceUpload
 
 MAX_WAIT_SECONDS = 60.0
-"""The longest that one call waits for output."""
+"""The longest time that one call waits for output."""
 
 _MAX_WAIT_MS = int(MAX_WAIT_SECONDS * 1000)
 _DEFAULT_TERMINAL = TerminalSize()
 
 
 class ExecArguments(RunArguments):
-    """What `skill_exec` takes: everything that `skill_run` takes, and how to talk.
-
-    `poll_lines` is accepted for those who know it; what comes back is bounded in bytes.
-    """
+    """Arguments of `skill_exec`: those of `skill_run`, and a terminal. `poll_lines` is accepted and ignored."""
 
     timeout: Annotated[float | None, PlainValidator(run_arguments.read_seconds, json_schema_input_type=float)] = Field(
         default=None, description="Seconds until it is ended; as long as is allowed if left out"
@@ -55,18 +46,18 @@ class ExecArguments(RunArguments):
 
     @property
     def terminal(self) -> TerminalSize | None:
-        """The terminal that is wanted, if any."""
+        """The requested terminal, if any."""
         return TerminalSize(self.rows, self.columns) if self.tty else None
 
 
 class SessionArguments(Arguments):
-    """What all calls for a running command have. `null` is the same as leaving a field out."""
+    """Arguments of all calls for a running command."""
 
     session_id: str = Field(description="From skill_exec")
 
 
 class WriteArguments(SessionArguments):
-    """What `skill_write_stdin` takes. Nothing to write is a poll."""
+    """Arguments of `skill_write_stdin`. Without anything to write it is a poll."""
 
     chars: str = Field(default="", description="Text to write; control keys as characters, such as \\u0003 for Ctrl-C")
     submit: bool = Field(default=False, description="Press Enter after it")
@@ -75,15 +66,12 @@ class WriteArguments(SessionArguments):
     poll_lines: SkipJsonSchema[int | None] = None
 
     def encode_chars(self) -> bytes:
-        """The text as bytes; raises `InvalidArgument` for what is no text."""
-        try:
-            return self.chars.encode()
-        except UnicodeEncodeError:
-            raise InvalidArgument("chars", "contains half a character (a lone surrogate)") from None
+        """The text as bytes. Raises `InvalidArgument` for a lone surrogate."""
+        return run_arguments.encode_text("chars", self.chars)
 
 
 class PollArguments(SessionArguments):
-    """What `skill_poll_session` takes."""
+    """Arguments of `skill_poll_session`."""
 
     yield_ms: int | None = Field(default=None, description="Milliseconds to wait for output; 400 if left out")
     offset: int | None = Field(default=None, ge=0, description="Read again from this byte on; not needed to read on")
@@ -91,21 +79,21 @@ class PollArguments(SessionArguments):
 
 
 class KillArguments(SessionArguments):
-    """What `skill_kill_session` takes."""
+    """Arguments of `skill_kill_session`."""
 
 
-def clamp_wait(yield_ms: int | None, usual: float) -> float:
-    """How many seconds to wait: what is asked for, within bounds; `usual` when nothing or less than nothing is."""
-    return usual if yield_ms is None or yield_ms < 0 else min(yield_ms, _MAX_WAIT_MS) / 1000
+def clamp_wait(yield_ms: int | None, default: float) -> float:
+    """Seconds to wait: at most `MAX_WAIT_SECONDS`; `default` for None and negative values."""
+    return default if yield_ms is None or yield_ms < 0 else min(yield_ms, _MAX_WAIT_MS) / 1000
 
 
-# From the change to a program's own screen to the change back, or to the end.
+# From the switch to the alternate screen to the switch back, or to the end.
 _OWN_SCREEN = re.compile(rb"\x1b\[\?(?:1049|1047|47)h.*?(?:\x1b\[\?(?:1049|1047|47)l|\Z)", re.DOTALL)
 _SCREEN_OMITTED = "what the program drew on a screen of its own is not in stdout"
 
 
 def build_progress(session_id: str, poll: ProcessPollResult, view: ScreenView) -> dict[str, Any]:
-    """How far a command is. Offsets count the bytes that it has written, whatever of them is shown."""
+    """The state of a running command. Offsets count the bytes that it has written, shown or not."""
     optional: dict[str, Any] = {
         "missed": poll.missed,
         "more": poll.more,
@@ -124,14 +112,14 @@ def build_progress(session_id: str, poll: ProcessPollResult, view: ScreenView) -
 
 
 def describe_progress(data: Mapping[str, Any]) -> str:
-    """The same for a model: compact JSON, in which no content stands twice."""
+    """The same for a model: compact JSON without repeated content."""
     rest = {name: value for name, value in data.items() if name != "result"}
     text = json.dumps(rest, ensure_ascii=False, separators=(",", ":"))
     return f'{text[:-1]},"result":{describe_result(data["result"])}}}' if "result" in data else text
 
 
 def strip_terminal_codes(result: RunResult) -> RunResult:
-    """The result of a command that had a terminal, with its output as text to be read."""
+    """The result of a command with a terminal, with its output as plain text."""
     whole = result.ended.stdout.bytes()
     lines = _OWN_SCREEN.sub(b"", whole)
     ended = replace(result.ended, stdout=CapturedOutput(strip_escapes(lines).encode()))
@@ -140,7 +128,7 @@ def strip_terminal_codes(result: RunResult) -> RunResult:
 
 
 def describe_staged_inputs(files: Iterable[WorkspaceUpload]) -> list[dict[str, Any]]:
-    """Where the user's files are."""
+    """The user's files in the workspace, as JSON."""
     return [{"name": file.path, "original_name": file.original_name, "size_bytes": file.size} for file in files]
 
 
@@ -150,7 +138,7 @@ def _interaction_to_json(poll: ProcessPollResult) -> dict[str, Any] | None:
 
 
 def _screen_to_json(picture: ScreenSnapshot) -> dict[str, Any]:
-    """Rows up to the last that is not empty; the cursor's place is counted from 1, as editors do."""
+    """Lines up to the last that is not empty; the cursor position is counted from 1."""
     used = max((number for number, line in enumerate(picture.lines, 1) if line), default=0)
     found: dict[str, Any] = {
         "lines": list(picture.lines[:used]),
@@ -164,9 +152,9 @@ _MAX_ID_CHARS = 80
 
 
 async def start(context: ToolContext, arguments: ExecArguments) -> ToolResult:
-    """Start a command, and say what it printed first.
+    """Start a command and return its first output.
 
-    Raises what `skill_run` raises, and `TooManyRequests` when as many as allowed are running.
+    Raises what `skill_run` raises, and `TooManyRequests` when too many commands are running.
     """
     ready = await prepare_run(context, _set_default_timeout(arguments, context))
     talks = await context.open_commands()
@@ -177,7 +165,7 @@ async def start(context: ToolContext, arguments: ExecArguments) -> ToolResult:
         poll = await talks.poll(identity, wait=wait, limit=_get_output_limit(context))
         answer = await _build_result(talks, identity, poll, **_describe_uploads(ready, poll))
     except asyncio.CancelledError:
-        # Nobody knows its id, so nobody could ever end it.
+        # The caller never got its id, so it could not be killed later.
         await asyncio.shield(talks.kill(identity))
         raise
     ready.stager.mark_reported(ready.uploads)
@@ -185,7 +173,7 @@ async def start(context: ToolContext, arguments: ExecArguments) -> ToolResult:
 
 
 async def write(context: ToolContext, arguments: WriteArguments) -> ToolResult:
-    """Give input to a command, and say what it printed then. One that has ended is told as it ended."""
+    """Write to a command's input and return what it prints; if it has ended, its result."""
     talks = await _find_commands(context, arguments.session_id)
     identity, data = arguments.session_id, arguments.encode_chars()
     wait, room = clamp_wait(arguments.yield_ms, WAIT), _get_output_limit(context)
@@ -196,7 +184,7 @@ async def write(context: ToolContext, arguments: WriteArguments) -> ToolResult:
     except InvalidArgument as error:
         if error.field == "input":
             raise InvalidArgument(
-                "chars", "the input of this session is closed; start another with skill_exec"
+                "chars", "the input of this command is closed; start it again with skill_exec"
             ) from None
         poll = await talks.poll(identity, wait=wait, limit=room)
         return await _build_result(talks, identity, poll, warnings=["the command has ended; nothing was written"])
@@ -207,7 +195,7 @@ async def write(context: ToolContext, arguments: WriteArguments) -> ToolResult:
 
 
 async def poll(context: ToolContext, arguments: PollArguments) -> ToolResult:
-    """Say what a command printed since the last call, or from an offset on."""
+    """Return what a command printed since the last call, or from an offset on."""
     talks = await _find_commands(context, arguments.session_id)
     wait = clamp_wait(arguments.yield_ms, WAIT)
     found = await talks.poll(arguments.session_id, wait=wait, limit=_get_output_limit(context), offset=arguments.offset)
@@ -215,7 +203,7 @@ async def poll(context: ToolContext, arguments: PollArguments) -> ToolResult:
 
 
 async def kill(context: ToolContext, arguments: KillArguments) -> ToolResult:
-    """End a command with everything that it started; what it made until then is collected."""
+    """Kill a command with everything that it started; its output files are still collected."""
     talks = await _find_commands(context, arguments.session_id)
     status = await talks.kill(arguments.session_id)
     return ToolResult.from_data({"ok": True, "session_id": arguments.session_id, "status": status})
@@ -226,11 +214,9 @@ async def _find_commands(context: ToolContext, identity: str) -> InteractiveComm
     if talks.has_command(identity):
         return talks
     running = talks.list_running()
-    known = f"yours that are running: {', '.join(running)}" if running else "none of yours is running"
+    known = f"running: {', '.join(running)}" if running else "none is running"
     raise InvalidArgument(
-        "session_id",
-        f"you have no session {identity[:_MAX_ID_CHARS]!r}: it was never started, or ended long ago; {known};"
-        " start one with skill_exec",
+        "session_id", f"unknown session {identity[:_MAX_ID_CHARS]!r}; {known}; start one with skill_exec"
     )
 
 
@@ -242,21 +228,19 @@ async def _build_result(
         try:
             data["result"] = dict(await talks.describe(identity))
         except SkillError as error:
-            # What it printed is read and gone with this call, so it is told in any case.
-            failure = f"what the command made could not be collected: {error.message}"
+            # Its last output is consumed by this call, so it is returned in any case.
+            failure = f"the command's output files could not be collected: {error.message}"
             about["warnings"] = [*about.get("warnings", ()), failure]
     data.update({name: value for name, value in about.items() if value})
     return ToolResult(describe_progress(data), data)
 
 
 def _describe_uploads(ready: RunPlan, poll: ProcessPollResult) -> dict[str, list[Any]]:
-    """What a model has to know about the user's files while the command runs; the result says it, too."""
+    """The user's files while the command runs; once it has exited, the result has them."""
     if poll.status == "exited":
         return {}
-    return {
-        "staged_inputs": describe_staged_inputs(ready.uploads.files.values()),
-        "warnings": list(ready.uploads.warnings),
-    }
+    staged = describe_staged_inputs(ready.uploads.files.values())
+    return {"staged_inputs": staged, "warnings": list(ready.uploads.warnings)}
 
 
 def _build_outcome(result: RunResult, ready: RunPlan, *, is_terminal: bool) -> dict[str, Any]:
@@ -265,7 +249,7 @@ def _build_outcome(result: RunResult, ready: RunPlan, *, is_terminal: bool) -> d
 
 
 def _set_default_timeout(arguments: ExecArguments, context: ToolContext) -> ExecArguments:
-    """A command that waits for a person needs more time than one that only works: all there is, unless it says."""
+    """Interactive commands get the maximum timeout by default."""
     options = context.options
     if arguments.timeout is not None or options.max_timeout <= options.limits.timeout:
         return arguments
@@ -304,7 +288,7 @@ SKILL_POLL_SESSION = Tool(
 
 SKILL_KILL_SESSION = Tool(
     "skill_kill_session",
-    "End a command that skill_exec started, with everything that it started itself.",
+    "Kill a command that skill_exec started, with everything that it started itself.",
     KillArguments,
     kill,
 )

@@ -1,12 +1,6 @@
-"""Lines, windows, text or binary.
+"""Pages, blocks of lines and search windows over files that are read in chunks, in bounded memory. No I/O.
 
-Lines of files that come in pieces, in little memory however large the file or its lines are. Pure.
-
-A line ends with a newline, as for `sed`, `grep` and editors; other separators of Unicode are characters like any other.
-
-Bytes of a file as a model may see them: whether they are text at all, and what had to be changed. Pure.
-
-Lines that match, with the lines around them, of a text that comes in blocks of whole lines. Pure.
+A line ends with a newline, as for `sed`, `grep` and editors; other Unicode separators are ordinary characters.
 """
 
 import codecs
@@ -18,15 +12,15 @@ from openskills.executors.files.mime import BINARY, TEXT, detect_mime_type
 
 PAGE_BYTES = 32 * 1024
 MAX_LINE_BYTES = 1024 * 1024
-"""Of a longer line only so many bytes are searched."""
+"""Only this many bytes of a line are searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """Some lines of a file, as bytes.
 
-    `end_line` is the last line that is here, at least in part. `next_line` and `next_byte` are where to read on, None
-    when there is no more. `cut` says that the limit of a page kept something away that was asked for.
+    `end_line` is the last line, complete or not. `next_line` and `next_byte` are where to read on, `next_line` is None
+    at the end. `cut`: the page limit left out requested lines.
     """
 
     data: bytes
@@ -38,8 +32,10 @@ class Page:
 
 
 class Pager:
-    """Takes a file piece by piece and keeps one page of it: from `start_byte` of `start_line` on, at most `lines` lines
-    and `limit` bytes. It counts all lines that it sees."""
+    """Reads a file in chunks and keeps one page: from `start_byte` of `start_line`, up to `lines` and `limit` bytes.
+
+    All lines are counted. `is_full`: the page is complete, and further chunks are only counted.
+    """
 
     def __init__(
         self, start_line: int = 1, start_byte: int = 0, lines: int | None = None, limit: int = PAGE_BYTES
@@ -55,15 +51,14 @@ class Pager:
         self._newlines = 0
         self._open_line = False
         self.is_full = False
-        """Whether the page is complete: what comes now is only counted."""
 
     @property
     def lines(self) -> int:
-        """How many lines have come so far, the one that has not ended among them."""
+        """How many lines were fed so far, including an unfinished one."""
         return self._newlines + self._open_line
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next piece of the file. Raises `InvalidArgument` when `start_byte` is behind the end of its line."""
+        """Take the next chunk. Raises `InvalidArgument` if `start_byte` is beyond the end of its line."""
         if not chunk:
             return
         self._newlines += chunk.count(b"\n")
@@ -72,13 +67,13 @@ class Pager:
             self._keep(self._skip_bytes(self._skip_lines(chunk)))
 
     def build_page(self, *, complete: bool = True) -> Page:
-        """The page, after the last piece, or when it is full: then `complete` says whether the last piece has come.
+        """Build the page, after the last chunk or when it is full; `complete` says whether all chunks were fed.
 
-        Raises `InvalidArgument` when there is no such line.
+        Raises `InvalidArgument` if the file has fewer lines.
         """
         if self._start_line > max(self.lines, 1):
-            said = f"{self.lines:,} lines" if self.lines != 1 else "1 line"
-            raise InvalidArgument("start_line", f"there is no line {self._start_line:,}; the file has {said}")
+            lines = f"{self.lines:,} lines" if self.lines != 1 else "1 line"
+            raise InvalidArgument("start_line", f"the file has {lines}; line {self._start_line:,} does not exist")
         if self._bytes_left:
             raise self._build_offset_error(self._start_byte - self._bytes_left)
         if not self.is_full:
@@ -117,10 +112,10 @@ class Pager:
         return data[skipped:]
 
     def _build_offset_error(self, length: int) -> InvalidArgument:
-        return InvalidArgument("start_byte", f"line {self._start_line:,} has {length:,} bytes; write a smaller number")
+        return InvalidArgument("start_byte", f"line {self._start_line:,} has {length:,} bytes; use a smaller number")
 
     def _keep(self, data: bytes) -> None:
-        # One byte more than a page: it may be the newline that makes its last line whole.
+        # One byte more than a page: it may be the newline that completes its last line.
         self._kept += data[: self._limit + 1 - len(self._kept)]
         end = _find_line_end(self._kept, self._wanted) if self._wanted else 0
         if end:
@@ -130,17 +125,16 @@ class Pager:
 
 
 class LineSplitter:
-    """Takes a file piece by piece and gives blocks of whole lines, at most `longest` bytes of each line."""
+    """Splits chunks into blocks of whole lines of at most `max_bytes`; `shortened` counts the lines that were cut."""
 
-    def __init__(self, longest: int = MAX_LINE_BYTES) -> None:
-        self._longest = longest
+    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._open = bytearray()
         self._is_short = False
         self.shortened = 0
-        """Of how many lines the end was not kept."""
 
     def feed(self, chunk: bytes) -> bytes:
-        """The lines that end in this piece, which is not longer than the longest line may be."""
+        """Return the lines that end in this chunk, which must not be longer than `max_bytes`."""
         first, last = chunk.find(b"\n"), chunk.rfind(b"\n") + 1
         if not last:
             self._add(chunk)
@@ -151,11 +145,11 @@ class LineSplitter:
         return block
 
     def flush(self) -> bytes:
-        """The last line, if it has no newline, with one."""
+        """Return the last line with a newline, if it had none."""
         return self._take_line() + b"\n" if self._open else b""
 
     def _add(self, piece: bytes) -> None:
-        room = self._longest - len(self._open)
+        room = self._max_bytes - len(self._open)
         self._open += piece[:room]
         self._is_short = self._is_short or len(piece) > room
 
@@ -168,14 +162,14 @@ class LineSplitter:
 
 
 def find_utf8_boundary(data: bytes | bytearray) -> int:
-    """How many of these bytes there are without a character of UTF-8 that is cut at their end."""
+    """The length of the data without an incomplete UTF-8 character at its end."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(bytes(data[-4:]))
     return len(data) - len(decoder.getstate()[0])
 
 
 def _find_line_end(data: bytearray, number: int) -> int:
-    """Where the line of this number ends, its newline included; 0 when it does not."""
+    """The offset after the newline of this line; 0 if there are fewer lines."""
     place = 0
     for _ in range(number):
         place = data.find(b"\n", place) + 1
@@ -185,7 +179,7 @@ def _find_line_end(data: bytearray, number: int) -> int:
 
 
 HEAD_BYTES = 8192
-"""So many bytes of a file decide whether it is text."""
+"""The first bytes of a file decide whether it is text."""
 
 UTF_16 = "text/plain; charset=utf-16"
 
@@ -196,7 +190,7 @@ _SHARE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """The text of a page; `replaced` when bytes of it are no UTF-8. `notes` say what is different from the file."""
+    """The text of a page; `replaced`: some bytes are not UTF-8. `notes` say how the text differs from the file."""
 
     text: str
     notes: tuple[str, ...] = ()
@@ -204,20 +198,20 @@ class PageText:
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether a file that begins like this is no text. Text in another encoding than UTF-8 still is."""
+    """Whether a file that begins like this is binary. Text in an 8-bit encoding is not."""
     head = head[:HEAD_BYTES]
     if b"\0" in head:
         return True
     kind = detect_mime_type("", head)
     if kind != BINARY:
         return kind != TEXT
-    # An eighth-bit character of Latin-1 here and there is text, what is full of them is not.
+    # A few Latin-1 characters are text; a file full of them is binary.
     odd = head.decode("utf-8", "replace").count("\ufffd") + len(head) - len(head.translate(None, _CONTROLS))
     return odd > len(head) * _SHARE
 
 
 def detect_text_type(name: str, head: bytes) -> str:
-    """The MIME type of a file, text in another encoding told from what is no text."""
+    """The MIME type of a file; text in another encoding is text."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) and not head.startswith(b"\xff\xfe\0\0"):
         return UTF_16
     kind = detect_mime_type(name, head)
@@ -225,12 +219,12 @@ def detect_text_type(name: str, head: bytes) -> str:
 
 
 def decode_page(page: Page, *, is_beginning: bool) -> PageText:
-    """The page as text, its lines ended by LF."""
+    """Decode a page, with LF line ends."""
     data = page.data
     notes: list[str] = []
     if is_beginning and data.startswith(_BOM):
         data = data.removeprefix(_BOM)
-        notes.append("a byte order mark at the beginning is not shown")
+        notes.append("byte order mark not shown")
     if b"\r\n" in data:
         data = data.replace(b"\r\n", b"\n")
         notes.append("lines end with CRLF")
@@ -245,17 +239,17 @@ def _decode(data: bytes) -> tuple[str, bool]:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return data.decode("utf-8", "replace").replace("\0", "\ufffd"), True
-    # Transcripts are kept in databases that refuse NUL.
+    # Databases that store transcripts reject NUL.
     return text.replace("\0", "\ufffd"), "\0" in text
 
 
 MAX_LINE_CHARS = 240
-"""So many characters of a line are shown."""
+"""Characters of a line that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineMatch:
-    """A line that matches and its number, counted from 1; long lines are cut around the match."""
+    """A matching line and its number, counted from 1; long lines are cut around the match."""
 
     number: int
     text: str
@@ -264,9 +258,9 @@ class LineMatch:
 
 
 class SearchWindow:
-    """Holds the lines that are being searched and `context` lines on each side of them.
+    """Holds the lines that are being searched and `context` lines on each side.
 
-    Lines are only told apart where something was found: most of most files is passed over at the speed of `find`.
+    Text is split into lines only where something was found, so that most of a file is searched at the speed of `find`.
     """
 
     def __init__(self, context: int = 0) -> None:
@@ -277,9 +271,9 @@ class SearchWindow:
         self._number = 1
 
     def add(self, block: str, *, last: bool = False) -> str:
-        """Take the next lines, each with its newline; those that can be searched now are the answer.
+        """Take the next lines and return those that can be searched now.
 
-        Lines whose following lines have not come yet wait for them, unless these were the `last` ones.
+        Lines wait until their context after them has arrived, unless these were the `last` ones.
         """
         self._text += block
         held = len(self._text) if last else _find_start(self._text, len(self._text), self._context)
@@ -287,7 +281,7 @@ class SearchWindow:
         return self._text[self._begin : self._end]
 
     def take(self, matches: Sequence[tuple[int, int]]) -> list[LineMatch]:
-        """The lines of the last answer that matched: their indices in it, and the columns where they did."""
+        """Return the matching lines of the text that `add` returned, given as (index, column)."""
         lines = self._text.split("\n")[:-1] if matches else []
         hits = [self._build_match(lines, self._before + index, column) for index, column in matches]
         begun = _find_start(self._text, self._end, self._context)
@@ -305,7 +299,7 @@ class SearchWindow:
 
 
 def excerpt(line: str, column: int = 0) -> str:
-    """A line, or what is around a column of it, with marks where it was cut."""
+    """A line, cut around a column if it is long."""
     if len(line) <= MAX_LINE_CHARS:
         return line
     start = max(0, min(column - MAX_LINE_CHARS // 4, len(line) - MAX_LINE_CHARS))
@@ -314,7 +308,7 @@ def excerpt(line: str, column: int = 0) -> str:
 
 
 def _find_start(text: str, end: int, lines: int) -> int:
-    """Where the last so many lines before `end`, which is the end of a line, begin."""
+    """The start of the last `lines` lines before `end`, which is the end of a line."""
     for _ in range(lines):
         if not end:
             break

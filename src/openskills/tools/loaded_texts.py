@@ -1,7 +1,6 @@
-"""The texts that an agent has loaded, as they were when it loaded them. Blocking reads, none when nothing is new.
+"""The texts that an agent has loaded, as they were at load time. Reads block; nothing is read twice.
 
-A text stays the same, to the byte, for as long as it is loaded, whatever happens on disk meanwhile: what the model was
-told does not change behind its back, and a prompt cache keeps what it has.
+A loaded text stays the same, byte for byte, even if the file changes on disk. This keeps prompt caches valid.
 """
 
 import threading
@@ -16,18 +15,15 @@ from openskills.session.state import ALL, AgentView
 from openskills.tokens import TokenCounter, estimate_tokens
 
 ContinuationHint = Callable[[str, str, int, int], str]
-"""How to continue reading a skill's text: `build_continuation_hint(skill, path, line, character)`."""
+"""How to read on in a skill's text: (skill, path, line, character) to a sentence."""
 
 _HEADING = "[Doc] {}\n\n\n\n, {}"
-"""About what stands around a text."""
+"""Roughly what surrounds a text, for its token count."""
 
 
 @dataclass(frozen=True, slots=True)
 class VisibleTexts:
-    """What an agent is to see: the skills that are loaded, and what of them cannot be had any more.
-
-    `gone` are skills, `missing` pairs of a skill and a document of it.
-    """
+    """The loaded skills of an agent; `gone` skills and `missing` (skill, document) pairs can no longer be read."""
 
     skills: tuple[LoadedSkill, ...] = ()
     gone: tuple[str, ...] = ()
@@ -35,7 +31,7 @@ class VisibleTexts:
 
 
 class LoadedTexts:
-    """One agent's texts. Threads may use it at the same time; they wait for each other."""
+    """The loaded texts of one agent. Thread-safe."""
 
     def __init__(
         self, read_on: ContinuationHint, budget: TokenBudget | None = None, count: TokenCounter = estimate_tokens
@@ -49,22 +45,20 @@ class LoadedTexts:
         self._lock = threading.RLock()
 
     def load(self, skill: Skill) -> LoadedText:
-        """The body of a skill; read now unless it is here.
+        """Return the body of a skill, reading it if necessary.
 
-        Raises `InvalidSkill` when it cannot be read, `LimitExceeded` when there is no room left for it.
+        Raises `InvalidSkill` if it cannot be read and `LimitExceeded` if the budget has no room for it.
         """
         with self._lock:
             if skill.name not in self._bodies:
-                room = self._check_room(self._count_remaining(), SKILL_FILE)
-                self._bodies[skill.name] = self._build_text(
-                    skill, SKILL_FILE, skill.body(), min(room, self._budget.body)
-                )
+                room = min(self._check_room(self._count_remaining(), SKILL_FILE), self._budget.body)
+                self._bodies[skill.name] = self._build_text(skill, SKILL_FILE, skill.body(), room)
             return self._bodies[skill.name]
 
     def select(self, skill: Skill, docs: Iterable[str]) -> tuple[LoadedText, ...]:
-        """Documents of a skill, sorted by path; those that are new are read now, all of them or none.
+        """Return documents of a skill, sorted by path; new ones are read, all of them or none.
 
-        Raises `InvalidArgument` for one that cannot be read or is no text, `LimitExceeded` when there is no room left.
+        Raises `InvalidArgument` for documents that cannot be read or are not text, `LimitExceeded` without room.
         """
         with self._lock:
             here, paths = self._docs.setdefault(skill.name, {}), self._expand_paths(skill, docs)
@@ -79,10 +73,7 @@ class LoadedTexts:
             return tuple(here[path] for path in sorted(paths))
 
     def collect_visible(self, view: AgentView, skills: CatalogSnapshot) -> VisibleTexts:
-        """Everything that is loaded, in the order in which it came here.
-
-        What is not loaded is forgotten, so that the next load reads it again.
-        """
+        """Return all loaded texts in load order, and forget those that are not loaded any more."""
         with self._lock:
             loaded = view.list_loaded()
             for name in [name for name in self._bodies if name not in loaded]:
@@ -97,7 +88,7 @@ class LoadedTexts:
             return VisibleTexts(tuple(found[name] for name in self._bodies if name in found), gone, tuple(missing))
 
     def forget(self, name: str) -> None:
-        """Read a skill and its documents again when they are loaded the next time."""
+        """Drop a skill and its documents; the next load reads them again."""
         with self._lock:
             self._bodies.pop(name, None)
             self._docs.pop(name, None)
@@ -118,14 +109,13 @@ class LoadedTexts:
                 room = min(self._count_remaining() - self._count_heading(SKILL_FILE), self._budget.body)
                 self._bodies[name] = self._build_text(skill, SKILL_FILE, skill.body(), room)
         except SkillError:
-            # It was here when it was loaded; the caller says that it has gone.
-            return None
+            return None  # it is gone since it was loaded
         return LoadedSkill(name, self._bodies[name], self._read_available_docs(skill, docs, missing))
 
     def _read_available_docs(
         self, skill: Skill, docs: Sequence[str], missing: list[tuple[str, str]]
     ) -> tuple[LoadedText, ...]:
-        """The documents that can still be read; one that has gone must not take the others with it."""
+        """Read what can still be read; the others go to `missing`."""
         here = self._docs.setdefault(skill.name, {})
         left = self._count_remaining()
         for path in self._expand_paths(skill, docs):
@@ -147,7 +137,6 @@ class LoadedTexts:
         return self._names[skill.name]
 
     def _count_remaining(self) -> int:
-        """How many tokens are left for all texts."""
         pieces = [*self._bodies.values(), *(piece for docs in self._docs.values() for piece in docs.values())]
         return self._budget.total - sum(map(self._count_text, pieces))
 
@@ -158,12 +147,11 @@ class LoadedTexts:
         return self._count(_HEADING.format(path, path))
 
     def _check_room(self, left: int, path: str) -> int:
-        """What is left for a text; raises `LimitExceeded` when that is too little to show anything."""
         room, total = left - self._count_heading(path), self._budget.total
         if room < MIN_TOKENS:
             raise LimitExceeded(
-                f"there is no room for {path[:200]}: loaded texts have {total - left:,} of {total:,} tokens; unload a "
-                "skill with skill_unload, or select documents with mode replace",
+                f"no room for {path[:200]}: loaded texts use {total - left:,} of {total:,} tokens; unload a skill with "
+                "skill_unload, or select documents with mode replace",
                 limit=total,
             )
         return room

@@ -1,9 +1,8 @@
-"""Searches lines for a regular expression, as a process of its own: what takes for ever can be ended from outside.
+"""A program that searches lines for a regular expression in its own process, so that it can be killed.
 
-Run as `python -I -S regex_program.py FLAGS MOST FD`. On the connection FD come frames: four bytes of length, then
-content. The first has the pattern; every other has lines, joined by newlines. Each is answered with a frame: `+` and
-the first MOST matches as `line,column` with blanks between them, or `-` and what is wrong. It ends when the connection
-does.
+Run as `python -I -S regex_program.py FLAGS MAX_MATCHES FD`. Frames on the socket FD are four bytes of length and the
+content. The first frame is the pattern, every other has lines joined by newlines. Each is answered with a frame: `+`
+and the first MAX_MATCHES matches as `line,column` separated by spaces, or `-` and an error. It ends at end of file.
 """
 
 import re
@@ -17,30 +16,28 @@ from itertools import islice
 
 MEMORY = 512 * 1024 * 1024
 SECONDS = 30
-"""Who started it ends it long before; this is for the case that he is gone."""
+"""CPU time limit, in case the parent process is gone; it normally kills this program much earlier."""
 
 
 def main() -> None:
-    """Answer until nobody asks."""
+    """Answer frames until the connection is closed."""
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     with suppress(ValueError, OSError):  # not every system has this limit
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     warnings.simplefilter("ignore")
     with socket.socket(fileno=int(sys.argv[3])) as connection:
-        asked = _read_frame(connection)
         pattern = None
-        while asked is not None:
+        while (frame := _read_frame(connection)) is not None:
             try:
                 if pattern is None:
-                    pattern = re.compile(asked.decode("utf-8"), int(sys.argv[1]))
+                    pattern = re.compile(frame.decode("utf-8"), int(sys.argv[1]))
                     answer = "+"
                 else:
-                    answer = "+" + " ".join(islice(_find_matches(pattern, asked.decode("utf-8")), int(sys.argv[2])))
+                    answer = "+" + " ".join(islice(_find_matches(pattern, frame.decode("utf-8")), int(sys.argv[2])))
             except (re.error, RecursionError, OverflowError, MemoryError) as error:
                 answer = f"-{error or type(error).__name__}"
-            said = answer.encode("utf-8")
-            connection.sendall(len(said).to_bytes(4, "big") + said)
-            asked = _read_frame(connection)
+            data = answer.encode("utf-8")
+            connection.sendall(len(data).to_bytes(4, "big") + data)
 
 
 def _find_matches(pattern: re.Pattern[str], text: str) -> Iterator[str]:

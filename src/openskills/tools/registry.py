@@ -1,4 +1,4 @@
-"""From the name of a tool to the tool."""
+"""All tools by name."""
 
 from collections.abc import Mapping
 

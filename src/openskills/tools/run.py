@@ -1,19 +1,10 @@
-"""Skill_run.
+"""`skill_run`: run a command of a loaded skill and report the result.
 
-What a model and a program are told about a run: the fields of the mission documents. Pure.
-
-A command that failed is a result like any other. A field that has nothing to say is left out, but for those that every
-result has: `stdout`, `stderr`, `exit_code`, `timed_out`, `duration_ms`, `isolation` and `output_files`.
-
-Load first: a skill's commands are for those who have read its instructions. Pure.
-
-What skills need beside themselves, installed before their commands run. Only where the application says so.
-
-From what a model wrote to a command that can be run: the gate, staging, limits, and what is to come back.
-
-`skill_run`: one command of a loaded skill, from its beginning to its end.
+A failed command is an ordinary result. Every result has `stdout`, `stderr`, `exit_code`, `timed_out`, `duration_ms`,
+`isolation` and `output_files`; other fields are left out when they are empty.
 """
 
+import hashlib
 import json
 import shlex
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -30,15 +21,14 @@ from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.outputs import PRIMARY_BYTES, OutputFile, OutputSpec, select_primary
 from openskills.executors.staging.packages import find_script
 from openskills.paths import to_printable
-from openskills.session.state import AgentView
-from openskills.tools.run_arguments import RunArguments
+from openskills.tools.run_arguments import RunArguments, encode_text
 from openskills.tools.tool import Tool, ToolContext, ToolOptions, ToolResult
 from openskills.tools.uploads import UploadReport, UploadStager, WorkspaceUpload
 
 STREAM_BYTES = 16 * 1024
 CONTENT_BYTES = 128 * 1024
 MAX_LISTED_FILES = 1_000
-"""So many files of a run are told by name; the others are counted."""
+"""Files of a run that are listed by name; the others are counted."""
 MAX_WARNINGS = 50
 
 
@@ -46,9 +36,9 @@ MAX_WARNINGS = 50
 class RunResultOptions:
     """How much of a run goes into its result.
 
-    `stream_bytes` of stdout and stderr each; a primary output of at most `primary_bytes`; `content_bytes` of all files
-    together, unless they come without it (`inline`, `primary_content`). `patterns` are those that somebody asked for;
-    `advice` is what to do about a timeout.
+    `stream_bytes` of stdout and of stderr; a primary output of at most `primary_bytes`; `content_bytes` of all files
+    together, unless `inline` or `primary_content` is off. `patterns` are the requested ones; `advice` is what to do
+    about a timeout.
     """
 
     stream_bytes: int = STREAM_BYTES
@@ -57,14 +47,16 @@ class RunResultOptions:
     inline: bool = True
     primary_content: bool = True
     patterns: tuple[str, ...] = ()
-    advice: str = "give it more time, or do less in one call"
+    advice: str = "set a longer timeout, or do less per call"
 
 
 def build_result_data(
     result: RunResult, shape: RunResultOptions, staged: Iterable[WorkspaceUpload] = (), warnings: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """The data of a result; plain JSON values. `staged` and `warnings` are what is known from before the run."""
-    streams = {name: _clip_stream(one, shape.stream_bytes) for name, one in _get_streams(result.ended)}
+    """The data of a result, as plain JSON values. `staged` and `warnings` come from before the run."""
+    ended = result.ended
+    whole = {"stdout": ended.stdout, "stderr": ended.stderr}
+    streams = {name: _clip_stream(one, shape.stream_bytes) for name, one in whole.items()}
     files, cut = _files_to_json(result.output_files[:MAX_LISTED_FILES], shape)
     kept = result.artifact_files[:MAX_LISTED_FILES]
     optional = {
@@ -73,13 +65,13 @@ def build_result_data(
         "staged_inputs": [_upload_to_json(one) for one in staged],
         "warnings": _limit_warnings(
             [
-                *_describe_ending(result.ended, shape.advice),
+                *_describe_ending(ended, shape.advice),
                 *warnings,
-                *_describe_cuts(result.ended, streams),
+                *(_describe_cut(name, whole[name], one) for name, one in streams.items() if one is not whole[name]),
                 *_describe_no_output(result, shape.patterns),
                 *cut,
                 *_describe_unlisted(result),
-                # What a warm start would have saved is for the author of the skill.
+                # Cold starts concern the author of the skill, not the model.
                 *(warning for warning in result.warnings if not warning.startswith("started cold: ")),
             ]
         ),
@@ -96,19 +88,15 @@ def build_result_data(
 
 
 def describe_result(data: Mapping[str, Any]) -> str:
-    """The same for a model: compact JSON, in which no content stands twice."""
+    """The same for a model: compact JSON without repeated content."""
     found = data.get("primary_output")
     if found and any(one["name"] == found["name"] and "content" in one for one in data["output_files"]):
         data = {**data, "primary_output": {key: one for key, one in found.items() if key != "content"}}
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
-def _get_streams(ended: CommandResult) -> Sequence[tuple[str, CapturedOutput]]:
-    return (("stdout", ended.stdout), ("stderr", ended.stderr))
-
-
 def _clip_stream(stream: CapturedOutput, limit: int) -> CapturedOutput:
-    """The beginning and the end of a stream; the same object when all that was kept of it is short enough."""
+    """The head and tail of a stream; the same object if it is short enough."""
     if len(stream.head) + len(stream.tail) <= limit:
         return stream
     head, tail = (stream.head, stream.tail) if stream.cut else (stream.head + stream.tail,) * 2
@@ -117,48 +105,44 @@ def _clip_stream(stream: CapturedOutput, limit: int) -> CapturedOutput:
     return CapturedOutput(head[:first], tail[-last:] if last else b"", stream.total - first - min(last, len(tail)))
 
 
-def _describe_cuts(ended: CommandResult, shown: Mapping[str, CapturedOutput]) -> list[str]:
-    return [
-        f"{name} has {whole.total:,} bytes, of which {len(part.head) + len(part.tail):,} are shown, from its beginning"
-        " and its end; write long output to a file in out/"
-        for name, whole in _get_streams(ended)
-        if (part := shown[name]) is not whole
-    ]
+def _describe_cut(name: str, whole: CapturedOutput, part: CapturedOutput) -> str:
+    shown = len(part.head) + len(part.tail)
+    return f"{name} has {whole.total:,} bytes; head and tail, {shown:,} bytes, are shown; write long output to out/"
 
 
 def _describe_ending(ended: CommandResult, advice: str) -> Sequence[str]:
-    """Who ended the command if it did not end by itself, in words that can be acted on."""
+    """Why the command ended, if it did not exit by itself."""
     match ended.ending:
         case EndReason.EXITED:
             return (ended.detail,) if ended.detail else ()
         case EndReason.TIMED_OUT:
-            return (f"the command was stopped: {ended.detail or 'its time was up'}; {advice}",)
+            return (f"the command was stopped: {ended.detail or 'it timed out'}; {advice}",)
         case EndReason.LIMIT:
-            return (f"the command was stopped: {ended.detail or 'it used too much'}; make it use less",)
+            return (f"the command was stopped: {ended.detail or 'it exceeded a limit'}; make it use less",)
         case EndReason.KILLED:
             return (f"the command was killed{f': {ended.detail}' if ended.detail else ''}",)
         case EndReason.INTERRUPTED:
-            return (f"how the command ended is not known: {ended.detail}; look at its files before it is run again",)
+            return (f"the outcome of the command is unknown: {ended.detail}; check its files before you run it again",)
 
 
 def _describe_no_output(result: RunResult, patterns: Sequence[str]) -> Sequence[str]:
     if result.output_files or not patterns:
         return ()
-    return (f"no file that this run made or changed matches {to_printable(', '.join(patterns)[:300])}",)
+    return (f"no new or changed file matches {to_printable(', '.join(patterns)[:300])}",)
 
 
 def _describe_unlisted(result: RunResult) -> Sequence[str]:
     more = len(result.output_files) - MAX_LISTED_FILES
-    return (f"{more:,} more files came of this run than are listed here; list_files shows them",) if more > 0 else ()
+    return (f"{more:,} more files are not listed here; see list_files",) if more > 0 else ()
 
 
 def _limit_warnings(warnings: list[str]) -> list[str]:
     more = len(warnings) - MAX_WARNINGS
-    return [*warnings[:MAX_WARNINGS], f"{more:,} more warnings are left out"] if more > 0 else warnings
+    return [*warnings[:MAX_WARNINGS], f"{more:,} more warnings"] if more > 0 else warnings
 
 
 def _files_to_json(files: Sequence[OutputFile], shape: RunResultOptions) -> tuple[list[dict[str, Any]], Sequence[str]]:
-    """The files, with as much of their text as there is room for, and a sentence when that is not all."""
+    """The files with as much content as fits, and a warning if some was cut."""
     room = shape.content_bytes
     found: list[dict[str, Any]] = []
     cut = 0
@@ -172,9 +156,9 @@ def _files_to_json(files: Sequence[OutputFile], shape: RunResultOptions) -> tupl
         found.append(_file_to_json(shown, shown.text()))
     if not cut:
         return found, ()
-    cut_files = "1 file is" if cut == 1 else f"{cut} files is"
-    most = f"{shape.content_bytes:,} bytes in all"
-    return found, (f"the content of {cut_files} cut to {most}; read on by ref, with read_file or with a command",)
+    files_cut = "1 file" if cut == 1 else f"{cut} files"
+    total = f"{shape.content_bytes:,} bytes in total"
+    return found, (f"the content of {files_cut} was cut to {total}; read on by ref, with read_file or a command",)
 
 
 def _primary_to_json(files: Sequence[OutputFile], shape: RunResultOptions) -> dict[str, Any] | None:
@@ -185,69 +169,58 @@ def _primary_to_json(files: Sequence[OutputFile], shape: RunResultOptions) -> di
 
 def _file_to_json(file: OutputFile, content: str | None = None) -> dict[str, Any]:
     text = {} if content is None else {"content": content}
-    about = {"mime_type": file.mime_type, "size_bytes": file.size, "truncated": file.truncated}
-    return {"name": file.path, "ref": file.ref, **text, **about}
+    info = {"mime_type": file.mime_type, "size_bytes": file.size, "truncated": file.truncated}
+    return {"name": file.path, "ref": file.ref, **text, **info}
 
 
 def _upload_to_json(file: WorkspaceUpload) -> dict[str, Any]:
-    return {
-        "name": file.path,
-        "original_name": file.original_name,
-        "mime_type": file.mime_type,
-        "size_bytes": file.size,
-    }
+    info = {"original_name": file.original_name, "mime_type": file.mime_type, "size_bytes": file.size}
+    return {"name": file.path, **info}
 
 
 def _is_text(file: OutputFile) -> bool:
-    """Whether there is text in it to show. What begins like a PDF is none, even when every byte of it is a letter."""
+    """Whether it is text to show. An all-ASCII PDF is not."""
     text = file.text()
     return text is not None and detect_mime_type("x.txt", text[:SNIFF_BYTES].encode()[:SNIFF_BYTES]) == TEXT
 
 
 def require_loaded(context: ToolContext, name: str) -> Skill:
-    """The skill of this name, which the agent has loaded. A load that was seen once (`LoadMode.ONCE`) still counts.
+    """Return a loaded skill. A load that was shown once (`LoadMode.ONCE`) still counts.
 
-    Raises `UnknownSkill` with the nearest names, then `NotLoaded` with what happened and what to do. With
-    `ToolOptions.require_loaded` off every visible skill passes.
+    Raises `UnknownSkill` with the nearest names or `NotLoaded` with what to do. With `ToolOptions.require_loaded` off,
+    every visible skill passes.
     """
-    skill = context.skills.get(name)
-    if context.options.require_loaded:
-        view = context.view()
-        if not view.can_run(skill.name):
-            raise NotLoaded(_suggest_load(skill.name, view), skill=skill.name)
-    return skill
-
-
-def _suggest_load(name: str, view: AgentView) -> str:
-    call = f"call skill_load with {json.dumps({'skill': name}, ensure_ascii=False)}"
-    entry = view.entries.get(name)
+    skill, view = context.skills.get(name), context.view()
+    if not context.options.require_loaded or view.can_run(skill.name):
+        return skill
+    call = f"call skill_load with {json.dumps({'skill': skill.name}, ensure_ascii=False)}"
+    entry = view.entries.get(skill.name)
     if entry is None or not entry.loaded:
-        return f"{name!r} is not loaded; {call} first"
-    if view.turn > entry.unloaded:
-        return f"{name!r} was loaded before the user's last message and is not any more; {call} again first"
-    return f"{name!r} was unloaded, or made room for skills that were used more recently; {call} again first"
+        hint = f"is not loaded; {call} first"
+    elif view.turn > entry.unloaded:
+        hint = f"was loaded before the user's last message and is not any more; {call} again first"
+    else:
+        hint = f"was unloaded, or evicted for skills that were used more recently; {call} again first"
+    raise NotLoaded(f"{skill.name!r} {hint}", skill=skill.name)
 
 
-async def install_requirements(bench: CommandRunner, skill: str, command: str, hosts: Sequence[str]) -> tuple[str, ...]:
-    """Install what a staged skill declares, or the script of this command, unless that is done; gives warnings.
+async def install_requirements(
+    runner: CommandRunner, skill: str, command: str, hosts: Sequence[str]
+) -> tuple[str, ...]:
+    """Install what a staged skill or the script of this command declares, unless that is done; return warnings.
 
-    Raises what keeps it from being installed: `CommandDenied` when somebody was asked and said no, `InvalidSkill` with
-    the last lines of an installation that failed.
+    Raises `CommandDenied` if it was not approved, `InvalidSkill` with the last lines of a failed installation.
     """
-    done = await bench.install(skill, script=find_script(_split_words(command)), network=hosts)
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = []  # the shell will report it
+    done = await runner.install(skill, script=find_script(words), network=hosts)
     return done.warnings
 
 
-def _split_words(command: str) -> list[str]:
-    try:
-        return shlex.split(command)
-    except ValueError:
-        # The shell will say what is wrong with it.
-        return []
-
-
 DEFAULT_OUTPUTS = 20
-"""How many files of `out/` come back when nobody said which."""
+"""How many files of `out/` are returned by default."""
 
 _SKILL_SCHEME = "skill://"
 _DEFAULT_SPEC = OutputSpec(("out/**",), max_files=DEFAULT_OUTPUTS)
@@ -255,7 +228,7 @@ _DEFAULT_SPEC = OutputSpec(("out/**",), max_files=DEFAULT_OUTPUTS)
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """A command that everything is ready for, and how its result is to look."""
+    """A command that is ready to run, and the options of its result."""
 
     runner: CommandRunner
     request: RunRequest
@@ -265,9 +238,9 @@ class RunPlan:
 
 
 async def prepare_run(context: ToolContext, arguments: RunArguments) -> RunPlan:
-    """Let a command through the gate and put what it needs into the workspace.
+    """Check a call and stage what its command needs.
 
-    Raises `UnknownSkill`, `NotLoaded` and `InvalidArgument` before anything is touched, then whatever staging raises.
+    Raises `UnknownSkill`, `NotLoaded` and `InvalidArgument` before anything changes, then whatever staging raises.
     """
     skill = require_loaded(context, arguments.skill)
     limits = _build_limits(context, arguments.timeout)
@@ -275,34 +248,34 @@ async def prepare_run(context: ToolContext, arguments: RunArguments) -> RunPlan:
     needed = {
         one.name: one for one in (skill, *(context.skills.get(name) for name in _find_input_skills(arguments.inputs)))
     }
-    bench = await context.open_runner()
+    runner = await context.open_runner()
     for one in needed.values():
-        await bench.stage(
-            one.name, one.path, warm=read_warm_modules(one.manifest.metadata), as_of=_get_snapshot_key(context, one)
-        )
-    staging = UploadStager(context.uploads, bench.workspace, scope=context.scope, artifacts=context.artifacts)
-    arrivals = await staging.stage()
+        warm = read_warm_modules(one.manifest.metadata)
+        await runner.stage(one.name, one.path, warm=warm, as_of=_get_snapshot_key(context, one))
+    stager = UploadStager(context.uploads, runner.workspace, scope=context.scope, artifacts=context.artifacts)
+    uploads = await stager.stage()
     if context.options.install is not None:
-        warnings = await install_requirements(bench, skill.name, arguments.command, context.options.install)
-        arrivals = replace(arrivals, warnings=(*arrivals.warnings, *warnings))
+        warnings = await install_requirements(runner, skill.name, arguments.command, context.options.install)
+        uploads = replace(uploads, warnings=(*uploads.warnings, *warnings))
+    secrets = context.options.secrets
     request = RunRequest(
         arguments.command,
         skill=skill.name,
-        cwd=_to_workspace_path(bench.workspace.root, arguments.cwd),
+        cwd=_to_workspace_path(runner.workspace.root, arguments.cwd),
         env={**context.options.environment, **arguments.env},
-        secrets=_select_secrets(context.options, skill.name),
-        stdin=_encode_stdin(arguments.stdin),
+        secrets=tuple(dict.fromkeys((*secrets.get("*", ()), *secrets.get(skill.name, ())))),
+        stdin=encode_text("stdin", arguments.stdin),
         editor_text=arguments.editor_text,
         inputs=arguments.inputs,
         outputs=outputs,
         limits=limits,
         network=context.options.network,
     )
-    return RunPlan(bench, request, _build_result_options(context, arguments), staging, arrivals)
+    return RunPlan(runner, request, _build_result_options(context, arguments), stager, uploads)
 
 
 def build_output_spec(arguments: RunArguments, options: ToolOptions) -> OutputSpec:
-    """Which files come back, and which of them are kept. Where nothing is asked for, it is what is new in `out/`."""
+    """Which files are returned and saved; by default, new files in `out/`."""
     if arguments.outputs is not None:
         spec = arguments.outputs
     elif arguments.output_files:
@@ -311,23 +284,23 @@ def build_output_spec(arguments: RunArguments, options: ToolOptions) -> OutputSp
         spec = _DEFAULT_SPEC
     file_bytes, inline = spec.max_file_bytes, spec.inline
     if spec is _DEFAULT_SPEC or arguments.omit_inline_content:
-        # Only a primary output is looked for in what is read, and nothing larger can be that.
+        # Content is only read to find a primary output, which cannot be larger.
         file_bytes = min(file_bytes, options.primary_bytes)
         inline = inline and file_bytes > 0
-    # One byte more than there is room for, so that it can be told that something was cut.
-    most = max(_get_content_limit(file_bytes, spec.max_total_bytes, options) + 1, options.primary_bytes)
+    # One byte more than fits, to notice that something was cut.
+    max_bytes = max(_get_content_limit(file_bytes, spec.max_total_bytes, options) + 1, options.primary_bytes)
     return replace(
         spec,
         inline=inline,
         save=spec.save or arguments.save_as_artifacts or options.force_save,
         name_template=spec.name_template or arguments.artifact_prefix,
-        max_file_bytes=min(file_bytes, most),
-        max_total_bytes=min(spec.max_total_bytes, max(most, _DEFAULT_SPEC.max_total_bytes)),
+        max_file_bytes=min(file_bytes, max_bytes),
+        max_total_bytes=min(spec.max_total_bytes, max(max_bytes, _DEFAULT_SPEC.max_total_bytes)),
     )
 
 
 def _get_snapshot_key(context: ToolContext, skill: Skill) -> Hashable:
-    """What a model has loaded is what it runs: a loaded skill is taken as it was, until it is loaded again."""
+    """The model runs what it has loaded: a loaded skill is not staged again until it is loaded again."""
     view = context.view()
     return (context.agent, skill.directory, view.entries[skill.name].loaded) if view.can_run(skill.name) else None
 
@@ -344,67 +317,66 @@ def _build_result_options(context: ToolContext, arguments: RunArguments) -> RunR
         inline=wanted and not arguments.omit_inline_content,
         primary_content=not arguments.omit_inline_content,
         patterns=asked,
-        advice=_suggest_on_timeout(context),
+        advice=f"set a longer timeout (at most {options.max_timeout:g} s) or do less per call{_suggest_exec(context)}",
     )
 
 
 def _get_content_limit(file_bytes: int, total_bytes: int, options: ToolOptions) -> int:
-    """How much content goes into a result: what the model asks for, or what is safe for one that says nothing."""
-    says_nothing = (file_bytes, total_bytes) == (_DEFAULT_SPEC.max_file_bytes, _DEFAULT_SPEC.max_total_bytes)
-    return min(options.max_inline_bytes, CONTENT_BYTES if says_nothing else total_bytes)
+    """How much content goes into a result: what the model asks for, or a safe default."""
+    is_default = (file_bytes, total_bytes) == (_DEFAULT_SPEC.max_file_bytes, _DEFAULT_SPEC.max_total_bytes)
+    return min(options.max_inline_bytes, CONTENT_BYTES if is_default else total_bytes)
 
 
 def _build_limits(context: ToolContext, timeout: float | None) -> Limits:
-    limits, most = context.options.limits, context.options.max_timeout
+    limits, max_timeout = context.options.limits, context.options.max_timeout
     if timeout is None:
         return limits
-    if timeout > most:
+    if timeout > max_timeout:
         raise InvalidArgument(
-            "timeout", f"{timeout:g} seconds are too many; {most:g} is the most{_suggest_exec(context)}"
+            "timeout", f"{timeout:g} s is too long, at most {max_timeout:g} s{_suggest_exec(context)}"
         )
     return replace(limits, timeout=timeout)
 
 
-def _suggest_on_timeout(context: ToolContext) -> str:
-    most = f"give it more time (timeout, at most {context.options.max_timeout:g} seconds)"
-    return f"{most}, or do less in one call{_suggest_exec(context)}"
-
-
 def _suggest_exec(context: ToolContext) -> str:
-    return "; skill_exec is for what takes long" if "skill_exec" in context.tools else ""
+    return "; use skill_exec for long-running commands" if "skill_exec" in context.tools else ""
 
 
 def _find_input_skills(inputs: tuple[InputSpec, ...]) -> list[str]:
-    """The skills that inputs come from."""
     sources = [one.source for one in inputs if one.source.lower().startswith(_SKILL_SCHEME)]
     return [source[len(_SKILL_SCHEME) :].lstrip("/").partition("/")[0] for source in sources]
 
 
 def _to_workspace_path(root: str, cwd: str) -> str:
-    """The same place; what a command has printed as its absolute path is below the workspace."""
+    """Accept absolute paths below the workspace, as commands print them."""
     return f"/{cwd.removeprefix(root).lstrip('/')}" if f"{cwd}/".startswith(f"{root}/") else cwd
 
 
-def _select_secrets(options: ToolOptions, skill: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*options.secrets.get("*", ()), *options.secrets.get(skill, ()))))
+_REPLAYED = "this call was already made and was not run again; this is its recorded result"
 
 
-def _encode_stdin(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise InvalidArgument("stdin", "contains half a character (a lone surrogate)") from None
+def _build_request_id(context: ToolContext, arguments: RunArguments) -> str:
+    """A request id that is unique in the journal, which all agents of the conversation share."""
+    # Some servers use an id twice in a conversation: with other arguments, it is another call.
+    key = repr((context.agent, context.call_id, arguments))
+    return f"call-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
 
 async def run(context: ToolContext, arguments: RunArguments) -> ToolResult:
-    """Run a command and say how it went. Calls at the same time share the workspace, and what is new in it.
+    """Run a command and report the result. Concurrent calls share the workspace.
 
-    A failed command is a result. Raises what keeps it from being run: `UnknownSkill`, `NotLoaded`, `InvalidArgument`,
-    `ForbiddenPath`, `CommandDenied`, `LimitExceeded`, `ExecutorUnavailable`.
+    A call with an id runs at most once: repeated with its id, it gets the recorded result. A failed command is a
+    result. Raises if it cannot be run: `UnknownSkill`, `NotLoaded`, `InvalidArgument`, `ForbiddenPath`,
+    `CommandDenied`, `LimitExceeded`, `ExecutorUnavailable`.
     """
     ready = await prepare_run(context, arguments)
-    result = await ready.runner.run(ready.request)
-    data = build_result_data(result, ready.result_options, ready.uploads.files.values(), ready.uploads.warnings)
+    # Not durable: workspace files are not synced to disk either, and two syncs per call are slow.
+    request = ready.request
+    if context.call_id and ready.runner.has_journal:
+        request = replace(request, request_id=_build_request_id(context, arguments), durable=False)
+    result = await ready.runner.run(request)
+    warnings = (*([_REPLAYED] if result.replayed else []), *ready.uploads.warnings)
+    data = build_result_data(result, ready.result_options, ready.uploads.files.values(), warnings)
     ready.stager.mark_reported(ready.uploads)
     return ToolResult(describe_result(data), data)
 

@@ -1,11 +1,7 @@
-"""Its arguments, leniently.
+"""Arguments of `skill_run`, parsed leniently.
 
-What models get wrong where the meaning is clear: the same thing, as it was meant. Pure.
-
-Numbers and truth values as text, one thing where a list is wanted, JSON in a text. Everything else raises
-`InvalidArgument` with the field and what to write instead.
-
-What a model writes to have a command run. Pure.
+Common mistakes of models are accepted where the meaning is clear: numbers and booleans as text, one item where a list
+is expected, JSON in a string. Everything else raises `InvalidArgument` with the field and what to write instead.
 """
 
 import json
@@ -35,7 +31,7 @@ _KINDS = {"str": "text", "bool": "true or false", "list": "a list", "dict": "an 
 
 
 def read_command(value: object) -> object:
-    """A shell command; a list of words is the command of these words."""
+    """Parse a shell command; a list of words is joined."""
     words = _list_items(value)
     if words is not None and all(isinstance(word, str) for word in words):
         value = shlex.join(cast("list[str]", words))
@@ -45,63 +41,65 @@ def read_command(value: object) -> object:
 
 
 def read_environment(value: object) -> dict[str, str]:
-    """Variables. Numbers and truth values become text, and one that is null is none."""
+    """Parse variables. Numbers and booleans become text; null values are left out."""
     found = _parse_nested_json(value)
     if not isinstance(found, Mapping):
-        raise InvalidArgument("env", f'is {_describe_kind(found)}; write an object such as {{"NAME": "value"}}')
+        raise InvalidArgument("env", f'expected an object such as {{"NAME": "value"}}, got {_describe_kind(found)}')
     given = cast("Mapping[object, object]", found)
     return {str(name): _format_variable(str(name), one) for name, one in given.items() if one is not None}
 
 
 def read_patterns(value: object) -> tuple[str, ...]:
-    """Patterns of `output_files`, checked."""
+    """Parse and check the patterns of `output_files`."""
     found = _to_list(value)
     if not all(isinstance(one, str) for one in found):
-        raise InvalidArgument("output_files", "is no list of patterns; write some such as out/*.txt")
+        raise InvalidArgument("output_files", "expected a list of patterns such as out/*.txt")
     checked = tuple(cast("list[str]", found))
     compile_globs(checked, run_dir="runs/run", field="output_files")
     return checked
 
 
 def read_inputs(value: object) -> tuple[InputSpec, ...]:
-    """Inputs; one that is only text is its source."""
+    """Parse inputs; plain text is the source."""
     return tuple(_parse_input(one) for one in _to_list(value))
 
 
 def read_outputs(value: object) -> OutputSpec | None:
-    """Outputs; text or a list are the patterns. An object of nothing is what a model writes that wants none."""
+    """Parse outputs; text or a list are the patterns, and an empty object means none."""
     found = _parse_nested_json(value)
     if isinstance(found, str) or _list_items(found):
         found = {"globs": found}
     if not found:
         return None
     if not isinstance(found, Mapping):
-        raise InvalidArgument("outputs", f'is {_describe_kind(found)}; write an object such as {{"globs": ["out/**"]}}')
+        raise InvalidArgument(
+            "outputs", f'expected an object such as {{"globs": ["out/**"]}}, got {_describe_kind(found)}'
+        )
     given = _repair_fields(cast("Mapping[object, object]", found))
     return OutputSpec.parse(given) if any(given.values()) else None
 
 
 def read_seconds(value: object) -> float | None:
-    """A timeout; None, the default, for what is not above zero."""
+    """Parse a timeout; None, the default, for values that are not above zero."""
     match = _SECONDS.fullmatch(value) if isinstance(value, str) else None
     number = float(match[1]) if match else value
     if isinstance(number, int) and not isinstance(number, bool):
-        # Not every whole number is a float.
+        # Not every int fits into a float.
         number = float(max(0, min(number, _MAX_SECONDS)))
     if not isinstance(number, float) or math.isnan(number):
-        raise InvalidArgument("timeout", f"{str(value)[:80]!r} is no number of seconds; write one such as 60")
+        raise InvalidArgument("timeout", f"expected a number of seconds such as 60, got {str(value)[:80]!r}")
     return number if number > 0 else None
 
 
 def read_directory(value: object) -> object:
-    """Where to start: a path as long as one can be."""
+    """Check the length of a working directory."""
     if isinstance(value, str) and len(value) > MAX_PATH:
-        raise InvalidArgument("cwd", f"has {len(value):,} characters; {MAX_PATH:,} is the most")
+        raise InvalidArgument("cwd", f"too long: {len(value):,} characters, at most {MAX_PATH:,}")
     return value
 
 
 def read_prefix(value: object) -> object:
-    """A prefix of names that artifacts can have."""
+    """Check a prefix of artifact names."""
     if isinstance(value, str):
         normalize_name(f"{value}x", field="artifact_prefix")
     return value
@@ -113,13 +111,13 @@ def _parse_input(value: object) -> InputSpec:
         found = {"from": found}
     if not isinstance(found, Mapping):
         raise InvalidArgument(
-            "inputs", f'has {_describe_kind(found)} in it; write objects such as {{"from": "artifact://x"}}'
+            "inputs", f'expected objects such as {{"from": "artifact://x"}}, got {_describe_kind(found)}'
         )
     given = _repair_fields(cast("Mapping[object, object]", found))
     for name, one in given.items():
         if isinstance(one, str) and len(one) > _MAX_SOURCE_CHARS:
             raise InvalidArgument(
-                "inputs", f"{name[:80]} has {len(one):,} characters; {_MAX_SOURCE_CHARS:,} is the most"
+                "inputs", f"{name[:80]} is too long: {len(one):,} characters, at most {_MAX_SOURCE_CHARS:,}"
             )
     return InputSpec.parse(given)
 
@@ -129,7 +127,7 @@ def _format_variable(name: str, value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    raise InvalidArgument("env", f"{name[:80]} is {_describe_kind(value)}; write text")
+    raise InvalidArgument("env", f"{name[:80]}: expected text, got {_describe_kind(value)}")
 
 
 def _repair_fields(given: Mapping[object, object]) -> dict[str, object]:
@@ -148,13 +146,12 @@ def _repair_value(name: str, value: object) -> object:
 
 
 def _parse_nested_json(value: object) -> object:
-    """What a text says that is itself a JSON object or list; everything else as it is."""
+    """Parse text that is itself a JSON object or list; return everything else unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             return json.loads(value)
         except (ValueError, RecursionError):
-            # `[a-z].txt` and `{a,b}` are patterns.
-            return value
+            return value  # `[a-z].txt` and `{a,b}` are patterns
     return value
 
 
@@ -165,7 +162,6 @@ def _to_list(value: object) -> list[object]:
 
 
 def _list_items(value: object) -> list[object] | None:
-    """The items of a list; None for what is none."""
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return list(cast("Sequence[object]", value))
     return None
@@ -176,13 +172,20 @@ def _describe_kind(value: object) -> str:
 
 
 def _remove_empty_defaults(schema: dict[str, Any]) -> None:
-    """Empty defaults tell a model nothing."""
     for field in schema.get("properties", {}).values():
         if not field.get("default", True):
             del field["default"]
 
 
-# These two are only described to a model; `InputSpec.parse` and `OutputSpec.parse` read what it writes.
+def encode_text(field: str, text: str) -> bytes:
+    """Text as UTF-8. Raises `InvalidArgument` for a lone surrogate."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(field, "contains half a character (a lone surrogate)") from None
+
+
+# These two only make the schema; `InputSpec.parse` and `OutputSpec.parse` parse the arguments.
 class RunInput(BaseModel):
     """One file or directory."""
 
@@ -211,10 +214,10 @@ class RunOutputs(BaseModel):
 
 
 class RunArguments(Arguments):
-    """What `skill_run` takes. `timeout` of None is the default; `outputs` and `output_files` exclude each other.
+    """Arguments of `skill_run`. `outputs` and `output_files` exclude each other.
 
-    `null` is the same as leaving a field out; `run_forgiving` says what else is forgiven. Validation raises
-    `InvalidArgument` or `ForbiddenPath` for what is no use, and pydantic's own error for a missing or unknown field.
+    Validation raises `InvalidArgument` or `ForbiddenPath` for invalid values, and pydantic's `ValidationError` for
+    missing or unknown fields.
     """
 
     model_config = ConfigDict(json_schema_extra=_remove_empty_defaults)
@@ -257,6 +260,6 @@ class RunArguments(Arguments):
     def _check_outputs(self) -> "RunArguments":
         if self.outputs is not None and self.output_files:
             raise InvalidArgument(
-                "outputs", "cannot be combined with output_files; give one of the two (outputs.globs has patterns, too)"
+                "outputs", "cannot be combined with output_files; put the patterns into outputs.globs"
             )
         return self

@@ -1,17 +1,13 @@
-"""Search_files, bounded regular expressions.
+"""`search_files`: find lines by text or regular expression.
 
-Which lines match: plain text here, regular expressions in a process that can be ended when they take too long.
-
-Python's `re` can need longer than the universe for a short pattern, and holds the interpreter meanwhile. A thread with
-a deadline would not help; a process does, and needs no library that every machine would have to have.
-
-`search_files`: lines of files that have a text, or match a regular expression.
+Regular expressions run in a separate process: Python's `re` can take forever on a short pattern and holds the GIL
+meanwhile, so a thread with a deadline would not help.
 """
 
 import asyncio
 import re
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,24 +21,22 @@ from openskills.paths import to_printable
 from openskills.subprocesses import HelperProcess, start_helper
 from openskills.tools.files import FileEntry, FileSearchResult, OpenFile, find_files, open_file
 from openskills.tools.lines import MAX_LINE_BYTES, LineMatch, LineSplitter, SearchWindow, is_binary
+from openskills.tools.run_arguments import encode_text
 from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult
 
 PROGRAM = Path(__file__).with_name("regex_program.py")
 MAX_PATTERN = 1000
 MAX_MATCHES = 500
-"""At most so many lines of one text are told."""
+"""Maximum number of matching lines per text."""
 REGEX_TIMEOUT = 10.0
-"""How long one search may wait for its regular expression in all."""
+"""Seconds that one search may spend on its regular expression in total."""
 
 
 class LineMatcher(Protocol):
-    """Finds lines."""
+    """Finds matching lines."""
 
     async def find_matches(self, text: str) -> Sequence[tuple[int, int]]:
-        """The indices of the lines of a text that match, each with the column of its first match.
-
-        Every line has its newline. After `MOST` lines that match the others are not looked at.
-        """
+        """Line indices and columns of the first `MAX_MATCHES` matches in a text whose lines all end with a newline."""
         ...
 
 
@@ -50,18 +44,18 @@ class LineMatcher(Protocol):
 async def open_matcher(
     pattern: str, *, regex: bool = False, ignore_case: bool = False, seconds: float = REGEX_TIMEOUT
 ) -> AsyncGenerator[LineMatcher]:
-    """What finds the lines with this pattern. Raises `InvalidArgument` for what is no pattern, and while searching
-    `DeadlineExceeded` or `LimitExceeded` for a regular expression that takes too long or too much memory."""
+    """Open a matcher for a pattern. Raises `InvalidArgument` for an invalid pattern.
+
+    While searching, a regular expression that takes too long or too much memory raises `DeadlineExceeded` or
+    `LimitExceeded`.
+    """
     if not pattern:
         raise InvalidArgument("pattern", "is empty; write what to search for")
     if "\n" in pattern:
-        raise InvalidArgument("pattern", "has a newline; files are searched line by line")
+        raise InvalidArgument("pattern", "contains a newline; files are searched line by line")
     if len(pattern) > MAX_PATTERN:
-        raise InvalidArgument("pattern", f"has {len(pattern):,} characters; {MAX_PATTERN:,} is the most")
-    try:
-        encoded = pattern.encode("utf-8")
-    except UnicodeEncodeError:
-        raise InvalidArgument("pattern", "contains half a character (a lone surrogate)") from None
+        raise InvalidArgument("pattern", f"too long: {len(pattern):,} characters, at most {MAX_PATTERN:,}")
+    encoded = encode_text("pattern", pattern)
     if not regex:
         yield _PlainTextMatcher(pattern, ignore_case=ignore_case)
         return
@@ -72,7 +66,7 @@ async def open_matcher(
         await found.request(encoded)
         yield found
     finally:
-        await run_in_thread(lambda: helper.close(patience=0))
+        await run_in_thread(lambda: helper.close(timeout=0))
 
 
 class _PlainTextMatcher:
@@ -107,7 +101,7 @@ class _RegexMatcher:
         return [(int(line), int(column)) for line, column in pairs]
 
     async def request(self, frame: bytes) -> str:
-        """What the program answers to a frame."""
+        """Send a frame to the program and return its answer."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
@@ -117,13 +111,13 @@ class _RegexMatcher:
                 answer = (await self._read_exactly(size)).decode("utf-8")
         except TimeoutError:
             raise DeadlineExceeded(
-                f"the regular expression took more than {self._seconds:g} seconds; write a simpler one without a"
-                " repetition inside a repetition, a narrower glob, or plain text"
+                f"the regular expression timed out after {self._seconds:g} s; write a simpler one without nested"
+                " repetitions, a narrower glob, or plain text"
             ) from None
         finally:
             self._left -= loop.time() - begun
         if answer.startswith("-"):
-            raise InvalidArgument("pattern", f"is no regular expression that can be used: {answer[1:]}")
+            raise InvalidArgument("pattern", f"invalid regular expression: {answer[1:]}")
         return answer[1:]
 
     async def _read_exactly(self, size: int) -> bytes:
@@ -135,7 +129,7 @@ class _RegexMatcher:
             except ConnectionResetError:
                 piece = b""
             if not piece:
-                raise LimitExceeded("the regular expression needed too much memory; write a simpler one")
+                raise LimitExceeded("the regular expression used too much memory; write a simpler one")
             pieces.append(piece)
             size -= len(piece)
         return b"".join(pieces)
@@ -152,7 +146,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class SearchFilesArguments(Arguments):
-    """What `search_files` takes."""
+    """Arguments of `search_files`."""
 
     pattern: str = Field(description="Text to find in a line")
     regex: bool | None = Field(default=None, description="The pattern is a Python regular expression")
@@ -161,16 +155,16 @@ class SearchFilesArguments(Arguments):
         validation_alias=AliasChoices("glob", "path", "file_name"),
         description="Where: a pattern, directory or file as for list_files; left out: the workspace without its skills",
     )
-    ignore_case: bool | None = Field(default=None, description="Capital and small letters are the same")
+    ignore_case: bool | None = Field(default=None, description="Ignore upper and lower case")
     context_lines: int | None = Field(
         default=None, description=f"Lines to show around each match, {MAX_CONTEXT_LINES} at most"
     )
-    max_matches: int | None = Field(default=None, description=f"{DEFAULT_MATCHES} unless given, {MAX_MATCHES} at most")
+    max_matches: int | None = Field(default=None, description=f"{DEFAULT_MATCHES} if left out, {MAX_MATCHES} at most")
 
 
 @dataclass(slots=True)
 class _FileSearch:
-    """One search: what it found so far, and what it left out."""
+    """The state of one search."""
 
     context: int
     max_matches: int
@@ -183,20 +177,20 @@ class _FileSearch:
 
     @property
     def is_full(self) -> bool:
-        """Whether enough was found, or looked at."""
+        """Whether enough was found or searched."""
         return len(self.matches) >= self.max_matches or self.bytes >= MAX_SEARCHED_BYTES
 
     async def collect_matches(self, entry: FileEntry, window: SearchWindow, text: str, matcher: LineMatcher) -> None:
-        """Keep those of these lines that match, as many as there is room for."""
+        """Keep the matching lines, up to the maximum."""
         matches = (await matcher.find_matches(text))[: self.max_matches - len(self.matches)]
         self.matches += [(entry, hit) for hit in window.take(matches)]
 
 
 async def search_files(context: ToolContext, arguments: SearchFilesArguments) -> ToolResult:
-    """Search files line by line, in the order of their paths, until enough was found. Binary files are skipped."""
+    """Search files line by line, sorted by path, until enough was found. Binary files are skipped."""
     around = min(_check_number(arguments.context_lines, "context_lines"), MAX_CONTEXT_LINES)
-    most = min(_check_number(arguments.max_matches, "max_matches") or DEFAULT_MATCHES, MAX_MATCHES)
-    search = _FileSearch(around, most)
+    max_matches = min(_check_number(arguments.max_matches, "max_matches") or DEFAULT_MATCHES, MAX_MATCHES)
+    search = _FileSearch(around, max_matches)
     ignore_case = bool(arguments.ignore_case)
     async with open_matcher(arguments.pattern, regex=bool(arguments.regex), ignore_case=ignore_case) as matcher:
         found = await find_files(context, arguments.glob, limit=MAX_SEARCHED_FILES)
@@ -219,7 +213,7 @@ async def _search_file(context: ToolContext, entry: FileEntry, matcher: LineMatc
         try:
             source = await stack.enter_async_context(open_file(context, entry.file, field="glob"))
         except SkillError as error:
-            # Gone or locked since it was listed; that must not cost the others.
+            # Gone or locked since it was listed; search the others.
             search.unread.append(error.message)
             return
         await _search_lines(source, entry, matcher, search)
@@ -228,7 +222,13 @@ async def _search_file(context: ToolContext, entry: FileEntry, matcher: LineMatc
 async def _search_lines(source: OpenFile, entry: FileEntry, matcher: LineMatcher, search: _FileSearch) -> None:
     blocks, window = LineSplitter(), SearchWindow(search.context)
     head = True
-    async for piece in _split_chunks(source.chunks):
+    # Small pieces, because the text around a match is split into lines.
+    pieces = (
+        chunk[start : start + _PIECE_BYTES]
+        async for chunk in source.chunks
+        for start in range(0, len(chunk), _PIECE_BYTES)
+    )
+    async for piece in pieces:
         if head and is_binary(piece):
             search.binary += 1
             return
@@ -242,13 +242,6 @@ async def _search_lines(source: OpenFile, entry: FileEntry, matcher: LineMatcher
     else:
         await search.collect_matches(entry, window, window.add(_decode_block(blocks.flush()), last=True), matcher)
     search.shortened += blocks.shortened
-
-
-async def _split_chunks(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same in small pieces: where something is found, lines are told apart, and those of newlines are many."""
-    async for chunk in chunks:
-        for start in range(0, len(chunk), _PIECE_BYTES):
-            yield chunk[start : start + _PIECE_BYTES]
 
 
 def _decode_block(block: bytes) -> str:
@@ -281,7 +274,7 @@ def _match_to_json(entry: FileEntry, hit: LineMatch) -> dict[str, Any]:
 
 
 def _format_matches(search: _FileSearch) -> tuple[list[str], int]:
-    """The matches as `path:line: text`, and how many of them are there if that is not all."""
+    """The matches as `path:line: text`; and how many are shown, 0 if all of them are."""
     shown: list[str] = []
     room = MAX_TEXT_CHARS
     for number, (entry, hit) in enumerate(search.matches):
@@ -314,7 +307,7 @@ def _describe_search(
     if search.binary:
         yield f"skipped as binary: {search.binary:,}"
     if search.shortened:
-        yield f"of lines longer than {MAX_LINE_BYTES:,} bytes only so much was searched"
+        yield f"only the first {MAX_LINE_BYTES:,} bytes of longer lines were searched"
     if search.unread:
         yield f"could not be read: {len(search.unread):,}"
 

@@ -1,20 +1,9 @@
-"""Load, unload, docs, search.
-
-Which documents of a skill a model means. Blocking reads of directories only.
-
-`skill_load`: the text of a skill comes into the model's sight.
-
-`skill_unload`: the text of a skill leaves the model's sight.
-
-`skill_select_docs` and `skill_list_docs`: which documents of a loaded skill are in the model's sight.
-
-`skill_search`: find skills that the overview has no room for.
-"""
+"""Tools for reading skills: `skill_load`, `skill_unload`, `skill_select_docs`, `skill_list_docs`, `skill_search`."""
 
 import asyncio
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -27,10 +16,9 @@ from openskills.tools.tool import Arguments, TextList, Tool, ToolContext, ToolRe
 
 
 def resolve_docs(skill: Skill, docs: Sequence[str] | None, *, include_all: bool = False) -> tuple[str, ...] | None:
-    """The selection that was asked for, each once; `(ALL,)` for every document, None when none was named.
+    """The selected paths without duplicates; `(ALL,)` for every document, None if `docs` is None.
 
-    A path may end in `#L10` or `#L10-L20`: the lines from there on. Raises `InvalidArgument` with the nearest paths for
-    what is no document of the skill.
+    A path may end in `#L10` or `#L10-L20`. Raises `InvalidArgument` with the nearest paths for unknown documents.
     """
     if include_all or (docs and ALL in docs):
         return (ALL,)
@@ -45,17 +33,16 @@ def _check_doc(skill: Skill, wanted: str, known: Sequence[str]) -> str:
     if path in known or (path == SKILL_FILE and lines is not None):
         return wanted
     if path == SKILL_FILE:
-        raise InvalidArgument("docs", f"{SKILL_FILE} is what skill_load itself shows; name other documents")
-    raise InvalidArgument(
-        "docs", f"{wanted[:200]!r} is no document of {skill.name!r}; {_suggest_docs(skill, path, known)}"
-    )
+        raise InvalidArgument("docs", f"{SKILL_FILE} is already shown by skill_load; name other documents")
+    hint = _suggest_docs(skill, path, known)
+    raise InvalidArgument("docs", f"{skill.name!r} has no document {wanted[:200]!r}; {hint}")
 
 
 def _suggest_docs(skill: Skill, path: str, known: Sequence[str]) -> str:
     if not known:
         return "it has none"
     if any(resource.path == path for resource in skill.resources()):
-        return f"only .md and .txt files are; read it as skill://{skill.name}/{path}"
+        return f"only .md and .txt files are documents; read it as skill://{skill.name}/{path}"
     same = [one for one in known if path and one.endswith(f"/{path}")]
     near = same[:3] or get_close_matches(path[:300], known, n=3, cutoff=0.5)
     if near:
@@ -65,7 +52,7 @@ def _suggest_docs(skill: Skill, path: str, known: Sequence[str]) -> str:
 
 
 class LoadArguments(Arguments):
-    """What `skill_load` takes."""
+    """Arguments of `skill_load`."""
 
     skill: str = Field(description="Name of the skill, as it is listed")
     docs: TextList | None = Field(default=None, description="Documents of the skill to show as well, by path")
@@ -73,10 +60,10 @@ class LoadArguments(Arguments):
 
 
 async def load(context: ToolContext, arguments: LoadArguments) -> ToolResult:
-    """Load a skill, and documents with it when some are named; those that were selected before stay otherwise."""
+    """Load a skill. Named documents replace the selected ones."""
     skill = context.skills.get(arguments.skill)
     docs = resolve_docs(skill, arguments.docs, include_all=arguments.include_all_docs)
-    # Read here: what cannot be read is not loaded, and the model is told why.
+    # Read now, so that a skill that cannot be read is an error of this call.
     body = await asyncio.to_thread(context.loaded_texts.load, skill)
     pieces = await asyncio.to_thread(context.loaded_texts.select, skill, docs or ())
     data = {
@@ -98,13 +85,13 @@ SKILL_LOAD = Tool(
 
 
 class UnloadArguments(Arguments):
-    """What `skill_unload` takes."""
+    """Arguments of `skill_unload`."""
 
     skill: str = Field(description="Name of a loaded skill")
 
 
 async def unload(context: ToolContext, arguments: UnloadArguments) -> ToolResult:
-    """Unload a skill with its documents. One that has left the catalog can be unloaded, too."""
+    """Unload a skill with its documents, even if it left the catalog."""
     name, view = arguments.skill.strip(), context.view()
     known = name if name in view.entries else context.skills.get(name).name
     was_loaded = view.can_run(known)
@@ -114,15 +101,12 @@ async def unload(context: ToolContext, arguments: UnloadArguments) -> ToolResult
 
 
 SKILL_UNLOAD = Tool(
-    "skill_unload",
-    "Take a loaded skill and its documents out of your sight when you are done with it.",
-    UnloadArguments,
-    unload,
+    "skill_unload", "Unload a skill and its documents when you are done with it.", UnloadArguments, unload
 )
 
 
 class SelectDocsArguments(Arguments):
-    """What `skill_select_docs` takes."""
+    """Arguments of `skill_select_docs`."""
 
     skill: str = Field(description="Name of a loaded skill")
     docs: TextList | None = Field(
@@ -135,30 +119,33 @@ class SelectDocsArguments(Arguments):
 
 
 class ListDocsArguments(Arguments):
-    """What `skill_list_docs` takes."""
+    """Arguments of `skill_list_docs`."""
 
     skill: str = Field(description="Name of the skill")
 
 
 async def select_docs(context: ToolContext, arguments: SelectDocsArguments) -> ToolResult:
-    """Choose documents of a loaded skill; those that are new are shown with this result."""
+    """Select documents of a loaded skill."""
     skill = context.skills.get(arguments.skill)
     view = context.view()
     if not view.can_run(skill.name):
         raise NotLoaded(f'{skill.name!r} is not loaded; call skill_load with {{"skill": "{skill.name}"}} first')
-    wanted = () if arguments.mode == "clear" else _resolve_selection(context, arguments) or ()
+    wanted = ()
+    if arguments.mode != "clear":
+        wanted = resolve_docs(skill, arguments.docs, include_all=arguments.include_all_docs) or ()
     added = arguments.mode == "add"
     await asyncio.to_thread(context.loaded_texts.select, skill, wanted)
     changes: tuple[Change, ...] = (DocsChosen(skill.name, wanted, added),)
     if not view.is_loaded(skill.name):
-        # It was shown once and is gone; documents without their instructions would be no use.
+        # It was shown once and is gone; documents are useless without the instructions.
         changes = (Loaded(skill.name), *changes)
     after = tuple(dict.fromkeys((*view.docs(skill.name), *wanted))) if added else wanted
-    return ToolResult.from_data({"skill": skill.name, "mode": arguments.mode, **_selection_to_json(after)}, changes)
+    selection = {"include_all_docs": True} if ALL in after else {"selected_docs": sorted(after)}
+    return ToolResult.from_data({"skill": skill.name, "mode": arguments.mode, **selection}, changes)
 
 
 async def list_docs(context: ToolContext, arguments: ListDocsArguments) -> ToolResult:
-    """Paths and sizes of a skill's documents, and which of them are selected."""
+    """List a skill's documents with their sizes, and which of them are selected."""
     skill = context.skills.get(arguments.skill)
     selected = context.view().docs(skill.name)
     docs = [
@@ -173,18 +160,9 @@ async def list_docs(context: ToolContext, arguments: ListDocsArguments) -> ToolR
     return ToolResult.from_data({"skill": skill.name, "docs": docs})
 
 
-def _resolve_selection(context: ToolContext, arguments: SelectDocsArguments) -> tuple[str, ...] | None:
-    skill = context.skills.get(arguments.skill)
-    return resolve_docs(skill, arguments.docs, include_all=arguments.include_all_docs)
-
-
-def _selection_to_json(docs: tuple[str, ...]) -> dict[str, Any]:
-    return {"include_all_docs": True} if ALL in docs else {"selected_docs": sorted(docs)}
-
-
 SKILL_SELECT_DOCS = Tool(
     "skill_select_docs",
-    "Show documents of a loaded skill, or take them away. Choose all that you need at once.",
+    "Show or hide documents of a loaded skill. Select all that you need at once.",
     SelectDocsArguments,
     select_docs,
 )
@@ -200,15 +178,15 @@ _GOOD_FIT = 0.5
 
 
 class SearchArguments(Arguments):
-    """What `skill_search` takes."""
+    """Arguments of `skill_search`."""
 
     query: str = Field(description="What you want to do, in a few words")
     limit: int = Field(default=5, ge=1, le=MAX_RESULTS, description="How many skills to list at most")
 
 
 async def search(context: ToolContext, arguments: SearchArguments) -> ToolResult:
-    """The skills that fit a query, best first."""
-    # The first search makes the index.
+    """Find skills by query, best first."""
+    # The first search builds the index.
     hits = await asyncio.to_thread(context.skills.search, arguments.query, arguments.limit)
     found = [
         {
@@ -220,9 +198,9 @@ async def search(context: ToolContext, arguments: SearchArguments) -> ToolResult
     asked = arguments.query if len(arguments.query) <= _MAX_QUERY_CHARS else f"{arguments.query[:_MAX_QUERY_CHARS]}…"
     data = {"query": to_printable(asked), "skills": found}
     if not found:
-        data["hint"] = "nothing fits; try other words, or words from the task itself"
+        data["hint"] = "no matches; try other words, or words from the task itself"
     elif hits[0].fit < _GOOD_FIT:
-        data["hint"] = "none of these fits well; try other words, or go on without a skill"
+        data["hint"] = "no good match; try other words, or go on without a skill"
     return ToolResult.from_data(data)
 
 

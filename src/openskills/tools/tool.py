@@ -1,17 +1,4 @@
-"""Tool, ToolContext, ToolResult, schemas, decoding.
-
-What a tool answers.
-
-A verb of a model, and what it works with.
-
-What a model wrote, as the arguments of a tool. Pure.
-
-Tools as model providers and protocols want to be told about them. Pure.
-
-Types of arguments that forgive what models often get wrong where the meaning is clear.
-
-What a model wants done, for those who watch: its arguments as text, without what may be a password. Pure.
-"""
+"""`Tool`, `ToolContext` and `ToolResult`; decoding of arguments and JSON schemas for model providers."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -34,9 +21,9 @@ from openskills.tools.uploads import Uploads
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """`text` is for the model, `data` for programs (plain JSON values). `error` says what kept the tool from its work.
+    """The result of a tool call: `text` for the model, `data` for programs (plain JSON values), `error` if it failed.
 
-    `changes` are what the call means for the state of the conversation; a tool never writes state itself.
+    `changes` are changes of the conversation's state; a tool never writes state itself.
     """
 
     text: str
@@ -45,7 +32,7 @@ class ToolResult:
     changes: tuple[Change, ...] = ()
 
     def raise_for_error(self) -> "ToolResult":
-        """The result itself; raises its `error` when it has one. For programs that call tools by themselves."""
+        """Return the result itself, or raise its `error`."""
         if self.error is not None:
             raise self.error
         return self
@@ -57,7 +44,7 @@ class ToolResult:
 
     @classmethod
     def from_error(cls, error: SkillError) -> "ToolResult":
-        """What the model reads when it, or somebody, made a mistake: the reason, and what to do next."""
+        """A failed result: the reason, and what to do next."""
         details = {**error.details, "reason": error.reason}
         data = {"error": {"code": error.code, "message": error.message, "details": details}}
         hint = ""
@@ -67,14 +54,14 @@ class ToolResult:
 
 
 class Arguments(BaseModel):
-    """What a model gives to a tool. Unknown fields are refused with the names of those that there are."""
+    """Base class of tool arguments. Unknown fields are rejected with the names of the known ones."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @model_validator(mode="before")
     @classmethod
     def _drop_nulls(cls, value: Any) -> Any:
-        """`null` is the same as leaving a field out."""
+        # `null` is the same as leaving a field out.
         if not isinstance(value, Mapping):
             return value
         given = cast("Mapping[str, object]", value)
@@ -88,9 +75,10 @@ A = TypeVar("A", bound=Arguments)
 class ToolOptions:
     """How the tools of a session behave.
 
-    `inline_bytes` is how much of stdout and stderr each goes into a result; `primary_bytes` of the primary output;
-    `max_inline_bytes` of all other files together, whatever a model asks for.
-    `limits` are those of every command; a call may ask for a shorter timeout, and for a longer one up to `max_timeout`.
+    Bytes per result: `inline_bytes` of stdout and of stderr, `primary_bytes` of the primary output, `max_inline_bytes`
+    of all other files. `limits` apply to every command; a call may set a timeout up to `max_timeout`. `environment` is
+    set for every command, under the variables of the call. `secrets` are names per skill (`*` for all). `install` are
+    hosts that packages of skills may be installed from; None installs nothing.
     """
 
     require_loaded: bool = True
@@ -102,19 +90,17 @@ class ToolOptions:
     max_timeout: float = 3600.0
     network: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Variables of every command; those of a call come on top."""
     secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Per skill (`*` for all): the names of the secrets that its commands get."""
     install: tuple[str, ...] | None = None
-    """The hosts that packages of skills may be installed from; None: nothing is installed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What the tools of one agent in one conversation work with.
 
-    `view` is what the agent has loaded now. `bench` and `talks` open the workspace when they are first awaited, and
-    raise `ExecutorUnavailable` when there is no executor. `tools` are the names that the model can call.
+    `view` returns what the agent has loaded now. `open_runner` and `open_commands` open the workspace on first use and
+    raise `ExecutorUnavailable` without an executor. `tools` are the names that the model can call; `call_id` is the id
+    of the current tool call, if it has one.
     """
 
     agent: str
@@ -128,14 +114,12 @@ class ToolContext:
     artifacts: ArtifactStore | None
     options: ToolOptions
     tools: Sequence[str] = ()
+    call_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[A]):
-    """A verb: its name, what a model is told about it, what it takes, and what it does.
-
-    `run` raises `SkillError`s; the door, `SkillSession.call`, makes results of them.
-    """
+    """A tool of the model. `run` may raise `SkillError`; `SkillSession.call` turns it into a failed result."""
 
     name: str
     description: str
@@ -150,36 +134,37 @@ _MAX_EXCERPT_CHARS = 200
 
 
 def decode(tool: Tool[A], arguments: Mapping[str, Any] | str | None) -> A:
-    """Arguments as an object or as JSON text. Raises `InvalidArgument` with the field and what is wrong."""
+    """Parse arguments from an object or JSON text. Raises `InvalidArgument` with the field and what is wrong."""
     try:
-        return tool.arguments.model_validate(_parse_object(arguments))
+        return tool.arguments.model_validate(parse_object(arguments))
     except ValidationError as error:
         raise _build_error(tool, error) from None
 
 
 def find_skill_argument(arguments: Mapping[str, Any] | str | None) -> object:
-    """What stands for the skill in the arguments of a call; None when nothing does, or nobody can tell."""
+    """The `skill` argument of a call; None if it is missing or the arguments are not a JSON object."""
     try:
-        return _parse_object(arguments).get("skill")
+        return parse_object(arguments).get("skill")
     except InvalidArgument:
         return None
 
 
-def _parse_object(arguments: Mapping[str, Any] | str | None) -> dict[str, Any]:
+def parse_object(arguments: Mapping[str, Any] | str | None) -> dict[str, Any]:
+    """Parse the arguments of a call; raises `InvalidArgument` unless they are a JSON object."""
     if arguments is None or arguments == "":
         return {}
     if isinstance(arguments, Mapping):
         return dict(arguments)
     if not isinstance(arguments, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a model's client may send anything
-        raise InvalidArgument("arguments", f"are a {type(arguments).__name__}; send one JSON object")
+        raise InvalidArgument("arguments", f"expected a JSON object, got {type(arguments).__name__}")
     try:
         value = json.loads(arguments)
     except (ValueError, RecursionError) as error:
         # A number of more than 4,300 digits is a ValueError, too.
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:_MAX_EXCERPT_CHARS]
-        raise InvalidArgument("arguments", f"are no JSON ({reason}); send one JSON object") from None
+        raise InvalidArgument("arguments", f"not valid JSON ({reason}); expected a JSON object") from None
     if not isinstance(value, dict):
-        raise InvalidArgument("arguments", f"are a JSON {type(value).__name__}; send one JSON object")
+        raise InvalidArgument("arguments", f"expected a JSON object, got a JSON {type(value).__name__}")
     return cast("dict[str, Any]", value)
 
 
@@ -189,13 +174,13 @@ def _build_error(tool: Tool[Any], error: ValidationError) -> InvalidArgument:
     known = ", ".join(tool.arguments.model_fields)
     match first["type"]:
         case "missing":
-            return InvalidArgument(field, f"is missing; {tool.name} takes {known}")
+            return InvalidArgument(field, f"required; {tool.name} takes {known}")
         case "extra_forbidden":
-            return InvalidArgument(field[:_MAX_EXCERPT_CHARS], f"is no field of {tool.name}; it takes {known}")
+            return InvalidArgument(field[:_MAX_EXCERPT_CHARS], f"unknown argument of {tool.name}; it takes {known}")
         case _:
             shown = repr(first.get("input"))
             shown = shown if len(shown) <= _MAX_EXCERPT_CHARS else f"{shown[:_MAX_EXCERPT_CHARS]}…"
-            return InvalidArgument(field, f"{first['msg']}; it was {shown}")
+            return InvalidArgument(field, f"{first['msg']}; got {shown}")
 
 
 ENUM_LIMIT = 32
@@ -203,7 +188,7 @@ ENUM_LIMIT = 32
 
 
 class SchemaFormat(StrEnum):
-    """Whose format."""
+    """Formats of tool definitions."""
 
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
@@ -216,12 +201,12 @@ def describe_tool(
     *,
     skills: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """A tool in one of the formats. With `skills`, at most 256 of them, its `skill` is one of these names."""
+    """The definition of a tool. With at most `ENUM_LIMIT` `skills`, its `skill` argument is an enumeration of them."""
     parameters = build_parameters(tool, skills)
     try:
         wanted = SchemaFormat(format)
     except ValueError:
-        raise InvalidArgument("format", f"{format!r} is unknown; use one of {', '.join(SchemaFormat)}") from None
+        raise InvalidArgument("format", f"unknown format {format!r}; use one of {', '.join(SchemaFormat)}") from None
     match wanted:
         case SchemaFormat.OPENAI:
             function = {"name": tool.name, "description": tool.description, "parameters": parameters}
@@ -233,7 +218,7 @@ def describe_tool(
 
 
 def build_parameters(tool: AnyTool, skills: Sequence[str] = ()) -> dict[str, Any]:
-    """The JSON schema of a tool's arguments: no titles, no references, optional fields simply not required."""
+    """The JSON schema of a tool's arguments, without titles and references; optional fields are just not required."""
     whole = tool.arguments.model_json_schema()
     cleaned = _clean_schema(whole, whole.get("$defs", {}))
     cleaned.pop("description", None)
@@ -255,7 +240,7 @@ def _clean_schema(node: Any, definitions: Mapping[str, Any]) -> Any:
         return _clean_schema({**target, **{key: one for key, one in given.items() if key != "$ref"}}, definitions)
     options = [one for one in given.get("anyOf", ()) if one != {"type": "null"}]
     if len(options) == 1:
-        # `null` is accepted, but nobody has to be told.
+        # `null` is accepted, but need not be in the schema.
         rest = {key: one for key, one in given.items() if key != "anyOf"}
         return _clean_schema({**options[0], **rest}, definitions)
     found: dict[str, Any] = {}
@@ -272,26 +257,23 @@ def _to_list(value: Any) -> Any:
 
 
 TextList: TypeAlias = Annotated[list[str], BeforeValidator(_to_list, json_schema_input_type=list[str])]
-"""A list of texts; a single text is a list of one."""
+"""A list of strings; a single string becomes a list of one."""
 
 
 _REDACTED_FIELDS = ("env", "stdin", "chars")
 
 
 def redact_arguments(arguments: Mapping[str, Any] | str | None) -> str:
-    """The arguments of a call as JSON. Of variables only the names are in it, and of input only how long it is.
-
-    Never raises: whatever cannot be read is described.
-    """
+    """The arguments of a call as JSON, without the values of `env`, `stdin` and `chars`. Never raises."""
     try:
         given: object = json.loads(arguments) if isinstance(arguments, str) and arguments else arguments or {}
         if not isinstance(given, Mapping):
-            return f"[{type(given).__name__}, which is no JSON object]"
+            return f"[{type(given).__name__}, not a JSON object]"
         fields = cast("Mapping[object, object]", given)
-        told = {str(name): _redact_value(one) if name in _REDACTED_FIELDS else one for name, one in fields.items()}
-        return json.dumps(told, ensure_ascii=False, default=_describe_value)
+        shown = {str(name): _redact_value(one) if name in _REDACTED_FIELDS else one for name, one in fields.items()}
+        return json.dumps(shown, ensure_ascii=False, default=_describe_value)
     except (ValueError, TypeError, RecursionError):
-        return f"{_describe_value(arguments)} that are no JSON"
+        return f"{_describe_value(arguments)}, not valid JSON"
 
 
 def _redact_value(value: object) -> object:

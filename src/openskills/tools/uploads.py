@@ -1,20 +1,8 @@
-"""Files of the conversation.
+"""Files of the user: collected from messages (`Uploads`) and staged into `work/inputs/` (`UploadStager`).
 
-Files of the conversation.
-
-A file in a message, as somebody's chat format writes it down. Pure.
-
-Files of a conversation that are no use, and why: few sentences, however many files. Pure.
-
-Files that came with the conversation, as they are found in its messages. Reads nothing, and waits for nothing.
-
-`upload_staging` puts them into a workspace.
-
-Files of the conversation into a workspace, where commands find them: `work/inputs/`.
-
-Each comes once. From then on it belongs to the workspace: what a command changed, moved or deleted there stays so.
-A workspace that was opened again has its files from before; one that is still as the user gave it is taken as it is,
-and what lies under its name otherwise is left alone: the user's file gets another name then.
+Each file is staged once. From then on it belongs to the workspace: what a command changed, moved or deleted stays so.
+In a workspace that is opened again, an unchanged file is kept, and a file with other content under the same name is
+left alone: the user's file gets another name.
 """
 
 import asyncio
@@ -50,7 +38,7 @@ _URL_SAFE = str.maketrans("-_", "+/")
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """What a part says: its content as bytes, or as text that has to be decoded; or an id by which it can be had."""
+    """A file part of a message: its content as bytes or encoded text, or an id to download it by."""
 
     name: str = ""
     content: bytes | str = field(default=b"", repr=False)
@@ -59,15 +47,15 @@ class FilePart:
 
     @property
     def fingerprint(self) -> tuple[str, str, str, int, int]:
-        """The same for equal parts. Texts and bytes remember their hash, so the second time costs nothing."""
+        """Equal for equal parts. Strings and bytes cache their hash, so this is cheap when repeated."""
         return self.name, self.mime_type, self.file_id, len(self.content), hash(self.content)
 
 
 def parse_file_part(part: object) -> FilePart | None:
-    """The file in a part of a message, not decoded; None when it is something else.
+    """Parse a part of a message without decoding its content; None if it is not a file.
 
-    Understood are `{"type": "file", "file": {"filename", "file_data", "file_id"}}`, `input_file` with the same fields
-    beside the type, and `name`, `data`, `base64`, `file_url` and `mime_type` in either.
+    Accepts `{"type": "file", "file": {"filename", "file_data", "file_id"}}`, `input_file` with the same fields next to
+    the type, and `name`, `data`, `base64`, `file_url` and `mime_type` in either.
     """
     if not isinstance(part, Mapping):
         return None
@@ -81,7 +69,7 @@ def parse_file_part(part: object) -> FilePart | None:
 
 
 def decode_content(content: bytes | str) -> tuple[bytes, str] | None:
-    """Bytes, and the MIME type that a data URL says; None for text that is neither a data URL nor base64."""
+    """Decode content into bytes and the MIME type of a data URL; None if it is neither a data URL nor base64."""
     if isinstance(content, bytes):
         return content, ""
     if content[:5].lower() != "data:":
@@ -89,13 +77,16 @@ def decode_content(content: bytes | str) -> tuple[bytes, str] | None:
         return None if data is None else (data, "")
     head, _, rest = content.partition(",")
     mime_type, *parameters = head[5:].split(";")
-    data = _decode_base64(rest) if "base64" in map(str.lower, parameters) else _unquote(rest)
+    if "base64" in map(str.lower, parameters):
+        data = _decode_base64(rest)
+    else:
+        data = unquote_to_bytes(rest) if rest.isascii() else None
     return None if data is None else (data, mime_type.strip())
 
 
 def estimate_min_size(content: bytes | str) -> int:
-    """A number of bytes that a content certainly has when it is decoded; costs nothing."""
-    # In a data URL, three characters are one byte at worst.
+    """A lower bound of the decoded size, without decoding."""
+    # In a data URL, one byte takes at most three characters.
     return len(content) if isinstance(content, bytes) else len(content) // 3 - 1024
 
 
@@ -103,7 +94,7 @@ def _decode_base64(text: str) -> bytes | None:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        # Wrapped in lines, in the alphabet for URLs, or without its padding: all of these are written.
+        # It may have line breaks, the URL-safe alphabet, or no padding.
         mended = _BLANKS.sub("", text).translate(_URL_SAFE).rstrip("=")
     try:
         return base64.b64decode(mended + "=" * (-len(mended) % 4), validate=True)
@@ -111,66 +102,46 @@ def _decode_base64(text: str) -> bytes | None:
         return None
 
 
-def _unquote(text: str) -> bytes | None:
-    return unquote_to_bytes(text) if text.isascii() else None
-
-
 def _find_text(fields: Mapping[str, object], *names: str) -> str:
     return next((one for name in names if isinstance(one := fields.get(name), str) and one), "")
 
 
 MAX_NAMED_FILES = 3
-"""So many files are named for one reason; the others are counted."""
+"""Files named per reason; the others are counted."""
 MAX_REASONS = 10
-"""So many reasons are told; for the others, the files are counted."""
-
-
-@dataclass(slots=True)
-class _FileGroup:
-    """Those that are no use for one reason."""
-
-    names: list[str] = field(default_factory=list[str])
-    count: int = 0
+"""Reasons described; files with other reasons are counted."""
 
 
 class UploadProblems:
-    """What is wrong with files, by reason."""
+    """Unusable files, grouped by reason."""
 
     def __init__(self) -> None:
-        self._by_reason: dict[str, _FileGroup] = {}
+        self._by_reason: dict[str, list[str]] = {}
 
     def add(self, name: str, reason: str) -> None:
-        """One more file; `name` is as it can be shown."""
-        files = self._by_reason.setdefault(reason, _FileGroup())
-        files.count += 1
-        if len(files.names) < MAX_NAMED_FILES:
-            files.names.append(name)
+        """Add a file by its display name."""
+        self._by_reason.setdefault(reason, []).append(name)
 
     def describe(self) -> tuple[str, ...]:
-        """One for each reason, in the order in which they were met."""
-        told = [_describe_group(files, reason) for reason, files in self._by_reason.items()]
-        rest = sum(files.count for files in list(self._by_reason.values())[MAX_REASONS:])
-        return (*told[:MAX_REASONS], *([f"{rest:,} more files of the conversation are not there"] if rest else []))
+        """One sentence per reason, in order of appearance."""
+        described = [_describe_group(names, reason) for reason, names in self._by_reason.items()]
+        rest = sum(len(names) for names in list(self._by_reason.values())[MAX_REASONS:])
+        return (*described[:MAX_REASONS], *([f"{rest:,} more files are unavailable"] if rest else []))
 
 
-def _describe_group(files: _FileGroup, reason: str) -> str:
-    names = ", ".join(files.names)
-    more = files.count - len(files.names)
-    if more:
-        names = f"{names} and {more:,} more"
-    return f"{names} of the conversation {'is' if files.count == 1 else 'are'} not there: {reason}"
+def _describe_group(names: Sequence[str], reason: str) -> str:
+    more = len(names) - MAX_NAMED_FILES
+    shown = ", ".join(names[:MAX_NAMED_FILES]) + (f" and {more:,} more" if more > 0 else "")
+    return f"{shown} {'is' if len(names) == 1 else 'are'} unavailable: {reason}"
 
 
 DownloadCallback = Callable[[str], Awaitable[bytes]]
-"""Gets the bytes of a file by the id that a model's provider gave to it."""
+"""Downloads a file by the id that the model provider gave it."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserUpload:
-    """One file of a user: its name as the user gave it, and its bytes, or an id by which they can be had.
-
-    `key` is the same for the same file, however often it is met.
-    """
+    """A file of the user: its original name, and its bytes or an id to download them by. Equal files share a `key`."""
 
     key: str
     name: str
@@ -180,13 +151,13 @@ class UserUpload:
 
     @property
     def display_name(self) -> str:
-        """How a sentence calls it."""
+        """The name for messages."""
         return to_printable((self.name or self.file_id or "a file without a name")[:200])
 
 
 @dataclass(frozen=True, slots=True)
 class UploadLimits:
-    """How many files of a conversation come into a workspace, and how many bytes each and all of them may have."""
+    """Maximum number of files in a conversation, and maximum bytes of each and of all."""
 
     files: int = 100
     file_bytes: int = 64 * MIB
@@ -195,7 +166,7 @@ class UploadLimits:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceUpload:
-    """A file of the conversation in a workspace: where it is, and what it was called."""
+    """A staged file: its path in the workspace and its original name."""
 
     path: str
     original_name: str
@@ -205,7 +176,7 @@ class WorkspaceUpload:
 
 @dataclass(slots=True)
 class WorkspaceUploads:
-    """What is in one workspace, by key. `told` are those of which a model has heard. `turn` is had by who stages."""
+    """The staged files of one workspace by key; `reported` were shown to the model. `lock` serializes staging."""
 
     workspace: object
     files: dict[str, WorkspaceUpload] = field(default_factory=dict[str, WorkspaceUpload])
@@ -214,10 +185,10 @@ class WorkspaceUploads:
 
 
 class Uploads:
-    """The files of one conversation, in the order in which they were met. No more is held than the limits allow.
+    """The user's files in one conversation, in order of appearance, within the limits.
 
-    `download` gets what is only there as an id, unless that begins with `artifact://`. `warned` is of which problems a
-    model has heard: sentences of `problems`, and keys of files that could not be staged.
+    `download` fetches files that have only an id, unless it begins with `artifact://`. `warned` are the problems that
+    were shown to the model: sentences of `describe_problems`, and keys of files that could not be staged.
     """
 
     def __init__(self, *, download: DownloadCallback | None = None, limits: UploadLimits | None = None) -> None:
@@ -231,10 +202,7 @@ class Uploads:
         self._placed: WorkspaceUploads | None = None
 
     def add(self, upload: UserUpload) -> bool:
-        """Remember a file; one that is known already is not remembered twice.
-
-        One that is over the limits is not remembered at all: it is among the problems, and the answer is false.
-        """
+        """Add a file unless it is known. False if it exceeds a limit; then it is among the problems."""
         if upload.key in self._files:
             return True
         size = len(upload.data or b"")
@@ -248,9 +216,9 @@ class Uploads:
         return fault is None
 
     def add_from_messages(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Remember the files of all user messages; what is broken or too much is among the problems.
+        """Add the files of all user messages; broken or excess files become problems.
 
-        Meant to be called with the whole conversation, again and again: a part that was met before is only compared.
+        Call it with the whole conversation each time: parts that were seen before are skipped.
         """
         for message in messages:
             if message.get("role") == "user":
@@ -260,21 +228,21 @@ class Uploads:
                         self._add_parts(cast("Sequence[object]", parts))
 
     def all(self) -> tuple[UserUpload, ...]:
-        """Every file so far that is of use."""
+        """All usable files so far."""
         return tuple(self._files.values())
 
     def describe_problems(self) -> tuple[str, ...]:
-        """A sentence for each reason for which files are no use."""
+        """One sentence for each reason why files are unavailable."""
         return self._problems.describe()
 
     def get_workspace_uploads(self, workspace: object) -> WorkspaceUploads:
-        """What is in this workspace. Only the latest is remembered: a conversation has one at a time."""
+        """The staged files of this workspace; a conversation has one workspace at a time."""
         if self._placed is None or self._placed.workspace is not workspace:
             self._placed = WorkspaceUploads(workspace)
         return self._placed
 
     def leave_workspace(self) -> None:
-        """The workspace is closed. Nothing is known about the next one, even if it is the same directory."""
+        """Forget what is staged, because the workspace was closed."""
         self._placed = None
 
     def _add_parts(self, parts: Sequence[object]) -> None:
@@ -294,39 +262,34 @@ class Uploads:
             key = f"file_id/{part.file_id}/name/{part.name.lower()}"
             self.add(UserUpload(key, part.name, None, part.file_id, part.mime_type))
         else:
-            self._problems.add(_format_name(part), self._describe_fault(part))
+            self._problems.add(to_printable(part.name[:200]) or "a file without a name", self._describe_fault(part))
 
     def _describe_fault(self, part: FilePart) -> str:
         if not part.content:
-            return "there is neither content nor an id"
+            return "it has neither content nor an id"
         if estimate_min_size(part.content) > self.limits.file_bytes:
             return self._describe_too_large()
-        return "the content is no base64"
+        return "the content is not valid base64"
 
     def _find_exceeded_limit(self, size: int) -> str | None:
-        """Which limit one more file of this size would break."""
         limits = self.limits
         if size > limits.file_bytes:
             return self._describe_too_large()
         if len(self._files) >= limits.files:
-            return f"{limits.files:,} files are the most"
+            return f"too many files, at most {limits.files:,}"
         if self._bytes + size > limits.total_bytes:
-            return f"{limits.total_bytes:,} bytes are the most for all files together"
+            return f"all files together are too large, at most {limits.total_bytes:,} bytes"
         return None
 
     def _describe_too_large(self) -> str:
-        return f"{self.limits.file_bytes:,} bytes are the most for one file"
+        return f"too large, at most {self.limits.file_bytes:,} bytes per file"
 
 
 def upload_from_bytes(name: str, data: bytes, mime_type: str = "") -> UserUpload:
-    """A file whose bytes are at hand."""
+    """Make an upload from bytes."""
     if not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - it comes from outside
-        raise InvalidArgument("data", f"is {type(data).__name__}; give bytes")
+        raise InvalidArgument("data", f"expected bytes, got {type(data).__name__}")
     return UserUpload(f"sha256/{hashlib.sha256(data).hexdigest()}/name/{name.lower()}", name, data, mime_type=mime_type)
-
-
-def _format_name(part: FilePart) -> str:
-    return to_printable(part.name[:200]) or "a file without a name"
 
 
 DOWNLOAD_TIMEOUT = 120.0
@@ -337,10 +300,10 @@ _MIME_TYPE = re.compile(r"[\w.+-]{1,100}/[\w.+-]{1,100}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class UploadReport:
-    """Files of the conversation that a model has not heard of yet, by key, and what is wrong with others.
+    """Newly staged files by key, and why others are unavailable.
 
-    `missing` is what is not there and why, `warnings` that of it which a model has not heard of; `problems` are its
-    keys in `Uploads.warned`.
+    `missing` describes all unavailable files, `warnings` those that were not reported yet; `problems` are their keys
+    for `Uploads.warned`.
     """
 
     files: dict[str, WorkspaceUpload]
@@ -351,7 +314,7 @@ class UploadReport:
 
 @dataclass(frozen=True, slots=True)
 class _UploadContent:
-    """A file whose bytes can be had now."""
+    """The content of a file that is being staged."""
 
     name: str
     content: Content
@@ -361,7 +324,7 @@ class _UploadContent:
 
 
 class UploadStager:
-    """Puts the files of a conversation into a workspace. What cannot be had is a warning, and is tried again."""
+    """Stages the user's files into a workspace. Files that fail are reported as warnings and tried again."""
 
     def __init__(
         self, uploads: Uploads, workspace: Workspace, *, scope: Scope, artifacts: ArtifactStore | None = None
@@ -372,7 +335,7 @@ class UploadStager:
         self._artifacts = artifacts
 
     async def stage(self) -> UploadReport:
-        """Stage what is not there yet. Whoever asks at the same time waits."""
+        """Stage new files; concurrent calls wait for each other."""
         placed, broken = self._uploads.get_workspace_uploads(self._workspace), self._uploads.describe_problems()
         failed: dict[str, tuple[str, str]] = {}
         if any(upload.key not in placed.files for upload in self._uploads.all()):
@@ -389,12 +352,12 @@ class UploadStager:
         )
 
     def mark_reported(self, arrivals: UploadReport) -> None:
-        """A model has heard of these."""
+        """Remember that the model was told about these."""
         self._uploads.get_workspace_uploads(self._workspace).reported.update(arrivals.files)
         self._uploads.warned.update(arrivals.problems)
 
     async def _stage_new(self, placed: WorkspaceUploads) -> dict[str, tuple[str, str]]:
-        """What could not be staged, by key: how it is called, and why."""
+        """Stage new files; return the name and reason of those that failed, by key."""
         waiting = [upload for upload in self._uploads.all() if upload.key not in placed.files]
         failed: dict[str, tuple[str, str]] = {}
         with span("workspace.stage.uploads", {"workspace.inputs": len(waiting)}) as watched:
@@ -431,7 +394,7 @@ class UploadStager:
     @asynccontextmanager
     async def _open_artifact(self, upload: UserUpload) -> AsyncGenerator[_UploadContent]:
         if self._artifacts is None:
-            raise SkillError("it is an artifact, and there is no artifact store")
+            raise SkillError("it is an artifact, and this session has no artifact store")
         name, version = parse_ref(upload.file_id, field="file_id")
         async with self._artifacts.open(self._scope, name, version) as reading:
             found = reading.artifact
@@ -444,12 +407,12 @@ class UploadStager:
     def _check_limits(self, size: int, placed: WorkspaceUploads) -> None:
         limits = self._uploads.limits
         if size > limits.file_bytes:
-            raise LimitExceeded(f"it has {size:,} bytes; {limits.file_bytes:,} is the most")
+            raise LimitExceeded(f"too large: {size:,} bytes, at most {limits.file_bytes:,}")
         total = sum(file.size for file in placed.files.values())
         if total + size > limits.total_bytes:
-            raise LimitExceeded(f"with it there would be {total + size:,} bytes; {limits.total_bytes:,} is the most")
+            raise LimitExceeded(f"all files would have {total + size:,} bytes, at most {limits.total_bytes:,}")
         if len(placed.files) >= limits.files:
-            raise LimitExceeded(f"{limits.files} files are the most")
+            raise LimitExceeded(f"too many files, at most {limits.files}")
 
     async def _write_upload(
         self, fetched: _UploadContent, upload: UserUpload, placed: WorkspaceUploads
@@ -467,7 +430,7 @@ class UploadStager:
             taken.add(name)
 
     async def _compare_file(self, path: str, fetched: _UploadContent) -> bool | None:
-        """Whether a file lies at a path already; None when nothing does."""
+        """Whether the path has this content already; None if it can be written."""
         digest = hashlib.sha256()
         try:
             async with self._workspace.open(path) as reading:
@@ -476,7 +439,7 @@ class UploadStager:
                 async for chunk in reading.chunks:
                     digest.update(chunk)
         except (InvalidArgument, ForbiddenPath):
-            # No file, or a link that leaves: the one is replaced, and through the other nothing can be written.
+            # Not a file, which is replaced, or a link that leads out, which cannot be written through.
             return None
         return digest.hexdigest() == fetched.sha256
 
@@ -489,7 +452,6 @@ def _describe_failures(failed: Mapping[str, tuple[str, str]]) -> tuple[str, ...]
 
 
 def _get_mime_type(upload: UserUpload) -> str:
-    """The MIME type that a file came with, when it is one."""
     kind = upload.mime_type.partition(";")[0].strip()
     return kind if _MIME_TYPE.fullmatch(kind) and kind != BINARY else ""
 
@@ -500,22 +462,22 @@ def _content_from_bytes(upload: UserUpload, data: bytes) -> _UploadContent:
 
 
 async def _download_file(download: DownloadCallback | None, file_id: str) -> bytes:
-    """What a caller's own function brings. Whatever goes wrong in it must not cost the run, so it has its own task."""
+    # In its own task: whatever goes wrong in the application's function must not cancel the run.
     shown = to_printable(file_id[:200])
     if download is None:
-        raise SkillError(f"{shown} cannot be downloaded here; send the file's content")
+        raise SkillError(f"{shown} cannot be downloaded: no download function is set; send the file's content")
     task = asyncio.ensure_future(download(file_id))
     try:
         await asyncio.wait({task}, timeout=DOWNLOAD_TIMEOUT)
     finally:
         task.cancel()
     if not task.done():
-        raise SkillError(f"{shown} could not be downloaded within {DOWNLOAD_TIMEOUT:g} seconds")
+        raise SkillError(f"the download of {shown} timed out after {DOWNLOAD_TIMEOUT:g} s")
     failure = "it was cancelled" if task.cancelled() else task.exception()
     if failure is not None:
         said = failure if isinstance(failure, str) else f"{type(failure).__name__}: {failure}"
         raise SkillError(f"{shown} could not be downloaded: {to_printable(said)[:300]}")
     data = task.result()
     if not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - it comes from outside
-        raise SkillError(f"{shown} came as {type(data).__name__}, not as bytes")
+        raise SkillError(f"the download of {shown} returned {type(data).__name__}, expected bytes")
     return data

@@ -186,7 +186,7 @@ def test_a_command_that_fails_otherwise_is_logged_and_the_call_goes_on(
     talk = hooked(backend, [says(load("safe")), searching("x")], Answers(HookResult(1, stderr="oops")))
     talk.say()
     assert talk.results()["x"] == "found x"
-    assert "ended with 1: oops" in caplog.text
+    assert "exited with code 1: oops" in caplog.text
 
 
 def test_a_hook_on_load_skill_leaves_the_loaded_skill_in_sight(write_skill: WriteSkill, backend: Any) -> None:

@@ -376,7 +376,7 @@ def test_a_loaded_skill_of_which_nothing_is_known_allows_only_what_is_always_all
     rules = collect_rules([], ["lost"])
     reason = find_refusal("send", {}, rules, ALWAYS_ALLOWED)
     assert reason is not None
-    assert "'lost' allow cannot be read now" in reason
+    assert "'lost' are unknown" in reason
     assert find_refusal("unload_skill", {}, rules, ALWAYS_ALLOWED) is None
 
 

@@ -162,9 +162,9 @@ def test_calls_before_one_count_if_they_may_change_what_is_loaded_and_have_no_re
 
 def test_a_result_says_whether_it_is_an_error() -> None:
     assert build_tool_message("t", "1", ToolResult("fine")).status == "success"
-    failed = build_tool_message("t", "1", ToolResult.from_error(InvalidArgument("skill", "is missing")))
+    failed = build_tool_message("t", "1", ToolResult.from_error(InvalidArgument("skill", "required")))
     assert failed.status == "error"
-    assert failed.text == "error: skill: is missing"
+    assert failed.text == "error: skill: required"
 
 
 def test_only_kept_files_are_beside_the_text() -> None:
@@ -203,20 +203,20 @@ async def test_awaited_it_does_the_same(skills: Path) -> None:
     assert "hello from a command" in talk.results()["run"].text
 
 
-async def test_every_turn_may_have_a_loop_of_its_own(skills: Path) -> None:
+def test_every_turn_may_have_a_loop_of_its_own(skills: Path) -> None:
     script = [says(load("pdf")), "one", says(hello("pdf")), "two"]
     talk = talk_of(runtime_of(skills, load_mode="session"), script)
-    await talk.hear()
-    await talk.hear()
+    asyncio.run(talk.hear())
+    asyncio.run(talk.hear())
     assert "hello from a command" in talk.results()["run"].text
 
 
-async def test_blocking_and_awaited_turns_may_alternate_in_a_thread(skills: Path) -> None:
+def test_blocking_and_awaited_turns_may_alternate_in_a_thread(skills: Path) -> None:
     script = [says(load("pdf")), "one", says(hello("pdf")), "two", says(unload("pdf")), "three"]
     talk = talk_of(runtime_of(skills, load_mode="session"), script)
-    await talk.hear()
+    asyncio.run(talk.hear())
     talk.say()
-    await talk.hear()
+    asyncio.run(talk.hear())
     assert "hello from a command" in talk.results()["run"].text
     assert talk.loaded() == ()
 
@@ -250,7 +250,7 @@ def test_two_loads_and_an_error_in_one_message_each_get_their_own_result(skills:
     talk.say()
     assert talk.loaded() == ("pdf", "docx")
     assert talk.results()["load-nothing"].status == "error"
-    assert "there is no skill named 'nothing'" in talk.results()["load-nothing"].text
+    assert "unknown skill 'nothing'" in talk.results()["load-nothing"].text
 
 
 @pytest.mark.parametrize(

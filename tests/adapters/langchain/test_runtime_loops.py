@@ -11,6 +11,7 @@ import pytest
 
 from openskills.errors import ExecutorUnavailable
 from openskills.runtime.runtime import SkillRuntime
+from openskills.sync import run
 from tests.adapters.langchain.runtime_agents import SkillTalk, load, talk_of
 from tests.adapters.langchain.scripted import call, says
 from tests.conftest import RequireProgram
@@ -55,38 +56,40 @@ def talked(runtime: SkillRuntime, *turns: Callable[[SkillTalk], object]) -> list
     return [message.text for identity, message in talk.results().items() if identity.startswith("write")]
 
 
-async def test_a_command_lives_through_blocking_turns_and_is_found_from_awaited_ones(runtime: SkillRuntime) -> None:
+def test_a_command_lives_through_blocking_turns_and_is_found_from_awaited_ones(runtime: SkillRuntime) -> None:
     said = talked(runtime, blocking, blocking, awaited, blocking)
     assert [json.loads(text)["output"] for text in said] == ["got it\n"] * 4
-    await runtime.close()
+    run(runtime.close())
 
 
 @pytest.mark.parametrize("turn", [awaited, blocking])
-async def test_a_command_of_an_awaited_turn_ends_with_its_loop_and_the_model_is_told(
+def test_a_command_of_an_awaited_turn_ends_with_its_loop_and_the_model_is_told(
     runtime: SkillRuntime, turn: Callable[[SkillTalk], object]
 ) -> None:
     first, second = talked(runtime, awaited, turn)
     assert json.loads(first)["output"] == "got it\n"
-    assert "ended with the event loop" in second
+    assert "ended with its event loop" in second
     assert "skill_exec" in second
-    await runtime.close()
+    asyncio.run(runtime.close())
 
 
-async def test_in_a_notebook_a_blocking_turn_says_that_the_command_is_elsewhere(runtime: SkillRuntime) -> None:
+def test_in_a_notebook_a_blocking_turn_says_that_the_command_is_elsewhere(runtime: SkillRuntime) -> None:
     talk = talk_of(runtime, [says(load("pdf")), says(BEGIN), "first", write, "third"])
 
-    await talk.hear()
-    with pytest.raises(ExecutorUnavailable, match="in another event loop"):
-        talk.say()
-    await talk.hear()
-    await runtime.close()
+    async def run_cells() -> None:
+        await talk.hear()
+        with pytest.raises(ExecutorUnavailable, match="in another event loop"):
+            talk.say()
+        await talk.hear()
+        await runtime.close()
 
+    asyncio.run(run_cells())
     (told,) = [message.text for identity, message in talk.results().items() if identity.startswith("write")]
     assert json.loads(told)["output"] == "got it\n"
 
 
 @pytest.mark.parametrize("executor", ["local", "sandbox"])
-async def test_what_one_loop_does_is_nothing_to_the_commands_of_others(
+def test_what_one_loop_does_is_nothing_to_the_commands_of_others(
     executor: str, tmp_path: Path, write_skill: WriteSkill, require_program: RequireProgram
 ) -> None:
     if executor == "sandbox":
@@ -109,4 +112,4 @@ async def test_what_one_loop_does_is_nothing_to_the_commands_of_others(
     assert [json.loads(talk.results()["run"].text)["stdout"] for talk in (slow, quick)] == ["slow\n", "quick\n"]
     (told,) = [message.text for identity, message in talking.results().items() if identity.startswith("write")]
     assert json.loads(told)["output"] == "got it\n"
-    await runtime.close()
+    run(runtime.close())

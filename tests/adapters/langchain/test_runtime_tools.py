@@ -18,6 +18,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from openskills.adapters.langchain.runtime_tools import ResultTexts, system_text, to_mappings, to_messages, tools
 from openskills.errors import InvalidArgument
 from openskills.runtime.session import SkillSession
+from openskills.sync import run
 from openskills.tools.tool import ToolResult
 from tests.adapters.langchain.runtime_agents import create_agent, hello, load, runtime_of
 from tests.adapters.langchain.scripted import Scripted, call, says
@@ -66,18 +67,18 @@ async def test_a_mistake_is_a_result(skills: Path) -> None:
         ]
 
     assert "did you mean 'pdf'" in near
-    assert missing.startswith("error: skill: is missing")
+    assert missing.startswith("error: skill: required")
     assert text.startswith("error:")
 
 
-async def test_blocking_code_may_use_a_session_that_it_opened_with_run(skills: Path) -> None:
+def test_blocking_code_may_use_a_session_that_it_opened_with_run(skills: Path) -> None:
     opened = runtime_of(skills).session("s")
-    session = await opened.__aenter__()
+    session = run(opened.__aenter__())
     found = by_name(session)
     assert "# How to work with pdf" in found["skill_load"].invoke({"skill": "pdf"})
     assert "hello from a command" in found["skill_run"].invoke({"skill": "pdf", "command": "hello"})
-    assert "hello from a command" in await found["skill_run"].ainvoke({"skill": "pdf", "command": "hello"})
-    await opened.__aexit__(None, None, None)
+    assert "hello from a command" in asyncio.run(found["skill_run"].ainvoke({"skill": "pdf", "command": "hello"}))
+    run(opened.__aexit__(None, None, None))
 
 
 async def test_threads_may_use_a_session_of_a_running_loop(skills: Path) -> None:

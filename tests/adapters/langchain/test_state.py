@@ -370,7 +370,7 @@ def test_it_is_made_once_for_the_same_list_under_the_same_circumstances() -> Non
 
 
 def test_only_so_many_are_kept() -> None:
-    recent = ListCache[str](kept=2)
+    recent = ListCache[str](max_entries=2)
     lists = [[str(number)] for number in range(5)]
     for one in lists:
         recent.get(one, None, lambda one=one: one[0])

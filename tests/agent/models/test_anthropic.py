@@ -11,6 +11,7 @@ Conversations in OpenAI's style, told to Anthropic's API, which is strict.
 Thoughts that a model reads again, in the conversation that they belong to and in no other.
 """
 
+import asyncio
 import base64
 import json
 import sys
@@ -168,7 +169,7 @@ async def test_thoughts_before_a_call_come_back_with_its_result() -> None:
     assert not faults(server.requests[1].body)
 
 
-async def test_thoughts_are_in_the_log_and_come_back_after_a_restart_and_only_to_their_model(tmp_path: Path) -> None:
+def test_thoughts_are_in_the_log_and_come_back_after_a_restart_and_only_to_their_model(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/sessions.db"
     catalog = catalog_in(tmp_path, alpha="Does a thing. Use when asked.")
     options = SessionOptions(load_mode="session")
@@ -184,9 +185,9 @@ async def test_thoughts_are_in_the_log_and_come_back_after_a_restart_and_only_to
 
     load = '{"skill": "alpha"}'
     with ModelServer([thoughtful(load, "one"), thoughtful(load, "two"), "Done.", "Again.", "Others."]) as server:
-        await said(server, "hello")
-        await said(server, "go on")
-        await said(server, "and you?", "claude-other")
+        asyncio.run(said(server, "hello"))
+        asyncio.run(said(server, "go on"))
+        asyncio.run(said(server, "and you?", "claude-other"))
     before, again, other = (server.requests[number].body for number in (2, 3, 4))
     signed = [
         [
@@ -234,7 +235,7 @@ def test_without_a_key_the_variable_to_set_is_named() -> None:
 
 def test_without_the_package_the_extra_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "anthropic", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'openskills\[anthropic\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'openskill-runtime\[anthropic\]'"):
         AnthropicModel("claude-test", api_key=KEY)
 
 
@@ -618,7 +619,7 @@ def test_a_conversation_that_begins_with_the_assistant_began_earlier() -> None:
 
 
 def test_nothing_to_answer_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="messages: there is none"):
+    with pytest.raises(InvalidArgument, match="messages: the request has no user"):
         build_request_body("claude-test", ModelRequest([{"role": "system", "content": "Be brief."}, user(" ")]), 1000)
 
 

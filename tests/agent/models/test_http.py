@@ -47,7 +47,7 @@ from tests.agent.asking import Waits
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 THEN = 1792567680.0
-BUSY = AttemptError(ModelUnavailable("busy", status=429), again=True)
+BUSY = AttemptError(ModelUnavailable("busy", status=429), can_retry=True)
 
 
 class Attempts:
@@ -128,15 +128,15 @@ def test_an_answer_that_broke_off_after_its_first_word_is_not_begun_anew() -> No
 
 def test_the_server_says_how_long_to_wait() -> None:
     waits = Waits()
-    busy = AttemptError(ModelUnavailable("busy"), again=True, after=7.5)
+    busy = AttemptError(ModelUnavailable("busy"), can_retry=True, retry_after=7.5)
     streamed(Attempts([busy], [ModelResponse("done")]), waits.retrying())
     assert waits.seconds == [7.5]
 
 
 def test_a_server_that_asks_for_more_than_we_wait_is_not_asked_again() -> None:
     waits = Waits()
-    busy = AttemptError(ModelUnavailable("quota used up"), again=True, after=3600)
-    with pytest.raises(ModelUnavailable, match="quota used up; it asks to wait for 3600 seconds") as caught:
+    busy = AttemptError(ModelUnavailable("quota used up"), can_retry=True, retry_after=3600)
+    with pytest.raises(ModelUnavailable, match="quota used up; it asks to wait 3600 seconds") as caught:
         streamed(Attempts([busy]), waits.retrying())
     assert caught.value.details["retry_after"] == 3600
     assert waits.seconds == []
@@ -154,11 +154,11 @@ async def test_closing_the_stream_closes_the_attempt() -> None:
 def test_a_retry_is_a_line_of_the_log_without_what_the_provider_said(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "openskills"):
         streamed(Attempts([BUSY], [ModelResponse("done")]), Waits().retrying())
-    assert caplog.messages == ["the model: attempt 1 came to nothing (429); again in 1.0 seconds"]
+    assert caplog.messages == ["the model: attempt 1 failed (429); retrying in 1.0 seconds"]
 
 
 def test_fewer_than_one_attempt_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match=r"retries\.attempts: is less than 1"):
+    with pytest.raises(InvalidArgument, match=r"retries\.attempts: must be at least 1"):
         RetryPolicy(attempts=0)
 
 
@@ -244,7 +244,7 @@ def test_an_error_among_the_events_is_one() -> None:
 
 @pytest.mark.parametrize("kind", ["text/html", "application/x-ndjson", "image/png"])
 def test_what_is_no_answer_of_a_model_is_told_with_its_type(kind: str) -> None:
-    with pytest.raises(AttemptError, match=f"answered with {kind} and no events"):
+    with pytest.raises(AttemptError, match=f"responded with {kind}, expected events"):
         heard(RawReply((b"hello",), content_type=kind))
 
 
@@ -318,7 +318,7 @@ def test_a_key_is_taken_without_the_line_end_that_was_copied_with_it() -> None:
 
 
 def test_a_key_that_http_cannot_send_is_refused_by_the_name_of_its_variable() -> None:
-    with pytest.raises(Unauthorized, match=r"the key \(OPENAI_API_KEY\) has blanks") as caught:
+    with pytest.raises(Unauthorized, match=r"the key \(OPENAI_API_KEY\) contains spaces") as caught:
         parse_api_key("sk-…1", "OPENAI_API_KEY")
     assert "sk-" not in str(caught.value)
 
@@ -390,12 +390,12 @@ def test_an_error_with_a_status_keeps_its_whole_text_for_those_who_look_for_a_fi
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (httpx2.ConnectError("Name or service not known"), "models.local cannot be reached: Name or service not known"),
-        (httpx2.ConnectTimeout("slow"), "models.local cannot be reached: it does not take the connection in time"),
-        (httpx2.ReadTimeout("slow"), "no whole answer from models.local: it sent nothing for too long"),
-        (TimeoutError(), "no whole answer from models.local: it sent nothing for too long"),
-        (httpx2.RemoteProtocolError("incomplete read"), "no whole answer from models.local: incomplete read"),
-        (httpx2.ReadError(""), "no whole answer from models.local: ReadError"),
+        (httpx2.ConnectError("Name or service not known"), "cannot connect to models.local: Name or service not known"),
+        (httpx2.ConnectTimeout("slow"), "cannot connect to models.local: connecting timed out"),
+        (httpx2.ReadTimeout("slow"), "incomplete response from models.local: reading timed out"),
+        (TimeoutError(), "incomplete response from models.local: reading timed out"),
+        (httpx2.RemoteProtocolError("incomplete read"), "incomplete response from models.local: incomplete read"),
+        (httpx2.ReadError(""), "incomplete response from models.local: ReadError"),
     ],
 )
 def test_a_connection_that_fails_is_told_in_its_own_words(error: Exception, message: str) -> None:
@@ -408,7 +408,7 @@ def test_the_cause_of_a_clients_error_is_what_counts() -> None:
     error.__cause__ = httpx2.ConnectError("refused")
     assert (
         FAILURES_PROVIDER.error_from_exception(error).error.message
-        == "openai/gpt-test: models.local cannot be reached: refused"
+        == "openai/gpt-test: cannot connect to models.local: refused"
     )
 
 
@@ -484,16 +484,16 @@ def test_the_last_word_of_a_server_is_noticed(pieces: tuple[bytes, ...], done: b
 async def test_an_answer_that_does_not_end_is_not_kept_in_memory() -> None:
     async def read_on() -> None:
         async for _ in DeadlineByteStream(
-            Source(b"abc", b"de"), ModelTimeouts(), asyncio.get_running_loop().time() + 5, most=4
+            Source(b"abc", b"de"), ModelTimeouts(), asyncio.get_running_loop().time() + 5, max_bytes=4
         ):
             pass
 
-    with pytest.raises(httpx2.ReadError, match="does not end"):
+    with pytest.raises(httpx2.ReadError, match="too large"):
         await read_on()
 
 
 def test_no_time_at_all_is_refused_by_its_name() -> None:
-    with pytest.raises(InvalidArgument, match=r"limits\.between: is not more than 0"):
+    with pytest.raises(InvalidArgument, match=r"limits\.between: must be above 0"):
         ModelTimeouts(between=0)
     with pytest.raises(InvalidArgument, match=r"limits\.connect"):
         ModelTimeouts(connect=float("nan"))

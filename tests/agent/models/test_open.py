@@ -49,7 +49,7 @@ def factory(settings: Settings, *, suffix: str) -> ScriptedModel:
 
 def test_a_factory_of_ones_own_is_called_with_the_settings() -> None:
     settings = Settings.from_env({"MINE": "my-model"})
-    assert open_model("tests.agent.test_choose:factory", settings, suffix="-1").name == "my-model-1"
+    assert open_model("tests.agent.models.test_open:factory", settings, suffix="-1").name == "my-model-1"
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_a_factory_of_ones_own_is_called_with_the_settings() -> None:
         ("ollama/llama4", "use openai/NAME .*OPENAI_BASE_URL.*, anthropic/NAME, rule .*package.module:factory"),
         ("openai/", "use openai/NAME"),
         ("", "use openai/NAME"),
-        ("no_such_module:make", "cannot be imported"),
-        ("json:no_such_thing", "has nothing named 'no_such_thing' that can be called"),
+        ("no_such_module:make", "cannot import"),
+        ("json:no_such_thing", "has no callable 'no_such_thing'"),
     ],
 )
 def test_a_name_that_means_nothing_is_refused_with_what_there_is(name: str, hint: str) -> None:
@@ -74,7 +74,7 @@ def test_a_provider_whose_package_is_not_installed_is_told(
     name: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtra, match=rf"openskills\[{package}\]"):
+    with pytest.raises(MissingExtra, match=rf"openskill-runtime\[{package}\]"):
         open_model(name, SETTINGS)
 
 
@@ -85,9 +85,9 @@ def test_a_provider_without_a_key_is_told() -> None:
 
 def test_choosing_imports_no_client_that_was_not_chosen() -> None:
     script = (
-        "import sys; from openskills.agent.models.open import model_named; from openskills.settings import Settings\n"
+        "import sys; from openskills.agent.models.open import open_model; from openskills.settings import Settings\n"
         "assert not {'openai', 'anthropic', 'httpx2'} & set(sys.modules)\n"
-        "model_named('openai/gpt-5', Settings.from_env({'OPENAI_API_KEY': 'k'}))\n"
+        "open_model('openai/gpt-5', Settings.from_env({'OPENAI_API_KEY': 'k'}))\n"
         "assert 'openai' in sys.modules and 'anthropic' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

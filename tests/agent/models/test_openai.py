@@ -143,7 +143,7 @@ def test_without_a_key_the_variable_to_set_is_named() -> None:
 
 def test_without_the_package_the_extra_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'openskills\[openai\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'openskill-runtime\[openai\]'"):
         OpenAIModel("gpt-5", api_key=KEY)
 
 

@@ -75,7 +75,7 @@ def test_it_works_wherever_texts_of_skills_stand_and_however_long(tmp_path: Path
 
 def test_without_an_executor_it_reads_the_skill_out(tmp_path: Path) -> None:
     (reply,) = replied(tmp_path, ("Describe this table", b"a\n"), executor=None)
-    assert reply.text.startswith("No command can be run here")
+    assert reply.text.startswith("Commands cannot be run here")
     assert "    python3 scripts/rows.py table.csv" in reply.text
 
 
@@ -91,7 +91,7 @@ def test_skills_that_a_conversation_may_not_see_are_not_chosen(tmp_path: Path) -
     tools = [{"type": "function", "function": {"name": "skill_load", "parameters": parameters}}]
     found = answer(catalog, [user("$rows", "t.csv")], tools)
     assert not found.calls
-    assert "There is no skill named rows" in found.text
+    assert "Unknown skill rows" in found.text
 
 
 def test_it_calls_tools_as_they_want_to_be_called(tmp_path: Path) -> None:
@@ -193,8 +193,8 @@ def test_the_skill_that_fits_is_loaded_then_run_then_told(catalog: Catalog) -> N
     turn += ended("run-1", "csv-report", REPORT, stdout="6 rows")
     text = said(planned(catalog, *turn))
     assert "    6 rows" in text
-    assert text.endswith("Nobody has read the result.")
-    assert "of all skills it shares the most" in text
+    assert text.endswith("The result was not checked.")
+    assert "it shares the most words" in text
 
 
 def test_a_skill_that_is_in_sight_already_is_not_loaded_again(catalog: Catalog) -> None:
@@ -244,7 +244,7 @@ def test_without_a_file_nothing_is_run(catalog: Catalog) -> None:
 def test_where_nothing_can_be_run_the_text_of_the_skill_is_the_answer(catalog: Catalog) -> None:
     turn = [user("describe my table"), *loaded("csv-report", RULE_PLAN_BODY)]
     text = said(planned(catalog, *turn, tools=("skill_load",)))
-    assert text.startswith("No command can be run here")
+    assert text.startswith("Commands cannot be run here")
     assert "    Describe it:" in text
 
 
@@ -270,11 +270,11 @@ def test_the_answer_of_a_skill_that_works_elsewhere_is_passed_on(catalog: Catalo
 
 def test_a_step_without_a_result_ends_the_turn(catalog: Catalog) -> None:
     turn = [user("$notes"), *called("load-1", "skill_load", skill="notes")]
-    assert "no result of the last step" in said(planned(catalog, *turn))
+    assert "The last step has no result" in said(planned(catalog, *turn))
 
 
 def test_no_request_and_no_fitting_skill_are_said(catalog: Catalog) -> None:
-    assert said(planned(catalog)).startswith("There is no request.")
+    assert said(planned(catalog)).startswith("The request is empty.")
     assert said(planned(catalog, user("tell me a joke"))).startswith("No skill here clearly fits")
 
 

@@ -28,9 +28,9 @@ def test_every_answer_says_that_no_language_model_gave_it_and_why_the_skill_was_
         "Hi.\n\nThis is an answer of rules, not of a language model."
     )
     chosen = add_signature("Hi.", ENGLISH, Route("a", RouteReason.RULE, "log_transform"))
-    assert chosen.endswith("stands for skills like it (log_transform).")
+    assert chosen.endswith("a word for skills like it (log_transform).")
     assert add_signature("Hi.", ENGLISH, Route("a", RouteReason.NAMED), ran=True).endswith(
-        "Nobody has read the result."
+        "The result was not checked."
     )
     assert "不是语言模型" in add_signature("好。", CHINESE, Route("a", RouteReason.SEARCH))
 
@@ -41,7 +41,7 @@ def test_the_nearest_skills_are_listed_or_those_that_there_are(tmp_path: Path) -
     assert f"The nearest skills:\n\n- two: {'S' * 100}…\n- 1 more" in near
     assert "`$two`" in near
     some = describe_no_match(Route(None, RouteReason.UNKNOWN, "tow"), skills, ENGLISH)
-    assert some.startswith("There is no skill named tow, so nothing was done.\n\nThe skills here:\n\n- one: First.")
+    assert some.startswith("Unknown skill tow; nothing was done.\n\nThe skills here:\n\n- one: First.")
     assert (
         describe_no_match(Route(None, RouteReason.NOTHING), CatalogSnapshot(), CHINESE)
         == "这里没有任何技能，无法完成请求。"
@@ -52,7 +52,7 @@ def test_what_a_command_lacks_is_said() -> None:
     assert describe_missing(CommandInstance("x", missing=("file",)), "a", ENGLISH).endswith("Attach one and ask again.")
     said = describe_missing(CommandInstance("x <who>", missing=("numbers", "<who>")), "a", ENGLISH)
     assert "Write them" in said
-    assert "<who> in `x <who>`" in said
+    assert "`x <who>` of the skill a has no value for <who>" in said
 
 
 ARGUMENTS = {"skill": "csv-report", "command": "python3 scripts/report.py \\\n  inputs/a.csv"}
@@ -90,7 +90,7 @@ def test_a_picture_is_not_read_out() -> None:
 def test_a_failure_is_told_with_its_words_and_what_to_do() -> None:
     said = describe_run(step(exit_code=2, stderr="error: no column 'x'\n", warnings=["slow"]), ENGLISH)
     assert "It ended with exit code 2, not 0.\n\n    error: no column 'x'\n    slow" in said
-    assert said.endswith("correct the file or the request, and ask again.")
+    assert said.endswith("fix the file or the request and ask again.")
     assert "was stopped" in describe_run(step(timed_out=True, exit_code=None), ENGLISH)
 
 

@@ -230,7 +230,7 @@ def test_an_entry_that_runs_into_the_directory_is_refused(tmp_path: Path) -> Non
 def test_an_entry_that_is_larger_than_it_says_is_refused(tmp_path: Path) -> None:
     content = bytes(30_000)
     lie = Entry("big", content, 8, packed=deflated(content), declared=1)
-    assert "holds 30,000 bytes but declares 1" in refusal(raw_zip([lie]), tmp_path, InvalidSkill)
+    assert "has 30,000 bytes but declares 1" in refusal(raw_zip([lie]), tmp_path, InvalidSkill)
 
 
 def test_a_lying_entry_is_stopped_by_what_really_comes_out(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_too_many_bytes_together_are_refused(tmp_path: Path) -> None:
 
 def test_too_many_entries_are_refused(tmp_path: Path) -> None:
     files = {str(number): b"" for number in range(6)}
-    assert "6 entries; at most 5" in refusal(zip_of(files), tmp_path, LimitExceeded, SMALL)
+    assert "6 entries; the limit is 5" in refusal(zip_of(files), tmp_path, LimitExceeded, SMALL)
     assert "more than 5 entries" in refusal(tar_of(files), tmp_path, LimitExceeded, SMALL)
 
 
@@ -260,13 +260,13 @@ def test_folders_that_are_only_implied_count(tmp_path: Path) -> None:
     files = {"/".join([str(number)] * 10): b"" for number in range(10)}
     for data in (zip_of(files), tar_of(files)):
         message = refusal(data, tmp_path, LimitExceeded, UnpackLimits(entries=50))
-        assert "'5/5/5/5/5/5/5/5/5/5' is one too many; at most 50 files and folders" in message
+        assert "more than 50 files and folders with '5/5/5/5/5/5/5/5/5/5'" in message
 
 
 def test_a_directory_of_absurd_size_is_not_read_into_memory(tmp_path: Path) -> None:
     entries = [Entry(f"{number:0200}") for number in range(6_000)]
     message = refusal(raw_zip(entries), tmp_path, LimitExceeded, SMALL)
-    assert "its directory takes more than 1,048,576 bytes" in message
+    assert "its directory has more than 1,048,576 bytes" in message
 
 
 def test_what_inflates_more_than_a_hundred_times_is_refused(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_a_name_that_appears_twice_is_refused(tmp_path: Path) -> None:
 )
 def test_names_that_are_one_file_on_some_machines_are_refused(first: str, second: str, tmp_path: Path) -> None:
     message = refusal(zip_of({first: b"1", second: b"2"}), tmp_path, InvalidSkill)
-    assert "differ only in case or in their Unicode form" in message
+    assert "differ only in case or Unicode form" in message
 
 
 @pytest.mark.parametrize("names", [("a", "a/b"), ("a/b", "a")])
@@ -320,13 +320,13 @@ def test_an_archive_that_was_cut_off_is_refused(make: Make, share: float, tmp_pa
 
 def test_a_tar_cut_off_between_two_members_is_refused(tmp_path: Path) -> None:
     data = tar_of({"a": bytes(512), "b": bytes(512)}, "w:")
-    assert "ends in the middle" in refusal(data[:1024], tmp_path, InvalidSkill)
+    assert "unexpected end of file" in refusal(data[:1024], tmp_path, InvalidSkill)
 
 
 def test_a_damaged_header_in_the_middle_does_not_pass_as_the_end(tmp_path: Path) -> None:
     data = bytearray(tar_of({"a": bytes(512), "b": bytes(512)}, "w:"))
     data[1024] ^= 0xFF
-    assert "check sum of a header" in refusal(bytes(data), tmp_path, InvalidSkill)
+    assert "checksum in a header" in refusal(bytes(data), tmp_path, InvalidSkill)
 
 
 def test_flipped_bits_are_noticed(tmp_path: Path) -> None:
@@ -353,7 +353,7 @@ def test_extended_headers_that_make_no_sense_are_refused(record: bytes, tmp_path
 
 def test_a_huge_extended_header_is_refused(tmp_path: Path) -> None:
     header = tar_header(b"pax", f"{10_000_000:011o}\0".encode(), b"x")
-    assert "a header of 10,000,000 bytes" in refusal(header + bytes(2048), tmp_path, InvalidSkill)
+    assert "a header has 10,000,000 bytes" in refusal(header + bytes(2048), tmp_path, InvalidSkill)
 
 
 def test_a_long_chain_of_extended_headers_is_read_without_recursion(tmp_path: Path) -> None:
@@ -368,7 +368,7 @@ def test_a_zip_with_offsets_beyond_the_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"hello", bytes(2048), b"<html></html>" * 100, b"Rar!\x1a\x07\0"])
 def test_what_is_no_archive_is_refused(data: bytes, tmp_path: Path) -> None:
-    assert "is not a zip or tar archive" in refusal(data, tmp_path, UnsupportedMedia)
+    assert "not a zip or tar archive" in refusal(data, tmp_path, UnsupportedMedia)
 
 
 def test_a_missing_archive_is_named(tmp_path: Path) -> None:
@@ -378,7 +378,7 @@ def test_a_missing_archive_is_named(tmp_path: Path) -> None:
 
 def test_an_existing_destination_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "cache/out").mkdir(parents=True)
-    with pytest.raises(InvalidArgument, match="exists already"):
+    with pytest.raises(InvalidArgument, match="already exists"):
         unpacked(zip_of(FILES), tmp_path)
     assert list((tmp_path / "cache/out").iterdir()) == []
 

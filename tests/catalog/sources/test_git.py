@@ -142,7 +142,7 @@ def test_a_checkout_that_was_emptied_is_fetched_again(repository: Repository, se
 
 def test_folders_count_before_they_are_made(repository: Repository, settings: Settings) -> None:
     repository.commit({"a/b/c/d/e": b"1"})
-    with pytest.raises(LimitExceeded, match="holds more than 3 files and folders"):
+    with pytest.raises(LimitExceeded, match="more than 3 files and folders"):
         source(repository.url, settings, GitLimits(files=3)).fetch(no_progress)
 
 
@@ -166,7 +166,7 @@ def test_without_a_server_the_commit_from_before_is_used_and_said_so(
     assert files(fetched) == {"a": b"1"}
     [problem] = fetched.problems
     assert problem.rule == "source-stale"
-    assert f"commit {commit[:12]} from before is used" in problem.message
+    assert f"using the cached commit {commit[:12]}" in problem.message
 
 
 def test_a_subdirectory_is_all_that_arrives(repository: Repository, settings: Settings) -> None:
@@ -230,9 +230,9 @@ def test_too_many_files_or_bytes_are_refused_before_they_are_written(
     repository: Repository, settings: Settings
 ) -> None:
     repository.commit({"a": bytes(3000), "b": bytes(3000)})
-    with pytest.raises(LimitExceeded, match="holds more than 5,000 bytes"):
+    with pytest.raises(LimitExceeded, match="more than 5,000 bytes"):
         source(repository.url, settings, GitLimits(size=5000)).fetch(no_progress)
-    with pytest.raises(LimitExceeded, match="holds more than 1 files and folders"):
+    with pytest.raises(LimitExceeded, match="more than 1 files and folders"):
         source(repository.url, settings, GitLimits(files=1)).fetch(no_progress)
     assert not list(settings.skills_cache_dir.rglob("a"))
 
@@ -247,14 +247,14 @@ def test_a_tree_that_repeats_itself_does_not_explode(repository: Repository, set
         tree = repository.git("-c", "alias.make=!git mktree < listing", "make")
     commit = repository.git("commit-tree", tree, "-m", "bomb")
     repository.git("update-ref", "refs/heads/bomb", commit)
-    with pytest.raises(LimitExceeded, match="has too many files"):
+    with pytest.raises(LimitExceeded, match="too many files"):
         source(f"{repository.url}@bomb", settings).fetch(no_progress)
 
 
 def test_an_unknown_ref_is_named(repository: Repository, settings: Settings) -> None:
     commit = repository.commit({"a": b"1"})
     for ref in ("nope", commit[:10]):
-        with pytest.raises(SourceUnavailable, match=f"no branch or tag called '{ref}'; a commit needs all its 40"):
+        with pytest.raises(SourceUnavailable, match=f"no branch or tag '{ref}'; for a commit use all 40"):
             source(f"{repository.url}@{ref}", settings).fetch(no_progress)
 
 
@@ -274,7 +274,7 @@ def test_a_missing_repository_is_named_and_nothing_is_left(settings: Settings, t
 
 def test_missing_git_says_what_to_install(tmp_path: Path) -> None:
     settings = Settings.from_env({"HOME": str(tmp_path), "PATH": str(tmp_path)})
-    with pytest.raises(SourceUnavailable, match="needs git, which is not installed; on Debian: apt-get install git"):
+    with pytest.raises(SourceUnavailable, match="git is not installed; on Debian: apt-get install git"):
         source("git+https://example.org/a.git", settings).fetch(no_progress)
 
 
@@ -282,7 +282,7 @@ def test_git_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "git").write_text("#!/bin/sh\nexec sleep 60\n")
     (tmp_path / "git").chmod(0o755)
     settings = Settings.from_env({"HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.defpath}"})
-    with pytest.raises(DeadlineExceeded, match=r"git ls-remote took longer than 0\.2 seconds"):
+    with pytest.raises(DeadlineExceeded, match=r"git ls-remote timed out after 0\.2 s"):
         source("git+https://example.org/a.git", settings, GitLimits(ask=0.2)).fetch(no_progress)
 
 
@@ -292,7 +292,7 @@ def test_git_sees_only_what_it_needs_and_no_password_among_its_arguments(tmp_pat
     (tmp_path / "git").chmod(0o755)
     environment = {"HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.defpath}", "SECRET": "x", "https_proxy": "http://p"}
     git = source("git+https://me:hunter2@example.org/a.git", Settings.from_env(environment))
-    with pytest.raises(SourceUnavailable, match="it gave no reason") as caught:
+    with pytest.raises(SourceUnavailable, match="no error message") as caught:
         git.fetch(no_progress)
     text = seen.read_text()
     assert "SECRET" not in text
@@ -311,7 +311,7 @@ def test_credentials_do_not_follow_a_redirect(user: str, follows: str, tmp_path:
     with pytest.raises(SourceUnavailable) as caught:
         source(f"git+https://{user}example.org/a.git", settings).fetch(no_progress)
     assert f"-c http.followRedirects={follows} " in (tmp_path / "seen").read_text()
-    assert ("use the address that it leads to" in str(caught.value)) == bool(user)
+    assert ("use the final address" in str(caught.value)) == bool(user)
 
 
 def test_a_server_without_git_is_an_error_and_never_a_prompt(

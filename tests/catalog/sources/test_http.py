@@ -45,7 +45,7 @@ def test_a_thread_that_waits_for_bytes_is_woken_when_time_is_over() -> None:
         with alarm:
             alarm.watch("connection.connect_tcp.complete", {"return_value": Stream(here)})
             assert here.recv(1) == b""
-        assert alarm.rang
+        assert alarm.expired
 
 
 def test_a_connection_made_after_time_is_over_is_cut_at_once() -> None:
@@ -53,7 +53,7 @@ def test_a_connection_made_after_time_is_over_is_cut_at_once() -> None:
     with here, there:
         alarm = DownloadDeadline(0, WeakSet())
         with alarm:
-            while not alarm.rang:
+            while not alarm.expired:
                 threading.Event().wait(0.005)
             alarm.watch("connection.start_tls.complete", {"return_value": Stream(here)})
             assert here.recv(1) == b""
@@ -68,7 +68,7 @@ def test_what_ends_in_time_is_left_alone() -> None:
             alarm.watch("connection.connect_tcp.complete", {"return_value": Stream(here)})
         there.send(b"x")
         assert here.recv(1) == b"x"
-        assert not alarm.rang
+        assert not alarm.expired
 
 
 QUICK = DownloadLimits(size=100_000, connect=2, read=2, total=0.4)
@@ -143,7 +143,7 @@ def test_a_body_with_another_digest_than_the_pin_is_refused_and_not_kept(web: We
     web.pages["/a"] = Page(b"good")
     get(f"{web.url}/a", tmp_path)
     web.pages["/a"] = Page(b"evil")
-    with pytest.raises(InvalidSkill, match=f"has sha256 {sha256(b'evil')}, but {'0' * 64} was expected"):
+    with pytest.raises(InvalidSkill, match=f"sha256 is {sha256(b'evil')}, expected {'0' * 64}"):
         get(f"{web.url}/a", tmp_path, pin="0" * 64)
     with Downloader(tmp_path) as downloads:
         kept = downloads.find_cached(f"{web.url}/a")
@@ -154,7 +154,7 @@ def test_a_body_with_another_digest_than_the_pin_is_refused_and_not_kept(web: We
 def test_a_pin_is_checked_although_the_server_says_that_nothing_changed(web: Web, tmp_path: Path) -> None:
     web.pages["/a"] = Page(b"one", headers={"ETag": '"1"'})
     get(f"{web.url}/a", tmp_path)
-    with pytest.raises(InvalidSkill, match="was expected"):
+    with pytest.raises(InvalidSkill, match=r"sha256 is .*, expected"):
         get(f"{web.url}/a", tmp_path, pin="0" * 64)
 
 
@@ -168,7 +168,7 @@ def test_without_a_network_the_copy_from_before_is_used_and_said_so(tmp_path: Pa
     [problem] = done.problems
     assert (problem.rule, problem.severity) == ("source-stale", Severity.WARNING)
     assert url in problem.message
-    assert "the copy from before is used" in problem.message
+    assert "using the cached copy" in problem.message
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 429])
@@ -186,7 +186,7 @@ def test_what_the_server_took_away_is_not_served_from_the_copy(status: int, web:
     web.pages["/a"] = Page(b"one")
     get(f"{web.url}/a", tmp_path)
     web.pages["/a"] = Page(b"gone", status)
-    with pytest.raises(SourceUnavailable, match=f"/a: the server answered {status}") as caught:
+    with pytest.raises(SourceUnavailable, match=f"/a: the server responded {status}") as caught:
         get(f"{web.url}/a", tmp_path)
     assert caught.value.details["status"] == status
 
@@ -224,7 +224,7 @@ def test_a_body_that_ends_too_early_is_not_kept(web: Web, tmp_path: Path) -> Non
 @pytest.mark.parametrize("slow_head", [False, True], ids=["body", "head"])
 def test_a_server_that_drips_is_cut_off_when_time_is_over(slow_head: bool, web: Web, tmp_path: Path) -> None:
     web.pages["/a"] = Page(bytes(10_000), pause=0.01, slow_head=slow_head)
-    with pytest.raises(DeadlineExceeded, match=r"/a: took longer than 0\.4 seconds"):
+    with pytest.raises(DeadlineExceeded, match=r"/a: timed out after 0\.4 s"):
         get(f"{web.url}/a", tmp_path, limits=QUICK)
 
 
@@ -256,7 +256,7 @@ def test_a_chain_of_redirects_ends_after_five(web: Web, tmp_path: Path) -> None:
         web.pages[f"/{number}"] = Page(status=301, headers={"Location": f"/{number + 1}"})
     web.pages["/6"] = Page(b"end")
     assert get(f"{web.url}/1", tmp_path).path.read_bytes() == b"end"
-    with pytest.raises(SourceUnavailable, match="/0: redirects more than 5 times"):
+    with pytest.raises(SourceUnavailable, match="/0: more than 5 redirects"):
         get(f"{web.url}/0", tmp_path)
 
 
@@ -270,7 +270,7 @@ def test_a_redirect_to_another_scheme_is_refused(target: str, web: Web, tmp_path
 
 def test_an_unexpected_compression_is_refused(web: Web, tmp_path: Path) -> None:
     web.pages["/a"] = Page(b"x", headers={"Content-Encoding": "br"})
-    with pytest.raises(UnsupportedMedia, match="compressed with 'br'"):
+    with pytest.raises(UnsupportedMedia, match="Content-Encoding 'br'"):
         get(f"{web.url}/a", tmp_path)
 
 

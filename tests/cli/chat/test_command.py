@@ -108,10 +108,10 @@ def test_without_a_choice_rules_answer_and_say_that_they_are_no_model(openskills
     arguments = ("chat", "--executor", "none", "--skills", "skills", "hello")
     ran = openskills(*arguments)
     assert ran.code == 0
-    assert ran.err.startswith("note: no model is chosen, so fixed rules answer, which are no language model;")
+    assert ran.err.startswith("note: no language model is configured, so fixed rules answer;")
     assert "note:" not in openskills(*arguments, "--model", "rule").err
     ran = openskills(*arguments, OPENSKILL_MODEL="nonsense")
-    assert (ran.code, ran.err.startswith("error: model: there is none named 'nonsense'")) == (2, True)
+    assert (ran.code, ran.err.startswith("error: model: unknown model 'nonsense'")) == (2, True)
 
 
 def test_verbose_shows_everything(openskills: Command) -> None:
@@ -128,22 +128,22 @@ def test_commands_are_asked_about_when_somebody_wants_that(
     (openskills.cwd / "poem.txt").write_text("a\n")
     ran = openskills(*RULE, "--ask", "$line-count How many lines are in @poem.txt?")
     assert "line-count wants to run, in skills/line-count:" in ran.err
-    assert "denied: nobody can be asked here" in ran.err
+    assert "denied: no terminal to ask for approval" in ran.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("/nothing",), "/nothing: there is neither an order nor a skill of that name"),
+        (("/nothing",), "/nothing: unknown command or skill"),
         (("hi", "--ask", "--yes"), "--yes: cannot be combined with --ask"),
-        (("  ",), "MESSAGE: is empty"),
-        ((), "MESSAGE: is empty"),
-        (("hi", "--executor", "lokal"), "executor: there is none named 'lokal'"),
-        (("hi", "--attach", "nothing.csv"), "attach: 'nothing.csv' cannot be read: No such file"),
+        (("  ",), "MESSAGE: must not be empty"),
+        ((), "MESSAGE: must not be empty"),
+        (("hi", "--executor", "lokal"), "executor: unknown executor 'lokal'"),
+        (("hi", "--attach", "nothing.csv"), "attach: cannot read 'nothing.csv': No such file"),
         (("hi", "--store", "nowhere"), "store: "),
         (("hi", "--session", "a\nb"), "session: "),
         (("hi", "--model", "gpt-5"), "did you mean openai/gpt-5?"),
-        (("--attach", "-"), "--attach: - is what is piped in, and so is the message"),
+        (("--attach", "-"), "--attach: stdin cannot be both the message and an attachment"),
     ],
 )
 def test_wrong_usage_is_one_sentence_and_nothing_begins(
@@ -167,19 +167,19 @@ def test_places_that_gave_nothing_are_named(openskills: Command) -> None:
     ran = openskills("chat", "--model", "rule", "--executor", "none", "--skills", "nowhere", "hello")
     assert ran.code == 0
     assert "nowhere" in ran.err.splitlines()[0]
-    assert "note: there are no skills here; --skills PATH says where some are" in ran.err.splitlines()
+    assert "note: no skills found; choose a source with --skills PATH" in ran.err.splitlines()
 
 
 def test_json_needs_a_message(openskills: Command) -> None:
     ran = openskills.on_terminal(*RULE, "--json")
     assert ran.code == 2
-    assert "--json: is for programs; give a message, or pipe one in" in ran.out
+    assert "--json: needs a message as an argument or on stdin" in ran.out
 
 
 def test_a_message_that_is_no_message_for_anybody_is_refused(openskills: Command) -> None:
     ran = openskills(*RULE, piped=b"x" * (1024 * 1024 + 1))
     assert (ran.code, ran.out) == (2, "")
-    assert "send it as a file with --attach -" in ran.err
+    assert "send it with --attach -" in ran.err
 
 
 def test_a_reader_that_goes_away_ends_it_quietly(openskills: Command) -> None:

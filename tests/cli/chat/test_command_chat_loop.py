@@ -29,7 +29,7 @@ def test_words_are_answered_line_after_line_until_ctrl_d(openskills: Command) ->
         assert chat.say("and now") == f"and now\nBye.{PROMPT}"
         ran = chat.end()
     assert ran.code == 0
-    assert ran.out.splitlines()[-1].endswith("goes on with it")
+    assert ran.out.splitlines()[-1].startswith("continue with: openskills chat --session ")
     assert [message["content"] for message in server.requests[1].body["messages"][1:]] == ["hi", "Hello!", "and now"]
 
 
@@ -43,7 +43,7 @@ def test_an_answer_appears_while_it_is_made_and_ctrl_c_ends_it_and_not_the_chat(
         chat.type("count\n")
         chat.expect("one ")
         chat.type("\x03")
-        assert "stopped; the conversation goes on" in chat.expect()
+        assert "stopped; the conversation continues" in chat.expect()
         assert server.requests[0].disconnected.wait(30)
         assert chat.say("hello?") == f"hello?\nI am still here.{PROMPT}"
         assert chat.end().code == 0
@@ -67,7 +67,7 @@ def test_an_error_is_one_line_and_the_chat_goes_on(openskills: Command) -> None:
         failed = chat.say("hi")
         assert "error: " in failed
         assert len(failed.splitlines()) == 3
-        assert "error: /nothing: there is neither an order nor a skill of that name" in chat.say("/nothing")
+        assert "error: /nothing: unknown command or skill" in chat.say("/nothing")
         assert "Fine." in chat.say("again")
         assert chat.end().code == 0
     assert "Traceback" not in chat.screen
@@ -81,7 +81,7 @@ def test_tool_calls_are_shown_with_what_came_of_them(openskills: Command) -> Non
         chat.end()
     assert lines[1:4] == ["Let me see.", "* skill_load alpha", "* skill_load alfa"]
     assert "  -> skill_load alpha: loaded: alpha" in lines
-    assert any(line.startswith("  -> skill_load alfa: error: there is no skill named 'alfa'") for line in lines)
+    assert any(line.startswith("  -> skill_load alfa: error: unknown skill 'alfa'") for line in lines)
     assert lines[-2] == "Done."
 
 

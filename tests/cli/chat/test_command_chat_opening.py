@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from openskills.catalog.catalog import Catalog
-from openskills.cli.chat.command import ChatOptions, new_session_name, open_chat
+from openskills.cli.chat.loop import ChatOptions, new_session_name, open_chat
 from openskills.errors import InvalidArgument
 from openskills.executors.spec import Isolation
 from openskills.settings import Settings
@@ -88,7 +88,7 @@ def test_commands_that_are_not_isolated_are_asked_about_unless_somebody_said_yes
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = notes(tmp_path, wishes("open_to_all"), capsys)
-    assert lines[0] == "warning: commands of skills are not isolated: they can do whatever you can"
+    assert lines[0] == "warning: commands of skills are not isolated: they have all of your permissions"
     assert "was not approved" in lines[-1]
     lines = notes(tmp_path / "again", wishes("open_to_all", yes=True), capsys)
     assert lines[0].startswith("warning: ")
@@ -108,16 +108,14 @@ async def test_without_skills_it_says_where_some_could_come_from(
     async with open_chat(wishes("isolated"), Catalog([], settings), settings):
         pass
 
-    assert capsys.readouterr().err.splitlines()[1] == (
-        "note: there are no skills here; --skills PATH says where some are"
-    )
+    assert capsys.readouterr().err.splitlines()[1] == ("note: no skills found; choose a source with --skills PATH")
 
 
 def test_what_means_nothing_is_refused_before_anything_is_opened(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for wanted in (ChatOptions(model="nothing"), ChatOptions(executor="nothing"), ChatOptions(store="nothing")):
-        with pytest.raises(InvalidArgument, match=r"nothing|forms"):
+        with pytest.raises(InvalidArgument, match=r"nothing|unknown URL"):
             notes(tmp_path, wanted, capsys, says=False)
     assert not list(tmp_path.rglob("sessions.db"))
 
@@ -172,7 +170,7 @@ def test_a_command_that_runs_ends_with_its_run_or_with_the_chat(
             assert chat.finish().code == 143
         else:
             chat.type("\x03")
-            chat.expect("stopped; the conversation goes on")
+            chat.expect("stopped; the conversation continues")
             chat.expect()
             assert comes_to(script, running=False)
             assert "/help" in chat.say("/help")

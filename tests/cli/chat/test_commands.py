@@ -69,7 +69,7 @@ async def test_a_link_stays_a_link_and_a_pipe_is_written_into(store: ArtifactSto
 
 
 async def test_what_cannot_be_written_leaves_nothing_and_says_where(store: ArtifactStore, tmp_path: Path) -> None:
-    with pytest.raises(SkillError, match=r"no/such/copy cannot be written: No such file or directory"):
+    with pytest.raises(SkillError, match=r"cannot write .*no/such/copy: No such file or directory"):
         await fetch_artifact(store, SCOPE, "out/a.bin", str(tmp_path / "no" / "such" / "copy"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home"]
 
@@ -94,7 +94,7 @@ async def test_stdout_gets_the_bytes_as_they_are(
 
 
 async def test_an_empty_name_of_a_file_is_no_place(store: ArtifactStore) -> None:
-    with pytest.raises(InvalidArgument, match="--to: is empty"):
+    with pytest.raises(InvalidArgument, match="--to: must not be empty"):
         await fetch_artifact(store, SCOPE, "out/a.bin", "")
 
 
@@ -125,7 +125,7 @@ def test_help_has_every_order_and_how_to_name_skills_and_files(tmp_path: Path, s
     in_talk(tmp_path, lambda talk, _: run_slash_command(talk, order))
     lines = said().splitlines()
     assert [line.split()[0] for line in lines[:-1]] == [f"/{name}" for name in SLASH_COMMANDS]
-    assert lines[-1].startswith("In a message, $NAME uses a skill and @PATH sends a file.")
+    assert lines[-1].startswith("In a message, $NAME loads a skill and @PATH attaches a file.")
 
 
 def test_skills_are_those_that_there_are_now(tmp_path: Path, said: Said) -> None:
@@ -143,7 +143,7 @@ def test_skills_are_those_that_there_are_now(tmp_path: Path, said: Said) -> None
     assert said().splitlines() == [
         "alpha\tloaded\tThe skill alpha.",
         "beta\t\tThe skill beta.",
-        "gamma\thidden: its author reserves it for people (disable-model-invocation)\tThree.",
+        "gamma\thidden: only users may invoke it (disable-model-invocation)\tThree.",
     ]
 
 
@@ -158,7 +158,7 @@ async def test_without_skills_it_says_where_some_could_come_from(tmp_path: Path,
 def test_a_loaded_skill_stays_loaded_with_its_documents_until_it_is_unloaded(tmp_path: Path, said: Said) -> None:
     async def work(talk: ChatSession, model: ScriptedModel) -> None:
         await run_slash_command(talk, SlashCommand("load", "alpha guide.md"))
-        assert said().startswith("alpha is loaded, from now on with every message")
+        assert said().startswith("alpha is loaded for all following messages")
         for _ in range(2):
             await talk.send("hi")
             assert "BODY OF alpha" in str(model.requests[-1].messages)
@@ -174,16 +174,16 @@ def test_a_loaded_skill_stays_loaded_with_its_documents_until_it_is_unloaded(tmp
     ("order", "message"),
     [
         (SlashCommand("load"), "/load: which skill?"),
-        (SlashCommand("load", "alpa"), "there is no skill named 'alpa'; did you mean 'alpha'?"),
+        (SlashCommand("load", "alpa"), "unknown skill 'alpa'; did you mean 'alpha'?"),
         (SlashCommand("load", "alpha nothing.md"), "nothing.md"),
         (SlashCommand("unload"), "/unload: which skill?"),
         (SlashCommand("attach"), "/attach: which file?"),
         (SlashCommand("save"), "/save: which artifact?"),
-        (SlashCommand("save", "out/nothing"), "there is no artifact named 'out/nothing'"),
-        (SlashCommand("attach", "nothing.csv"), "'nothing.csv' cannot be read: No such file"),
+        (SlashCommand("save", "out/nothing"), "unknown artifact 'out/nothing'"),
+        (SlashCommand("attach", "nothing.csv"), "cannot read 'nothing.csv': No such file"),
         (SlashCommand("skils"), "did you mean /skills or /files?"),
         (SlashCommand("alpa"), "did you mean /alpha?"),
-        (SlashCommand("nothing-like-it"), "/help shows what there is"),
+        (SlashCommand("nothing-like-it"), "/help lists the commands"),
     ],
 )
 def test_what_cannot_be_done_is_said_with_what_to_do(tmp_path: Path, order: SlashCommand, message: str) -> None:
@@ -212,7 +212,7 @@ def test_files_that_were_attached_are_listed_until_they_are_sent(tmp_path: Path,
         (tmp_path / "my file.txt").write_text("x")
         await run_slash_command(talk, SlashCommand("attach", f'"{tmp_path}/my file.txt"'))
         await run_slash_command(talk, SlashCommand("attach"))
-        assert said() == "goes with the next message: my file.txt (1 byte)\n"
+        assert said() == "attached to the next message: my file.txt (1 byte)\n"
         await talk.send("hi")
         with pytest.raises(InvalidArgument):
             await run_slash_command(talk, SlashCommand("attach"))
@@ -261,7 +261,7 @@ def test_tokens_and_the_name_of_the_session_are_told(tmp_path: Path, said: Said)
 
     in_talk(tmp_path, work)
     lines = said().splitlines()
-    assert (lines[0], lines[-1].startswith("all 2 skills in full would be about")) == ("s", True)
+    assert (lines[0], lines[-1].startswith("all 2 skills in full: about")) == ("s", True)
 
 
 @pytest.mark.parametrize("name", ["quit", "exit"])

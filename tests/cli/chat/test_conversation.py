@@ -143,7 +143,7 @@ def test_words_are_whole_and_every_call_stands_with_its_result() -> None:
         "user: What is\nin it?\\x1b",
         "  * skill_load pdf -> loaded: pdf",
         "  * skill_load pdf -> error: no (+1 line)",
-        "  kept artifact://out/a@0",
+        "  saved artifact://out/a@0",
         "assistant: Much.",
     ]
 
@@ -188,10 +188,10 @@ def test_what_the_provider_counted_is_added_up_over_all_answers() -> None:
 
 def test_without_a_request_there_is_little_to_say() -> None:
     lines = TokenTracker().format_lines([], [])
-    assert lines[0] == "the model counts no tokens; all numbers here are estimates"
+    assert lines[0] == "the model reports no usage; all numbers are estimates"
     assert lines[1:] == [
-        "no request was sent since this chat was opened",
-        "all 0 skills in full would be about 0 tokens",
+        "no requests in this chat yet",
+        "all 0 skills in full: about 0 tokens",
     ]
 
 
@@ -201,8 +201,8 @@ def test_requests_are_estimated_as_they_are_sent() -> None:
     tokens.record_request(ModelCall("s", "a", (), list(first)))
     tokens.record_request(ModelCall("s", "a", (), [*first, {"role": "assistant", "content": "hello " * 100}]))
     line = tokens.format_lines([], [])[1]
-    assert line.startswith("2 requests since this chat was opened; the last had about ")
-    assert line.endswith(" tokens, 50% of them unchanged since the one before")
+    assert line.startswith("2 requests in this chat; the last had about ")
+    assert line.endswith(" tokens, 50% of them unchanged since the previous request")
 
 
 async def test_a_conversation_says_what_all_skills_would_cost_and_which_were_loaded(tmp_path: Path) -> None:
@@ -213,6 +213,6 @@ async def test_a_conversation_says_what_all_skills_would_cost_and_which_were_loa
             return talk.tokens.format_lines(await talk.session.events(), talk.runtime.catalog.skills)
 
     counted, _, full, loaded = await lines()
-    assert counted == "counted by the provider for this conversation: 1,234 in, 5 out"
-    assert full.startswith("all 2 skills in full would be about ")
-    assert loaded.startswith("in the last request were loaded: alpha (about ")
+    assert counted == "reported by the provider for this conversation: 1,234 in, 5 out"
+    assert full.startswith("all 2 skills in full: about ")
+    assert loaded.startswith("loaded in the last request: alpha (about ")

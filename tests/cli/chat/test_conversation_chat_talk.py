@@ -80,7 +80,7 @@ async def test_files_go_with_one_message_and_are_kept_as_artifacts(
 
     shown = capsys.readouterr().err
     assert "attached: more.txt (4 bytes)" in shown
-    assert "note: there is no file nothing.csv?; it is sent as text" in shown
+    assert "note: file not found: nothing.csv?; sent as text" in shown
 
 
 async def test_what_cannot_be_sent_keeps_its_files_for_the_next_message(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ async def test_a_skill_for_people_is_seen_by_the_model_while_a_person_uses_it_an
 
 async def test_a_skill_for_models_or_one_that_cannot_be_used_is_refused_with_the_reason(tmp_path: Path) -> None:
     async with talking(reserved(tmp_path), []) as (talk, _):
-        with pytest.raises(InvalidArgument, match="its author keeps it for models"):
+        with pytest.raises(InvalidArgument, match="not user-invocable"):
             await talk.send("$inner please")
         with pytest.raises(InvalidArgument, match="SURELY_NOT_SET"):
             talk.find_skill("far")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from openskills.cli.chat.input import (
-    NOBODY,
+    NO_TERMINAL,
     ChatMessage,
     SlashCommand,
     attachment_name,
@@ -68,12 +68,16 @@ async def test_where_nobody_can_be_asked_the_answer_is_no_and_everybody_is_told(
 ) -> None:
     question = replace(QUESTION, env=("A", "B"), network=("example.org",), stdin=b"in\xff", interactive=True)
     answer = await _asked(replace(question, editor_text="line\n" * 50))
-    assert answer == NOBODY
+    assert answer == NO_TERMINAL
     lines = capsys.readouterr().err.splitlines()
     assert lines[:3] == ["pdf wants to run, in skills/pdf:", "    ls", "    -l \\x1b[2J"]
-    assert lines[3:6] == ["  with the variables A, B", "  reaching example.org", "  it will be talked to while it runs"]
+    assert lines[3:6] == [
+        "  with variables A, B",
+        "  with network access to example.org",
+        "  interactively: the agent sends input while it runs",
+    ]
     assert lines[6:8] == ["  input:", "    in\ufffd"]
-    assert lines[-2:] == ["    … and 11 more lines", f"denied: {NOBODY}"]
+    assert lines[-2:] == ["    … and 11 more lines", f"denied: {NO_TERMINAL}"]
 
 
 async def _asked(question: ApprovalQuestion) -> object:
@@ -82,7 +86,7 @@ async def _asked(question: ApprovalQuestion) -> object:
 
 async def test_an_installation_is_named_as_one(capsys: pytest.CaptureFixture[str]) -> None:
     await _asked(replace(QUESTION, installs=True))
-    assert capsys.readouterr().err.startswith("pdf wants to install what it declares, in skills/pdf:\n")
+    assert capsys.readouterr().err.startswith("pdf wants to install its declared packages, in skills/pdf:\n")
 
 
 async def test_isolation_is_known_by_the_name_or_tried(tmp_path: Path) -> None:
@@ -147,7 +151,7 @@ def test_ctrl_c_at_the_question_is_a_no_and_the_next_line_is_a_message(openskill
         chat.type("greeting please\n")
         chat.expect("no > ")
         chat.type("\x03")
-        assert "stopped; the conversation goes on" in chat.expect()
+        assert "stopped; the conversation continues" in chat.expect()
         assert "/help" in chat.say("/help")
         chat.end()
     assert not greeter.exists()
@@ -155,7 +159,7 @@ def test_ctrl_c_at_the_question_is_a_no_and_the_next_line_is_a_message(openskill
 
 def test_in_a_pipe_commands_without_isolation_need_yes(openskills: Command, greeter: Path) -> None:
     ran = openskills("chat", *LOCAL, "greeting please")
-    assert f"denied: {NOBODY}" in ran.err
+    assert f"denied: {NO_TERMINAL}" in ran.err
     assert not greeter.exists()
     ran = openskills("chat", *LOCAL, "--yes", "greeting please")
     assert (ran.code, greeter.read_text()) == (0, "x")
@@ -184,7 +188,7 @@ def test_what_is_no_file_is_refused_with_its_name_and_never_waited_for(tmp_path:
 def test_a_file_that_is_too_large_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as file:
         file.truncate(UploadLimits().file_bytes + 1)
-    with pytest.raises(LimitExceeded, match="large has more than"):
+    with pytest.raises(LimitExceeded, match="large is larger than"):
         read_attachment(str(tmp_path / "large"))
 
 

@@ -64,7 +64,7 @@ def test_a_command_without_isolation_is_named_so() -> None:
 
 def test_a_command_that_is_talked_to_shows_what_it_asks() -> None:
     asks = {"status": "running", "interaction": {"needs_input": True, "hint": "Your name:"}, "output": "Your name:"}
-    assert format_result(json.dumps(asks)) == "running; it asks: Your name:"
+    assert format_result(json.dumps(asks)) == "running; waiting for input: Your name:"
     assert format_result(json.dumps({"status": "running", "output": "a\nb\n"})) == "running; b"
     ended = {"status": "exited", "exit_code": 0, "output": "", "result": {"output_files": [{"name": "out/x"}]}}
     assert format_result(json.dumps(ended)) == "exited; exit code 0; out/x"
@@ -117,7 +117,7 @@ def test_only_the_answer_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> Non
         "Let me see.",
         "* skill_load pdf",
         "  -> loaded: pdf",
-        "  kept artifact://out/a\\x1b@0",
+        "  saved artifact://out/a\\x1b@0",
     ]
 
 

@@ -524,5 +524,5 @@ async def test_root_never_enters_a_sandbox_as_root(tmp_path: Path) -> None:
     skip_unless_root("only it could run commands as root")
     place = new_place(tmp_path)
 
-    with pytest.raises(ExecutorUnavailable, match="never entered as root"):
+    with pytest.raises(ExecutorUnavailable, match="do not run as root"):
         await SandboxBackend().attach(WorkspaceDirectory(place.id, place.tree, None))

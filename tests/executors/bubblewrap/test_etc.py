@@ -319,10 +319,10 @@ def test_nothing_else_in_the_place_is_touched(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ExecutorUnavailable, match=r"/etc cannot be kept in .*file"):
+    with pytest.raises(ExecutorUnavailable, match=r"cannot store the /etc of sandboxes in .*file"):
         EtcStore(tmp_path / "file").open(ENTRIES)
     (tmp_path / digest_entries(ENTRIES)).write_text("")
-    with pytest.raises(ExecutorUnavailable, match="cannot be kept"):
+    with pytest.raises(ExecutorUnavailable, match="cannot store the /etc"):
         EtcStore(tmp_path).open(ENTRIES)
 
 

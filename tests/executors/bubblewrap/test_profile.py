@@ -108,7 +108,7 @@ def test_a_command_on_a_terminal_hears_its_keys_again() -> None:
     assert line("vi")[-2:] == ["sh", "vi"]
 
 
-@pytest.mark.parametrize(("text", "problem"), [("a" + chr(0) + "b", "NUL"), (chr(0xD800), "half a character")])
+@pytest.mark.parametrize(("text", "problem"), [("a" + chr(0) + "b", "NUL"), (chr(0xD800), "lone surrogate")])
 def test_text_that_is_no_argument_is_refused(text: str, problem: str) -> None:
     with pytest.raises(InvalidArgument, match=problem):
         encode_options(["--setenv", "X", text])

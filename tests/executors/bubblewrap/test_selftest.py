@@ -67,7 +67,7 @@ def test_answers_that_are_none_are_refused(script: str) -> None:
 
 def test_probes_that_fail_are_refused_with_what_they_said() -> None:
     message = refusal("echo broken >&2; exit 3")
-    assert "exit status 3" in message
+    assert "exit code 3" in message
     assert "broken" in message
 
 

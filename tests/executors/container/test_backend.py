@@ -237,7 +237,7 @@ async def test_the_network_cannot_be_asked_for(container_engine: TestEngine, tmp
 async def test_commands_never_run_as_root(container_engine: TestEngine, tmp_path: Path) -> None:
     backend = ContainerBackend(ContainerOptions(container_engine.image, container_engine.address))
     try:
-        with pytest.raises(ExecutorUnavailable, match="never run as root"):
+        with pytest.raises(ExecutorUnavailable, match="do not run as root"):
             await backend.attach(
                 WorkspaceDirectory("root", made_tree(tmp_path, None), None if os.geteuid() == 0 else 0)
             )
@@ -425,12 +425,12 @@ async def test_it_lies_as_deep_as_it_likes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (b'{"problem": "it has no bash"}\n', "cannot be used: it has no bash"),
-        (b"", "hung up"),
-        (b"x" * 10_000, "hung up"),
-        (b"garbage\n", "cannot be understood"),
-        (b"[]\n", "cannot be understood"),
-        (b"\xff\n", "cannot be understood"),
+        (b'{"problem": "it has no bash"}\n', "unsuitable container image: it has no bash"),
+        (b"", "closed the connection"),
+        (b"x" * 10_000, "closed the connection"),
+        (b"garbage\n", "invalid message"),
+        (b"[]\n", "invalid message"),
+        (b"\xff\n", "invalid message"),
     ],
 )
 async def test_a_caller_that_says_something_else_is_refused(tmp_path: Path, words: bytes, reason: str) -> None:
@@ -454,7 +454,7 @@ async def test_a_caller_of_another_user_is_refused_with_the_kind_of_engine_to_us
 async def test_a_container_that_ended_without_a_call_is_not_waited_for(tmp_path: Path) -> None:
     link = ContainerLink(tmp_path, LINK_UID, LINK_UID)
     try:
-        with pytest.raises(ExecutorUnavailable, match="ended before it called; it must be an engine on this machine"):
+        with pytest.raises(ExecutorUnavailable, match="ended before it connected; the engine must run on this machine"):
             await link.accept(never)
     finally:
         link.close()
@@ -471,7 +471,10 @@ async def test_waiting_for_a_call_can_be_given_up(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-PRINT_MARK = "from openskills.executors.container.backend import HostMark; print(HostMark.ours(), flush=True); input()"
+PRINT_MARK = (
+    "from openskills.executors.container.backend import HostIdentity;"
+    "print(HostIdentity.of_this_process(), flush=True); input()"
+)
 
 
 @contextmanager

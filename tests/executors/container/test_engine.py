@@ -23,9 +23,9 @@ WITHOUT = """
 import sys
 sys.modules["docker"] = None
 from openskills.errors import MissingExtra
-from openskills.executors.container.engine import Engine
+from openskills.executors.container.engine import ContainerEngine
 try:
-    Engine(None)
+    ContainerEngine(None)
 except MissingExtra as error:
     print(error)
 """
@@ -65,13 +65,13 @@ def test_an_engine_that_does_not_answer_is_named_with_what_to_do(tmp_path: Path)
 
 @pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:1"])
 def test_an_address_that_leads_nowhere_is_named(address: str) -> None:
-    with pytest.raises(ExecutorUnavailable, match="does not answer"):
+    with pytest.raises(ExecutorUnavailable, match="does not respond"):
         ContainerEngine(address)
 
 
 def test_without_the_package_the_extra_is_named() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
-    assert "pip install 'openskills[docker]'" in done.stdout
+    assert "pip install 'openskill-runtime[docker]'" in done.stdout
 
 
 def test_an_engine_that_can_limit_passes(container_engine: TestEngine) -> None:

@@ -17,9 +17,9 @@ def test_a_container_as_it_was_asked_for_has_no_faults() -> None:
     ("changed", "words"),
     [
         ({"interfaces": ["lo", "eth0"]}, "the container has a network"),
-        ({"read_only": False}, "the root of the container can be written to"),
-        ({"skills_read_only": False}, "staged skills can be written to"),
-        ({"engines": ["/run/docker.sock"]}, "the container can see the socket of an engine"),
+        ({"read_only": False}, "the root file system of the container is writable"),
+        ({"skills_read_only": False}, "staged skills are writable"),
+        ({"engines": ["/run/docker.sock"]}, "the socket of an engine is visible in the container"),
     ],
 )
 def test_what_an_engine_adds_is_named(changed: dict[str, Any], words: str) -> None:

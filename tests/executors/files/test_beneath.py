@@ -30,8 +30,8 @@ from openskills.executors.files.beneath import (
     has_openat2,
     open_beneath,
     open_stepwise,
+    open_with_full_access,
     open_with_openat2,
-    open_writable_directory,
     remove_entry,
     translate_os_errors,
 )
@@ -137,7 +137,7 @@ def test_no_descriptor_stays_open(directories: DirectoryOpener) -> None:
         (errno.EISDIR, InvalidArgument, "is a directory"),
         (errno.EACCES, InvalidArgument, "permission"),
         (errno.ELOOP, ForbiddenPath, "goes through a link"),
-        (errno.ENOSPC, LimitExceeded, "no room for 'out/x'"),
+        (errno.ENOSPC, LimitExceeded, "cannot write 'out/x'"),
         (errno.EIO, OSError, "Input/output error"),
     ],
 )
@@ -393,7 +393,7 @@ def test_an_unreadable_directory_can_be_read_and_changed(tmp_path: Path, mode: i
     (tmp_path / "d" / "x").touch()
     (tmp_path / "d").chmod(mode)
     root = os.open(tmp_path, os.O_RDONLY)
-    inside = open_writable_directory("d", root)
+    inside = open_with_full_access("d", root)
     assert os.listdir(inside) == ["x"]
     os.unlink("x", dir_fd=inside)
     assert (tmp_path / "d").stat().st_mode & 0o700 == 0o700
@@ -406,7 +406,7 @@ def test_a_link_is_not_unlocked(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("target")
     root = os.open(tmp_path, os.O_RDONLY)
     with pytest.raises(OSError, match="link"):
-        open_writable_directory("link", root)
+        open_with_full_access("link", root)
     os.close(root)
     assert (tmp_path / "target").stat().st_mode & 0o777 == 0o500
 

@@ -147,7 +147,7 @@ def test_an_entry_means_what_it_says(entry: str, host: str, port: int, allowed: 
 
 def test_a_wildcard_never_means_an_address() -> None:
     assert not parse_entry("*.0.0.1x").matches(normalize_host("10.0.0.1"), 443)
-    with pytest.raises(InvalidArgument, match="nothing below an address"):
+    with pytest.raises(InvalidArgument, match="an address has no subdomains"):
         parse_entry("*.10.0.0.1")
 
 

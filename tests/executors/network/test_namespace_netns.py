@@ -103,7 +103,7 @@ async def test_a_process_that_is_not_there_is_refused() -> None:
     async def scene() -> socket.socket:
         return await listen_inside(2**22 + 1, uid=OWNER)
 
-    with pytest.raises(ExecutorUnavailable, match=r"cannot be connected to the network proxy: .*No such file"):
+    with pytest.raises(ExecutorUnavailable, match=r"cannot connect the sandbox to the network proxy: .*No such file"):
         await scene()
 
 

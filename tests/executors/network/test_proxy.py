@@ -178,7 +178,7 @@ async def test_a_name_that_does_not_exist_is_said_not_to_resolve() -> None:
     async with proxying("gone.example", resolver=names()) as through:
         result = await through.ask(b"CONNECT gone.example:443 HTTP/1.1\r\n\r\n")
 
-    assert b"openskills: gone.example cannot be resolved: Name or service not known\n" in result
+    assert b"openskills: cannot resolve gone.example: Name or service not known\n" in result
 
 
 async def test_a_resolver_that_never_answers_is_not_waited_for() -> None:
@@ -205,7 +205,7 @@ async def test_a_head_that_is_too_long_is_refused(size: int) -> None:
     async with proxying("a.example") as through:
         result = await through.get("http://a.example/", f"X: {'x' * size}")
 
-    assert b" a head of more than 8,192 bytes" in result
+    assert b" the head has more than 8,192 bytes" in result
 
 
 @pytest.mark.parametrize("first", [b"\x05\x01\x00", b"\x04\x01", b"\x16\x03\x01\x02\x00", b"\r\n", b"\xff"])
@@ -246,7 +246,7 @@ async def test_one_connection_too_many_is_refused_and_room_is_made_again() -> No
             return crowded, answer
 
     crowded, answer = await scene()
-    assert crowded.startswith(b"HTTP/1.1 503 more than 2 connections")
+    assert crowded.startswith(b"HTTP/1.1 503 too many connections; the maximum is 2")
     assert answer.endswith(b"hello")
 
 
@@ -271,7 +271,7 @@ async def test_a_command_that_moves_too_many_bytes_is_cut_off() -> None:
 
     received, reason = await scene()
     assert received <= 1_000_000
-    assert reason == "this command has moved more than 1,000,000 bytes over the network"
+    assert reason == "this command transferred more than 1,000,000 bytes over the network"
 
 
 async def test_a_connection_on_which_nothing_moves_is_ended() -> None:
@@ -333,7 +333,7 @@ def test_programs_are_told_about_the_proxy_in_both_spellings_and_keep_their_own_
 
 
 def test_an_entry_that_cannot_be_read_is_refused_before_anything_starts() -> None:
-    with pytest.raises(InvalidArgument, match=r"network: 'http://a\.example'"):
+    with pytest.raises(InvalidArgument, match=r"network: invalid port in 'http://a\.example'"):
         FilteringProxy(["http://a.example"])
 
 

@@ -17,7 +17,7 @@ def test_a_script_finds_the_same_warm_as_cold(pairs: Mapping[str, Pair], name: s
     assert without_echo(shown(pair.warm), case) == without_echo(shown(pair.cold), case)
     if case.terminal is not None and not pair.started.warm:
         # Where the server has no session of its own there is no other way.
-        assert "its terminal cannot be seen in there" in pair.started.reason
+        assert "its terminal is not visible in the sandbox" in pair.started.reason
     else:
         assert (pair.started.warm, case.cold in pair.started.reason) == (not case.cold, True)
 

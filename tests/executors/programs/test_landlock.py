@@ -61,7 +61,7 @@ def test_the_command_has_the_variables_that_were_told_and_no_others(tmp_path: Pa
 def test_without_the_word_nothing_is_run(tmp_path: Path) -> None:
     done = entered(tmp_path, "/bin/bash", "-c", "echo ran", word=b"")
     assert (done.returncode, done.stdout) == (125, "")
-    assert "nobody is there" in done.stderr
+    assert "the supervisor is gone" in done.stderr
 
 
 @pytest.mark.parametrize("changed", [{"filter": ""}, {"filter": "////////"}, {"cwd": "/no/such/place"}])

@@ -10,7 +10,7 @@ from openskills.executors.programs.sandbox import serve_sandbox
 
 
 def test_it_refuses_to_be_anything_but_the_first_process() -> None:
-    with pytest.raises(SystemExit, match="namespace of its own"):
+    with pytest.raises(SystemExit, match="its own pid namespace"):
         serve_sandbox()
 
 

@@ -12,10 +12,9 @@ from tests.executors.programs.bare_sandbox import printed
 PROGRAM = """
 import os, sys
 sys.path[:0] = [sys.argv[1]]
-import hosttraces, sandbox_traces
-vars(hosttraces).update(PLACES=sandbox_traces.PLACES, surroundings=sandbox_traces.surroundings)
+import traces as program
 os.makedirs("/tmp/first/place")
-traces = hosttraces.Traces()
+traces = program.Traces()
 exec(sys.argv[2])
 print(traces.undone(), sorted(os.listdir("/tmp")), sorted(os.listdir("/tmp/first")))
 """

@@ -11,7 +11,7 @@ from tests.executors.programs.bare_sandbox import printed
 PROGRAM = """
 import os, resource, socket, sys
 sys.path[:0] = [sys.argv[1]]
-from sandbox_traces import surroundings
+from traces import surroundings
 before = surroundings()
 assert before == surroundings()
 exec(sys.argv[2])

@@ -142,7 +142,7 @@ def test_a_log_that_cannot_be_written_is_reported_once_and_harms_nothing(tmp_pat
     assert log.write({"n": 1}) is False
     assert log.write({"n": 2}) is False
     path = tmp_path / "audit.jsonl"
-    assert told == [f"the audit log {path} cannot be written: Is a directory; commands are run without it"]
+    assert told == [f"cannot write the audit log {path}: Is a directory; commands run without it"]
     path.rmdir()
     assert log.write({"n": 3}) is True
     path.unlink()
@@ -154,7 +154,7 @@ def test_a_log_that_cannot_be_written_is_reported_once_and_harms_nothing(tmp_pat
 def test_without_a_report_a_warning_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "audit.jsonl").symlink_to("elsewhere")
     assert AuditLog(tmp_path / "audit.jsonl").write({}) is False
-    assert "cannot be written" in caplog.text
+    assert "cannot write the audit log" in caplog.text
     assert not (tmp_path / "elsewhere").exists()
 
 

@@ -75,9 +75,19 @@ def test_a_request_is_new_once_and_its_end_is_told_afterwards(journal: Journal) 
     assert journal.begin("r2", "ls") == NewRequest("r2")
 
 
+def test_a_denied_request_may_begin_again_also_after_a_restart(journal: Journal, tmp_path: Path) -> None:
+    assert isinstance(journal.begin("a", "ls"), NewRequest)
+    journal.finish("a", {"error": "COMMAND_DENIED", "message": "not answered yet"}, durable=False)
+    assert isinstance(journal.begin("a", "ls"), NewRequest)
+    journal.close()
+    again = Journal(tmp_path / "journal")
+    assert again.begin("a", "ls") == EarlierRequest(RequestState.INTERRUPTED, {})
+    again.close()
+
+
 def test_another_request_under_the_same_id_is_refused(journal: Journal, tmp_path: Path) -> None:
     journal.begin("r1", "ls")
-    with pytest.raises(InvalidArgument, match="request_id: 'r1' was used for another request; give each its own"):
+    with pytest.raises(InvalidArgument, match="request_id: 'r1' was used for another request; use a new id"):
         journal.begin("r1", "rm")
     journal.close()
     reopened = again(tmp_path)
@@ -88,7 +98,7 @@ def test_another_request_under_the_same_id_is_refused(journal: Journal, tmp_path
 
 @pytest.mark.parametrize("id_", ["", "a b", "a\n", "é", "x" * 129, "../x", "a\0"])
 def test_what_is_no_id_is_refused(id_: str, journal: Journal) -> None:
-    with pytest.raises(InvalidArgument, match="is no id; use 1 to 128 of"):
+    with pytest.raises(InvalidArgument, match=r"invalid id .*; use 1 to 128 characters of"):
         journal.begin(id_, "ls")
 
 
@@ -192,7 +202,7 @@ def test_without_room_nothing_begins_and_nothing_that_was_written_is_lost(tmp_pa
         journal.finish("r2", {}, durable=True)
 
         def too_much() -> None:
-            with pytest.raises(ExecutorUnavailable, match=r"cannot be used: .*; make room"):
+            with pytest.raises(ExecutorUnavailable, match=r"cannot use the journal .*; check disk space"):
                 journal.finish("r1", {"stdout": "x" * 10_000}, durable=False)
 
         without_room(too_much)
@@ -210,7 +220,7 @@ def test_without_room_nothing_begins_and_nothing_that_was_written_is_lost(tmp_pa
 def test_a_journal_that_cannot_be_opened_is_named_and_leaves_nothing_open(tmp_path: Path) -> None:
     before = open_descriptors()
     (tmp_path / "journal").write_text("a file")
-    with pytest.raises(ExecutorUnavailable, match="cannot be used: File exists"):
+    with pytest.raises(ExecutorUnavailable, match=r"cannot use the journal .*: File exists"):
         again(tmp_path)
     (tmp_path / "journal").unlink()
     (tmp_path / "journal").mkdir()

@@ -159,7 +159,7 @@ def test_removing_takes_everything_and_refuses_what_is_in_use(store: WorkspaceSt
 
 @pytest.mark.parametrize("id_", ["", "..", "../../etc", "x" * 32, "A" * 32, "0" * 31])
 def test_what_is_no_id_is_refused(id_: str, store: WorkspaceStore) -> None:
-    with pytest.raises(InvalidArgument, match="is no id of a workspace"):
+    with pytest.raises(InvalidArgument, match="invalid workspace id"):
         store.remove(id_)
 
 
@@ -221,7 +221,7 @@ def test_there_is_a_limit_and_expired_ones_do_not_count(tmp_path: Path) -> None:
     left_behind(store, "expired", 2 * DAY)
     left_behind(store, "a")
     left_behind(store, "b")
-    with pytest.raises(LimitExceeded, match="there are 2 workspaces, and 2 is the most; remove some with"):
+    with pytest.raises(LimitExceeded, match="there are 2 workspaces; the maximum is 2; remove some with"):
         store.claim("c", executor="local")
     store.claim("a", executor="local").release()
 
@@ -534,7 +534,7 @@ def test_users_of_the_machine_are_never_given_away(tmp_path: Path) -> None:
     known = sorted(entry.pw_uid for entry in pwd.getpwall())[0]
     with pytest.raises(ExecutorUnavailable):
         UidPool(tmp_path, known, known, lambda _: False).claim("one")
-    with pytest.raises(ExecutorUnavailable, match="belongs to somebody on this machine now; remove it"):
+    with pytest.raises(ExecutorUnavailable, match="now belongs to a user or group of this machine; remove"):
         pool(tmp_path, 1, set()).claim("one", preferred=known)
 
 

@@ -59,7 +59,7 @@ def test_a_file_with_many_names_counts_once_and_links_are_not_followed(tree: Pat
 def test_counting_stops_when_there_are_too_many(tree: Path) -> None:
     for number in range(50):
         (tree / "out" / str(number)).touch()
-    assert measure_usage(tree, most_files=20).files == 21
+    assert measure_usage(tree, max_files=20).files == 21
 
 
 def test_no_depth_hides_anything(tree: Path) -> None:
@@ -92,11 +92,11 @@ def test_nothing_holds_nothing(tmp_path: Path) -> None:
 def test_a_passed_limit_is_named() -> None:
     quota = Quota(max_bytes=10, max_files=2)
     assert quota.describe_excess(WorkspaceUsage(10, 2)) == ""
-    assert quota.describe_excess(WorkspaceUsage(11, 2)) == "the workspace holds 11 bytes; 10 is the most"
-    assert quota.describe_excess(WorkspaceUsage(10, 3)) == "the workspace holds 3 files and directories; 2 is the most"
+    assert quota.describe_excess(WorkspaceUsage(11, 2)) == "the workspace has 11 bytes; the maximum is 10"
+    assert quota.describe_excess(WorkspaceUsage(10, 3)) == "the workspace has 3 files and directories; the maximum is 2"
 
 
 def test_a_disk_that_is_too_full_is_refused_with_what_to_do(tmp_path: Path) -> None:
     check_free_space(tmp_path, Quota(min_free_bytes=0))
-    with pytest.raises(LimitExceeded, match=r"have to stay free; make room, for example with `openskills workspaces"):
+    with pytest.raises(LimitExceeded, match=r"must stay free; free some space, for example with `openskills"):
         check_free_space(tmp_path, Quota(min_free_bytes=read_free_bytes(tmp_path) + (1 << 50)))

@@ -278,8 +278,8 @@ def test_two_stagers_at_once_lose_no_venv(
 STAGES_AND_DIES = """
 import os, signal, sys
 from pathlib import Path
-from openskills.executors.spec import Snapshot
-from openskills.executors.staging.mount import materialise
+from openskills.executors.spec import SkillSnapshot
+from openskills.executors.staging.mount import materialize_snapshot
 from openskills.executors.staging.snapshots import SnapshotStore
 
 def die(event, arguments):
@@ -288,7 +288,7 @@ def die(event, arguments):
 
 sys.addaudithook(die)
 store, digest, tree = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
-materialise(SnapshotStore(store), Snapshot("pdf", digest, 1, 1, ()), tree, share=True)
+materialize_snapshot(SnapshotStore(store), SkillSnapshot("pdf", digest, 1, 1, ()), tree, share=True)
 """
 """A stager that is killed when the new snapshot has its place, and the `.venv` is about to follow."""
 

@@ -172,7 +172,7 @@ def test_the_limit_for_all_leaves_metadata_of_the_rest(workspace: TreeWorkspace,
     assert [file.truncated for file in result.files] == [False, True, True]
     assert [file.size for file in result.files] == [1000, 1000, 1000]
     assert result.files[2].mime_type == "text/plain"
-    assert "1 files come without content" in result.warnings[0]
+    assert "1 files have no content" in result.warnings[0]
 
 
 def test_without_inline_only_metadata_comes_back(workspace: TreeWorkspace, out: Path) -> None:
@@ -188,7 +188,7 @@ def test_more_files_than_asked_for_are_left_out_with_a_warning(workspace: TreeWo
         (out / f"{number:02}").touch()
     result = collected(workspace, OutputSpec(("out/**",), max_files=5))
     assert paths(result) == [f"out/{number:02}" for number in range(5)]
-    assert "more files than the first 5" in result.warnings[0]
+    assert "only the first 5 were collected" in result.warnings[0]
 
 
 async def test_a_run_directory_can_be_collected_from(workspace: TreeWorkspace) -> None:
@@ -280,7 +280,7 @@ async def test_a_file_that_vanished_or_is_refused_loses_nothing_else(workspace: 
     assert [artifact.name for artifact in saved.artifacts] == ["out/c", "out/d\\n"]
     assert len(saved.warnings) == 2
     assert "out/a was not saved" in saved.warnings[0]
-    assert "too large" in saved.warnings[1]
+    assert "the maximum is 50,000" in saved.warnings[1]
 
 
 def test_a_pattern_that_leaves_is_forbidden() -> None:

@@ -286,7 +286,7 @@ def test_a_file_that_vanished_is_named(tmp_path: Path) -> None:
     folder = skill_folder(tmp_path)
     items = scan_folder(str(folder))
     (folder / "scripts/1.py").unlink()
-    with pytest.raises(InvalidSkill, match=r"scripts/1\.py cannot be read"):
+    with pytest.raises(InvalidSkill, match=r"cannot read .*scripts/1\.py"):
         copy_entries(str(folder), items, tmp_path / "copy")
 
 
@@ -418,7 +418,7 @@ def test_a_link_that_says_the_way_to_a_directory_of_the_skill_stays_a_link(tmp_p
     assert (items["tools"].kind, items["tools"].target) == (SnapshotEntryKind.LINK, "scripts")
     assert items["docs/tools"].kind is SnapshotEntryKind.LINK
     assert items["docs/deep/up"].kind is SnapshotEntryKind.EXCLUDED
-    assert "lies in itself" in items["docs/deep/up"].why
+    assert "contains it" in items["docs/deep/up"].why
     assert "tools/0.py" not in items
 
 

@@ -143,7 +143,7 @@ def test_a_host_below_a_path_is_found_there(scripted_host: Scripted) -> None:
 )
 def test_an_answer_that_is_no_result_is_an_error_with_an_excerpt(scripted_host: Scripted, reply: Reply) -> None:
     scripted_host.on_invoke(reply)
-    with pytest.raises(BadSkillOutput, match="no Normalized Skill Result") as caught:
+    with pytest.raises(BadSkillOutput, match="not a Normalized Skill Result") as caught:
         using(scripted_host.url, lambda client: client.invoke("echo", {}))
     assert caught.value.details["excerpt"] == reply.pieces[0].decode()
     assert caught.value.details["status"] == reply.status
@@ -408,7 +408,7 @@ def begun(body: bytes, status: int = 202, **headers: str) -> ClientRun:
 def test_which_run_was_started_stands_in_the_answer_or_in_its_location() -> None:
     assert begun(as_json(normal(data={"run_id": "r1"})).pieces[0]).id == "r1"
     assert begun(as_json(normal(data={})).pieces[0], location="/runs/r2").id == "r2"
-    with pytest.raises(BadSkillOutput, match="did not say which"):
+    with pytest.raises(BadSkillOutput, match="without returning its id"):
         begun(as_json(normal(data={})).pieces[0])
 
 
@@ -446,7 +446,7 @@ def test_a_result_in_json_is_the_only_event() -> None:
 
 @pytest.mark.parametrize(("kind", "status"), [("text/html", 200), ("", 200), (EVENTS, 500)])
 def test_what_is_no_stream_is_refused_with_an_excerpt(kind: str, status: int) -> None:
-    with pytest.raises(BadSkillOutput, match="instead of a stream") as caught:
+    with pytest.raises(BadSkillOutput, match="expected an event stream") as caught:
         read(b"<html>", kind, status)
     assert caught.value.details["excerpt"] == "<html>"
 
@@ -465,7 +465,7 @@ def test_the_last_event_has_the_result() -> None:
 
 @pytest.mark.parametrize("data", ["no json", "[1]", "{}", '{"success": true}'])
 def test_a_result_that_is_none_is_refused_with_an_excerpt(data: str) -> None:
-    with pytest.raises(BadSkillOutput, match="'result' of the host cannot be read") as caught:
+    with pytest.raises(BadSkillOutput, match="invalid event 'result' from the host") as caught:
         read_event(ServerEvent("result", data))
     assert caught.value.details["excerpt"] == data
 

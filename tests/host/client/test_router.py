@@ -71,7 +71,7 @@ def test_an_id_is_found_however_it_separates_its_words() -> None:
 def test_a_rule_for_a_skill_that_the_host_does_not_have_is_not_followed_and_that_is_said() -> None:
     found = Router([RoutableSkill("echo")]).choose("mean of 1 and 2")
     assert (found.selected_skill_id, found.stage) == ("echo", RouteStage.DEFAULT)
-    assert "the rule for calculator fits 'mean', but the host has no such skill" in found.notes
+    assert "the rule for calculator matches 'mean', but the host does not have this skill" in found.notes
 
 
 def test_without_a_host_the_rules_decide_and_nobody_claims_that_it_is_hosted() -> None:
@@ -185,7 +185,7 @@ def test_what_a_request_says_becomes_the_input(skill_id: str, text: str, expecte
         ("echo", "echo:  ", "text", "what to say"),
         ("file_search", "find the files", "query", "what to look for"),
         ("calculator", "mean please", "numbers", "which numbers"),
-        ("calculator", "mean of 10kg", "numbers", "'10kg' is no plain number"),
+        ("calculator", "mean of 10kg", "numbers", "'10kg' is not a plain number"),
         ("calculator", "1 2 3", "ops", "what to compute"),
         ("calculator", "compare 1 2 3", "compare", "two numbers"),
         ("log_transform", "parse the log", "input_path", "which file"),

@@ -155,7 +155,7 @@ def test_a_runtime_that_means_nothing_is_a_warning() -> None:
     parsed = read("type: inproc\nruntime: python\nentry: a:b")
     assert parsed.registration is not None
     assert parsed.registration.kind == "inproc"
-    assert messages(parsed) == ["runtime: is ignored: skills of type inproc have none"]
+    assert messages(parsed) == ["runtime: is ignored: skills of type inproc have no runtime"]
 
 
 def test_a_runner_of_another_package_has_its_own_kinds_and_fields() -> None:
@@ -170,31 +170,31 @@ def test_a_runner_of_another_package_has_its_own_kinds_and_fields() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "type: is missing; write one of cli, http, docker, inproc"),
+        ("", "type: missing; use one of cli, http, docker, inproc"),
         ("type: clii\nentry: x", "type: 'clii' is not one of cli, http, docker, inproc; did you mean cli?"),
-        ("type: cli\nentry: x", "runtime: is missing; write one of python, exec"),
+        ("type: cli\nentry: x", "runtime: missing; use one of python, exec"),
         ("type: cli\nruntime: ruby\nentry: x", "runtime: 'ruby' is not one of python, exec"),
-        ("type: cli\nruntime: python", "entry: is missing; write the path of a script such as"),
-        ("type: http\nentry: ftp://there/x", "entry: 'ftp://there/x' is not an address such as"),
-        ("type: http\nentry: http://me:pw@there/x", "is not an address such as"),
-        ("type: http\nentry: http://0177.0.0.1/", "entry: 'http://0177.0.0.1/' is not an address such as"),
-        ("type: http\nentry: http://there:99999/", "is not an address such as"),
-        ("type: http\nentry: 'http://[::1'", "is not an address such as"),
-        ("type: docker\nentry: --privileged", "is not the name of an image"),
-        ("type: docker\nentry: a b", "is not the name of an image"),
+        ("type: cli\nruntime: python", "entry: missing; use the path of a script such as"),
+        ("type: http\nentry: ftp://there/x", "entry: 'ftp://there/x' is not a URL such as"),
+        ("type: http\nentry: http://me:pw@there/x", "is not a URL such as"),
+        ("type: http\nentry: http://0177.0.0.1/", "entry: 'http://0177.0.0.1/' is not a URL such as"),
+        ("type: http\nentry: http://there:99999/", "is not a URL such as"),
+        ("type: http\nentry: 'http://[::1'", "is not a URL such as"),
+        ("type: docker\nentry: --privileged", "is not an image name"),
+        ("type: docker\nentry: a b", "is not an image name"),
         ("type: inproc\nentry: os.system", "is not a callable such as package.module:function"),
         ("type: inproc\nentry: 'a:b()'", "is not a callable"),
-        ('type: cli\nruntime: python\nentry: "a\\nb"', "entry: 'a\\nb' has characters that cannot be seen"),
-        ("id: Calc\ntype: inproc\nentry: a:b", "id: 'Calc' is no id; use up to 64 of a-z"),
-        ("id: ../x\ntype: inproc\nentry: a:b", "id: '../x' is no id"),
-        ("id: " + "a" * 65 + "\ntype: inproc\nentry: a:b", "is no id"),
-        ("type: inproc\nentry: a:b\ntimeout_ms: -5", "timeout_ms: -5 is no whole number from 1 to 86,400,000"),
-        ("type: inproc\nentry: a:b\nlimits: 5", "limits: is a number; write a map"),
-        ("type: inproc\nentry: a:b\nlimits: {output_bytes: null}", "limits.output_bytes: cannot be without a limit"),
-        ("type: inproc\nentry: a:b\nexecutor: rm -rf", "executor: 'rm -rf' is no name of an executor"),
-        ("type: inproc\nentry: a:b\npreload: ['os; x']", "preload: 'os; x' is no name of a module"),
-        ("type: inproc\nentry: a:b\ninput_schema: {type: x}", "input_schema: is no JSON schema at type"),
-        ("type: inproc\nentry: a:b\noptions: 5", "options: is a number; write a map"),
+        ('type: cli\nruntime: python\nentry: "a\\nb"', "entry: 'a\\nb' contains unprintable characters"),
+        ("id: Calc\ntype: inproc\nentry: a:b", "id: 'Calc' is not a valid id; use up to 64 of a-z"),
+        ("id: ../x\ntype: inproc\nentry: a:b", "id: '../x' is not a valid id"),
+        ("id: " + "a" * 65 + "\ntype: inproc\nentry: a:b", "is not a valid id"),
+        ("type: inproc\nentry: a:b\ntimeout_ms: -5", "timeout_ms: -5 is not an integer from 1 to 86,400,000"),
+        ("type: inproc\nentry: a:b\nlimits: 5", "limits: expected a map, got a number"),
+        ("type: inproc\nentry: a:b\nlimits: {output_bytes: null}", "limits.output_bytes: must have a limit"),
+        ("type: inproc\nentry: a:b\nexecutor: rm -rf", "executor: 'rm -rf' is not an executor name"),
+        ("type: inproc\nentry: a:b\npreload: ['os; x']", "preload: 'os; x' is not a module name"),
+        ("type: inproc\nentry: a:b\ninput_schema: {type: x}", "input_schema: not a valid JSON schema at type"),
+        ("type: inproc\nentry: a:b\noptions: 5", "options: expected a map, got a number"),
     ],
 )  # fmt: skip
 def test_a_wrong_field_leaves_no_registration_and_says_what_to_write(text: str, complaint: str) -> None:
@@ -228,8 +228,8 @@ def test_an_unknown_field_is_a_warning_and_ignored() -> None:
     assert parsed.registration is not None
     assert parsed.registration.options == {}
     assert messages(parsed) == [
-        "timout_ms: is no field of a manifest and is ignored; did you mean timeout_ms?",
-        "limits.procesess: is no field of a manifest and is ignored; did you mean processes?",
+        "timout_ms: unknown field, ignored; did you mean timeout_ms?",
+        "limits.procesess: unknown field, ignored; did you mean processes?",
     ]
 
 
@@ -238,14 +238,14 @@ def test_a_list_of_variables_passes_on_those_of_the_host() -> None:
     parsed = read("type: inproc\nentry: a:b\nenv: [LANG, NOWHERE]", defaults=defaults)
     assert parsed.registration is not None
     assert parsed.registration.environment == {"LANG": "C"}
-    assert messages(parsed) == ["env: NOWHERE is not set where the host runs"]
+    assert messages(parsed) == ["env: NOWHERE is not set in the environment of the host"]
 
 
 def test_a_secret_of_the_host_is_not_passed_on_as_a_plain_value() -> None:
     defaults = ManifestDefaults(environment={"CLOUD_SECRET_KEY": "hunter2"})
     parsed = read("type: inproc\nentry: a:b\nenv: [CLOUD_SECRET_KEY]", defaults=defaults)
     assert parsed.registration is None
-    assert messages(parsed) == ["env: CLOUD_SECRET_KEY looks like a secret; name it under secrets"]
+    assert messages(parsed) == ["env: CLOUD_SECRET_KEY looks like a secret; list it under secrets"]
 
 
 def test_a_value_that_looks_like_a_secret_is_a_warning_that_does_not_repeat_it() -> None:
@@ -257,7 +257,7 @@ def test_a_value_that_looks_like_a_secret_is_a_warning_that_does_not_repeat_it()
 def test_the_name_of_a_file_that_is_no_id_is_told() -> None:
     parsed = read("type: inproc\nentry: a:b", name="My Skill")
     assert parsed.registration is None
-    assert messages(parsed)[0].startswith("id: 'My Skill' (the name of the file) is no id")
+    assert messages(parsed)[0].startswith("id: 'My Skill' (the name of the file) is not a valid id")
 
 
 def test_what_a_value_means_is_had_without_how_it_was_written() -> None:
@@ -290,48 +290,53 @@ def test_right_values_are_read_and_absent_or_null_ones_have_their_default() -> N
     assert found.read_choice("w", ("a", "b"), "a") == "b"
     assert found.read_integer("n", 1, 1, 9) == 5
     assert found.read_flag("f", True) is False
-    assert found.read_limit("l", None, most=5000) == 2048
-    assert found.read_names("names", VARIABLE_PATTERN, "name") == ("A", "B")
+    assert found.read_limit("l", None, maximum=5000) == 2048
+    assert found.read_names("names", VARIABLE_PATTERN, "a name") == ("A", "B")
     assert found.read_variables("env") == {"X": "1", "Y": "yes"}
     assert (found.read_text("null_", "d"), found.read_integer("absent", 3, 1, 9), found.read_flag("absent", True)) == (
         "d",
         3,
         True,
     )
-    assert (found.read_limit("absent", 7, most=9), found.read_limit("null_", 7, most=9)) == (7, None)
+    assert (found.read_limit("absent", 7, maximum=9), found.read_limit("null_", 7, maximum=9)) == (7, None)
     assert found.is_null("null_")
     assert not found.is_null("absent")
     assert messages_fields(found) == []
 
 
 WRONG: list[tuple[str, Callable[[ManifestReader], object], object, str]] = [
-    ("x: [1]", lambda found: found.read_text("x", "d"), "d", "x: is a list; write text"),
-    ("x: {a: 1}", lambda found: found.read_text("x", "d"), "d", "x: is a map; write text"),
-    ("x: aaaa", lambda found: found.read_text("x", "d", longest=3), "d", "x: is longer than 3 characters"),
+    ("x: [1]", lambda found: found.read_text("x", "d"), "d", "x: expected a string, got a list"),
+    ("x: {a: 1}", lambda found: found.read_text("x", "d"), "d", "x: expected a string, got a map"),
+    ("x: aaaa", lambda found: found.read_text("x", "d", max_length=3), "d", "x: is longer than 3 characters"),
     (
         "x: ba",
         lambda found: found.read_choice("x", ("bar", "foo"), "foo"),
         "foo",
         "'ba' is not one of bar, foo; did you mean bar",
     ),
-    ("x: A", lambda found: found.read_match("x", "[a-z]", "small letter", "d"), "d", "x: 'A' is no small letter"),
-    ("x: -5", lambda found: found.read_integer("x", 2, 1, 9), 2, "x: -5 is no whole number from 1 to 9"),
-    ("x: '5'", lambda found: found.read_integer("x", 2, 1, 9), 2, "x: '5' is no whole number"),
-    ("x: 5.0", lambda found: found.read_integer("x", 2, 1, 9), 2, "x: 5.0 is no whole number"),
-    ("x: true", lambda found: found.read_integer("x", 2, 1, 9), 2, "x: true is no whole number"),
-    ("x: [5]", lambda found: found.read_integer("x", 2, 1, 9), 2, "x: a list is no whole number"),
-    ("x: yes", lambda found: found.read_flag("x", False), False, "x: 'yes' is neither true nor false"),
-    ("x: 1", lambda found: found.read_flag("x", False), False, "x: 1 is neither true nor false"),
-    ("x: 0", lambda found: found.read_limit("x", 2, most=9), 2, "x: 0 is no number from 1 to 9"),
-    ("x: 1Q", lambda found: found.read_limit("x", 2, most=9), 2, "x: '1Q' is no number from 1 to 9"),
-    ("x: 1K", lambda found: found.read_limit("x", 2, most=9), 2, "x: '1K' is no number from 1 to 9"),
-    ("x: true", lambda found: found.read_limit("x", 2, most=9), 2, "x: true is no number"),
-    ("x: A", lambda found: found.read_names("x", VARIABLE_PATTERN, "name"), (), "x: is text; write a list of names"),
-    ("x: [1A]", lambda found: found.read_names("x", VARIABLE_PATTERN, "name"), (), "x: '1A' is no name"),
-    ("x: [[A]]", lambda found: found.read_names("x", VARIABLE_PATTERN, "name"), (), "x: a list is no name"),
-    ("x: [A]", lambda found: found.read_variables("x"), {}, "x: is a list; write a map"),
-    ("x: {1A: v}", lambda found: found.read_variables("x"), {}, "x: '1A' is no name of a variable"),
-    ("x: {A: [v]}", lambda found: found.read_variables("x"), {}, "x: A is a list; write text"),
+    ("x: A", lambda found: found.read_match("x", "[a-z]", "a small letter", "d"), "d", "x: 'A' is not a small letter"),
+    ("x: -5", lambda found: found.read_integer("x", 2, 1, 9), 2, "x: -5 is not an integer from 1 to 9"),
+    ("x: '5'", lambda found: found.read_integer("x", 2, 1, 9), 2, "x: '5' is not an integer"),
+    ("x: 5.0", lambda found: found.read_integer("x", 2, 1, 9), 2, "x: 5.0 is not an integer"),
+    ("x: true", lambda found: found.read_integer("x", 2, 1, 9), 2, "x: true is not an integer"),
+    ("x: [5]", lambda found: found.read_integer("x", 2, 1, 9), 2, "x: a list is not an integer"),
+    ("x: yes", lambda found: found.read_flag("x", False), False, "x: 'yes' is not a boolean"),
+    ("x: 1", lambda found: found.read_flag("x", False), False, "x: 1 is not a boolean"),
+    ("x: 0", lambda found: found.read_limit("x", 2, maximum=9), 2, "x: 0 is not a number from 1 to 9"),
+    ("x: 1Q", lambda found: found.read_limit("x", 2, maximum=9), 2, "x: '1Q' is not a number from 1 to 9"),
+    ("x: 1K", lambda found: found.read_limit("x", 2, maximum=9), 2, "x: '1K' is not a number from 1 to 9"),
+    ("x: true", lambda found: found.read_limit("x", 2, maximum=9), 2, "x: true is not a number"),
+    (
+        "x: A",
+        lambda found: found.read_names("x", VARIABLE_PATTERN, "a name"),
+        (),
+        "x: expected a list of names, got a string",
+    ),
+    ("x: [1A]", lambda found: found.read_names("x", VARIABLE_PATTERN, "a name"), (), "x: '1A' is not a name"),
+    ("x: [[A]]", lambda found: found.read_names("x", VARIABLE_PATTERN, "a name"), (), "x: a list is not a name"),
+    ("x: [A]", lambda found: found.read_variables("x"), {}, "x: expected a map, got a list"),
+    ("x: {1A: v}", lambda found: found.read_variables("x"), {}, "x: '1A' is not a variable name"),
+    ("x: {A: [v]}", lambda found: found.read_variables("x"), {}, "x: A: expected a string, got a list"),
 ]
 
 
@@ -349,20 +354,20 @@ def test_a_wrong_value_is_a_problem_with_field_and_line_and_the_default_counts(
 def test_numbers_of_json_are_no_text() -> None:
     found = fields('{"version": 1.0}', is_json=True)
     assert found.read_text("version", "d") == "d"
-    assert messages_fields(found) == ["version: is a number; write text"]
+    assert messages_fields(found) == ["version: expected a string, got a number"]
 
 
 def test_a_list_without_end_is_refused() -> None:
     found = fields("x: [" + "A," * 300 + "]")
-    assert found.read_names("x", VARIABLE_PATTERN, "name") == ()
+    assert found.read_names("x", VARIABLE_PATTERN, "a name") == ()
     assert "has 300 items" in messages_fields(found)[0]
 
 
 def test_what_stands_where_the_name_of_a_secret_belongs_is_not_repeated() -> None:
     found = fields("secrets: [GOOD, TOKEN=hunter2, sk-hunter2, {KEY: hunter2}]")
-    assert found.read_names("secrets", VARIABLE_PATTERN, "name of a variable", secret=True) == ("GOOD",)
+    assert found.read_names("secrets", VARIABLE_PATTERN, "a variable name", secret=True) == ("GOOD",)
     assert [re.sub(r"\d", "N", message) for message in messages_fields(found)] == [
-        "secrets: item N is no name of a variable"
+        "secrets: item N is not a variable name"
     ] * 3
     assert "hunter2" not in str(found.problems)
 
@@ -370,7 +375,7 @@ def test_what_stands_where_the_name_of_a_secret_belongs_is_not_repeated() -> Non
 def test_an_unknown_field_is_a_warning_with_the_nearest_name() -> None:
     found = fields("timout_ms: 5\n" + "z" * 500 + ": 1\n")
     found.warn_unknown(("timeout_ms", "entry"))
-    assert messages_fields(found)[0] == "timout_ms: is no field of a manifest and is ignored; did you mean timeout_ms?"
+    assert messages_fields(found)[0] == "timout_ms: unknown field, ignored; did you mean timeout_ms?"
     assert len(messages_fields(found)[1]) < 200
     assert {problem.severity.value for problem in found.problems} == {"warning"}
 
@@ -378,13 +383,13 @@ def test_an_unknown_field_is_a_warning_with_the_nearest_name() -> None:
 def test_fields_below_a_map_say_so() -> None:
     document = read_document(b"limits:\n  processes: none\n", is_json=False)
     found = ManifestReader(document, "limits")
-    found.read_limit("processes", 1, most=5)
-    assert str(found.problems[0]).startswith(":2:14: error: limits.processes: 'none' is no number")
+    found.read_limit("processes", 1, maximum=5)
+    assert str(found.problems[0]).startswith(":2:14: error: limits.processes: 'none' is not a number")
 
 
 def test_nothing_is_below_what_is_no_map() -> None:
     found = ManifestReader(read_document(b"limits: 5\n", is_json=False), "limits")
-    assert found.read_limit("processes", 3, most=5) == 3
+    assert found.read_limit("processes", 3, maximum=5) == 3
 
 
 def test_values_keep_the_types_of_json_and_have_lines() -> None:
@@ -458,19 +463,19 @@ def test_no_schema_is_none_and_an_empty_one_allows_everything() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint", "line"),
     [
-        ("s:\n  type: objekt", "s: is no JSON schema at type", 2),
+        ("s:\n  type: objekt", "s: not a valid JSON schema at type", 2),
         (
             "s:\n  properties:\n    a: {minimum: x}",
-            's: is no JSON schema at properties.a.minimum: "x" is not of type',
+            's: not a valid JSON schema at properties.a.minimum: "x" is not of type',
             3,
         ),
-        ("s:\n  properties:\n    a: {pattern: '('}", "is no JSON schema at properties.a.pattern", 3),
-        ("s: {$ref: '#/nowhere'}", "is no JSON schema", 1),
-        ("s: {$ref: 'http://127.0.0.1:9/x.json'}", "is no JSON schema", 1),
-        ("s: {$ref: 'file:///etc/passwd'}", "is no JSON schema", 1),
-        ("s: {$schema: 'http://127.0.0.1:9/mine'}", "is no JSON schema", 1),
-        ("s: [1]", "s: is a list; write a map", 1),
-        ("s: true", "s: is true or false; write a map", 1),
+        ("s:\n  properties:\n    a: {pattern: '('}", "not a valid JSON schema at properties.a.pattern", 3),
+        ("s: {$ref: '#/nowhere'}", "not a valid JSON schema", 1),
+        ("s: {$ref: 'http://127.0.0.1:9/x.json'}", "not a valid JSON schema", 1),
+        ("s: {$ref: 'file:///etc/passwd'}", "not a valid JSON schema", 1),
+        ("s: {$schema: 'http://127.0.0.1:9/mine'}", "not a valid JSON schema", 1),
+        ("s: [1]", "s: expected a map, got a list", 1),
+        ("s: true", "s: expected a map, got a boolean", 1),
     ],
 )
 def test_what_is_no_schema_is_told_with_its_place_and_nothing_is_fetched(text: str, complaint: str, line: int) -> None:

@@ -132,9 +132,9 @@ def test_a_broken_manifest_breaks_no_other_and_its_script_is_not_called_without_
     assert status(registry) == {"bad": "broken", "good": "ready"}
     (problem,) = registry.get_entry("bad").problems
     assert str(problem) == (
-        f"{project.cli}/bad.yaml:4:13: error: timeout_ms: -5 is no whole number from 1 to 86,400,000 [field-value]"
+        f"{project.cli}/bad.yaml:4:13: error: timeout_ms: -5 is not an integer from 1 to 86,400,000 [field-value]"
     )
-    with pytest.raises(InvalidSkill, match="timeout_ms: -5 is no whole number"):
+    with pytest.raises(InvalidSkill, match="timeout_ms: -5 is not an integer"):
         registry.get("bad")
 
 
@@ -197,7 +197,7 @@ def test_a_directory_of_manifests_that_is_named_counts_before_that_of_the_script
 
 
 def test_a_directory_that_is_none_is_refused_at_once(project: Project) -> None:
-    with pytest.raises(InvalidArgument, match=f"--manifests: {project.path}/nowhere is no directory"):
+    with pytest.raises(InvalidArgument, match=f"--manifests: {project.path}/nowhere is not a directory"):
         project.load(project.path / "nowhere")
 
 
@@ -437,7 +437,7 @@ def test_a_broken_one_is_an_entry_and_no_registration() -> None:
     offer = RegistrySnapshot([broken("bad"), ready("good")])
     assert [registration.id for registration in offer.registrations] == ["good"]
     assert offer.get_entry("bad").status == "broken"
-    with pytest.raises(InvalidSkill, match="the manifest of 'bad' is broken: x: is wrong") as raised:
+    with pytest.raises(InvalidSkill, match="the manifest of 'bad' is invalid: x: is wrong") as raised:
         offer.get("bad")
     assert len(raised.value.problems) == 1
 
@@ -447,7 +447,7 @@ def test_of_equal_ids_the_later_source_counts_and_the_other_says_which() -> None
     assert offer.get("x").version == "2"
     loser = next(entry for entry in offer.entries if entry.status == "broken")
     assert loser.origin == Path("one.yaml")
-    assert loser.problems[-1].message == "id: 'x' is taken by two.yaml; give this one another id"
+    assert loser.problems[-1].message == "id: 'x' is taken by two.yaml; use another id"
     assert len(offer.registrations) == 1
 
 

@@ -118,7 +118,7 @@ async def test_a_fault_of_a_runner_is_logged_and_changes_are_seen_on(
     table.go_on.set()
     async with opened(tmp_path, table) as parts, watched(parts):
         manifest(tmp_path, "late", "description: wrong\n")
-        await until(lambda: "through a fault of its runner" in caplog.text)
+        await until(lambda: "its runner failed to prepare it" in caplog.text)
         manifest(tmp_path, "late", "description: mended\n")
         await shown(parts, "mended")
 

@@ -123,6 +123,6 @@ def interpreters() -> list[int]:
     found: list[int] = []
     for pid in list_descendants(os.getpid()):
         with suppress(OSError):
-            if b"openskills_mother" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if b"openskills_zygote" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 found.append(pid)
     return found

@@ -183,7 +183,7 @@ class Hanging(OneShotEngine):
     def check(self) -> None:
         """It can do everything."""
 
-    def labelled(self, label: str) -> Sequence[tuple[str, Mapping[str, str]]]:  # noqa: ARG002
+    def list_by_label(self, label: str) -> Sequence[tuple[str, Mapping[str, str]]]:  # noqa: ARG002
         return ()
 
     def run(
@@ -219,5 +219,5 @@ async def test_as_many_containers_that_hang_as_there_are_threads_are_ended_at_th
 
 def test_an_engine_that_does_not_answer_is_told(tmp_path: Path) -> None:
     skill = Registration("skill", "docker", "image", "1")
-    with pytest.raises(ExecutorUnavailable, match="does not answer"):
+    with pytest.raises(ExecutorUnavailable, match="does not respond"):
         with_runner(tmp_path, skill, lambda runner: runner.prepare(skill), DOCKER_HOST=f"unix://{tmp_path}/none.sock")

@@ -97,7 +97,7 @@ def test_a_failure_with_the_exit_status_0_is_a_failure_with_a_warning() -> None:
     assert "exit status is 0" in outcome.notes["warnings"][0]
 
 
-@pytest.mark.parametrize(("returncode", "said"), [(3, "exit status 3"), (-signal.SIGSEGV, "SIGSEGV")])
+@pytest.mark.parametrize(("returncode", "said"), [(3, "exited with status 3"), (-signal.SIGSEGV, "SIGSEGV")])
 def test_success_with_a_bad_end_is_a_failure(returncode: int, said: str) -> None:
     failure = failure_of({"success": True, "data": {"a": 1}}, returncode=returncode)
     assert failure.code == 502
@@ -108,7 +108,7 @@ def test_success_with_a_bad_end_is_a_failure(returncode: int, said: str) -> None
 def test_success_with_an_error_leaves_the_error_out_and_says_so() -> None:
     outcome = outcome_of({"success": True, "data": {}, "error": {"code": 500, "message": "m"}})
     assert (outcome.data, outcome.failure) == ({}, None)
-    assert "error is left out" in outcome.notes["warnings"][0]
+    assert "error is ignored" in outcome.notes["warnings"][0]
 
 
 def test_data_that_is_no_object_becomes_one() -> None:
@@ -131,7 +131,7 @@ def test_other_text_on_stdout_is_left_out_of_the_answer_and_told(stdout: bytes) 
     outcome = outcome_of(stdout)
     assert outcome.data == {"a": 1}
     assert outcome.notes["stray_stdout"]
-    assert outcome.notes["warnings"] == ["stdout holds other text than the result"]
+    assert outcome.notes["warnings"] == ["stdout contains other text besides the result"]
 
 
 def test_a_plain_object_counts_among_other_text_only_at_the_very_end() -> None:
@@ -144,18 +144,18 @@ def test_a_plain_object_counts_among_other_text_only_at_the_very_end() -> None:
     [
         (b"", "empty"),
         (b" \n", "empty"),
-        (b"hello", "not JSON"),
-        (b'{"a": ', "not JSON"),
-        (b"[1, 2]", "a list and no object"),
-        (b"null", "null and no object"),
-        (b"3", "a number and no object"),
+        (b"hello", "not valid JSON"),
+        (b'{"a": ', "not valid JSON"),
+        (b"[1, 2]", "expected an object, got a list"),
+        (b"null", "expected an object, got null"),
+        (b"3", "expected an object, got a number"),
         (b"\xff\xfe", "not UTF-8"),
-        (b'{"a": NaN}', "NaN is not JSON"),
-        (b'{"success": true, "data": {"a": -Infinity}}', "-Infinity is not JSON"),
+        (b'{"a": NaN}', "NaN is not valid JSON"),
+        (b'{"success": true, "data": {"a": -Infinity}}', "-Infinity is not valid JSON"),
         (b'{"a": "\\ud800"}', "lone surrogate"),
         (b'{"a": 123456789012345678901234567890}', "more than 64 bits"),
         (b'{"a": 1' + b"0" * 10_000 + b"}", "more than 64 bits"),
-        (b'{"a": 1e400}', "not JSON"),
+        (b'{"a": 1e400}', "not valid JSON"),
         (b'{"a": ' * 300 + b"1" + b"}" * 300, "levels deep"),
         (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "levels deep"),
     ],
@@ -177,7 +177,7 @@ def test_wide_answers_are_not_deep_ones() -> None:
 
 def test_without_an_answer_the_last_line_of_stderr_is_in_the_message() -> None:
     failure = failure_of(b"", returncode=1, stderr=b"Traceback ...\nValueError: boom\n")
-    assert failure.message == "the skill ended with exit status 1 without an answer: ValueError: boom"
+    assert failure.message == "the skill exited with status 1 without output: ValueError: boom"
     assert (failure.details["exit_code"], failure.details["stderr"]) == (1, "Traceback ...\nValueError: boom")
 
 

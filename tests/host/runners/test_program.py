@@ -244,7 +244,7 @@ def test_only_so_many_run_at_a_time(tmp_path: Path) -> None:
     assert max(with_runner(tmp_path, skill, work)) <= 2
 
 
-@pytest.mark.parametrize(("mode", "said"), [(0o644, "chmod"), (None, "no file")])
+@pytest.mark.parametrize(("mode", "said"), [(0o644, "chmod"), (None, "file not found")])
 def test_what_cannot_be_executed_cannot_be_prepared(tmp_path: Path, mode: int | None, said: str) -> None:
     skill = program(tmp_path, "echo {}")
     if mode is None:

@@ -392,7 +392,7 @@ def test_a_call_that_waits_until_its_deadline_is_never_begun(tmp_path: Path) -> 
         while not list((tmp_path / "seen").iterdir()):
             assert time.monotonic() < deadline
             await asyncio.sleep(0.01)
-        with pytest.raises(DeadlineExceeded, match="not begun"):
+        with pytest.raises(DeadlineExceeded, match="not started"):
             await runner.invoke(skill, called(seconds=0.2))
         first.cancel()
         await asyncio.wait((first,))
@@ -424,7 +424,7 @@ def test_an_interpreter_that_does_not_work_is_named_with_what_it_said(tmp_path: 
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho no libraries >&2\nexit 7\n")
     broken.chmod(0o755)
-    with pytest.raises(ExecutorUnavailable, match="ended with 7 and said 'no libraries'; install it or correct"):
+    with pytest.raises(ExecutorUnavailable, match="exit status 7, 'no libraries'; install it or correct"):
         read_search_path(str(broken))
     with pytest.raises(ExecutorUnavailable, match="does not exist"):
         read_search_path(str(tmp_path / "nobody"))

@@ -4,7 +4,8 @@ import json
 import os
 import sys
 
-from tests.hostile.probes.probe import PROBES, attempt
+from tests.hostile.probes.battery import PROBES
+from tests.hostile.probes.probe import attempt
 from tests.hostile.probes.world import load
 
 

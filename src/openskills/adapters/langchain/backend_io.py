@@ -1,15 +1,11 @@
-"""One body for sync and async hooks.
+"""Backend access for sync and async hooks, and a fast path for local directories.
 
-The skills below a directory of this machine, read without the detours of a backend.
+deepagents' backends have blocking methods (`ls`, `download_files`) and async ones (`als`, `adownload_files`), and
+LangChain calls each hook of a middleware in both forms. Work is written once, as a generator that yields requests;
+`run_blocking` and `run_async` answer them with one set of methods or the other.
 
-`FilesystemBackend` resolves every path several times. What it would answer is found here with one look at the directory
-and one at each SKILL.md; whatever is unusual is left to the backend.
-
-Work that asks a backend for files, written once for both doors of a backend.
-
-deepagents' backends answer blocking (`ls`, `download_files`) and awaitable (`als`, `adownload_files`), and LangChain
-calls each hook of a middleware in two forms. What is to be done is a generator that yields questions; `blocking` and
-`awaiting` pass them on to the one door or the other.
+`FilesystemBackend` resolves every path several times. `scan_directory` gets the same result with one scan of the
+directory and one `lstat` per SKILL.md, and leaves unusual cases to the backend.
 """
 
 import asyncio
@@ -28,7 +24,7 @@ from langgraph.errors import GraphBubbleUp
 from openskills.sync import run
 
 MAX_SKILL_BYTES = 10 * 1024 * 1024
-"""The most bytes of a SKILL.md that are read; upstream's limit."""
+"""Maximum size of a SKILL.md, as in deepagents."""
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _LOCAL_METHODS = ("ls", "als", "download_files", "adownload_files", "_resolve_path")
@@ -37,7 +33,7 @@ Stamp = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A SKILL.md: its path for the backend, the directory's name, where it really is, and when it last changed."""
+    """A SKILL.md: its backend path, the name of its directory, its real path, and a stamp that changes with it."""
 
     path: str
     directory: str
@@ -45,7 +41,7 @@ class LocalFile:
     stamp: Stamp
 
     def read(self) -> bytes | None:
-        """The bytes of the file, one more than `LARGEST` at most; None when it is gone or no longer a file."""
+        """The content, at most `MAX_SKILL_BYTES` + 1 bytes; None when the file is gone or not a regular file."""
         try:
             descriptor = os.open(self.place, _FLAGS)
         except OSError:
@@ -61,14 +57,14 @@ class LocalFile:
 
 @dataclass(frozen=True, slots=True)
 class LocalScan:
-    """`files` can be read here; `others` are paths of SKILL.md files that the backend should be asked for."""
+    """`files` can be read directly; `others` are paths of SKILL.md files to get from the backend."""
 
     files: tuple[LocalFile, ...]
     others: tuple[str, ...] = ()
 
 
 def is_local(backend: object) -> TypeGuard[FilesystemBackend]:
-    """Whether what a backend answers can be found without asking it: it lists and reads as `FilesystemBackend` does."""
+    """Whether a backend lists and reads files exactly as `FilesystemBackend` does."""
     kind = type(backend)
     return isinstance(backend, FilesystemBackend) and all(
         getattr(kind, name) is getattr(FilesystemBackend, name) for name in _LOCAL_METHODS
@@ -76,7 +72,7 @@ def is_local(backend: object) -> TypeGuard[FilesystemBackend]:
 
 
 def scan_directory(backend: object, source: str) -> LocalScan | None:
-    """What is below `source`, sorted by path; None when only the backend itself can say."""
+    """The SKILL.md files below `source`, sorted by path; None when the backend must be asked."""
     if not is_local(backend):
         return None
     directory = _resolve_directory(backend, source)
@@ -114,7 +110,7 @@ def _add_skill_file(path: str, entry: os.DirEntry[str], files: list[LocalFile], 
 
 
 def _resolve_directory(backend: FilesystemBackend, source: str) -> str | None:
-    """Where `source` is, by the rules of the backend; None for what it refuses or treats in a way of its own."""
+    """The directory of `source`, by the rules of the backend; None for special cases and what it refuses."""
     if "\0" in source:
         return None
     if not backend.virtual_mode:
@@ -129,7 +125,6 @@ def _resolve_directory(backend: FilesystemBackend, source: str) -> str | None:
 
 
 def _build_prefix(backend: FilesystemBackend, directory: str) -> str:
-    """What the backend puts before the names below this directory."""
     if not backend.virtual_mode:
         return directory.rstrip("/") + "/"
     below = os.path.relpath(directory, backend.cwd)
@@ -137,7 +132,7 @@ def _build_prefix(backend: FilesystemBackend, directory: str) -> str:
 
 
 def _read_up_to(descriptor: int, limit: int) -> bytes:
-    """Up to `limit` bytes; a file that grows meanwhile is no reason to read on."""
+    """Read at most `limit` bytes."""
     chunks: list[bytes] = []
     while limit > 0 and (chunk := os.read(descriptor, limit)):
         chunks.append(chunk)
@@ -150,7 +145,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ListDirectoryRequest:
-    """What is in this directory? What the backend raises is part of the answer if `tolerant`."""
+    """List a directory. If `tolerant`, an exception of the backend becomes a `BackendFailure`."""
 
     path: str
     tolerant: bool = False
@@ -158,7 +153,7 @@ class ListDirectoryRequest:
 
 @dataclass(frozen=True, slots=True)
 class DownloadFilesRequest:
-    """What is in these files? What the backend raises is part of the answer if `tolerant`."""
+    """Download files. If `tolerant`, an exception of the backend becomes a `BackendFailure`."""
 
     paths: tuple[str, ...]
     tolerant: bool = False
@@ -166,7 +161,7 @@ class DownloadFilesRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScanSourceRequest:
-    """Which skills are below this directory, if the backend is a directory of this machine? `read` reads them."""
+    """Scan a local directory for skills and pass the result to `read`; the answer is None for other backends."""
 
     source: str
     read: Callable[[LocalScan], Any]
@@ -174,7 +169,7 @@ class ScanSourceRequest:
 
 @dataclass(frozen=True, slots=True)
 class AwaitRequest:
-    """What does this come to? Waiting for it is done as the caller waits. What it raises is part of the answer."""
+    """Await something. If `tolerant`, an exception becomes a `BackendFailure`."""
 
     begin: Callable[[], Awaitable[Any]]
     tolerant: bool = True
@@ -182,7 +177,7 @@ class AwaitRequest:
 
 @dataclass(frozen=True, slots=True)
 class BackendFailure:
-    """What the backend raised instead of answering."""
+    """An exception of the backend."""
 
     error: Exception
 
@@ -192,11 +187,11 @@ class BackendFailure:
 
 BackendRequest: TypeAlias = ListDirectoryRequest | DownloadFilesRequest | ScanSourceRequest | AwaitRequest
 Steps: TypeAlias = Generator[BackendRequest, Any, T]
-"""Work that yields questions and returns a `T`."""
+"""A generator that yields requests and returns a `T`."""
 
 
 def list_directory(path: str, *, tolerant: bool = False) -> Steps[tuple[Sequence[Any], str | None]]:
-    """The entries of a directory, and what was wrong with reading it."""
+    """The entries of a directory, and an error message or None."""
     answer = yield ListDirectoryRequest(path, tolerant)
     if isinstance(answer, BackendFailure):
         return (), str(answer)
@@ -206,29 +201,29 @@ def list_directory(path: str, *, tolerant: bool = False) -> Steps[tuple[Sequence
 
 
 def download_files(paths: Sequence[str], *, tolerant: bool = False) -> Steps[list[FileDownloadResponse]]:
-    """One answer for each path, also where the backend gave fewer or more."""
+    """One response for each path, even if the backend returned fewer or more."""
     if not paths:
         return []
     answer = yield DownloadFilesRequest(tuple(paths), tolerant)
     if isinstance(answer, BackendFailure):
         return [FileDownloadResponse(path=path, content=None, error=str(answer)) for path in paths]
     given = list(cast("list[FileDownloadResponse]", answer))[: len(paths)]
-    missing = "the backend gave no answer"
+    missing = "no response from the backend"
     return [*given, *(FileDownloadResponse(path=path, content=None, error=missing) for path in paths[len(given) :])]
 
 
 def scan_source(source: str, read: Callable[[LocalScan], T]) -> Steps[T | None]:
-    """What `read` makes of a directory of this machine; None when the backend has to be asked."""
+    """The result of `read` for a local directory; None when the backend must be asked."""
     return cast("T | None", (yield ScanSourceRequest(source, read)))
 
 
 def await_result(begin: Callable[[], Awaitable[T]]) -> Steps[T | BackendFailure]:
-    """What an awaitable comes to, or what it raised."""
+    """The result of an awaitable, or its exception as a `BackendFailure`."""
     return cast("T | BackendFailure", (yield AwaitRequest(begin)))
 
 
 def run_blocking(steps: Steps[T], backend: BackendProtocol) -> T:
-    """Do the work with the blocking door of a backend."""
+    """Run the steps with the blocking methods of a backend."""
     play = _StepRunner(steps)
     while (ask := play.request) is not None:
         with play:
@@ -237,7 +232,7 @@ def run_blocking(steps: Steps[T], backend: BackendProtocol) -> T:
 
 
 async def run_async(steps: Steps[T], backend: BackendProtocol) -> T:
-    """Do the work with the awaitable door of a backend."""
+    """Run the steps with the async methods of a backend."""
     play = _StepRunner(steps)
     while (ask := play.request) is not None:
         with play:
@@ -271,9 +266,9 @@ def _scan_and_read(backend: BackendProtocol, ask: ScanSourceRequest) -> object:
 
 
 class _StepRunner(Generic[T]):
-    """The state of one piece of work: the question that waits, then the result.
+    """Drives a generator: holds its pending request, then its result.
 
-    As a context it takes what was answered meanwhile to the work, or what was raised if the question tolerates that.
+    As a context manager it sends the answer to the generator, or a tolerated exception as a `BackendFailure`.
     """
 
     def __init__(self, steps: Steps[T]) -> None:
@@ -292,19 +287,16 @@ class _StepRunner(Generic[T]):
         if error is None:
             self._advance(self.answer)
             return False
-        # An interrupt of the graph is raised too, and is no failure.
-        if (
-            isinstance(error, GraphBubbleUp)
-            or not isinstance(error, Exception)
-            or not getattr(self.request, "tolerant", False)
-        ):
+        # An interrupt of the graph is not a failure.
+        is_tolerated = getattr(self.request, "tolerant", False) and not isinstance(error, GraphBubbleUp)
+        if not is_tolerated or not isinstance(error, Exception):
             self._steps.close()
             return False
         self._advance(BackendFailure(error))
         return True
 
     def result(self) -> T:
-        """What the work returned, once it is done."""
+        """The return value of the generator."""
         return cast("T", self._result)
 
     def _advance(self, answer: object) -> None:

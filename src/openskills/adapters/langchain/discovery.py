@@ -1,9 +1,4 @@
-"""Skills of a backend.
-
-Which skills the sources of an agent hold.
-
-The list of skills as the model sees it.
-"""
+"""Discovery of the skills of a backend, and the list of skills in the system prompt."""
 
 import logging
 import operator
@@ -37,18 +32,18 @@ from openskills.adapters.langchain.state import (
 logger = logging.getLogger(__name__)
 
 _MTIME_GRANULARITY = 100_000_000
-"""A file that was written this many nanoseconds ago can change again without its time changing."""
+"""Nanoseconds in which a file can change again without its modification time changing."""
 
 
 _KnownSkill: TypeAlias = tuple[Stamp | str, SkillMetadata | None]
-"""What tells the content of a file from others, and what was made of it."""
+"""The stamp or digest of a file, and the metadata parsed from it."""
 
 
 @dataclass(slots=True)
 class BackendDiscovery:
-    """Finds skills, and remembers what it made of files that did not change since.
+    """Finds skills, and caches the metadata of files that have not changed.
 
-    As long as nothing changes it gives the very same list, so that what was made of it can be used again.
+    Returns the same list object as long as nothing changes, so that callers can cache by identity.
     """
 
     sources: Sequence[str]
@@ -57,9 +52,9 @@ class BackendDiscovery:
     _last: list[SkillMetadata] = field(default_factory=list[SkillMetadata])
 
     def find_skills(self, *, tolerant: bool = False) -> Steps[tuple[list[SkillMetadata], list[str]]]:
-        """Every skill, a later source winning over an earlier one, and the sources that could not be read.
+        """All skills (later sources win) and errors of sources that could not be read.
 
-        If `tolerant`, a source whose backend raises is one of those.
+        If `tolerant`, an exception of the backend counts as such an error.
         """
         found: dict[str, SkillMetadata] = {}
         errors: list[str] = []
@@ -74,8 +69,7 @@ class BackendDiscovery:
         return self._reuse_last(list(found.values())), errors
 
     def _reuse_last(self, skills: list[SkillMetadata]) -> list[SkillMetadata]:
-        """The last list if this one has the same entries."""
-        # Threads of several runs come here at once: what is returned was compared, whatever is the last one by then.
+        # Several threads may run this at once, so compare with a local reference.
         last = self._last
         if len(skills) == len(last) and all(map(operator.is_, skills, last)):
             return last
@@ -87,7 +81,7 @@ class BackendDiscovery:
         if local is None:
             entries, error = yield from list_directory(source, tolerant=tolerant)
             directories = (str(entry["path"]) for entry in entries if entry.get("is_dir"))
-            paths = [_to_posix(directory).rstrip("/") + "/SKILL.md" for directory in directories]
+            paths = [directory.replace("\\", "/").rstrip("/") + "/SKILL.md" for directory in directories]
             return (yield from self._download_skills(paths, tolerant)), error
         here, others = local
         skills = [*here, *(yield from self._download_skills(others, tolerant))]
@@ -100,7 +94,7 @@ class BackendDiscovery:
 
     def _skill_from_response(self, path: str, answer: FileDownloadResponse) -> SkillMetadata | None:
         if answer.error or answer.content is None:
-            # A directory without a SKILL.md is no skill, and nothing to complain of.
+            # Directories without a SKILL.md are ignored silently.
             if answer.error != FILE_NOT_FOUND:
                 logger.warning("Cannot load SKILL.md at %s: %s; skipping", path, answer.error or "no content")
             return None
@@ -112,7 +106,7 @@ class BackendDiscovery:
         return skill
 
     def _read_local(self, local: LocalScan) -> tuple[list[SkillMetadata], tuple[str, ...]]:
-        """The skills of a directory, and the paths that the backend has to be asked for."""
+        """The skills of a directory, and the paths to get from the backend."""
         found = (self._skill_from_file(file) for file in local.files)
         return [skill for skill in found if skill is not None], local.others
 
@@ -122,7 +116,7 @@ class BackendDiscovery:
             return known[1]
         content = file.read()
         if content is None:
-            logger.warning("Cannot load SKILL.md at %s: it cannot be read; skipping", file.path)
+            logger.warning("Cannot load SKILL.md at %s: not readable; skipping", file.path)
             return None
         skill = parse_metadata(content, file.path, file.directory, extended=self.extended)
         if time.time_ns() - file.stamp[2] > _MTIME_GRANULARITY:
@@ -130,22 +124,18 @@ class BackendDiscovery:
         return skill
 
 
-def _to_posix(path: str) -> str:
-    return path.replace("\\", "/")
-
-
 Listing = Literal["marked", "stable"]
-"""`marked` shows in the list what is loaded; `stable` is the same text whatever is loaded, for prompt caches."""
+"""`marked` shows in the list which skills are loaded; `stable` never changes, for prompt caches."""
 
 LISTINGS: tuple[Listing, ...] = ("marked", "stable")
 
 
-# Fields come with skills, and skills from anywhere: none of them may look like another entry, or like our own words.
+# Skills are untrusted: their fields must not look like another entry, or like our own text.
 _LOADED = re.compile(r"\[\s*loaded\s*\]", re.IGNORECASE)
 
 
 def to_one_line(text: str) -> str:
-    """A field of a skill as part of a line."""
+    """A field of a skill on one line, without our own markers."""
     return _LOADED.sub("(loaded)", " ".join(text.split())).replace("`", "'")
 
 
@@ -156,7 +146,7 @@ def format_skills_list(
     *,
     hints: bool = False,
 ) -> str:
-    """One entry for each skill: what it is for, and what to do with it now."""
+    """The list of skills for the prompt: for each its description, and how to load it or its resources."""
     names = frozenset(loaded)
     lines: list[str] = []
     for skill in skills:

@@ -1,11 +1,4 @@
-"""Hooks of skills.
-
-Hooks of a skill, out of its front matter. Pure.
-
-Running hooks of skills around a call of a tool.
-
-Commands of hooks in a workspace of an executor.
-"""
+"""Hooks in the front matter of skills: parse them, and run them before and after tool calls."""
 
 import hashlib
 import json
@@ -30,14 +23,14 @@ HookEvent = Literal["PreToolUse", "PostToolUse"]
 EVENTS: Mapping[str, HookEvent] = {"PreToolUse": "PreToolUse", "PostToolUse": "PostToolUse"}
 
 _MAX_MATCHER_CHARS = 500
-# A matcher comes with a skill, and skills come from anywhere: no expression that could take forever is ever run.
+# Skills are untrusted: a matcher is never run as a regular expression, which could take forever.
 _SPECIAL = re.compile(r"[()\[\]{}+?^$\\]")
 _MATCHER_WRAPPER = re.compile(r"\^?(?:\(([^()]*)\)|([^()]*?))\$?")
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """Something to do before or after calls of tools that `matcher` fits: a command to run, or words for the model."""
+    """A command to run, or a prompt for the model, before or after calls of tools that `matcher` matches."""
 
     id: str
     skill: str
@@ -48,29 +41,29 @@ class Hook:
     once: bool = False
 
     def matches_tool(self, tool: str) -> bool:
-        """Whether it is for this tool, under whatever name the skill knows it.
+        """Whether the matcher matches this tool under any of its names.
 
-        A matcher is made of names, `|` between them, and `*` or `.*` in them; no other expressions.
+        A matcher consists of names separated by `|`, with `*` or `.*` as wildcards.
         """
         if self.matcher in {"", "*"}:
             return True
         if len(self.matcher) > _MAX_MATCHER_CHARS:
-            return self._reject_matcher("it is too long")
+            return self._reject_matcher("too long")
         inner = _MATCHER_WRAPPER.fullmatch(self.matcher)
         text = (inner[1] or inner[2] or "") if inner else self.matcher
         if inner is None or _SPECIAL.search(text):
-            return self._reject_matcher("only names, `|` and `.*` are understood")
+            return self._reject_matcher("only names, `|` and `.*` are supported")
         return any(
             matches_pattern(one.replace(".*", "*"), name) for one in text.split("|") for name in list_tool_names(tool)
         )
 
     def _reject_matcher(self, why: str) -> bool:
-        logger.warning("The matcher %.200r of a hook of skill '%s' is not used: %s", self.matcher, self.skill, why)
+        logger.warning("Ignoring the matcher %.200r of a hook of skill '%s': %s", self.matcher, self.skill, why)
         return False
 
 
 def parse_hooks(skill: SkillMetadata) -> list[Hook]:
-    """The hooks that a skill declares; what we do not understand is passed over with a warning."""
+    """The hooks that a skill declares; unsupported ones are ignored with a warning."""
     declared = get_extension(skill, "hooks")
     if not isinstance(declared, Mapping):
         return []
@@ -81,7 +74,7 @@ def parse_hooks(skill: SkillMetadata) -> list[Hook]:
             continue
         for group in _list_mappings(groups):
             matcher = str(group.get("matcher") or "")
-            # Handlers stand in a list below the matcher, or beside it when there is one only.
+            # Handlers are in a list, or a single one is in the group itself.
             handlers = _list_mappings(group["hooks"]) if "hooks" in group else [group]
             for handler in handlers:
                 hook = _build_hook(skill["name"], EVENTS[event], matcher, handler, len(found))
@@ -101,7 +94,7 @@ def _build_hook(skill: str, event: HookEvent, matcher: str, handler: Mapping[str
         logger.warning("Skill '%s' has a hook of type %r that is not supported or empty", skill, kind)
         return None
     once = str(handler.get("once", "")).lower() in {"true", "yes", "on", "1"}
-    # The text is part of the name: a hook that was changed is another one.
+    # The text is part of the id: a changed hook is a new one.
     name = f"{skill}:{event}:{number}:{text}"
     return Hook(name, skill, event, matcher, "command" if kind == "command" else "prompt", text.strip(), once)
 
@@ -112,12 +105,12 @@ def _list_mappings(value: object) -> list[Mapping[str, Any]]:
 
 
 BLOCK_EXIT_CODE = 2
-"""The exit code with which a command forbids a call, or has something to say about its result."""
+"""The exit code with which a command blocks a call, or comments on its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookRun:
-    """A command of a hook. `payload` is its standard input, `files` are those of its skill, by path in its folder."""
+    """A command of a hook. `payload` is its stdin, `files` are the files of its skill by relative path."""
 
     command: str
     skill: str
@@ -128,7 +121,7 @@ class HookRun:
 
 @dataclass(frozen=True, slots=True)
 class HookResult:
-    """How a command of a hook ended."""
+    """The result of a hook command."""
 
     exit_code: int
     stdout: str = ""
@@ -136,19 +129,16 @@ class HookResult:
 
 
 class HookRunner(Protocol):
-    """Runs commands of hooks, in isolation: they come from skills, and skills from anywhere.
-
-    `ExecutorHooks` does so with an executor of OpenSkill.
-    """
+    """Runs commands of hooks, which are untrusted, in isolation; `ExecutorHooks` is an implementation."""
 
     async def run(self, run: HookRun) -> HookResult:
-        """Run a command to its end. Raises when it cannot be run, a `SkillError` if it can say why."""
+        """Run a command to completion. Raises when it cannot be run, preferably a `SkillError`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class HookOutcome:
-    """What hooks brought: `blocked` if the call must not happen, `notes` for the model, `done` hooks that run once."""
+    """The outcome of hooks: why the call is `blocked`, `notes` for the model, and ids of `done` one-time hooks."""
 
     blocked: str | None = None
     notes: tuple[str, ...] = ()
@@ -157,7 +147,7 @@ class HookOutcome:
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """A call of a tool around which hooks run."""
+    """The tool call that hooks run for."""
 
     event: HookEvent
     tool: str
@@ -168,7 +158,7 @@ class HookCall:
     result: str | None = None
 
     def build_payload(self) -> str:
-        """What a command reads: the event, the tool, its input and, afterwards, its result."""
+        """The JSON that a command reads from stdin: the event, the tool, its input and, afterwards, its result."""
         fields: dict[str, Any] = {"hook_event_name": self.event, "session_id": self.thread}
         fields |= {"tool_name": self.tool, "tool_input": dict(self.arguments)}
         if self.result is not None:
@@ -177,7 +167,7 @@ class HookCall:
 
 
 def run_hooks(hooks: Sequence[Hook], call: HookCall, runner: HookRunner) -> Steps[HookOutcome]:
-    """Run hooks in order; the first that blocks ends it."""
+    """Run hooks in order, up to the first that blocks."""
     notes: list[str] = []
     done: list[str] = []
     for hook in hooks:
@@ -185,15 +175,16 @@ def run_hooks(hooks: Sequence[Hook], call: HookCall, runner: HookRunner) -> Step
         if hook.kind == "prompt":
             notes.append(f"[{hook.skill}] {hook.text}")
             continue
-        said = yield from _run_command(hook, call, runner)
-        if said and call.event == "PreToolUse":
-            return HookOutcome(f"Error: The skill '{hook.skill}' does not allow this call: {said}", done=tuple(done))
-        notes += [f"[{hook.skill}] {said}"] if said else []
+        objection = yield from _run_command(hook, call, runner)
+        if objection and call.event == "PreToolUse":
+            blocked = f"Error: The skill '{hook.skill}' does not allow this call: {objection}"
+            return HookOutcome(blocked, done=tuple(done))
+        notes += [f"[{hook.skill}] {objection}"] if objection else []
     return HookOutcome(None, tuple(notes), tuple(done))
 
 
 def _run_command(hook: Hook, call: HookCall, runner: HookRunner) -> Steps[str | None]:
-    """What a command objects to; a command that could not be run allows nothing."""
+    """The objection of a command, or None; a command that could not be run blocks the call."""
     files = yield from _download_resources(call.skills[hook.skill], call.resources.get(hook.skill, ()))
     run = HookRun(hook.text, hook.skill, call.build_payload(), call.thread, files)
     end = yield from await_result(lambda: runner.run(run))
@@ -203,7 +194,9 @@ def _run_command(hook: Hook, call: HookCall, runner: HookRunner) -> Steps[str | 
     if end.exit_code == BLOCK_EXIT_CODE:
         return end.stderr.strip() or "no reason was given"
     if end.exit_code != 0:
-        logger.warning("A hook of skill '%s' ended with %d: %s", hook.skill, end.exit_code, end.stderr.strip()[:1000])
+        logger.warning(
+            "A hook of skill '%s' exited with code %d: %s", hook.skill, end.exit_code, end.stderr.strip()[:1000]
+        )
     return None
 
 
@@ -223,9 +216,9 @@ _LIMITS = Limits(timeout=60.0, output_bytes=64 * 1024)
 
 @dataclass(frozen=True, slots=True)
 class ExecutorHooks:
-    """Runs each command by `bash`, in a folder with the files of its skill; implements `HookRunner`.
+    """A `HookRunner` that runs each command with `bash`, in a folder with the files of its skill.
 
-    Each thread has a workspace of its own. Close the executor when the agent is no longer used.
+    Each thread has its own workspace. Close the executor when you are done with the agent.
     """
 
     executor: Executor

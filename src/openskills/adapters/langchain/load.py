@@ -1,24 +1,12 @@
-"""Load, unload, reconcile parallel calls.
+"""`load_skill` and `unload_skill`, and the reconciliation of parallel calls with their results.
 
-A call of one of our tools, as it sees the thread it belongs to.
+Calls of one message run in parallel and do not know of each other's results. A call refuses only what cannot succeed in
+any case. When all results are there, `reconcile_calls` replays them in order, by the rule of the reducer of
+`skills_loaded`, and corrects results that turned out wrong before the model sees them. Errors are strings for the
+model; only a success is a `Command`.
 
-Skills that run in a subagent: loading one gives its answer instead of its instructions.
-
-What `load_skill` and `unload_skill` do.
-
-An error is an answer for the model, a string; only what succeeds is a `Command`. What calls of the same message do to
-each other is not known yet: a call refuses what cannot succeed in any case, `settling` has the last word on the rest.
-
-What calls of one message did to each other, worked out from what really became of them.
-
-Each call decided without knowing the others: one before it may have been rejected, interrupted or failed. Now their
-results are there. They are gone through in order, by the rule that the reducer of `skills_loaded` follows; a result
-that says something else is corrected before the model sees it.
-
-Results that must reach the model whole.
-
-`FilesystemMiddleware` puts every long tool result into a file and leaves a pointer. It looks for `ToolMessage`s; the
-same message in its plain form passes, and LangGraph makes a `ToolMessage` of it again.
+`FilesystemMiddleware` moves long `ToolMessage`s into files. `prevent_eviction` passes long instructions on as mappings,
+which it ignores and LangGraph turns into a `ToolMessage` again.
 """
 
 import logging
@@ -31,8 +19,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.types import Command
 
-from openskills.adapters.langchain import messages
-from openskills.adapters.langchain import messages as wording
+from openskills.adapters.langchain import messages as texts
 from openskills.adapters.langchain.backend_io import MAX_SKILL_BYTES, Steps, download_files
 from openskills.adapters.langchain.discovery import BackendDiscovery
 from openskills.adapters.langchain.messages import (
@@ -55,15 +42,14 @@ from openskills.adapters.langchain.state import (
 
 LOAD, UNLOAD = "load_skill", "unload_skill"
 _EDITED_CALLS = "hitl_edited_tool_calls"
-"""Where LangChain keeps what a person made of calls, by their ids: the message has them as the model wrote them."""
+"""Where LangChain stores calls that a person edited, by id; the message has the original ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillCall:
-    """A call that concerns `skill`, with the state of the thread before the message that made it.
+    """A call of one of our tools, with the state of the thread before the message that made it.
 
-    Calls of one message run at the same time, so what became of those before this one cannot be known here. What may
-    have become of them is: `unloads` and `loads` are the skills that they ask to unload and to load.
+    `loads` and `unloads` are the skills of earlier calls in the same message, whose results are not known yet.
     """
 
     skill: str
@@ -74,7 +60,7 @@ class SkillCall:
 
     @classmethod
     def from_state(cls, skill: str, call_id: str | None, state: Mapping[str, Any]) -> "SkillCall":
-        """The call with this id."""
+        """Create the call with this id from the state of the graph."""
         thread = ThreadState(state)
         earlier = _find_earlier_calls(thread.messages, call_id, state.get(_EDITED_CALLS) or {})
         loads = frozenset(name for tool, name in earlier if tool == LOAD)
@@ -83,21 +69,21 @@ class SkillCall:
 
     @property
     def loaded(self) -> tuple[str, ...]:
-        """What was loaded before the message."""
+        """The skills that were loaded before the message."""
         return self.thread.loaded
 
     @property
     def still_loaded(self) -> list[str]:
-        """What no earlier call asks to unload: it is loaded now, whatever became of them."""
+        """The skills that are still loaded, whatever the results of the earlier calls are."""
         return [name for name in self.loaded if name not in self.unloads]
 
 
 def _find_earlier_calls(
     messages: Sequence[BaseMessage], call_id: str | None, edited: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
-    """Tool and skill of the calls that stand before this one in its message and have no answer yet.
+    """Tool and skill of earlier calls in the same message that have no result yet.
 
-    A call with an answer did not run: a person rejected it.
+    A call that has a result already was rejected by a person and did not run.
     """
     answered: set[str] = set()
     for message in reversed(messages):
@@ -109,12 +95,9 @@ def _find_earlier_calls(
             if place is None:
                 return []
             made = (edited.get(call["id"] or "", call) for call in calls[:place] if call["id"] not in answered)
-            return [_get_call_target(call) for call in made if call["name"] in {LOAD, UNLOAD}]
+            ours = (call for call in made if call["name"] in {LOAD, UNLOAD})
+            return [(call["name"], str(cast("Mapping[str, object]", call["args"]).get("skill_name"))) for call in ours]
     return []
-
-
-def _get_call_target(call: Mapping[str, Any]) -> tuple[str, str]:
-    return call["name"], str(cast("Mapping[str, object]", call["args"]).get("skill_name"))
 
 
 GENERAL_PURPOSE = "general-purpose"
@@ -122,7 +105,7 @@ GENERAL_PURPOSE = "general-purpose"
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """A skill to be done by a subagent: what it is told, and its name."""
+    """A skill to run in a subagent: its instructions, and the name of the subagent."""
 
     description: str
     agent: str = GENERAL_PURPOSE
@@ -134,22 +117,22 @@ class Delegation:
 
 @dataclass(frozen=True, slots=True)
 class TaskTool:
-    """deepagents' tool for subagents, called from another tool."""
+    """deepagents' `task` tool, called from another tool."""
 
     tool: Any
 
     @classmethod
     def find(cls, tools: Iterable[BaseTool]) -> "TaskTool | None":
-        """The tool if the agent has it."""
+        """The `task` tool, or None if the agent does not have it."""
         found = next((tool for tool in tools if tool.name == "task"), None)
         return cls(cast("Any", found)) if found is not None else None
 
     def call_blocking(self, delegation: Delegation, runtime: Any) -> Any:
-        """Have it done while the caller waits."""
+        """Run the subagent and block."""
         return self.tool.func(**delegation.to_arguments(runtime))
 
     async def call(self, delegation: Delegation, runtime: Any) -> Any:
-        """Have it done while the caller does something else."""
+        """Run the subagent."""
         return await self.tool.coroutine(**delegation.to_arguments(runtime))
 
 
@@ -160,7 +143,7 @@ LoadAnswer = Command[Any] | str
 
 @dataclass(frozen=True, slots=True)
 class SkillText:
-    """A SKILL.md that was read: its text and the digest of its bytes; or `error`, for the model."""
+    """The text of a SKILL.md and the digest of its bytes, or an `error` for the model."""
 
     text: str = ""
     digest: str = ""
@@ -171,7 +154,7 @@ class SkillText:
 class SkillLoader:
     """Loads and unloads skills of `discovery`, at most `limit` at a time.
 
-    With `manual` the model cannot load skills that only a person may start. With `fork` a skill that wants a subagent
+    With `manual` the model cannot load skills with `disable-model-invocation`. With `fork` a skill with `context: fork`
     becomes a `Delegation`. With `marked` the list of skills shows what is loaded.
     """
 
@@ -182,23 +165,23 @@ class SkillLoader:
     marked: bool = True
 
     def load(self, call: SkillCall, args: str = "") -> Steps[LoadAnswer | Delegation]:
-        """The instructions of a skill and the list of its files, or why not."""
+        """Load a skill: its instructions and the list of its files, or an error for the model."""
         skill, found, errors = yield from self._find_skill(call)
         if skill is None:
-            return messages.format_unknown_skill(
+            return texts.format_unknown_skill(
                 call.skill, [one["name"] for one in found or call.thread.skills or ()], errors
             )
         if self.manual and get_extension(skill, "disable_model_invocation"):
-            return messages.format_manual_only(call.skill)
+            return texts.format_manual_only(call.skill)
         if self.fork and get_extension(skill, "context") == "fork":
             return (yield from self._delegate(skill, args))
         again = call.skill in call.still_loaded
         if not again and len(call.still_loaded) >= self.limit:
             logger.warning("Skill loading limit reached (%d/%d)", len(call.still_loaded), self.limit)
-            return messages.format_limit_reached(call.skill, call.still_loaded, self.limit)
+            return texts.format_limit_reached(call.skill, call.still_loaded, self.limit)
         read = yield from read_skill(skill["path"])
         if again and not _is_new(call, read):
-            return messages.format_already_loaded(call.skill)
+            return texts.format_already_loaded(call.skill)
         if read.error is not None:
             logger.error("Failed to read SKILL.md at %s: %s", skill["path"], read.error)
             return read.error
@@ -212,25 +195,25 @@ class SkillLoader:
     def _find_skill(
         self, call: SkillCall
     ) -> Steps[tuple[SkillMetadata | None, list[SkillMetadata] | None, Sequence[str]]]:
-        """The skill that a call names; if somebody had to look, the list of skills and what could not be read.
+        """The skill of a call; after a new search also the list of skills and the errors.
 
-        A long list is not in checkpoints, so after an interrupt it is missing; and a skill may have been written since.
+        A search is needed after an interrupt, because a long list is not in checkpoints, and for new skills.
         """
         for skill in call.thread.skills_for(extended=self.discovery.extended) or ():
             if skill["name"] == call.skill:
                 return skill, None, ()
         found, errors = yield from self.discovery.find_skills(tolerant=True)
         skill = next((skill for skill in found if skill["name"] == call.skill), None)
-        # A list with gaps does not take the place of one that may have none.
+        # An incomplete list must not replace one that may be complete.
         return skill, None if errors and call.thread.skills else found, errors
 
     def unload(self, call: SkillCall) -> LoadAnswer:
-        """Free the slot of a skill. Its instructions stay in the conversation."""
+        """Unload a skill. Its instructions stay in the conversation."""
         if call.skill not in call.loaded and call.skill not in call.loads:
-            return messages.format_not_loaded(call.skill, call.loaded)
+            return texts.format_not_loaded(call.skill, call.loaded)
         remaining = [name for name in call.loaded if name != call.skill]
         logger.info("Skill '%s' unloaded (%d/%d slots available)", call.skill, self.limit - len(remaining), self.limit)
-        text = messages.format_unloaded(call.skill, remaining, self.limit, marked=self.marked)
+        text = texts.format_unloaded(call.skill, remaining, self.limit, marked=self.marked)
         mark = SkillMark(call.skill, "unload", call.loaded).for_text(text)
         update: dict[str, Any] = {
             "skills_loaded": LoadedChange(unload=[call.skill]),
@@ -264,27 +247,27 @@ class SkillLoader:
 
 
 def _is_new(call: SkillCall, read: SkillText) -> bool:
-    """Whether a loaded skill says something else now than what the conversation has of it."""
+    """Whether a loaded skill has changed since it was loaded."""
     known = find_intact_loads(call.thread.messages).get(call.skill)
     return read.error is None and known is not None and known[0].digest != read.digest
 
 
 def read_skill(path: str) -> Steps[SkillText]:
-    """The text of a SKILL.md, or why there is none."""
+    """Read a SKILL.md; the result has an error when that fails."""
     (answer,) = yield from download_files([path], tolerant=True)
     content = answer.content
     if answer.error or content is None:
-        return SkillText(error=messages.format_unreadable(path, answer.error))
+        return SkillText(error=texts.format_unreadable(path, answer.error))
     if len(content) > MAX_SKILL_BYTES:
-        return SkillText(error=messages.format_too_large(path, MAX_SKILL_BYTES))
+        return SkillText(error=texts.format_too_large(path, MAX_SKILL_BYTES))
     try:
         return SkillText(content.decode("utf-8"), compute_digest(content))
     except UnicodeDecodeError as error:
-        return SkillText(error=messages.format_undecodable(error))
+        return SkillText(error=texts.format_undecodable(error))
 
 
 def append_resources(text: str, resources: Sequence[ResourceMetadata]) -> str:
-    """The instructions, and below them the files that come with them."""
+    """The instructions followed by the list of the skill's files."""
     if not resources:
         return text
     lines = (f"- [{resource['type']}] `{resource['path']}`" for resource in resources)
@@ -292,7 +275,7 @@ def append_resources(text: str, resources: Sequence[ResourceMetadata]) -> str:
 
 
 def insert_arguments(text: str, args: str) -> str:
-    """The instructions with what the model wants of them, where they have a place for it or at their end."""
+    """The instructions with `$ARGUMENTS` replaced, or with the arguments at the end."""
     if not args:
         return text
     return text.replace("$ARGUMENTS", args) if "$ARGUMENTS" in text else f"{text}\n\nARGUMENTS: {args}"
@@ -303,9 +286,9 @@ def _list_resources(skill: SkillMetadata) -> Steps[list[ResourceMetadata]]:
 
 
 def reconcile_calls(messages: Sequence[BaseMessage], limit: int, *, tell_state: bool = False) -> dict[str, Any]:
-    """The update that makes the results of the last calls true; empty when they are.
+    """The state update that corrects the results of the last calls; empty when all are correct.
 
-    With `tell_state` the last of them ends with what is loaded now.
+    With `tell_state` the last result ends with the list of loaded skills.
     """
     batch = _find_last_results(messages)
     if not batch:
@@ -315,7 +298,7 @@ def reconcile_calls(messages: Sequence[BaseMessage], limit: int, *, tell_state: 
     for mark, message in batch:
         right = _reconcile_call(mark, message, loaded, limit, marked=not tell_state)
         if mark is batch[-1][0] and tell_state:
-            right = _append_state(right, wording.format_state_line(loaded, limit))
+            right = _append_state(right, texts.format_state_line(loaded, limit))
         if right is not message:
             corrected.append(right)
     void = {mark.skill: None for mark, _ in batch if mark.is_load and mark.skill not in loaded}
@@ -324,7 +307,7 @@ def reconcile_calls(messages: Sequence[BaseMessage], limit: int, *, tell_state: 
 
 
 def _find_last_results(messages: Sequence[BaseMessage]) -> list[tuple[SkillMark, ToolMessage]]:
-    """The marked results at the end of the conversation, in order."""
+    """Our tool results at the end of the conversation, in order."""
     found: list[tuple[SkillMark, ToolMessage]] = []
     for message in reversed(messages):
         if isinstance(message, AIMessage):
@@ -337,27 +320,22 @@ def _find_last_results(messages: Sequence[BaseMessage]) -> list[tuple[SkillMark,
 def _reconcile_call(
     mark: SkillMark, message: ToolMessage, loaded: list[str], limit: int, *, marked: bool
 ) -> ToolMessage:
-    """The right result of a call; `loaded` becomes what it is after it."""
+    """The correct result of a call; updates `loaded`."""
     if mark.change == "none":
         return message
     if mark.change == "unload":
         if mark.skill not in loaded:
-            return _replace_result(message, wording.format_not_loaded(mark.skill, loaded))
+            return replace_own_text(message, texts.format_not_loaded(mark.skill, loaded), "none")
         loaded.remove(mark.skill)
-        text = wording.format_unloaded(mark.skill, loaded, limit, marked=marked)
+        text = texts.format_unloaded(mark.skill, loaded, limit, marked=marked)
         return message if text in get_text(message) else replace_own_text(message, text)
     if mark.skill in loaded:
-        return (
-            message if mark.change == "reload" else _replace_result(message, wording.format_already_loaded(mark.skill))
-        )
+        is_reload = mark.change == "reload"
+        return message if is_reload else replace_own_text(message, texts.format_already_loaded(mark.skill), "none")
     if len(loaded) >= limit:
-        return _replace_result(message, wording.format_limit_reached(mark.skill, loaded, limit))
+        return replace_own_text(message, texts.format_limit_reached(mark.skill, loaded, limit), "none")
     loaded.append(mark.skill)
     return message
-
-
-def _replace_result(message: ToolMessage, text: str) -> ToolMessage:
-    return replace_own_text(message, text, "none")
 
 
 def _append_state(message: ToolMessage, line: str) -> ToolMessage:
@@ -366,14 +344,14 @@ def _append_state(message: ToolMessage, line: str) -> ToolMessage:
 
 
 EVICTION_CHARS = 80_000
-"""Characters of a tool result that deepagents leaves where they are, by default."""
+"""Maximum characters of a tool result that deepagents does not evict by default."""
 
 USER_EVICTION_CHARS = 200_000
-"""Characters of a message of the user that deepagents leaves where they are, by default."""
+"""Maximum characters of a user message that deepagents does not evict by default."""
 
 
 def prevent_eviction(result: ToolMessage | Command[Any], over: int) -> ToolMessage | Command[Any]:
-    """The result of a load in a form that is not evicted, if it has more than `over` characters."""
+    """The result of a load in a form that is not evicted, if it is longer than `over` characters."""
     update = result.update if isinstance(result, Command) else None
     if not isinstance(update, dict):
         return result

@@ -1,15 +1,7 @@
-"""Marks on messages, wording.
+"""Messages for the model about loading and unloading skills, and marks on them.
 
-What we write on a message beside its text: which skill it loads or unloads, and how much text that was.
-
-A mark tells later whether the text is still what the skill said: other middleware clears, clips and evicts messages,
-and leaves everything but the text as it was.
-
-What the model is told about loading and unloading; sentences of the design document.
-
-Words of hooks at the end of a tool's result.
-
-What skills call the tools of other clients, and what they are called here.
+A mark in `additional_kwargs` says which skill a message loads or unloads. Other middleware clears, clips and evicts
+messages but keeps their other fields, so the length and digest in the mark show whether the text is still complete.
 """
 
 import hashlib
@@ -22,7 +14,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import Command
 
 MARK_KEY = "openskills_skill"
-"""Where the mark stands among a message's `additional_kwargs`; no provider is sent those of a tool's result."""
+"""The key of the mark in `additional_kwargs`, which are not sent to providers."""
 
 
 Message = TypeVar("Message", bound=BaseMessage)
@@ -32,10 +24,10 @@ _CHANGES: Mapping[object, LoadChange] = {"load": "load", "reload": "reload", "un
 
 @dataclass(frozen=True, slots=True)
 class SkillMark:
-    """A message loads or unloads `skill`, or was to do so and did not. `before` is what was loaded when the call began.
+    """What a message does with `skill`; `reload` is new text of a loaded skill, `none` a call without effect.
 
-    A `reload` brings new text of a skill that is loaded.
-    `digest` is of the SKILL.md that was read, `characters` the length of the message's text and `text` a digest of it.
+    `before` is what was loaded when the call began, `digest` that of the SKILL.md, `characters` the length of the
+    message's text and `text` its digest.
     """
 
     skill: str
@@ -47,7 +39,7 @@ class SkillMark:
 
     @property
     def is_load(self) -> bool:
-        """Whether the message holds instructions."""
+        """Whether the message contains instructions."""
         return self.change in {"load", "reload"}
 
     def for_text(self, text: str) -> "SkillMark":
@@ -55,9 +47,9 @@ class SkillMark:
         return replace(self, characters=len(text), text=compute_digest(text.encode("utf-8", "surrogatepass")))
 
     def find_in(self, text: str) -> int | None:
-        """Where in `text` the marked text begins; None when it is no longer there in whole.
+        """The position of the marked text in `text`; None when it is incomplete.
 
-        Others may put words before it, as LangChain does when a person edited the call, or behind it.
+        Other text may come before it, as when a person edited the call in LangChain, or after it.
         """
         more = len(text) - self.characters
         if more == 0:
@@ -71,18 +63,18 @@ class SkillMark:
         return None
 
     def to_kwargs(self) -> dict[str, object]:
-        """The `additional_kwargs` of a message that bears this mark."""
+        """The `additional_kwargs` of a message with this mark."""
         plain = {"skill": self.skill, "change": self.change, "before": list(self.before)}
         return {MARK_KEY: {**plain, "digest": self.digest, "characters": self.characters, "text": self.text}}
 
 
 def compute_digest(content: bytes) -> str:
-    """A short name for these bytes."""
+    """A short digest of bytes."""
     return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 def parse_mark(message: BaseMessage) -> SkillMark | None:
-    """The mark of a message; None for messages of others and for marks that are no longer understood."""
+    """The mark of a message; None without a valid one."""
     extra = cast("Mapping[str, object]", message.additional_kwargs)
     raw = extra.get(MARK_KEY)
     if not isinstance(raw, Mapping):
@@ -110,7 +102,7 @@ def get_text(message: BaseMessage) -> str:
 
 
 def replace_text(message: Message, text: str, change: LoadChange | None = None) -> Message:
-    """The message with another text. Its mark follows: a text that was whole is whole again."""
+    """The message with another text and an updated mark; an incomplete text stays incomplete."""
     extra = cast("Mapping[str, object]", message.additional_kwargs)
     mark = parse_mark(message)
     if mark is not None:
@@ -121,17 +113,17 @@ def replace_text(message: Message, text: str, change: LoadChange | None = None) 
 
 
 def replace_own_text(message: Message, text: str, change: LoadChange | None = None) -> Message:
-    """The message with another text in the place of ours, and with what others have put before it."""
+    """The message with its marked text replaced, keeping text that others put before it."""
     old, mark = get_text(message), parse_mark(message)
     place = mark.find_in(old) if mark is not None else None
     return replace_text(message, f"{old[:place]}{text}" if place else text, change)
 
 
 def find_intact_loads(messages: Iterable[BaseMessage]) -> dict[str, tuple[SkillMark, BaseMessage]]:
-    """The skills whose last loading is still there in whole, not unloaded since, with the message that holds it."""
+    """The skills whose instructions are completely in `messages` and were not unloaded, with mark and message."""
     found: dict[str, tuple[SkillMark, BaseMessage]] = {}
     for message in messages:
-        # Most messages have nothing beside their text; this is asked on every call of the model.
+        # Fast path: this runs on every model call, and most messages have no extra fields.
         mark = parse_mark(message) if message.additional_kwargs else None
         if mark is None or mark.change == "none":
             continue
@@ -142,10 +134,10 @@ def find_intact_loads(messages: Iterable[BaseMessage]) -> dict[str, tuple[SkillM
 
 
 MAX_NAMED_SKILLS = 50
-"""How many skills are named one by one when there is none of a name."""
+"""Maximum number of skills that an error for an unknown skill lists in full."""
 
 MAX_ECHO_CHARS = 100
-"""How much is repeated of a name that means nothing."""
+"""Maximum characters of an unknown name in an error."""
 
 RESTORED_INTRO = (
     "You loaded these skills earlier in this conversation. The messages that held their instructions are no longer in "
@@ -158,7 +150,7 @@ INHERITED_INTRO = "The agent that gave you this task works by these skills. They
 
 
 def format_unknown_skill(name: str, available: Sequence[str], unread: Sequence[str] = ()) -> str:
-    """There is no such skill. Of many others the most similar are named; so are sources that could not be read."""
+    """Unknown skill: lists the available ones, or the most similar, and sources that could not be read."""
     begin = f"Error: Skill '{_truncate(name)}' not found. Available skills: "
     end = f". Some skills may be missing: {'; '.join(unread)}" if unread else ""
     if len(available) <= MAX_NAMED_SKILLS:
@@ -169,12 +161,12 @@ def format_unknown_skill(name: str, available: Sequence[str], unread: Sequence[s
 
 
 def format_already_loaded(name: str) -> str:
-    """Nothing to do."""
+    """The skill is loaded already."""
     return f"Skill '{name}' is already loaded. Its instructions are already active."
 
 
 def format_limit_reached(name: str, loaded: Sequence[str], limit: int) -> str:
-    """No slot is free."""
+    """The maximum number of skills is loaded."""
     return (
         f"Error: Cannot load skill '{name}'. Maximum number of simultaneously loaded skills reached ({limit}). "
         f"Currently loaded: {', '.join(loaded)}. "
@@ -183,7 +175,7 @@ def format_limit_reached(name: str, loaded: Sequence[str], limit: int) -> str:
 
 
 def format_unreadable(path: str, error: str | None) -> str:
-    """The backend did not give the file."""
+    """The file could not be read."""
     return f"Error: Failed to read skill file at {path}: {error}"
 
 
@@ -198,7 +190,7 @@ def format_undecodable(error: UnicodeDecodeError) -> str:
 
 
 def format_not_loaded(name: str, loaded: Sequence[str]) -> str:
-    """There is nothing to unload."""
+    """The skill to unload is not loaded."""
     return (
         f"Error: Skill '{_truncate(name)}' is not currently loaded. "
         f"Currently loaded skills: {', '.join(loaded) if loaded else '(none)'}."
@@ -206,7 +198,7 @@ def format_not_loaded(name: str, loaded: Sequence[str]) -> str:
 
 
 def format_unloaded(name: str, remaining: Sequence[str], limit: int, *, marked: bool = True) -> str:
-    """A slot is free again. With `marked` the list of skills shows what is loaded."""
+    """The skill was unloaded. With `marked` the list of skills shows what is loaded."""
     so = "will no longer be marked as [Loaded] in the skills list" if marked else "are no longer to be followed"
     return (
         f"Skill '{name}' has been unloaded. Currently loaded: {len(remaining)}/{limit} "
@@ -216,7 +208,7 @@ def format_unloaded(name: str, remaining: Sequence[str], limit: int, *, marked: 
 
 
 def format_removed(names: Sequence[str]) -> str:
-    """Skills whose files are no longer there, or for which there is no longer a slot."""
+    """Skills that were unloaded because their files are gone or the limit is lower now."""
     return (
         f"These skills are no longer loaded, because their files are gone or fewer skills may be loaded now: "
         f"{', '.join(names)}. Do not follow their instructions any more."
@@ -224,7 +216,7 @@ def format_removed(names: Sequence[str]) -> str:
 
 
 def format_changed(names: Sequence[str]) -> str:
-    """Skills whose new text is too long to be shown without being asked for."""
+    """Skills that were unloaded because their new text is too long to insert."""
     return (
         f"The files of these skills have changed, and they are no longer loaded: {', '.join(names)}. "
         'Use `load_skill("skill-name")` to read their new instructions if you need them.'
@@ -232,7 +224,7 @@ def format_changed(names: Sequence[str]) -> str:
 
 
 def format_manual_only(name: str) -> str:
-    """Only a person may start this skill."""
+    """Only a user may invoke this skill."""
     return (
         f"Error: Skill '{name}' is for manual use only and must not be loaded by the model. "
         "Ask the user to start it if it is needed."
@@ -240,12 +232,12 @@ def format_manual_only(name: str) -> str:
 
 
 def format_state_line(loaded: Sequence[str], limit: int) -> str:
-    """What is loaded now, for listings that do not show it."""
+    """The loaded skills, for the `stable` listing, which does not show them."""
     return f"Loaded skills: {', '.join(loaded) if loaded else '(none)'} ({len(loaded)}/{limit})."
 
 
 def format_forgotten(names: Sequence[str]) -> str:
-    """Skills that left the context and could not be given back."""
+    """Skills that left the context and could not be restored."""
     return (
         f"These skills are no longer loaded, because their instructions left your context: {', '.join(names)}. "
         'Use `load_skill("skill-name")` to load one again if you need it.'
@@ -253,14 +245,13 @@ def format_forgotten(names: Sequence[str]) -> str:
 
 
 def _truncate(name: str) -> str:
-    """A name that a model wrote, which may be anything."""
     return name if len(name) <= MAX_ECHO_CHARS else f"{name[:MAX_ECHO_CHARS]}..."
 
 
 def append_notes(
     result: ToolMessage | Command[Any], call_id: str, notes: Sequence[str], done: Sequence[str]
 ) -> ToolMessage | Command[Any]:
-    """The result with `notes` below it, and with `done` among the hooks of the thread that ran."""
+    """The result with `notes` at the end, and with the ids of `done` hooks in the state."""
     if not notes and not done:
         return result
     update: dict[str, Any] = {"skill_hooks_done": list(done)} if done else {}
@@ -294,10 +285,10 @@ _TOOL_NAMES: Mapping[str, str] = {
 
 
 def translate_tool_name(name: str) -> str:
-    """The name of a tool in deepagents, from how a skill calls it: `Read` is `read_file`."""
+    """The deepagents name of a tool of another client: `Read` is `read_file`."""
     return _TOOL_NAMES.get(name.lower(), name)
 
 
 def list_tool_names(tool: str) -> tuple[str, ...]:
-    """Every name under which a skill may mean this tool, its own first."""
+    """All names that skills may use for this tool, its own first."""
     return (tool, *(other.capitalize() for other, here in _TOOL_NAMES.items() if here == tool and other != tool))

@@ -1,4 +1,4 @@
-"""deepagents' middleware for skills, with skills that are loaded and unloaded."""
+"""`SkillsMiddleware`: deepagents' skills middleware with `load_skill` and `unload_skill`."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +25,8 @@ from openskills.adapters.langchain.load import (
 )
 from openskills.adapters.langchain.model_call import RENDERED_KEY, ModelCallPreparer, RunInitializer
 from openskills.adapters.langchain.options import SKILLS_SYSTEM_PROMPT, SkillOptions
+from openskills.adapters.langchain.skill_tools import Runtime as CallRuntime
+from openskills.adapters.langchain.skill_tools import ToolCallGuard, build_skill_tools
 from openskills.adapters.langchain.state import (
     ListCache,
     ResourceMetadata,
@@ -32,19 +34,16 @@ from openskills.adapters.langchain.state import (
     ThreadState,
     summarise_resources,
 )
-from openskills.adapters.langchain.tools import Runtime as CallRuntime
-from openskills.adapters.langchain.tools import ToolCallGuard, build_skill_tools
 
 
 class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
-    """Takes the place of deepagents' class of the same name, with its arguments and some of its own.
+    """Drop-in replacement for deepagents' class of the same name, with additional arguments.
 
-    At most `max_loaded_skills` are loaded at a time. `listing` says whether the prompt shows which ("marked") or stays
-    the same for prompt caches ("stable"; results of the tools then tell). `rescan` looks for skills at the beginning of
-    every run; without it a thread keeps the list it began with as long as it can. When a summary takes loaded skills
-    out of the context, up to `restored_characters` of them are put back. A load result of more than `whole_over`
-    characters is kept from being evicted into a file; it is four times `tool_token_limit_before_evict` of deepagents'
-    `FilesystemMiddleware`, and must follow if you change that.
+    At most `max_loaded_skills` are loaded at a time. With `listing="marked"` the prompt shows which; with "stable" it
+    never changes, for prompt caches, and tool results show it instead. `rescan` searches for skills at the beginning of
+    every run; otherwise a thread keeps its first list. When a summary removes loaded skills from the context, up to
+    `restored_characters` of them are restored. Load results longer than `whole_over` characters are protected from
+    eviction into a file; keep it at four times `tool_token_limit_before_evict` of deepagents' `FilesystemMiddleware`.
     """
 
     state_schema = SkillsState
@@ -85,7 +84,7 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
         self.tools = build_skill_tools(self, with_arguments=self._options.can_take_arguments)
 
     def before_agent(self, state: Any, runtime: Runtime[Any], config: RunnableConfig) -> Any:  # noqa: ARG002
-        """Find skills, unless the caller passed them, and see what became of those that are loaded."""
+        """Find skills, unless the caller passed them, and reload changed ones."""
         return run_blocking(self._beginning.run(state), self._files)
 
     async def abefore_agent(self, state: Any, runtime: Runtime[Any], config: RunnableConfig) -> Any:  # noqa: ARG002
@@ -93,7 +92,7 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
         return await run_async(self._beginning.run(state), self._files)
 
     def before_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Correct the results of the last calls where they did not know of each other; pin skills, as upstream."""
+        """Reconcile the results of parallel calls, and pin skills as upstream does."""
         seen = run_blocking(self._ensure_skills(state), self._files)
         return self._reconcile(state, seen, super().before_model(seen, runtime))
 
@@ -105,7 +104,7 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
-        """Show the list of skills and what is loaded, and disclose tools of skills that were loaded, read or pinned."""
+        """Add the list of skills to the prompt, restore loaded ones, and disclose tools of loaded or pinned skills."""
         call = run_blocking(self._model_calls.prepare(request), self._files)
         return call.build_response(
             super().wrap_model_call(call.upstream_request, lambda inner: handler(call.restore_request(inner)))
@@ -123,7 +122,7 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
-        """Run tools of skills as upstream does, with the rules and hooks of loaded skills around them."""
+        """Run a tool as upstream does, with the rules and hooks of loaded skills."""
         begun = run_blocking(self._tool_calls.before_call(request), self._files)
         if begun.answer is not None:
             return begun.answer
@@ -142,29 +141,27 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
         return await run_async(self._tool_calls.after_call(begun, result), self._files)
 
     def load_blocking(self, skill: str, args: str, runtime: CallRuntime) -> LoadAnswer:
-        """What `load_skill` does."""
+        """Implements `load_skill`, blocking."""
         task = self._find_task_tool(runtime)
         answer = run_blocking(self._load_steps(skill, args, runtime, task), self._files)
-        return (
-            task.call_blocking(answer, runtime)
-            if task and isinstance(answer, Delegation)
-            else cast("LoadAnswer", answer)
-        )
+        if task and isinstance(answer, Delegation):
+            return task.call_blocking(answer, runtime)
+        return cast("LoadAnswer", answer)
 
     async def load(self, skill: str, args: str, runtime: CallRuntime) -> LoadAnswer:
-        """What `load_skill` does when it is awaited."""
+        """Implements `load_skill`."""
         task = self._find_task_tool(runtime)
         answer = await run_async(self._load_steps(skill, args, runtime, task), self._files)
-        return (
-            await task.call(answer, runtime) if task and isinstance(answer, Delegation) else cast("LoadAnswer", answer)
-        )
+        if task and isinstance(answer, Delegation):
+            return await task.call(answer, runtime)
+        return cast("LoadAnswer", answer)
 
     def unload(self, skill: str, runtime: CallRuntime) -> LoadAnswer:
-        """What `unload_skill` does."""
+        """Implements `unload_skill`."""
         return self._loading.unload(SkillCall.from_state(skill, runtime.tool_call_id, runtime.state))
 
     def modify_request(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        """The request with the section about skills at the end of its system message."""
+        """Append the section about skills to the system message."""
         state = cast("Mapping[str, Any]", request.state)
         if self.system_prompt_template is None or state.get(RENDERED_KEY):
             return request
@@ -199,7 +196,7 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
         return self._sections.get(skills, circumstances, make)
 
     def _ensure_skills(self, state: Any) -> Steps[Any]:
-        """The state with the list of skills if they are to be pinned: after an interrupt a long one is missing."""
+        """The state with the list of skills, which pinning needs; after an interrupt a long list is missing."""
         if not state.get("pinned_skills") or ThreadState(state).skills is not None:
             return state
         found, _ = yield from self._discovery.find_skills(tolerant=True)

@@ -1,18 +1,10 @@
-"""What the model sees.
+"""Preparing runs and model calls: skills are discovered and reloaded, and every loaded skill is in the request.
 
-Loading a skill discloses its tools, as reading its file does.
+Summaries, clearing and clipping remove messages from a request. Instructions of loaded skills that they removed are
+restored from the messages of the thread; skills that cannot be restored are unloaded.
 
-Upstream looks for results of `read_file`. It is shown the conversation as if calls of `load_skill` were such; what it
-passes on has the real ones again.
-
-What a model sees of loaded skills: nothing that counts as loaded is out of its sight.
-
-Summaries, clearing and clipping take messages out of a request. What they took of a loaded skill is given back from the
-thread's own messages; what is nowhere any more, or does not fit, no longer counts as loaded.
-
-One call of the model: what upstream's hook is shown of it, and what comes back.
-
-What happens when a run begins: skills are found, and loaded ones compared with their files.
+Upstream discloses the tools of a skill when it sees a result of `read_file`. `ReadFileView` shows it calls of
+`load_skill` as calls of `read_file`, and restores the original messages afterwards.
 """
 
 import html
@@ -45,12 +37,12 @@ INCLUDE_TOOLS = "include_tools"
 
 
 def select_with_tools(skills: Sequence[SkillMetadata]) -> list[SkillMetadata]:
-    """The skills that come with tools."""
+    """The skills that include tools."""
     return [skill for skill in skills if (skill.get("metadata") or {}).get(INCLUDE_TOOLS)]
 
 
 class ReadFileView:
-    """A conversation in which loads look like reads."""
+    """A conversation in which calls of `load_skill` look like calls of `read_file`."""
 
     def __init__(self, messages: Sequence[AnyMessage], skills: Sequence[SkillMetadata]) -> None:
         paths = {skill["name"]: skill["path"] for skill in skills}
@@ -59,7 +51,7 @@ class ReadFileView:
         self.messages = [self._to_read(message, loads) for message in messages] if loads else list(messages)
 
     def restore(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-        """The messages as they were, with whatever was put between them."""
+        """The original messages, together with any that were inserted."""
         if not self._originals:
             return list(messages)
         return [self._originals.get(id(message), message) for message in messages]
@@ -77,7 +69,7 @@ class ReadFileView:
 
 
 def _find_loads(messages: Sequence[AnyMessage], paths: Mapping[str, str]) -> dict[str, str]:
-    """The paths of the skills that were loaded, by the id of the call."""
+    """The paths of loaded skills by the id of the call."""
     found: dict[str, str] = {}
     for message in messages:
         mark = parse_mark(message) if message.additional_kwargs else None
@@ -89,7 +81,7 @@ def _find_loads(messages: Sequence[AnyMessage], paths: Mapping[str, str]) -> dic
 
 @dataclass(frozen=True, slots=True)
 class HiddenSkills:
-    """`restored`: texts of skills that are out of sight, by name. `forgotten`: skills that stay out of it."""
+    """Loaded skills that are missing in a request: texts to restore by name, and skills that cannot be restored."""
 
     restored: Mapping[str, str]
     forgotten: tuple[str, ...] = ()
@@ -101,28 +93,25 @@ NOTHING_HIDDEN = HiddenSkills({})
 def find_hidden_skills(
     loaded: Sequence[str], shown: Iterable[BaseMessage], history: Iterable[BaseMessage], characters: int
 ) -> HiddenSkills:
-    """What `shown` lacks of the loaded skills, as far as `history` has it. At most so many characters are given back.
-
-    The skills that were loaded last come first.
-    """
+    """The loaded skills that `shown` lacks, restored from `history` up to `characters`, most recently loaded first."""
     hidden = set(loaded) - find_intact_loads(shown).keys() if loaded else set[str]()
     if not hidden:
         return NOTHING_HIDDEN
-    kept: dict[str, str] = {}
+    texts: dict[str, str] = {}
     known = find_intact_loads(history)
     for name in reversed(loaded):
         text = get_text(known[name][1]) if name in hidden and name in known else None
         if text is not None and len(text) <= characters:
-            kept[name] = text
+            texts[name] = text
             characters -= len(text)
-    in_order = {name: kept[name] for name in loaded if name in kept}
-    return HiddenSkills(in_order, tuple(name for name in loaded if name in hidden and name not in kept))
+    in_order = {name: texts[name] for name in loaded if name in texts}
+    return HiddenSkills(in_order, tuple(name for name in loaded if name in hidden and name not in texts))
 
 
 def restore_messages(messages: Sequence[AnyMessage], sight: HiddenSkills, paths: Mapping[str, str]) -> list[AnyMessage]:
-    """The messages with what is given back, and with word of what is not, near their beginning.
+    """Insert restored instructions, and a note about forgotten skills, near the beginning.
 
-    After a summary, which is the first message: so what comes before it stays the same from call to call.
+    They come after the first message, which may be a summary, so that the prefix stays the same for prompt caches.
     """
     more: list[AnyMessage] = []
     for name, text in sight.restored.items():
@@ -135,28 +124,25 @@ def restore_messages(messages: Sequence[AnyMessage], sight: HiddenSkills, paths:
 
 
 def build_skill_message(name: str, path: str, text: str, *, intro: str = "", digest: str = "") -> HumanMessage:
-    """A message that holds the instructions of a skill, in the form of upstream's pinned skills.
+    """A message with the instructions of a skill, in the format of upstream's pinned skills.
 
-    With the digest of the file it counts as a loading of the skill.
+    With the digest of the file it counts as a load of the skill.
     """
     attributes = f'name="{html.escape(name, quote=True)}" path="{html.escape(path, quote=True)}"'
     content = f"{intro}<skill {attributes}>\n{text}\n</skill>"
-    # Upstream takes such a message for a reading of the skill and discloses the tools that come with it.
+    # Upstream treats such a message like a read of the skill and discloses its tools.
     pinned = {"lc_source": "pinned_skill", "skill": {"name": name, "path": path}}
     mark = SkillMark(name, "load", (), digest).for_text(content).to_kwargs() if digest else {}
     return HumanMessage(content, additional_kwargs={**pinned, **mark})
 
 
 RENDERED_KEY = "openskills_rendered"
-"""In the state of a request whose system message has the section about skills already."""
+"""Set in the state of a request whose system message already has the section about skills."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCallContext:
-    """`shown` is for upstream's hook, which discloses tools; `real` makes what it passes on right again.
-
-    `update` is what the call changes in the thread.
-    """
+    """A model call: the request for upstream's hook, how to restore it, and the update of the thread's state."""
 
     upstream_request: ModelRequest[Any]
     reads: ReadFileView
@@ -164,11 +150,11 @@ class ModelCallContext:
     update: Mapping[str, Any]
 
     def restore_request(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        """What the model, or the next middleware, is to get."""
+        """The request for the model or the next middleware."""
         return request.override(messages=self.reads.restore(request.messages), state=self.state)
 
     def build_response(self, response: ModelResponse[Any] | ExtendedModelResponse[Any]) -> Any:
-        """The response with our changes beside upstream's."""
+        """The response with our state update added to upstream's."""
         if not self.update:
             return response
         if not isinstance(response, ExtendedModelResponse):
@@ -181,9 +167,9 @@ class ModelCallContext:
 
 @dataclass(frozen=True, slots=True)
 class ModelCallPreparer:
-    """Prepares calls of the model. `render` puts the section about skills into a request.
+    """Prepares model calls. `render` adds the section about skills to a request.
 
-    Up to `restored_characters` of loaded skills are given back when history lost them.
+    Up to `restored_characters` of loaded skills are restored when they are missing in a request.
     """
 
     models: Models | None
@@ -193,55 +179,41 @@ class ModelCallPreparer:
     _with_tools: ListCache[list[SkillMetadata]] = field(default_factory=ListCache[list[SkillMetadata]])
 
     def prepare(self, request: ModelRequest[Any]) -> Steps[ModelCallContext]:
-        """Make a request ready for upstream's hook."""
+        """Prepare a request for upstream's hook."""
         thread = ThreadState(cast("Mapping[str, Any]", request.state))
         skills, errors = thread.skills, thread.errors
         update: dict[str, Any] = {}
         if skills is None:
-            # A long list is not in checkpoints, so after an interrupt it has to be found again.
+            # After an interrupt a long list is missing, because it is not in checkpoints.
             skills, errors = yield from self.discovery.find_skills(tolerant=True)
-            # What could not be read now, and could before, is looked for again by the next call.
+            # With new errors the next call searches again.
             update |= {"skills_metadata": skills} if errors == thread.errors else {}
         sight = find_hidden_skills(thread.loaded, request.messages, thread.messages, self.restored_characters)
-        update |= _build_unload_update(sight)
+        if sight.forgotten:
+            update |= {"skills_loaded": LoadedChange(unload=list(sight.forgotten))}
+            update |= {"skill_resources": dict.fromkeys(sight.forgotten)}
         loaded = [name for name in thread.loaded if name not in sight.forgotten]
         messages = request.messages
         if sight is not NOTHING_HIDDEN:
             messages = restore_messages(messages, sight, {skill["name"]: skill["path"] for skill in skills})
         seen = {**thread.state, "skills_metadata": skills, "skills_loaded": loaded, "skills_load_errors": errors}
         ready = request.override(messages=messages, state=cast("Any", seen))
-        return self._build_call(self.render(self._select_model(ready, skills, loaded)), skills, request.state, update)
-
-    def _select_model(
-        self, request: ModelRequest[Any], skills: Sequence[SkillMetadata], loaded: Sequence[str]
-    ) -> ModelRequest[Any]:
         model = choose_model(self.models, select_loaded_skills(skills, loaded)) if self.models and loaded else None
-        return request.override(model=model) if model is not None else request
-
-    def _build_call(
-        self, request: ModelRequest[Any], skills: Sequence[SkillMetadata], state: Any, update: Mapping[str, Any]
-    ) -> ModelCallContext:
-        # Upstream goes through the whole list on each call; only skills with tools concern it.
+        ready = self.render(ready if model is None else ready.override(model=model))
+        # Upstream iterates over the whole list on each call, but only needs the skills with tools.
         tooled = self._with_tools.get(skills, None, lambda: select_with_tools(skills))
-        reads = ReadFileView(request.messages, tooled)
-        view = {**cast("Mapping[str, Any]", request.state), "skills_metadata": tooled, RENDERED_KEY: True}
-        shown = request.override(messages=reads.messages, state=cast("Any", view))
-        return ModelCallContext(shown, reads, state, update)
-
-
-def _build_unload_update(sight: HiddenSkills) -> dict[str, Any]:
-    if not sight.forgotten:
-        return {}
-    change = LoadedChange(unload=list(sight.forgotten))
-    return {"skills_loaded": change, "skill_resources": dict.fromkeys(sight.forgotten)}
+        reads = ReadFileView(ready.messages, tooled)
+        view = {**cast("Mapping[str, Any]", ready.state), "skills_metadata": tooled, RENDERED_KEY: True}
+        shown = ready.override(messages=reads.messages, state=cast("Any", view))
+        return ModelCallContext(shown, reads, request.state, update)
 
 
 @dataclass(frozen=True, slots=True)
 class RunInitializer:
-    """Begins runs of threads with at most `limit` loaded skills.
+    """Computes the state update at the start of a run, for at most `limit` loaded skills.
 
-    With `rescan` a list of skills that comes out of a checkpoint is looked for again, because files may have changed.
-    With `tell_state` a message says what is no longer loaded, because the list of skills does not.
+    With `rescan` skills are searched again when their list comes from a checkpoint. With `tell_state` a message says
+    which skills were unloaded, because the list of skills does not show it.
     """
 
     discovery: BackendDiscovery
@@ -250,7 +222,7 @@ class RunInitializer:
     tell_state: bool = False
 
     def run(self, state: Mapping[str, Any]) -> Steps[SkillsStateUpdate | None]:
-        """The update of the state with which the run begins; None when there is nothing to change."""
+        """The state update at the start of a run; None without changes."""
         thread = ThreadState(state)
         skills = thread.skills_for(extended=self.discovery.extended)
         if skills is not None and not (self.rescan and isinstance(skills, CheckpointSkills)):
@@ -268,11 +240,7 @@ class RunInitializer:
     def _load_initial_skills(
         self, thread: ThreadState, skills: Sequence[SkillMetadata]
     ) -> Steps[SkillsStateUpdate | None]:
-        """What a new thread begins with.
-
-        Its messages load skills if it is a fork, or if its history was passed in. A subagent may get those of its
-        caller.
-        """
+        """The skills of a new thread: those in its messages, if it is a fork, and those of its caller."""
         if not thread.is_new or thread.loaded:
             return None
         names = list(find_intact_loads(thread.messages))[-self.limit :]
@@ -297,18 +265,18 @@ class RunInitializer:
     def _reload_changed(
         self, thread: ThreadState, skills: Sequence[SkillMetadata], complete: bool
     ) -> Steps[SkillsStateUpdate | None]:
-        """What changed in the files of loaded skills; a skill that is gone is no longer loaded."""
+        """Reload skills whose files have changed, and unload those that are gone."""
         if not thread.loaded:
             return None
         paths = {skill["name"]: skill["path"] for skill in skills}
         known = find_intact_loads(thread.messages)
         messages: list[BaseMessage] = []
-        # The limit may be lower than it was when they were loaded.
+        # The limit may have been reduced.
         gone = list(thread.loaded[: -self.limit])
         long: list[str] = []
         for name in thread.loaded[-self.limit :]:
             if name not in paths:
-                # A source that could not be read says nothing about its skills.
+                # Keep skills of sources that could not be read.
                 gone += [name] if complete else []
                 continue
             read = yield from read_skill(paths[name])
@@ -329,23 +297,23 @@ class RunInitializer:
         return update or None
 
     def _format_note(self, thread: ThreadState, gone: Sequence[str], long: Sequence[str]) -> str:
-        """What the model has to be told of skills that are no longer loaded."""
         parts = [wording.format_changed(long)] if long else []
         if self.tell_state and (gone or long):
             left = [name for name in thread.loaded if name not in {*gone, *long}]
-            parts = [
-                *([wording.format_removed(gone)] if gone else []),
-                *parts,
-                wording.format_state_line(left, self.limit),
-            ]
+            removed = [wording.format_removed(gone)] if gone else []
+            parts = [*removed, *parts, wording.format_state_line(left, self.limit)]
         return "\n\n".join(parts)
 
 
 def _build_update(thread: ThreadState, found: list[SkillMetadata], errors: list[str]) -> SkillsStateUpdate:
-    """What a search changes in a thread. What stays the same is left out: the checkpointer keeps every write."""
+    """The update after a search; unchanged keys are left out, because every write is stored in the checkpoint."""
     update = SkillsStateUpdate()
-    kept = _find_unread(thread, found) if errors else []
-    now = [*found, *kept] if kept else found
+    now = found
+    if errors:
+        # The rules of loaded skills still apply while their source cannot be read.
+        names = {skill["name"] for skill in found}
+        missing = [name for name in thread.loaded if name not in names]
+        now = [*found, *(skill for skill in thread.skills or () if skill["name"] in missing)] if missing else found
     if now != thread.skills or len(now) > MAX_CHECKPOINT_SKILLS:
         update["skills_metadata"] = now
     if thread.is_new or errors != thread.errors:
@@ -355,12 +323,6 @@ def _build_update(thread: ThreadState, found: list[SkillMetadata], errors: list[
     if "skill_resources" not in thread.state:
         update["skill_resources"] = {}
     return update
-
-
-def _find_unread(thread: ThreadState, found: Sequence[SkillMetadata]) -> list[SkillMetadata]:
-    """What was known of loaded skills that were not found now: their rules hold while their source cannot be read."""
-    names = {skill["name"] for skill in found}
-    return [skill for skill in thread.skills or () if skill["name"] in thread.loaded and skill["name"] not in names]
 
 
 def _build_message(

@@ -1,13 +1,4 @@
-"""Options, restriction, model choice.
-
-`allowed-tools` as a rule: what loaded skills leave the model.
-
-What the middleware can do beyond loading and unloading; everything is off by default.
-
-Which model answers while skills are loaded that name one.
-
-The section of the system prompt about skills.
-"""
+"""Options of the middleware (all off by default), the `allowed-tools` restriction, and the system prompt."""
 
 import fnmatch
 import logging
@@ -29,14 +20,14 @@ ALWAYS_ALLOWED = frozenset(
         *("write_todos", "task", "compact_conversation"),
     }
 )
-"""The built-in tools. Those that run commands or delete are not among them: a skill has to name them."""
+"""The built-in tools, except those that run commands or delete files, which a skill must list."""
 
 _PATTERN = re.compile(r"(?P<tool>[^(]+)(?:\((?P<only>.*)\))?", re.DOTALL)
 _SHELL = re.compile(r"[;&|<>$`\\\n\r(){}]")
 
 
 class ToolRule(TypedDict):
-    """What a loaded skill allows; None when that cannot be known now. `of_caller`: it holds whatever is unloaded."""
+    """The tools that a loaded skill allows; None if unknown. `of_caller`: a rule of the calling agent."""
 
     name: str
     allowed_tools: list[str] | None
@@ -46,9 +37,9 @@ class ToolRule(TypedDict):
 def collect_rules(
     skills: Iterable[Mapping[str, Any]], loaded: Iterable[str], passed_on: Iterable[Mapping[str, Any]] = ()
 ) -> list[ToolRule]:
-    """The rules of what is loaded, and those that a caller passed on. Skills that name no tools restrict nothing.
+    """The rules of loaded skills and those that a caller passed on. Skills without `allowed-tools` have none.
 
-    A skill that is loaded and of which nothing is known might restrict everything, so it does.
+    A loaded skill whose metadata is unknown restricts everything.
     """
     known = {skill["name"]: skill["allowed_tools"] for skill in skills}
     own = [ToolRule(name=name, allowed_tools=known.get(name)) for name in loaded]
@@ -59,18 +50,17 @@ def collect_rules(
 def find_refusal(
     tool: str, arguments: Mapping[str, Any], rules: Sequence[ToolRule], free: Collection[str]
 ) -> str | None:
-    """Why a call must not happen, or None."""
+    """Why a call is not allowed, or None."""
     if not rules or tool in free:
         return None
     patterns = [pattern for rule in rules for pattern in rule["allowed_tools"] or ()]
     if any(_allows(pattern, tool, arguments) for pattern in patterns):
         return None
     names = ", ".join(f"'{rule['name']}'" for rule in rules)
-    unload = (
-        "" if any(rule.get("of_caller") for rule in rules) else ", or `unload_skill` if the skill is no longer needed"
-    )
+    is_of_caller = any(rule.get("of_caller") for rule in rules)
+    unload = "" if is_of_caller else ", or `unload_skill` if the skill is no longer needed"
     if not patterns:
-        return f"Error: What the loaded skill(s) {names} allow cannot be read now. Do without `{tool}`{unload}."
+        return f"Error: The allowed tools of the loaded skill(s) {names} are unknown. Do without `{tool}`{unload}."
     return (
         f"Error: The tool `{tool}` is not among the allowed tools of the loaded skill(s) {names}: "
         f"{', '.join(dict.fromkeys(patterns))}. Use one of them{unload}."
@@ -86,9 +76,9 @@ def _allows(pattern: str, tool: str, arguments: Mapping[str, Any]) -> bool:
 
 
 def _matches_command(only: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether a command is one that the pattern means: `git *`, or `git:*` for everything that begins with `git`."""
+    """Whether a command matches a pattern: `git *`, or `git:*` for everything that begins with `git`."""
     command = arguments.get("command")
-    # What a shell would take apart could hide another command behind an allowed one.
+    # Shell syntax could hide another command behind an allowed one.
     if not isinstance(command, str) or _SHELL.search(command):
         return False
     text = command.strip()
@@ -99,20 +89,19 @@ def _matches_command(only: str, arguments: Mapping[str, Any]) -> bool:
 
 
 Models: TypeAlias = Mapping[str, BaseChatModel] | Callable[[str], BaseChatModel | None]
-"""The model that a skill means by a name, if any."""
+"""Maps names of models in skills to models."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillOptions:
-    """How fields of a skill's front matter beyond the specification are treated.
+    """Support for front matter fields beyond the specification.
 
-    `invocation`: `disable-model-invocation` keeps the model from loading a skill, `argument-hint` shows in the list,
-    and `load_skill` takes `args` for `$ARGUMENTS`. `models`: while a skill with `model` is loaded, that model answers;
-    the skill that was loaded last decides. `fork`: loading a skill with `context: fork` runs it in a subagent (`agent`,
-    or the general-purpose one) and gives its answer. `hooks`: runs those of a skill while it is loaded.
-    `inherit`: a subagent begins with the skills that its caller has loaded. `allowed_tools`: with "restrict" the skills
-    that are loaded and name `allowed-tools` leave the model with those, what they disclosed, and `always_allowed`; so
-    do they in subagents that have this middleware and this option. A subagent without them is not restricted.
+    `invocation`: `disable-model-invocation` keeps the model from loading a skill, `argument-hint` is shown in the list,
+    and `load_skill` takes `args` for `$ARGUMENTS`. `models`: the `model` of the most recently loaded skill is used.
+    `fork`: loading a skill with `context: fork` runs it in a subagent (`agent`, or the general-purpose one) and returns
+    its answer. `hooks`: runs the hooks of loaded skills. `inherit`: a subagent starts with the skills of its caller.
+    `allowed_tools`: with "restrict", loaded skills with `allowed-tools` restrict the model to those, to the tools they
+    disclosed, and to `always_allowed`; also in subagents that have this middleware with this option, but not in others.
     """
 
     invocation: bool = False
@@ -124,7 +113,7 @@ class SkillOptions:
     always_allowed: frozenset[str] = ALWAYS_ALLOWED
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for a policy that does not exist."""
+        """Raises `ValueError` for an unknown policy."""
         if self.allowed_tools not in {"recommend", "restrict"}:
             raise ValueError(f"allowed_tools must be 'recommend' or 'restrict', not {self.allowed_tools!r}")
 
@@ -135,7 +124,7 @@ class SkillOptions:
 
     @property
     def can_take_arguments(self) -> bool:
-        """Whether a skill can be loaded for something in particular."""
+        """Whether `load_skill` takes arguments."""
         return self.invocation or self.fork
 
 
@@ -145,9 +134,9 @@ _DEFAULT_MODEL_NAMES = frozenset({"", "inherit", "default"})
 
 
 def choose_model(models: Models, loaded: Sequence[SkillMetadata]) -> BaseChatModel | None:
-    """The model of the skill that was loaded last among those that name one; None for the agent's own.
+    """The model of the most recently loaded skill that names one; None for the agent's own.
 
-    A name that means nothing here is passed over with a warning.
+    Unknown names are ignored with a warning.
     """
     for skill in reversed(loaded):
         name = get_extension(skill, "model")
@@ -156,7 +145,7 @@ def choose_model(models: Models, loaded: Sequence[SkillMetadata]) -> BaseChatMod
         model = cast("Mapping[str, BaseChatModel]", models).get(name) if isinstance(models, Mapping) else models(name)
         if model is not None:
             return model
-        logger.warning("Skill '%s' asks for the model %r, which is not among the models given", skill["name"], name)
+        logger.warning("Skill '%s' asks for the unknown model %r", skill["name"], name)
     return None
 
 

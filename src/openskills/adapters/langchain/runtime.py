@@ -1,14 +1,6 @@
-"""SkillRuntimeMiddleware.
+"""`SkillRuntimeMiddleware`: all tools of OpenSkill, with sandbox and artifacts, in any LangChain agent.
 
-People who decide about commands while the graph waits for them.
-
-A call of a tool in a graph: its place among those of the same message, and its result as a message. Pure.
-
-A call of the model: the request with everything that the model is to see, and what that changes in the thread.
-
-Whose session a run of a graph is.
-
-Skills with all tools of ours, the sandbox and the artifacts, in any agent of LangChain.
+A thread of the graph is a session of the runtime. `ask_by_interrupt` asks for approval of commands with interrupts.
 """
 
 import asyncio
@@ -53,29 +45,30 @@ from openskills.tools.registry import TOOLS
 from openskills.tools.tool import SchemaFormat, ToolResult, describe_tool
 
 _KIND = "skill_command"
-_UNANSWERED = "nobody has answered yet"
+_UNANSWERED = "this question is not answered yet"
 _pending_interrupts: ContextVar[list[GraphInterrupt] | None] = ContextVar("openskills_waiting", default=None)
 
 
 async def ask_by_interrupt(question: ApprovalQuestion) -> ApprovalDecision | bool | str:
-    """For `SessionOptions(ask=ask_by_interrupt)`: each command that no skill pre-approves interrupts the graph.
+    """For `SessionOptions(ask=ask_by_interrupt)`: interrupt the graph for each command that is not pre-approved.
 
-    The interrupt says what is to be run. Resume with `Command(resume=...)`: True, False, a `Decision`, or the reason
-    for a no. Needs a checkpointer. Only for tools of `SkillRuntimeMiddleware`.
+    The interrupt describes the command. Resume with `Command(resume=...)`: True, False, an `ApprovalDecision`, or the
+    reason for a denial. Needs a checkpointer, and works only for tools of `SkillRuntimeMiddleware`.
     """
     waiting = _pending_interrupts.get()
     if waiting is None:
-        raise InvalidArgument("ask", "ask_by_interrupt is for agents with SkillRuntimeMiddleware")
+        raise InvalidArgument("ask", "ask_by_interrupt needs SkillRuntimeMiddleware")
     try:
-        return _parse_decision(interrupt(_question_to_json(question)))
+        answer: object = interrupt(_question_to_json(question))
+        return answer if isinstance(answer, bool | str) else False
     except GraphInterrupt as paused:
-        # Carried around the door of the session, which would make a result of it.
+        # `SkillSession.call` would turn the exception into a result; `await_answer` raises it later.
         waiting.append(paused)
         return _UNANSWERED
 
 
 async def await_answer(call: Awaitable[ToolResult], arguments: Mapping[str, Any]) -> ToolResult:
-    """The result of a call; interrupts the graph when the call came to a question that nobody has answered."""
+    """The result of a call; raises `GraphInterrupt` when the call asked a question that is not answered yet."""
     waiting: list[GraphInterrupt] = []
     token = _pending_interrupts.set(waiting)
     try:
@@ -85,7 +78,7 @@ async def await_answer(call: Awaitable[ToolResult], arguments: Mapping[str, Any]
     if waiting:
         raise waiting[0]
     if result.error is not None and _UNANSWERED in result.error.message:
-        # Another call of the same message asked the same, and both had the answer that was meant for that one.
+        # Another call of the same message asked the same question and took the answer.
         interrupt({"type": _KIND, "skill": arguments.get("skill"), "command": arguments.get("command")})
     return result
 
@@ -100,13 +93,9 @@ def _question_to_json(question: ApprovalQuestion) -> dict[str, Any]:
         "network": list(question.network),
         "interactive": question.interactive,
         "installs": question.installs,
-        # Plain text: an enumeration in a checkpoint could not be read without its class.
+        # Plain text, because reading an enum from a checkpoint needs its class.
         "choices": [decision.value for decision in ApprovalDecision],
     }
-
-
-def _parse_decision(answer: object) -> bool | str:
-    return answer if isinstance(answer, bool | str) else False
 
 
 _FILES = "artifact_files"
@@ -114,15 +103,15 @@ _CHANGE_TOOLS = (LOAD, SELECT, UNLOAD)
 
 
 def find_call_index(call_id: str, messages: Sequence[Any]) -> int:
-    """Which call of the last answer of the model it is, from 0; also 0 if it is none of them."""
+    """The index of a call in the last message of the model; 0 if it is not there."""
     ids = [call["id"] for call in _find_last_calls(messages)]
     return ids.index(call_id) if call_id in ids else 0
 
 
 def find_earlier_changes(call_id: str, messages: Sequence[Any]) -> list[tuple[int, ToolCall]]:
-    """The calls before this one in the same answer that may change what is loaded, with their places.
+    """Earlier calls in the same message that may change what is loaded, with their indexes.
 
-    One that has a result already is none of them: the state has what it changed, or somebody has refused it.
+    Calls that have a result already are left out: their changes are in the state, or they were rejected.
     """
     done = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
     earlier = list(enumerate(_find_last_calls(messages)))[: find_call_index(call_id, messages)]
@@ -130,7 +119,7 @@ def find_earlier_changes(call_id: str, messages: Sequence[Any]) -> list[tuple[in
 
 
 def build_tool_message(name: str, call_id: str, result: ToolResult) -> ToolMessage:
-    """What the model reads. For programs, `artifact` has the files that were kept."""
+    """The result as a message; its `artifact` has the saved files."""
     files = result.data.get(_FILES)
     return ToolMessage(
         result.text,
@@ -146,18 +135,18 @@ def _find_last_calls(messages: Sequence[Any]) -> Sequence[ToolCall]:
 
 
 ToolsLookup: TypeAlias = Callable[[SkillSession], Mapping[str, BaseTool]]
-"""The tools of a session, by name, with the descriptions that fit to its skills."""
+"""Returns the tools of a session by name, described for its skills."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeModelCall:
-    """A request that can be sent, and the changes that count once it was answered."""
+    """A request, and the state changes to apply after the model has answered."""
 
     request: ModelRequest[Any]
     changes: tuple[RecordedChange, ...]
 
     def build_response(self, answer: ModelResponse[Any]) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
-        """The answer, with the changes for the state of the thread. A call that failed changes nothing."""
+        """The answer with the state changes."""
         if not self.changes:
             return answer
         return ExtendedModelResponse(answer, Command(update={SKILLS: changes_to_channel(self.changes)}))
@@ -166,49 +155,48 @@ class RuntimeModelCall:
 def prepare_call(
     request: ModelRequest[Any], session: SkillSession, branch: Branch, tools_of: ToolsLookup
 ) -> RuntimeModelCall:
-    """Show the skills, the loaded texts, and the tools as they are now, as far as nobody took them out. Blocks."""
+    """Add the skills, the loaded texts and the current tools to a request. Blocks."""
     sent = session.context(to_mappings(request.system_message, request.messages))
     system, messages = to_messages(sent, request.system_message, request.messages)
     tools = tools_of(session)
-    offered = [found for tool in request.tools if (found := _select_tool(tool, tools)) is not None]
+    offered = [
+        found
+        for tool in request.tools
+        if (found := tools.get(tool.name) if isinstance(tool, SkillTool) else tool) is not None
+    ]
     shown = request.override(system_message=system, messages=messages, tools=offered)
     return RuntimeModelCall(shown, (*branch.changes, *_find_consumed(session, branch)))
 
 
 def _find_consumed(session: SkillSession, branch: Branch) -> list[RecordedChange]:
-    """In the mode `once`, what is in this request is gone when the model has answered it."""
+    """In the load mode `once`, skills are unloaded after the model has answered this request."""
     if session.options.load_mode is not LoadMode.ONCE:
         return []
     view = branch.state.view_for(session.agent)
     return [RecordedChange(view.entries[skill].loaded, session.agent, Consumed(skill)) for skill in view.list_loaded()]
 
 
-def _select_tool(tool: BaseTool | dict[str, Any], ours: Mapping[str, BaseTool]) -> BaseTool | dict[str, Any] | None:
-    """The tool itself, the description of ours that fits to the skills there are, or None if there is none now."""
-    return ours.get(tool.name) if isinstance(tool, SkillTool) else tool
-
-
 UserLookup: TypeAlias = str | Callable[[RunnableConfig], str]
-"""The user of every thread, or a function that finds him in the configuration of a run."""
+"""The user of all threads, or a function that returns the user from the configuration of a run."""
 
 
 def find_scope(config: RunnableConfig, state: Mapping[str, Any], app: str, user: UserLookup) -> Scope:
-    """The session of a run: its thread, or the name that the run was given because it has none.
+    """The session of a run: its thread, or the generated name of a run without a thread.
 
-    Raises `InvalidArgument` for what cannot be the name of a session or of a user.
+    Raises `InvalidArgument` for invalid names of sessions or users.
     """
     session = get_thread_id(config) or str(state.get(SESSION) or "")
     return Scope(app, user(config) if callable(user) else user, session)
 
 
 def get_thread_id(config: RunnableConfig) -> str:
-    """The thread of a run; empty when it belongs to none."""
+    """The thread id of a run, or an empty string."""
     found = config.get("configurable", {}).get("thread_id")
     return "" if found is None else str(found)
 
 
 def create_session_name(config: RunnableConfig, state: Mapping[str, Any]) -> dict[str, str] | None:
-    """A name for a run without a thread, as an update of its state; None where nothing is needed."""
+    """A state update with a session name for a run without a thread; None if it has one."""
     if get_thread_id(config) or state.get(SESSION):
         return None
     return {SESSION: f"run-{uuid4().hex}"}
@@ -222,10 +210,9 @@ def get_user_id(config: RunnableConfig) -> str:
 class SkillRuntimeMiddleware(AgentMiddleware[Any, Any, Any]):
     """For `create_agent(model, middleware=[SkillRuntimeMiddleware(runtime)])`.
 
-    A thread of the graph is a session of the runtime: same workspace, same artifacts, whoever asks. What is loaded is
-    in the state of the thread, so going back to a checkpoint goes back to what was loaded there; files stay as they
-    are. `user` is the owner of the artifacts that outlive a thread: a name, or a function of a run's configuration;
-    unless you say otherwise it is `user_id` of that. The runtime is yours: close it when you are done.
+    A thread of the graph is a session of the runtime, with its workspace and artifacts. Loaded skills are in the state
+    of the thread, so going back to a checkpoint restores them, but not files. `user` owns the artifacts that outlive a
+    thread: a name, or a function of a run's configuration, by default its `user_id`. Close the runtime yourself.
     """
 
     state_schema = SkillRuntimeState
@@ -247,7 +234,7 @@ class SkillRuntimeMiddleware(AgentMiddleware[Any, Any, Any]):
         self._options = options or runtime.options
         names = runtime.tool_names(self._options)
         if self._options.tools is None:
-            # Skills that come later may make it necessary, and a graph takes no new tools.
+            # Skills that are added later may need it, and a graph cannot get new tools.
             names = (*names, *({SEARCH} - set(names)))
         self.tools = [
             build_graph_tool(describe_tool(TOOLS[name], SchemaFormat.MCP), self._call_tool, self._find_call_home)
@@ -256,7 +243,7 @@ class SkillRuntimeMiddleware(AgentMiddleware[Any, Any, Any]):
         self._offered: tuple[CatalogSnapshot, dict[str, BaseTool]] | None = None
 
     def before_agent(self, state: Any, runtime: Runtime[Any]) -> Any:  # noqa: ARG002
-        """Give a run without a thread the name of a session."""
+        """Give a run without a thread a session name."""
         return create_session_name(get_config(), state)
 
     async def abefore_agent(self, state: Any, runtime: Runtime[Any]) -> Any:  # noqa: ARG002
@@ -266,7 +253,7 @@ class SkillRuntimeMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
-        """Show the skills, and every loaded text in its place."""
+        """Add the skills and the loaded texts to the request."""
         call = run(self._prepare(request))
         return call.build_response(handler(call.request))
 
@@ -282,18 +269,18 @@ class SkillRuntimeMiddleware(AgentMiddleware[Any, Any, Any]):
         state = cast("Mapping[str, Any]", request.state)
         branch = Branch(state_from_channel(state.get(SKILLS)))
         async with self._open_session(get_config(), state, branch) as session:
-            # Something may have to be read, and a long list to be put together.
+            # In a thread, because it may read files.
             return await asyncio.to_thread(prepare_call, request, session, branch, self._get_tools)
 
     async def _call_tool(self, name: str, arguments: Mapping[str, Any], runtime: CallRuntime) -> Any:
-        """What a tool does: the result for the model, and what it changes in the state of the thread."""
+        """Call a tool; returns its result and the state update."""
         state = cast("Mapping[str, Any]", runtime.state)
         call_id, messages = runtime.tool_call_id or "", state.get("messages", ())
         known = state_from_channel(state.get(SKILLS))
-        # Calls of one message run at the same time; their places in it decide which comes later.
+        # Calls of one message run in parallel; their order in it decides which is later.
         branch = Branch(replace(known, clock=known.clock + find_call_index(call_id, messages)))
         async with self._open_session(runtime.config, state, branch) as session:
-            # Each does as if those before it were done, and says so; what they change is in their own updates.
+            # Simulate earlier calls, whose changes are in their own updates.
             for place, earlier in find_earlier_changes(call_id, messages):
                 await session.simulate_call(earlier["name"], earlier["args"], at=known.clock + place + 1)
             branch.changes.clear()
@@ -306,8 +293,8 @@ class SkillRuntimeMiddleware(AgentMiddleware[Any, Any, Any]):
         return self._find_home(runtime.config, cast("Mapping[str, Any]", runtime.state))
 
     def _find_home(self, config: RunnableConfig, state: Mapping[str, Any]) -> HomeLoop:
-        """Where awaited work belongs: where a command of the thread is running, else where it is awaited."""
-        # A turn that blocks stays where it is: the thread that waits for it may be that of the other loop.
+        """The loop to run in: that of a running command of the thread, otherwise the current one."""
+        # Only for async calls: a blocking call could wait for its own loop.
         loop = self._runtime.find_loop(find_scope(config, state, self._app, self._user))
         return HomeLoop(loop or asyncio.get_running_loop())
 
@@ -323,7 +310,7 @@ class SkillRuntimeMiddleware(AgentMiddleware[Any, Any, Any]):
             yield session
 
     def _get_tools(self, session: SkillSession) -> dict[str, BaseTool]:
-        """The tools as they are to be described for the skills that there are; made once for every such list."""
+        """The tools as described for the current skills, cached by catalog snapshot."""
         snapshot = self._runtime.catalog.snapshot
         if self._offered is None or self._offered[0] is not snapshot:
             made = {

@@ -1,11 +1,7 @@
-"""State channel.
+"""The state that `SkillRuntimeMiddleware` adds to a thread: the loaded skills, as a channel of the graph.
 
-What is loaded in a thread, as a channel of its graph. The reducer is the fold that sessions of our own use.
-
-Everything in the channel is plain: numbers, texts, lists, maps. A checkpointer keeps it whatever serialiser it has, and
-somebody who reads a checkpoint without OpenSkill can see what is in it.
-
-The state that `SkillRuntimeMiddleware` adds to a thread.
+The channel has only plain values (numbers, strings, lists, dicts), so that any checkpoint serializer can store them and
+checkpoints can be read without OpenSkill. The reducer is the same fold that sessions use.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,20 +26,20 @@ PlainState: TypeAlias = dict[str, Any]
 """`clock`, `turns` by agent, and `skills` by agent and name."""
 
 PlainChange: TypeAlias = list[Any]
-"""The number of a change, its agent, its kind, and what the kind needs."""
+"""The number of a change, its agent, its kind, and the arguments of the kind."""
 
 _LOADED, _UNLOADED, _CONSUMED, _CHOSEN, _TURN = "loaded", "unloaded", "consumed", "docs", "turn"
 
 
 def fold(current: PlainState | None, update: Iterable[PlainChange] | None) -> PlainState:
-    """The reducer: a channel after the changes of one call or one hook. They may come in any order."""
+    """The reducer: apply the changes of one call or hook, in any order."""
     return state_to_channel(
         apply_changes(state_from_channel(current), [_change_from_list(one) for one in update or ()])
     )
 
 
 def state_from_channel(channel: Mapping[str, Any] | None) -> SkillState:
-    """What a channel says; nothing is loaded in one that is not there yet."""
+    """The state in a channel; an empty state for a missing one."""
     if not channel:
         return SkillState()
     entries = {
@@ -55,7 +51,7 @@ def state_from_channel(channel: Mapping[str, Any] | None) -> SkillState:
 
 
 def state_to_channel(state: SkillState) -> PlainState:
-    """A state for a channel. What has ended with a turn is left out: nothing that comes later can refer to it."""
+    """A state as a channel, without entries that ended with a turn."""
     skills: dict[str, dict[str, Any]] = {}
     for (agent, skill), entry in state.entries.items():
         if _find_latest(entry) > state.turns.get(agent, 0):
@@ -64,7 +60,7 @@ def state_to_channel(state: SkillState) -> PlainState:
 
 
 def changes_to_channel(changes: Iterable[RecordedChange]) -> list[PlainChange]:
-    """Changes as an update of the channel."""
+    """Changes as an update for the channel."""
     return [[recorded.at, recorded.agent, *_change_to_list(recorded.change)] for recorded in changes]
 
 
@@ -121,18 +117,15 @@ SESSION = "openskills_session"
 
 
 class SkillRuntimeState(AgentState[Any]):
-    """What a thread remembers. Nothing of it comes in with a request, or goes out to a parent graph.
-
-    A reducer must be the last annotation; LangGraph looks for it there and nowhere else.
-    """
+    """Private state of a thread. LangGraph requires a reducer to be the last annotation."""
 
     openskills_state: NotRequired[Annotated[dict[str, Any], PrivateStateAttr, fold]]
-    """What is loaded. Updates are changes; `session_channel` says how both are written."""
+    """The loaded skills, as `PlainState`; updates are lists of `PlainChange`."""
 
     openskills_session: NotRequired[Annotated[str, PrivateStateAttr]]
-    """The name of the session, in a run that belongs to no thread."""
+    """The name of the session of a run without a thread."""
 
 
 def loaded_skills(values: Mapping[str, Any], agent: str = "assistant") -> tuple[str, ...]:
-    """The skills that an agent has loaded, from `graph.get_state(config).values`; the one touched last at the end."""
+    """The loaded skills of an agent, from `graph.get_state(config).values`; the most recently used one is last."""
     return state_from_channel(values.get(SKILLS)).view_for(agent).list_loaded()

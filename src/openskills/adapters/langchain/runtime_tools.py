@@ -1,11 +1,4 @@
-"""Session tools as LangChain tools.
-
-What a model is shown of skills where no middleware places texts: in the results themselves, and once at the top.
-
-Tools of ours as tools of LangChain.
-
-Messages of LangChain for a session of ours, and back. Pure.
-"""
+"""Session tools as LangChain tools, and conversion of messages between LangChain and sessions."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -35,16 +28,13 @@ from openskills.tools.tool import ToolResult
 
 
 def system_text(session: SkillSession) -> str:
-    """The list of skills and how to use them, for the system message of an agent that has `tools(session)`.
-
-    Ask for it when a conversation begins.
-    """
+    """The list of skills and how to use them, for the system message of an agent with `tools(session)`."""
     sent = session.context([])
     return str(sent[0]["content"]) if sent else ""
 
 
 class ResultTexts:
-    """Puts the texts that a call asked for into its result."""
+    """Adds loaded texts to the results of calls, for agents without the middleware."""
 
     def __init__(self, session: SkillSession) -> None:
         names = [str(tool["name"]) for tool in session.tools("mcp")]
@@ -52,44 +42,41 @@ class ResultTexts:
         self._read_on = build_continuation_hint(names)
 
     async def render(self, result: ToolResult) -> str:
-        """The text of a result, and below it what was loaded or selected."""
+        """The text of a result, followed by what was loaded or selected."""
         if result.error is not None or not result.changes:
             return result.text
         return await asyncio.to_thread(self._append_blocks, result)
 
     def _append_blocks(self, result: ToolResult) -> str:
-        # A shelf of its own: what was asked for again is shown again, since nobody knows what the model still sees.
-        shelf = LoadedTexts(self._read_on, self._session.options.budget, self._session.options.count)
-        blocks = [block for change in result.changes if (block := self._build_block(shelf, change)) is not None]
+        # A new one each time: what the model still sees is unknown, so texts are shown again on request.
+        texts = LoadedTexts(self._read_on, self._session.options.budget, self._session.options.count)
+        blocks = [block for change in result.changes if (block := self._build_block(texts, change)) is not None]
         return render_addition((result.text, *blocks))
 
-    def _build_block(self, shelf: LoadedTexts, change: Change) -> SkillBlock | None:
+    def _build_block(self, texts: LoadedTexts, change: Change) -> SkillBlock | None:
         if not isinstance(change, Loaded | DocsChosen):
             return None
         try:
             skill = self._session.skill(change.skill)
-            body = shelf.load(skill) if isinstance(change, Loaded) else None
-            docs = shelf.select(skill, change.docs or ())
+            body = texts.load(skill) if isinstance(change, Loaded) else None
+            docs = texts.select(skill, change.docs or ())
         except SkillError:
-            # The call has just read it: it went in between, and the next call of the model will say so.
+            # Removed after the call has read it; the next model call reports that.
             return None
         return SkillBlock(skill.name, body, docs) if body or docs else None
 
 
-# Tools read the annotations of their functions, so this is needed when they are defined.
-
-
 Runtime = ToolRuntime[Any, Any]
 GraphCall: TypeAlias = Callable[[str, Mapping[str, Any], Runtime], Coroutine[Any, Any, Any]]
-"""What a call in a graph comes to: the name of the tool, its arguments, and where it is called."""
+"""Calls a tool in a graph: its name, its arguments, and the LangChain runtime."""
 HomeLookup: TypeAlias = Callable[[Runtime], HomeLoop]
-"""Where a call in a graph is to be done."""
+"""Returns the loop in which to run a call."""
 
 _ARGUMENTS, _RUNTIME = "arguments", "runtime"
 
 
 class SkillTool(StructuredTool):
-    """A tool that takes whatever a model writes: `SkillSession.call` judges it and tells the model what is wrong."""
+    """A tool that passes its input on unvalidated: `SkillSession.call` validates it and reports errors to the model."""
 
     def _parse_input(self, tool_input: str | dict[str, Any], tool_call_id: str | None) -> dict[str, Any]:  # noqa: ARG002
         given = {} if isinstance(tool_input, str) else dict(tool_input)
@@ -98,24 +85,24 @@ class SkillTool(StructuredTool):
 
 
 def tools(session: SkillSession) -> list[BaseTool]:
-    """The tools of a session, for an agent that only takes tools: what is loaded stands in the results.
+    """The tools of a session, for an agent without the middleware: loaded texts are in the results.
 
-    Tell the model about the skills with `system_text(session)`. Call it where the session was opened: its tools may
-    then be awaited anywhere, and invoked anywhere but in the thread of the loop that runs there.
+    Describe the skills to the model with `system_text(session)`. Call this in the loop in which the session was opened;
+    the tools can then be awaited anywhere, and invoked anywhere but in the thread of that loop.
     """
     home, texts = HomeLoop(), ResultTexts(session)
     return [_build_session_tool(session, described, home, texts) for described in session.tools("mcp")]
 
 
-def build_graph_tool(described: Mapping[str, Any], door: GraphCall, home_of: HomeLookup) -> BaseTool:
-    """A tool in the format of MCP, for a graph: its calls go through `door`, awaited ones in the loop of their home."""
+def build_graph_tool(described: Mapping[str, Any], call_tool: GraphCall, home_of: HomeLookup) -> BaseTool:
+    """A LangChain tool from an MCP description; calls go to `call_tool`, async ones in the loop of `home_of`."""
     name = str(described["name"])
 
     def call(arguments: dict[str, Any], runtime: Runtime) -> Any:
-        return run(door(name, arguments, runtime))
+        return run(call_tool(name, arguments, runtime))
 
     async def acall(arguments: dict[str, Any], runtime: Runtime) -> Any:
-        return await home_of(runtime).run(door(name, arguments, runtime))
+        return await home_of(runtime).run(call_tool(name, arguments, runtime))
 
     return _create_tool(described, call, acall)
 
@@ -152,12 +139,12 @@ def _create_tool(
 
 
 _INDEX_KEY = "langchain_place"
-"""Says which message a mapping was made of; what we insert has none."""
+"""The index of the original message in a mapping; inserted ones have none."""
 _SYSTEM_INDEX = -1
 
 
 def to_mappings(system: SystemMessage | None, messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
-    """A request as the mappings that `SkillSession.context` takes."""
+    """A request as mappings for `SkillSession.context`."""
     first = [] if system is None else [{"role": "system", "content": system.content, _INDEX_KEY: _SYSTEM_INDEX}]
     return [*first, *({**_message_to_mapping(message), _INDEX_KEY: place} for place, message in enumerate(messages))]
 
@@ -165,10 +152,10 @@ def to_mappings(system: SystemMessage | None, messages: Sequence[BaseMessage]) -
 def to_messages(
     sent: Sequence[Mapping[str, Any]], system: SystemMessage | None, messages: Sequence[AnyMessage]
 ) -> tuple[SystemMessage | None, list[AnyMessage]]:
-    """What a session made of `to_mappings(system, messages)`, as a system message and messages.
+    """Convert what a session made of `to_mappings(system, messages)` back to messages.
 
-    Whatever did not change is the same object. What was inserted before the first message belongs to the system
-    message, since there are providers that take only one.
+    Unchanged messages are the same objects. Text inserted before the first message is added to the system message,
+    because some providers accept only one.
     """
     found: list[AnyMessage] = []
     for mapping in sent:
@@ -186,7 +173,9 @@ def to_messages(
 
 def _message_to_mapping(message: BaseMessage) -> dict[str, Any]:
     if isinstance(message, HumanMessage):
-        return {"role": _find_role(message), "content": _add_file_names(message.content)}
+        # A summary, or another message that middleware inserted, does not begin a turn.
+        role = "context" if "lc_source" in message.additional_kwargs else "user"
+        return {"role": role, "content": _add_file_names(message.content)}
     if isinstance(message, AIMessage):
         calls = [
             {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["args"]}}
@@ -199,13 +188,8 @@ def _message_to_mapping(message: BaseMessage) -> dict[str, Any]:
     return {"role": message.type, "content": message.content}
 
 
-def _find_role(message: HumanMessage) -> str:
-    """A summary, or what else middleware puts in the mouth of the user, begins no turn."""
-    return "context" if "lc_source" in message.additional_kwargs else "user"
-
-
 def _add_file_names(content: str | list[Any]) -> str | list[Any]:
-    """Content in which the names of files stand where sessions look for them."""
+    """Content with the names of files in `filename`, where sessions look for them."""
     if isinstance(content, str):
         return content
     return [_add_file_name(cast("Mapping[str, Any]", part)) if isinstance(part, Mapping) else part for part in content]

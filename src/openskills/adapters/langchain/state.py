@@ -1,24 +1,7 @@
-"""Metadata, channels and typed state.
+"""State of `SkillsMiddleware`: metadata of skills, resources, channels with reducers, and typed access.
 
-A SKILL.md to what upstream's state holds about a skill.
-
-Read by our own parser, so what clients usually stumble over (a byte-order mark, an unquoted colon, a missing last line
-end) costs no skill. What upstream only warns of, we only warn of.
-
-The files that come with a skill, found when it is loaded.
-
-Where a thread keeps the list of skills: small ones in its checkpoints, long ones only while it runs.
-
-The channels of a thread that remember loaded skills: updates say what changed, reducers apply them.
-
-Tool calls of one message run at the same time and see the same state. So none of them writes a whole list back; each
-writes its change, and LangGraph applies the changes in the order of the calls.
-
-The state of a thread: upstream's, and what is loaded.
-
-The state of a thread with types; LangChain passes it around as a dictionary of anything.
-
-What was made of the last few lists, so that it is not made again for every call of the model.
+SKILL.md files are read by our own, lenient parser; we only warn where deepagents only warns. Tool calls of one message
+run in parallel and see the same state, so each writes a change, and the reducers apply the changes in call order.
 """
 
 import logging
@@ -47,28 +30,25 @@ MAX_COMPATIBILITY_CHARS = 500
 
 
 class SkillMetadata(UpstreamMetadata):
-    """What is known of a skill without loading it: upstream's seven fields.
-
-    `extensions` is there only when an option asks for fields beyond the specification.
-    """
+    """deepagents' metadata of a skill; `extensions` is set only if an option needs fields beyond the specification."""
 
     extensions: NotRequired[dict[str, Any]]
 
 
 def parse_metadata(content: bytes, path: str, directory: str, *, extended: bool = False) -> SkillMetadata | None:
-    """What the file at `path`, in a directory of this name, declares; None, with a warning, for what is no skill."""
+    """Parse the SKILL.md at `path`, in a directory of this name; None, with a warning, if it is invalid."""
     if len(content) > MAX_SKILL_BYTES:
-        return _warn_of_skip(path, "it is larger than 10 MiB")
+        return _warn_of_skip(path, "larger than 10 MiB")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        return _warn_of_skip(path, f"it is not UTF-8 ({error})")
+        return _warn_of_skip(path, f"not valid UTF-8 ({error})")
     parsed = parse(text)
     manifest = parsed.manifest
     if manifest is None:
         problems = "; ".join(problem.message for problem in parsed.problems)
-        return _warn_of_skip(path, problems or "it has no front matter")
-    # A name is shown in lines of their own, and written by a model in calls.
+        return _warn_of_skip(path, problems or "no front matter")
+    # Names are shown on one line, and models write them in calls.
     name, description = " ".join(manifest.name.split()), manifest.description.strip()
     if not name or not description:
         return _warn_of_skip(path, "name or description is missing")
@@ -82,7 +62,7 @@ def parse_metadata(content: bytes, path: str, directory: str, *, extended: bool 
             _strip_text(manifest.compatibility) or "", MAX_COMPATIBILITY_CHARS, "compatibility", path
         )
         or None,
-        metadata={str(key): _to_text(value) for key, value in manifest.metadata.items()},
+        metadata={str(key): str(value) for key, value in manifest.metadata.items()},
         allowed_tools=list(manifest.allowed_tools),
     )
     if extended:
@@ -91,7 +71,7 @@ def parse_metadata(content: bytes, path: str, directory: str, *, extended: bool 
 
 
 def get_extensions(manifest: SkillManifest) -> dict[str, Any]:
-    """The fields beyond the specification that an option can give a meaning to, those that are set."""
+    """The fields beyond the specification that are set and supported by an option."""
     fields = {
         "disable_model_invocation": manifest.disable_model_invocation,
         "argument_hint": manifest.argument_hint,
@@ -104,12 +84,12 @@ def get_extensions(manifest: SkillManifest) -> dict[str, Any]:
 
 
 def get_extension(skill: Mapping[str, Any], field: str) -> Any:
-    """A field beyond the specification; None when it is not set or was not asked for."""
+    """A field beyond the specification; None when it is not set or not enabled."""
     return cast("Mapping[str, Any]", skill.get("extensions") or {}).get(field)
 
 
 def select_loaded_skills(skills: Sequence[SkillMetadata], loaded: Sequence[str]) -> list[SkillMetadata]:
-    """The loaded ones of these skills, in the order of loading."""
+    """The loaded skills among these, in the order of loading."""
     by_name = {skill["name"]: skill for skill in skills}
     return [by_name[name] for name in loaded if name in by_name]
 
@@ -119,16 +99,13 @@ def _warn_of_skip(path: str, why: str) -> None:
 
 
 def _warn_of_name(name: str, directory: str, path: str) -> None:
-    if name == directory and len(name) <= MAX_NAME_CHARS and _is_well_formed(name):
+    plain = name.replace("-", "")
+    is_lower = plain.isalnum() and plain == plain.lower()
+    is_well_formed = is_lower and not name.startswith("-") and not name.endswith("-") and "--" not in name
+    if name == directory and len(name) <= MAX_NAME_CHARS and is_well_formed:
         return
     wanted = f"at most {MAX_NAME_CHARS} lowercase letters, digits and single hyphens, the same as the directory"
     logger.warning("The skill name %r in %s does not follow the specification: %s", name, path, wanted)
-
-
-def _is_well_formed(name: str) -> bool:
-    plain = name.replace("-", "")
-    small = plain.isalnum() and plain == plain.lower()
-    return small and not name.startswith("-") and not name.endswith("-") and "--" not in name
 
 
 def _shorten(text: str, limit: int, field: str, path: str) -> str:
@@ -142,18 +119,14 @@ def _strip_text(value: str | None) -> str | None:
     return (value or "").strip() or None
 
 
-def _to_text(value: object) -> str:
-    return value if isinstance(value, str) else str(value)
-
-
 ResourceType = Literal["script", "reference", "asset", "other"]
 
 RESOURCE_TYPE_MAP: Mapping[str, ResourceType] = {"scripts": "script", "references": "reference", "assets": "asset"}
-"""The directories of the specification, and what is in them."""
+"""The directories of the specification and the kinds of their files."""
 
 
 class ResourceMetadata(TypedDict):
-    """One file of a skill: its path in the backend, and its kind by the directory it is in."""
+    """A file of a skill: its path in the backend, and its kind."""
 
     path: str
     type: ResourceType
@@ -161,9 +134,9 @@ class ResourceMetadata(TypedDict):
 
 
 def discover_resources(directory: str, skill: str) -> Steps[list[ResourceMetadata]]:
-    """The files in the skill's directory and in its standard directories, not deeper.
+    """The files in the skill's directory and its standard directories, not deeper.
 
-    What cannot be listed is left out with a warning: a skill without its list of files is better than none.
+    Directories that cannot be listed are skipped with a warning.
     """
     found: list[ResourceMetadata] = []
     for entry in (yield from _list_entries(directory, skill)):
@@ -180,7 +153,7 @@ def discover_resources(directory: str, skill: str) -> Steps[list[ResourceMetadat
 
 
 def summarise_resources(resources: Sequence[ResourceMetadata]) -> str:
-    """How many there are of each kind, as in `1 reference, 2 scripts`."""
+    """The number of files of each kind, such as `1 reference, 2 scripts`."""
     counts = Counter(resource["type"] for resource in resources)
     return ", ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in sorted(counts.items()))
 
@@ -193,24 +166,23 @@ def _list_entries(directory: str, skill: str) -> Steps[Sequence[Any]]:
 
 
 MAX_CHECKPOINT_SKILLS = 16
-"""The longest list that goes into checkpoints. A longer one is found again quicker than it is read from one."""
+"""Maximum number of skills stored in checkpoints; discovering a longer list again is faster than reading it."""
 
 
 class CheckpointSkills(list[Any]):
-    """A list of skills out of a checkpoint: right when it was written, perhaps not now."""
+    """A list of skills from a checkpoint, which may be outdated."""
 
 
 class CatalogChannel(UntrackedValue[Any]):
-    """The last list of skills that was written.
+    """The most recent list of skills, stored in checkpoints only while it is short.
 
-    Upstream keeps it in every checkpoint, 258 KB for 1,000 skills. Writes to this channel are never stored, and a
-    checkpoint gets the list only while it is short. Its form there is upstream's, so each opens threads of the other:
-    what is missing is found when it is needed.
+    deepagents stores it in every checkpoint, 258 KB for 1,000 skills. The format is the same, so that each can open
+    threads of the other; a missing list is discovered again when it is needed.
     """
 
     @override
     def update(self, values: Sequence[Any]) -> bool:
-        # Calls of one message may each have looked; what they found is the same, or the last is the newest.
+        # Parallel calls may each have searched; the last result is the newest.
         return super().update(values[-1:])
 
     @override
@@ -235,10 +207,7 @@ Entry = TypeVar("Entry")
 
 
 class LoadedChange(TypedDict, total=False):
-    """A change of the list of loaded skills. Unloading comes first, so that one change can make room for itself.
-
-    Nothing is loaded beyond `limit`; without one there is no limit.
-    """
+    """A change of the list of loaded skills, unloading first; loads at most up to `limit` skills if it is set."""
 
     unload: NotRequired[Sequence[str]]
     load: NotRequired[Sequence[str]]
@@ -246,7 +215,7 @@ class LoadedChange(TypedDict, total=False):
 
 
 def merge_loaded(current: Sequence[str] | None, update: LoadedChange | Sequence[str] | None) -> list[str]:
-    """Apply a change to the names of the loaded skills; a plain list of names adds them."""
+    """Reducer for loaded skills; a plain list of names adds them."""
     loaded = list(current or ())
     if not update:
         return loaded
@@ -261,7 +230,7 @@ def merge_loaded(current: Sequence[str] | None, update: LoadedChange | Sequence[
 
 
 def merge_entries(current: Mapping[str, Entry] | None, update: Mapping[str, Entry | None] | None) -> dict[str, Entry]:
-    """Apply a change to a map: new values replace old ones, None removes."""
+    """Reducer for mappings: new values replace old ones, None removes."""
     merged = dict(current or {})
     for key, value in (update or {}).items():
         if value is None:
@@ -272,37 +241,34 @@ def merge_entries(current: Mapping[str, Entry] | None, update: Mapping[str, Entr
 
 
 def merge_names(current: Sequence[str] | None, update: Sequence[str] | None) -> list[str]:
-    """Add names that are not there yet."""
+    """Reducer for lists of unique names."""
     return list(dict.fromkeys((*(current or ()), *(update or ()))))
 
 
 class SkillsState(UpstreamState):
-    """What the middleware remembers of a thread. Nothing of it goes to a parent agent.
-
-    A reducer must be the last annotation; LangGraph looks for it there and nowhere else.
-    """
+    """The state of a thread, not passed to parent agents. LangGraph requires a reducer to be the last annotation."""
 
     skills_metadata: NotRequired[Annotated[list[SkillMetadata] | None, OmitFromOutput, CatalogChannel]]  # type: ignore[misc]
-    """The skills that were found. None asks for a new search."""
+    """The discovered skills. None requests a new search."""
 
     skills_loaded: NotRequired[Annotated[list[str], PrivateStateAttr, merge_loaded]]
     """The names of the loaded skills, in the order of loading. Updates are a `LoadedChange`."""
 
     skill_resources: NotRequired[Annotated[dict[str, list[ResourceMetadata]], PrivateStateAttr, merge_entries]]
-    """The files of loaded skills, by the name of the skill. In an update None removes an entry."""
+    """The files of loaded skills by name of the skill. None in an update removes an entry."""
 
     skills_inherited: NotRequired[Annotated[list[str], OmitFromOutput]]
-    """For a subagent: what the agent that called it has loaded."""
+    """For a subagent: the loaded skills of its caller."""
 
     skills_restricting: NotRequired[Annotated[list[dict[str, Any]], OmitFromOutput]]
-    """For a subagent: the names and the allowed tools of those, where `allowed-tools` is a rule."""
+    """For a subagent: the names and allowed tools of those, with `allowed_tools="restrict"`."""
 
     skill_hooks_done: NotRequired[Annotated[list[str], PrivateStateAttr, merge_names]]
-    """Hooks that run once, and did."""
+    """One-time hooks that have run."""
 
 
 class SkillsStateUpdate(TypedDict, total=False):
-    """What hooks of the middleware write."""
+    """A state update of the middleware."""
 
     skills_metadata: list[SkillMetadata]
     skills_load_errors: list[str]
@@ -313,20 +279,17 @@ class SkillsStateUpdate(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ThreadState:
-    """What a thread remembers. A key that is missing and one that is None mean the same everywhere."""
+    """Typed access to the state of a thread; a missing key and None are the same."""
 
     state: Mapping[str, Any]
 
     @property
     def skills(self) -> list[SkillMetadata] | None:
-        """The skills that were found; None when somebody has to look."""
+        """The discovered skills; None when a search is needed."""
         return self.state.get("skills_metadata")
 
     def skills_for(self, *, extended: bool) -> list[SkillMetadata] | None:
-        """The skills that were found; None also when they lack the fields beyond the specification and need them.
-
-        Whoever wrote the checkpoint may not have had the options on that this process has.
-        """
+        """The discovered skills; None also when a checkpoint of a process with other options lacks extended fields."""
         skills = self.skills
         if not extended or not isinstance(skills, CheckpointSkills):
             return skills
@@ -350,28 +313,27 @@ class ThreadState:
 
     @property
     def messages(self) -> Sequence[AnyMessage]:
-        """The conversation, all of it."""
+        """The whole conversation."""
         return self.state.get("messages") or ()
 
     @property
     def caller_skills(self) -> Sequence[str]:
-        """What the agent that called this one has loaded."""
+        """The loaded skills of the calling agent."""
         return self.state.get("skills_inherited") or ()
 
     @property
     def caller_rules(self) -> Sequence[Mapping[str, Any]]:
-        """Rules about tools that the agent that called this one works by."""
+        """The tool rules of the calling agent."""
         return self.state.get("skills_restricting") or ()
 
     @property
     def hooks_done(self) -> Sequence[str]:
-        """Hooks that run once, and did."""
+        """One-time hooks that have run."""
         return self.state.get("skill_hooks_done") or ()
 
     @property
     def is_new(self) -> bool:
-        """Whether no run of ours, or of upstream, has begun here yet."""
-        # Each run writes this key when it begins.
+        """Whether the thread has not had a run yet; each run writes this key at its start."""
         return "skills_load_errors" not in self.state
 
 
@@ -379,24 +341,21 @@ Made = TypeVar("Made")
 
 
 class ListCache(Generic[Made]):
-    """Remembers what was made of a list under given circumstances.
+    """Caches values computed from a list, by its identity, which is stable within a run, and a key."""
 
-    A list is told from another by identity: within a run LangGraph gives the same one to every call of the model.
-    """
-
-    def __init__(self, kept: int = 16) -> None:
-        self._max_entries = kept
+    def __init__(self, max_entries: int = 16) -> None:
+        self._max_entries = max_entries
         self._known: dict[tuple[object, ...], tuple[object, Made]] = {}
 
-    def get(self, items: Sequence[object], circumstances: object, make: Callable[[], Made]) -> Made:
-        """What was made of this list under these circumstances; made now if it is not among the last ones."""
-        key = (id(items), len(items), circumstances)
+    def get(self, items: Sequence[object], context: object, make: Callable[[], Made]) -> Made:
+        """The cached value for this list and context, or a new one from `make`."""
+        key = (id(items), len(items), context)
         known = self._known.get(key)
         if known is not None:
             return known[1]
         made = make()
         if len(self._known) >= self._max_entries:
             self._known.clear()
-        # Holding the list keeps another one from getting its identity.
+        # Keep a reference to the list, so that its id is not reused.
         self._known[key] = (items, made)
         return made

@@ -1,27 +1,15 @@
-"""Anthropic.
+"""`AnthropicModel`: Anthropic's Messages API.
 
-The events of an answer of Anthropic's Messages API, put together. Nothing that a server sends can break it. Pure.
+The API is strict: roles alternate and a user begins; every `tool_use` is answered in the next message, once; text is
+never empty. Cut, merged or interrupted conversations are repaired.
 
-Where Anthropic's API may cut a request, to keep what stands before in its prompt cache. Pure.
-
-The content of messages as Anthropic's Messages API has it. Pure.
-
-A request as Anthropic's Messages API wants it, made of OpenAI-style messages. Pure.
-
-That API is strict: roles alternate and a user begins; every `tool_use` is answered in the very next message, once, and
-nothing else is; text is never empty. Conversations that were cut, merged or broken off are made to keep that.
-
-What Claude thought before it called tools. It wants to read that again, word for word, with the results. Pure.
-
-An answer carries its thoughts in its message, under `thinking`, so they are in the log of a session and outlive the
-process:
+Thinking before tool calls must be sent back verbatim with the results. A response carries it in its message, so that
+it is in the session's log:
 
     {"model": "claude-…", "prefix": "…", "blocks": [{"type": "thinking", …}, {"type": "text", …}, {"type": "tool_use"}]}
 
-The API takes thoughts back only from the model that had them, and only where system, tools and all messages before are
-as they were; `prefix` stands for these. Anywhere else they are left out, and the model thinks anew.
-
-Models behind Anthropic's Messages API.
+The API accepts thinking only from the same model after the same system, tools and messages, of which `prefix` is a
+hash. Otherwise it is left out.
 """
 
 import base64
@@ -30,6 +18,7 @@ import hashlib
 import json
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 from urllib.parse import unquote_to_bytes
@@ -87,10 +76,7 @@ _DELTA_FIELDS = {
 
 
 class AnthropicResponseParser:
-    """Takes events as they come. `add` gives the text in one, `end` what is left of it, `answer` the whole.
-
-    `model` is the name that is told when the server does not say its own.
-    """
+    """Assembles a response from events, tolerating invalid ones. `model` is used if the server sends no name."""
 
     def __init__(self, model: str = "") -> None:
         self._text: list[str] = []
@@ -105,11 +91,11 @@ class AnthropicResponseParser:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the server said that or why the answer ended."""
+        """Whether a stop event or stop reason was received."""
         return self._stopped or bool(self._reason)
 
     def add(self, event: object) -> str:
-        """Take one event, or a whole message from a server that does not stream; gives the text in it."""
+        """Take an event, or a complete message from a server that does not stream; return its text."""
         kind = get_string(event, "type")
         text = ""
         if kind == "message_start":
@@ -127,21 +113,21 @@ class AnthropicResponseParser:
         return self._append_text(self._characters.add(text))
 
     def flush(self) -> str:
-        """The text that was held back, when nothing more comes; of a refusal without a word, its explanation."""
+        """Return held-back text at the end, or the explanation of a refusal without text."""
         text = self._characters.flush()
         if not text and self._reason == "refusal" and not any(self._text):
             text = join_surrogates(self._explanation)
         return self._append_text(text)
 
     def build_response(self, request: ModelRequest) -> ModelResponse:
-        """All of it."""
+        """Build the complete response."""
         calls = normalise_calls((call for block in self._blocks if (call := _block_to_call(block))), request)
         stop = _STOPS.get(self._reason, self._reason) or ("tool_calls" if calls else "stop")
         return ModelResponse("".join(self._text), calls, self._build_usage(), stop, self._model)
 
     @property
     def blocks(self) -> tuple[Mapping[str, Any], ...]:
-        """The blocks of the content as they came, with `partial_json` of calls that were written in pieces."""
+        """The content blocks as received, with `partial_json` of streamed calls."""
         return tuple(self._blocks)
 
     def _build_usage(self) -> Usage:
@@ -182,7 +168,7 @@ class AnthropicResponseParser:
             return ""
         block = self._numbered.get(index) if isinstance(index, int) else None
         if block is None:
-            # A piece of nothing that was begun belongs to what was begun last; text needs no beginning.
+            # A delta without its block belongs to the last block; text may start without one.
             if not self._blocks:
                 self._begin_block(index, {"type": "text" if name == "text" else ""})
             block = self._blocks[-1] if self._blocks else {}
@@ -209,11 +195,11 @@ _CACHE_MARK: Mapping[str, Any] = {"cache_control": {"type": "ephemeral"}}
 
 
 def add_cache_marks(body: Mapping[str, Any], stable: int) -> dict[str, Any]:
-    """A copy of a request with all four marks that the API allows, each at the end of something that is sent again.
+    """Return a copy of a request with the four cache breakpoints that the API allows.
 
-    The tools, the first `stable` blocks of the system, and the last two turns of the user. Our requests grow at their
-    end alone, so the next one begins with everything up to the last mark. The one before is there because the API looks
-    for what it has only twenty blocks back, and one turn may be longer than that.
+    They are after the tools, the first `stable` blocks of the system, and the last two user turns. Requests only grow
+    at the end, so the next one starts with everything up to the last breakpoint. The one before is needed because the
+    API looks back only twenty blocks, and a turn may be longer.
     """
     made = dict(body)
     if tools := made.get("tools"):
@@ -241,9 +227,9 @@ _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
 def content_to_blocks(content: object) -> list[ContentBlock]:
-    """The blocks of a message's content, which is text or parts. Text that is empty is left out: the API refuses it.
+    """Convert a message's content, text or parts, to blocks. Empty text is left out, because the API rejects it.
 
-    Parts that a Claude model cannot see become a line of text that says so.
+    Unsupported parts become a line of text that says so.
     """
     if isinstance(content, str):
         return [build_text_block(content)] if content.strip() else []
@@ -251,7 +237,7 @@ def content_to_blocks(content: object) -> list[ContentBlock]:
 
 
 def build_text_block(text: str) -> ContentBlock:
-    """A block of text."""
+    """A text block."""
     return {"type": "text", "text": text}
 
 
@@ -297,7 +283,6 @@ def _build_file_block(file: object) -> ContentBlock:
 
 
 def _decode_data_url(url: str) -> tuple[str, bytes | None]:
-    """Type and bytes of a `data:` URL."""
     match = _DATA_URL.fullmatch(url)
     if match is None:
         return "", None
@@ -327,18 +312,18 @@ AnthropicMessage: TypeAlias = dict[str, Any]
 """A message of the API: `role`, and `content` as a list of blocks."""
 
 THINKING = "thinking"
-"""What an assistant's message, and then its turn, carries beside its content; see `anthropic_thoughts`."""
+"""The field of an assistant's message that carries its thinking."""
 EARLIER = "(This conversation began earlier.)"
-NO_RESULT = "There is no result of this call: it was interrupted."
+NO_RESULT = "This call was interrupted and has no result."
 NOTHING = "(nothing)"
 _INVALID_CHARS = re.compile(r"[^A-Za-z0-9_-]")
 _MAX_NAME_CHARS = 128
 
 
 def build_request_body(model: str, request: ModelRequest, max_tokens: int) -> dict[str, Any]:
-    """The JSON of the request. Raises `InvalidArgument` when there is nothing that a model could answer.
+    """Build the JSON body of a request. Raises `InvalidArgument` without messages.
 
-    System messages become blocks of `system`, wherever they stand. A temperature is left out: the API has none.
+    All system messages become blocks of `system`. The temperature is left out, because the API rejects it.
     """
     body: dict[str, Any] = {"model": model, "max_tokens": request.max_output_tokens or max_tokens, "stream": True}
     if system := _build_system(request.messages):
@@ -350,7 +335,7 @@ def build_request_body(model: str, request: ModelRequest, max_tokens: int) -> di
 
 
 def translate_messages(messages: Iterable[Mapping[str, Any]]) -> list[AnthropicMessage]:
-    """The messages of a conversation without those of the system. Raises `InvalidArgument` when none is left."""
+    """Translate all but system messages. Raises `InvalidArgument` if there are none."""
     translated = _MessageTranslator()
     for message in messages:
         translated.add(message)
@@ -358,18 +343,16 @@ def translate_messages(messages: Iterable[Mapping[str, Any]]) -> list[AnthropicM
 
 
 def count_stable_blocks(messages: Sequence[Mapping[str, Any]]) -> int:
-    """How many blocks of the system stay the same: those of its first message. Later ones say what is loaded."""
+    """The number of system blocks that do not change: those of the first message."""
     return len(_build_system(messages[: count_system_messages(messages) and 1]))
 
 
 class _MessageTranslator:
-    """Messages as they are added, in turns of the user and of the assistant."""
-
     def __init__(self) -> None:
         self._said: list[AnthropicMessage] = []
         self._taken: set[str] = set()
+        # Calls of the last assistant turn without a result: original id, and id in the request.
         self._open: list[tuple[str, str]] = []
-        """Calls of the last turn of the assistant that have no result yet: their ids here, and there."""
 
     def add(self, message: Mapping[str, Any]) -> None:
         role = get_string(message, "role")
@@ -386,7 +369,7 @@ class _MessageTranslator:
         self._close_calls()
         said = self._said
         if not said:
-            raise InvalidArgument("messages", "there is none that a model could answer")
+            raise InvalidArgument("messages", "the request has no user or assistant message")
         if said[0]["role"] == "assistant":
             said.insert(0, {"role": "user", "content": [build_text_block(EARLIER)]})
         return [_move_results_first(turn) for turn in said]
@@ -399,7 +382,7 @@ class _MessageTranslator:
     def _add_assistant(self, message: Mapping[str, Any]) -> None:
         calls = get_tool_calls(message)
         written = content_to_blocks(message.get("content") or message.get("refusal"))
-        # Nothing else may stand in a turn of the assistant.
+        # The API allows only text in assistant turns.
         blocks = [block for block in written if block["type"] == "text"]
         if not calls and not blocks:
             return
@@ -422,18 +405,13 @@ class _MessageTranslator:
             self._open.remove(call)
             self._get_turn("user").append({"type": "tool_result", "tool_use_id": call[1], "content": blocks})
         else:
-            # Its call is not in this conversation any more, or was answered already.
+            # Its call left the conversation or was answered already.
             self._get_turn("user").extend([build_text_block("[result of an earlier call]"), *blocks])
 
     def _close_calls(self) -> None:
         for _, own in self._open:
-            result = {
-                "type": "tool_result",
-                "tool_use_id": own,
-                "is_error": True,
-                "content": [build_text_block(NO_RESULT)],
-            }
-            self._get_turn("user").append(result)
+            result = {"type": "tool_result", "tool_use_id": own, "is_error": True}
+            self._get_turn("user").append({**result, "content": [build_text_block(NO_RESULT)]})
         self._open.clear()
 
     def _make_id(self, given: str) -> str:
@@ -471,13 +449,10 @@ _THINKING_FIELDS = {"thinking": ("thinking", "signature"), "redacted_thinking": 
 
 
 def extract_thinking(body: Mapping[str, Any], answer: ModelResponse, blocks: _ContentBlocks) -> dict[str, Any] | None:
-    """What an answer to a request has to carry; None when there are no thoughts, or no calls that they led to.
-
-    `body` is the request as it was sent, with the thoughts in it that belong to it.
-    """
+    """The thinking that an answer must carry; None without thinking or tool calls. `body` is the request as sent."""
     found = list(_select_blocks(blocks))
     thought = any(block["type"] in _THINKING_FIELDS for block in found)
-    # A call that was cut off, or is no JSON, cannot be said again as it was.
+    # A call that was cut off or is not JSON cannot be repeated verbatim.
     if not thought or not answer.calls or not all(_is_json_object(call.arguments) for call in answer.calls):
         return None
     prefix = hashlib.sha256(_serialise_prefix(body))
@@ -487,7 +462,7 @@ def extract_thinking(body: Mapping[str, Any], answer: ModelResponse, blocks: _Co
 
 
 def restore_thinking(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The request with the thoughts in it that its messages carry and that belong to it, and no others."""
+    """Restore the thinking that the messages carry, where model and prefix match."""
     turns: list[AnthropicMessage] = list(body["messages"])
     if not any(THINKING in turn for turn in turns):
         return dict(body)
@@ -509,7 +484,7 @@ def _restore_turn(turn: AnthropicMessage, model: str, prefix: str) -> AnthropicM
 
 
 def _restore_content(plain: _ContentBlocks, blocks: Sequence[object]) -> list[ContentBlock]:
-    """The turn as it was; empty when the turn has become another one, by a callback or by what follows it."""
+    """The original content; empty if the turn was changed by a callback or merged."""
     uses = [dict(block) for block in plain if block["type"] == "tool_use"]
     kept = [block for block in blocks if get_string(block, "type") in (*_THINKING_FIELDS, "text", "tool_use")]
     calls = sum(get_string(block, "type") == "tool_use" for block in kept)
@@ -525,8 +500,7 @@ def _select_blocks(blocks: _ContentBlocks) -> Iterator[ContentBlock]:
         if kind in _THINKING_FIELDS or (kind == "text" and get_string(block, "text").strip()):
             yield _copy_block(block)
         elif kind == "tool_use":
-            # The call itself stands in the message.
-            yield {"type": kind}
+            yield {"type": kind}  # the call itself is in the message
 
 
 def _copy_block(block: object) -> ContentBlock:
@@ -557,15 +531,14 @@ BASE_URL = "https://api.anthropic.com"
 
 
 class AnthropicModel:
-    """A model by its name at Anthropic's server, or at one that speaks its Messages API; implements `Model`.
+    """A model at Anthropic, or at a compatible server with `base_url`; implements `Model`.
 
-    `max_output_tokens` is the limit of answers to requests that name none: the API demands one. `cache` marks where a
-    request may be cut for the prompt cache. `extra` is added to the body of every request
-    (`{"output_config": {"effort": "low"}}`), `headers` to its headers. A request's temperature is not sent: the API
-    refuses it.
+    `max_output_tokens` is the default limit, which the API requires. `cache` adds cache breakpoints. `extra` is added
+    to the body of every request (`{"output_config": {"effort": "low"}}`), `headers` to its headers. The temperature is
+    not sent, because the API rejects it.
 
-    Raises `MissingExtra` without the package `anthropic`, `Unauthorized` without a key where one is needed, and
-    `InvalidArgument` for a URL that is none.
+    Raises `MissingExtra` without the package `anthropic`, `Unauthorized` without a required key, `InvalidArgument` for
+    an invalid URL.
     """
 
     def __init__(
@@ -608,18 +581,16 @@ class AnthropicModel:
             default_headers=headers,
             timeout=self._limits.to_httpx_timeout(),
             max_retries=0,
-            # Spans are ours to make, with what our settings allow in them.
+            # We make our own spans, with what the settings allow in them.
             open_telemetry=False,
         )
-        # Asked for here, because the client imports what is behind it, which takes its time.
+        # Accessed now, because the client imports this lazily and slowly.
         self._create: Any = self._client.messages.with_streaming_response.create
 
     @classmethod
     def from_settings(cls, model: str, settings: Settings, **options: Any) -> "AnthropicModel":
-        """The model with what `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN` and `ANTHROPIC_BASE_URL` say.
-
-        `options` that name others win.
-        """
+        """A model with `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN` and `ANTHROPIC_BASE_URL`, unless `options` say
+        otherwise."""
         env = settings.environment
         named: dict[str, Any] = {
             "api_key": env.get("ANTHROPIC_API_KEY"),
@@ -630,7 +601,7 @@ class AnthropicModel:
 
     @property
     def name(self) -> str:
-        """How it is called in logs and results."""
+        """The name in logs and results."""
         return f"anthropic/{self._model}"
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
@@ -638,17 +609,18 @@ class AnthropicModel:
         return self._retrying.stream(lambda: self._attempt(request), self.name)
 
     async def close(self) -> None:
-        """Give back its connections."""
+        """Close its connections."""
         await self._client.close()
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         answer = AnthropicResponseParser(self._model)
         body = restore_thinking(build_request_body(self._model, request, self._max_output_tokens))
-        sent = self._create(**self._mark_cache(request, body), extra_body=self._build_extra_body(request))
+        marked = add_cache_marks(body, count_stable_blocks(request.messages)) if self._cache else body
+        sent = self._create(**marked, extra_body=self._build_extra_body(request))
         async with open_response(
             sent, self._events, self._errors, self._limits, self._provider, lambda: answer.is_complete
-        ) as heard:
-            async for event in heard.events:
+        ) as response:
+            async for event in response.events:
                 if text := answer.add(event):
                     yield TextDelta(text)
             if not answer.is_complete:
@@ -658,18 +630,12 @@ class AnthropicModel:
         whole = answer.build_response(request)
         yield replace(whole, thinking=extract_thinking(body, whole, answer.blocks))
 
-    def _mark_cache(self, request: ModelRequest, body: dict[str, Any]) -> dict[str, Any]:
-        return add_cache_marks(body, count_stable_blocks(request.messages)) if self._cache else body
-
     def _build_extra_body(self, request: ModelRequest) -> dict[str, Any]:
         if request.json_schema is None:
             return self._extra
-        wanted = {"type": "json_schema", "schema": self._convert_schema(request.json_schema)}
+        schema = dict(request.json_schema)
+        with suppress(ValueError, TypeError, AttributeError, AssertionError):
+            # If the client cannot convert a schema, it is sent as it is and the API decides.
+            schema = self._schema(schema)
+        wanted = {"type": "json_schema", "schema": schema}
         return {**self._extra, "output_config": {**self._extra.get("output_config", {}), "format": wanted}}
-
-    def _convert_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            return self._schema(dict(schema))
-        except (ValueError, TypeError, AttributeError, AssertionError):
-            # More than the client can put into the form that the API promises to keep; the API has the last word.
-            return dict(schema)

@@ -1,17 +1,4 @@
-"""Requests, failures, pacing, retries.
-
-Asking again when an attempt came to nothing. What a caller has seen is never said twice.
-
-From what went wrong between us and a provider to what a caller must handle. No key is ever in it.
-
-How long an answer may keep us waiting.
-
-One request through an official client, and the events of its answer as plain JSON values.
-
-Where a provider is, and with what we come in; checked before anything is sent. Pure.
-
-Text that arrives in pieces, given on in whole characters.
-"""
+"""HTTP for model providers: streamed responses with timeouts, retries, and errors without secrets."""
 
 import asyncio
 import json
@@ -38,33 +25,31 @@ from openskills.telemetry.metrics import count
 _LOG = logging.getLogger("openskills")
 
 Attempt: TypeAlias = Callable[[], AsyncGenerator[ModelEvent]]
-"""Asks once, from the beginning; raises `AttemptError`."""
+"""Makes one request; raises `AttemptError`."""
 
 Wait: TypeAlias = Callable[[float], Awaitable[None]]
 
 
 class AttemptError(Exception):
-    """One attempt came to nothing: what to tell the caller, whether another may do better, and after how long.
+    """A failed attempt: the error for the caller, whether to retry, and after how many seconds if the server said so.
 
-    `again` is only said of a `ModelUnavailable`. `after` is what the server asked for, in seconds. `said` is the whole
-    text of a refusal, for those who can tell from it what to leave out; it is shown to nobody.
+    `response_text` is the whole error response, to find out which parameters to leave out; it is never shown.
     """
 
-    def __init__(self, error: SkillError, *, again: bool = False, after: float | None = None, said: str = "") -> None:
+    def __init__(
+        self, error: SkillError, *, can_retry: bool = False, retry_after: float | None = None, response_text: str = ""
+    ) -> None:
         super().__init__(error.message)
         self.error = error
-        self.can_retry = again
-        self.retry_after = after
-        self.response_text = said
+        self.can_retry = can_retry
+        self.retry_after = retry_after
+        self.response_text = response_text
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a request is tried, and how many seconds pass in between.
-
-    The pauses double from `pause` to `longest_pause`, and each is shortened by chance, by up to a half: many who failed
-    together should not come back together. A server that says when to come back (`Retry-After`) is obeyed up to
-    `longest_retry_after`; one that asks for more is not asked again.
+    """Exponential backoff with jitter: pauses double from `pause` to `longest_pause` seconds, randomly reduced by up to
+    half. `Retry-After` is obeyed up to `longest_retry_after`; beyond that, the request fails.
     """
 
     attempts: int = 4
@@ -74,17 +59,17 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
-            raise InvalidArgument("retries.attempts", "is less than 1")
+            raise InvalidArgument("retries.attempts", "must be at least 1")
 
     def compute_pause(self, tried: int, chance: float) -> float:
-        """The pause after so many attempts; `chance` is a number from 0 to 1."""
-        # Beyond this power everything is longer than any longest pause, and large powers overflow.
+        """The pause after `tried` attempts; `chance` is a random number from 0 to 1."""
+        # Larger powers overflow, and exceed any longest pause anyway.
         full = min(self.longest_pause, self.pause * 2 ** min(tried - 1, 32))
         return full * (1 - chance / 2)
 
 
 class Retrier:
-    """Makes attempts until one succeeds. `wait` and `chance` are there for tests."""
+    """Retries attempts until one succeeds. `wait` and `chance` are parameters for tests."""
 
     def __init__(
         self,
@@ -98,10 +83,10 @@ class Retrier:
         self._chance = chance
 
     async def stream(self, attempt: Attempt, name: str = "the model") -> AsyncGenerator[ModelEvent]:
-        """The events of the first attempt that succeeds.
+        """Stream the events of the first attempt that succeeds.
 
-        Raises the error of an attempt that no other can mend, and `ModelUnavailable` after the last one, when the
-        server wants us to stay away for longer than we would, and when an answer broke off that had begun to arrive.
+        Raises errors that cannot be retried at once; `ModelUnavailable` after the last attempt, if the server asks to
+        wait too long, and if an answer breaks off after its first event.
         """
         tried = 0
         while True:
@@ -114,12 +99,12 @@ class Retrier:
                         yield event
             except AttemptError as failure:
                 pause = self._choose_pause(failure, tried, begun=begun)
-                why = failure.error.details.get("status") or "no whole answer"
+                why = failure.error.details.get("status") or "incomplete response"
             else:
                 return
             count("openskills.model.retries", model=name)
-            # What the provider said stays out: it may repeat what it was asked.
-            _LOG.warning("%s: attempt %d came to nothing (%s); again in %.1f seconds", name, tried, why, pause)
+            # Without the provider's message, which may repeat the prompt.
+            _LOG.warning("%s: attempt %d failed (%s); retrying in %.1f seconds", name, tried, why, pause)
             await self._wait(pause)
 
     def _choose_pause(self, failure: AttemptError, tried: int, *, begun: bool) -> float:
@@ -129,7 +114,7 @@ class Retrier:
         if begun:
             raise _build_final_error(failure, tried, "the answer broke off in the middle") from None
         if failure.retry_after is not None and failure.retry_after > policy.longest_retry_after:
-            raise _build_final_error(failure, tried, f"it asks to wait for {failure.retry_after:.0f} seconds") from None
+            raise _build_final_error(failure, tried, f"it asks to wait {failure.retry_after:.0f} seconds") from None
         if tried >= policy.attempts:
             times = "once" if tried == 1 else f"{tried} times"
             raise _build_final_error(failure, tried, f"tried {times}") from None
@@ -139,10 +124,9 @@ class Retrier:
 
 
 def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """The seconds that a server asks us to wait; None when it does not say, or says nothing that can be read.
+    """The seconds to wait according to `Retry-After`; None if it is missing or invalid.
 
-    `headers` are looked up in lower case. A date is compared with the server's own clock when it sends its time, and
-    with `now` otherwise.
+    `headers` are looked up in lower case. A date is compared with the server's `Date` if there is one, else with `now`.
     """
     exact = _parse_number(headers.get("retry-after-ms"))
     if exact is not None:
@@ -179,7 +163,6 @@ def _build_final_error(failure: AttemptError, tried: int, why: str) -> ModelUnav
 
 
 DECODE_ERRORS = (json.JSONDecodeError, UnicodeDecodeError)
-"""What reading an answer raises that is no answer."""
 
 _MAX_MESSAGE_CHARS = 500
 _KEY = re.compile(r"\b(?:sk|pk|rk|key)-[\w*.-]{6,}")
@@ -203,7 +186,7 @@ _Headers: TypeAlias = Mapping[str, str]
 
 
 class ModelProvider:
-    """Who is asked: `name` of the model, `host` it is at, and `secrets` that never appear in what we say."""
+    """The provider for error messages: the model's name, its host, and secrets that must not appear in messages."""
 
     def __init__(self, name: str, host: str, secrets: Sequence[str]) -> None:
         self.name = name
@@ -211,62 +194,64 @@ class ModelProvider:
         self._secrets = tuple(secret for secret in secrets if secret)
 
     def error_from_exception(self, error: Exception) -> AttemptError:
-        """What an error of the official clients, of HTTP, of the clock or of the answer's form means."""
-        # Both official clients have errors of the same shape, in classes of their own.
+        """Translate an error of the official clients, of HTTP, a timeout or an invalid response."""
+        # The errors of both official clients have the same attributes.
         response: object = getattr(error, "response", None)
         body: object = getattr(error, "body", None)
         if isinstance(response, httpx2.Response) or body is not None:
             return self._error_from_response(response, body, str(error))
         cause = error.__cause__ or error
         if isinstance(cause, httpx2.ConnectTimeout | httpx2.PoolTimeout):
-            return self._connection_error("it does not take the connection in time")
+            return self._connection_error("connecting timed out")
         if isinstance(cause, httpx2.TimeoutException | TimeoutError):
-            return self.incomplete_error("it sent nothing for too long")
+            return self.incomplete_error("reading timed out")
         if isinstance(cause, httpx2.ConnectError | httpx2.UnsupportedProtocol | OSError):
             return self._connection_error(self.clean(str(cause)) or type(cause).__name__)
         if isinstance(cause, DECODE_ERRORS):
-            return self.incomplete_error("it sent what is no event of an answer")
+            return self.incomplete_error("it sent invalid data")
         return self.incomplete_error(self.clean(str(cause)) or type(cause).__name__)
 
     def error_from_body(self, body: object) -> AttemptError:
-        """An error that was sent in place of an answer, as if all were well."""
+        """The error for an error body in a successful response."""
         return self._error_from_response(None, body, "")
 
     def incomplete_error(self, why: str) -> AttemptError:
-        """An answer that did not come to its end."""
-        return AttemptError(ModelUnavailable(f"{self.name}: no whole answer from {self.host}: {why}"), again=True)
+        """The error for an incomplete response."""
+        message = f"{self.name}: incomplete response from {self.host}: {why}"
+        return AttemptError(ModelUnavailable(message), can_retry=True)
 
     def content_type_error(self, content_type: str) -> AttemptError:
-        """Something else than a model has answered."""
-        shown = self.clean(content_type)[:80] or "something without a type"
+        """The error for a response that is not from a model."""
+        shown = self.clean(content_type)[:80] or "no content type"
         return AttemptError(
-            ModelUnavailable(f"{self.name}: {self.host} answered with {shown} and no events; is the base URL right?")
+            ModelUnavailable(f"{self.name}: {self.host} responded with {shown}, expected events; check the base URL")
         )
 
     def clean(self, text: str) -> str:
-        """A text of theirs on one line, not too long, without keys."""
+        """A message of the provider on one line, shortened, with keys masked."""
         for secret in self._secrets:
             text = text.replace(secret, _HIDDEN)
         shown = " ".join(_KEY.sub(_HIDDEN, text).split())
         return shown.rstrip(" .") if len(shown) <= _MAX_MESSAGE_CHARS else f"{shown[:_MAX_MESSAGE_CHARS]} ..."
 
     def _connection_error(self, why: str) -> AttemptError:
-        return AttemptError(ModelUnavailable(f"{self.name}: {self.host} cannot be reached: {why}"), again=True)
+        return AttemptError(ModelUnavailable(f"{self.name}: cannot connect to {self.host}: {why}"), can_retry=True)
 
     def _error_from_response(self, response: object, body: object, otherwise: str) -> AttemptError:
         answered = response.status_code if isinstance(response, httpx2.Response) else 0
         headers: _Headers = response.headers if isinstance(response, httpx2.Response) else {}
-        # An error may also come as an event of an answer that began well.
+        # An error may also be an event of a successful response.
         status = answered if answered >= 400 else _find_status(body)
         said = self.clean(extract_message(body) or otherwise)
         failure = _build_error(f"{self.name}: {said}", status, said)
-        again = isinstance(failure, ModelUnavailable) and _is_transient(status, body, headers)
+        retry = isinstance(failure, ModelUnavailable) and _is_transient(status, body, headers)
         raw = response.text if isinstance(response, httpx2.Response) and answered >= 400 else ""
-        return AttemptError(failure, again=again, after=parse_retry_after(headers, time.time()), said=raw)
+        after = parse_retry_after(headers, time.time())
+        return AttemptError(failure, can_retry=retry, retry_after=after, response_text=raw)
 
 
 def extract_message(body: object) -> str:
-    """The sentence in the body of an error, in any of the shapes that servers give it."""
+    """The message in an error body, in any of the shapes that servers use."""
     if isinstance(body, str):
         return body
     if isinstance(body, list | tuple):
@@ -280,7 +265,7 @@ def extract_message(body: object) -> str:
 
 
 def _find_status(body: object) -> int:
-    """The status that an error would have had, had it come instead of the answer; 0 when it does not say."""
+    """The HTTP status that matches an error body; 0 if unknown."""
     inner = get_field(body, "error") or body
     for value in (get_field(inner, "code"), get_field(inner, "status"), get_field(inner, "type")):
         if isinstance(value, int) or (isinstance(value, str) and value.isdecimal() and len(value) == 3):
@@ -292,7 +277,7 @@ def _find_status(body: object) -> int:
 
 def _build_error(message: str, status: int, said: str) -> SkillError:
     if status in {401, 403}:
-        why = "the key was refused" if status == 401 else "not allowed"
+        why = "invalid API key" if status == 401 else "not allowed"
         return Unauthorized(f"{message} ({why}, {status})", status=status)
     if 400 <= status < 500 and status not in _TRANSIENT_STATUSES and status != 402:
         return InvalidArgument("model", f"{message} (refused, {status})")
@@ -304,21 +289,18 @@ def _is_transient(status: int, body: object, headers: _Headers) -> bool:
     if headers.get("x-should-retry") == "false" or status == 402:
         return False
     inner = get_field(body, "error") or body
-    # Told with 429 like a rate limit, but no waiting helps.
+    # Sent with 429 like a rate limit, but retrying does not help.
     return "insufficient_quota" not in (get_string(inner, "code"), get_string(inner, "type"))
 
 
 _DONE_MARKER = b"[DONE]"
 _TAIL = 64
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
-"""Of one answer. The longest that models give today take a fifth of it, with everything around each word."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTimeouts:
-    """Seconds: to connect, until the first byte of the answer comes (from the beginning of the request on), and
-    between one piece of it and the next. Signs of life that some servers send while a model thinks are pieces, too.
-    """
+    """Timeouts in seconds: to connect, to the first byte of the response, and between two chunks (or keep-alives)."""
 
     connect: float = 10.0
     first: float = 300.0
@@ -327,67 +309,70 @@ class ModelTimeouts:
     def __post_init__(self) -> None:
         for field in fields(self):
             if not getattr(self, field.name) > 0:
-                raise InvalidArgument(f"limits.{field.name}", "is not more than 0")
+                raise InvalidArgument(f"limits.{field.name}", "must be above 0")
 
     def to_httpx_timeout(self) -> httpx2.Timeout:
-        """What the HTTP client watches over. `DeadlineByteStream` bounds the waiting for the answer more exactly."""
+        """The timeouts of the HTTP client; `DeadlineByteStream` is more exact for the response."""
         longest = max(self.first, self.between)
         return httpx2.Timeout(longest, connect=self.connect, pool=self.connect)
 
 
 class DeadlineByteStream(httpx2.AsyncByteStream):
-    """The bytes of an answer; raises `httpx2.ReadTimeout` when they keep us waiting, `ReadError` when they do not end.
+    """A response stream that raises `httpx2.ReadTimeout` on timeouts and `ReadError` beyond `max_bytes`.
 
-    The first must have come by `deadline`, in the time of the event loop. `has_done_marker` tells whether the last
-    were the `[DONE]` with which some protocols end.
+    The first chunk must arrive by `deadline`, in event loop time.
     """
 
     def __init__(
-        self, source: httpx2.AsyncByteStream, limits: ModelTimeouts, deadline: float, most: int = MAX_RESPONSE_BYTES
+        self,
+        source: httpx2.AsyncByteStream,
+        limits: ModelTimeouts,
+        deadline: float,
+        max_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         self._source = source
         self._limits = limits
         self._first = deadline
         self._pieces: AsyncIterator[bytes] | None = None
         self._tail = b""
-        self._left = most
+        self._left = max_bytes
 
     @property
     def has_done_marker(self) -> bool:
-        """Whether the server said that this was all."""
+        """Whether the last bytes were `[DONE]`."""
         return _DONE_MARKER in self._tail
 
     def __aiter__(self) -> "DeadlineByteStream":
         return self
 
     async def __anext__(self) -> bytes:
-        # A reader who takes his time is no silence of the server: it is counted from when he asks.
+        # Counted from the read, so that a slow reader does not look like a silent server.
         deadline = self._first if self._pieces is None else asyncio.get_running_loop().time() + self._limits.between
         self._pieces = self._pieces or aiter(self._source)
         try:
             async with asyncio.timeout_at(deadline):
                 piece = await anext(self._pieces)
         except TimeoutError:
-            raise httpx2.ReadTimeout("nothing came for too long") from None
+            raise httpx2.ReadTimeout("reading timed out") from None
         self._tail = (self._tail + piece)[-_TAIL:]
         self._left -= len(piece)
         if self._left < 0:
-            raise httpx2.ReadError("the answer does not end")
+            raise httpx2.ReadError("the response is too large")
         return piece
 
     async def aclose(self) -> None:
-        """Give up the rest."""
+        """Close the source."""
         await self._source.aclose()
 
 
 _STREAMS = ("text/event-stream", "text/plain", "application/octet-stream", "")
 _TRANSPORT_ERRORS = (httpx2.HTTPError, httpx2.StreamError, anyio.EndOfStream, OSError, *DECODE_ERRORS)
-"""What passes through the official clients as it is, in one of them or in both; a timeout is an `OSError`."""
+"""Errors that the official clients do not wrap; a timeout is an `OSError`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseStream:
-    """An answer that is being read: its events, one for an answer that came whole, and the bytes that they are in."""
+    """The events of a response (one if it was not streamed), and its byte stream."""
 
     events: AsyncIterator[object]
     source: DeadlineByteStream
@@ -402,20 +387,21 @@ async def open_response(
     provider: ModelProvider,
     is_complete: Callable[[], bool],
 ) -> AsyncGenerator[ResponseStream]:
-    """Send a request that `with_streaming_response` of a client has made, and hear its answer.
+    """Send a request made by `with_streaming_response` of a client, and open its response.
 
-    `stream` is the client's `AsyncStream[object]`: events are not made into its types, which trust the server. `errors`
-    is the base of the client's errors. What goes wrong is `AttemptError`, also while the block reads; but what goes
-    wrong after the answer `is_complete` only ends the block. Leaving it closes the connection, unless the answer was
-    read to its end.
+    `stream` is the client's `AsyncStream[object]`: events are not parsed into its types, which trust the server.
+    `errors` is the client's base exception. Failures raise `AttemptError`, also while the block reads, unless the
+    response `is_complete`. Leaving the block closes the connection, unless the response was read to its end.
     """
     deadline = asyncio.get_running_loop().time() + limits.first
     try:
         async with AsyncExitStack() as opened:
             async with asyncio.timeout_at(deadline):
                 response = await opened.enter_async_context(request)
-            source = _limit_stream(response.http_response, limits, deadline)
-            kind = response.http_response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            http: httpx2.Response = response.http_response
+            assert isinstance(http.stream, httpx2.AsyncByteStream)  # noqa: S101 - the clients are asynchronous
+            http.stream = source = DeadlineByteStream(http.stream, limits, deadline)
+            kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind in _STREAMS:
                 yield ResponseStream(await response.parse(to=stream), source)
             elif kind == "application/json":
@@ -425,13 +411,6 @@ async def open_response(
     except (errors, *_TRANSPORT_ERRORS) as error:
         if not is_complete():
             raise provider.error_from_exception(error) from None
-
-
-def _limit_stream(response: httpx2.Response, limits: ModelTimeouts, deadline: float) -> DeadlineByteStream:
-    source = response.stream
-    assert isinstance(source, httpx2.AsyncByteStream)  # noqa: S101 - the clients are asynchronous
-    response.stream = paced = DeadlineByteStream(source, limits, deadline)
-    return paced
 
 
 async def _iter_body(body: object, provider: ModelProvider) -> AsyncGenerator[object]:
@@ -444,62 +423,61 @@ _SECRET = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 
 
 def parse_base_url(text: str) -> httpx2.URL:
-    """The base URL of a server. Raises `InvalidArgument`; what stands before an `@` in it is not repeated."""
+    """Parse a base URL. Raises `InvalidArgument`, without repeating credentials."""
     try:
         url = httpx2.URL(text.strip())
     except httpx2.InvalidURL as error:
-        raise InvalidArgument("base_url", f"is no URL: {error}") from None
+        raise InvalidArgument("base_url", f"not a URL: {error}") from None
     if url.scheme not in {"http", "https"} or not url.host:
         shown = text.strip().rpartition("@")[2]
-        raise InvalidArgument("base_url", f"{shown!r} does not begin with http:// or https:// and a host")
+        raise InvalidArgument("base_url", f"expected http:// or https:// and a host, got {shown!r}")
     return url
 
 
 def format_host(url: httpx2.URL) -> str:
-    """The host of a URL, with its port when it is no usual one; nothing of it is secret."""
+    """The host of a URL, with its port if it is not the default."""
     return url.host if url.port is None else f"{url.host}:{url.port}"
 
 
 def find_secrets(headers: Mapping[str, str]) -> list[str]:
-    """Values of headers that by their names are for nobody else's eyes."""
+    """Values of headers whose names suggest a secret."""
     return [value for name, value in headers.items() if _SECRET.search(name)]
 
 
 def parse_api_key(text: str | None, variable: str) -> str:
-    """The key without blanks around it; empty when there is none. Raises `Unauthorized` for what cannot be a key.
+    """Strip an API key; empty if there is none. Raises `Unauthorized` for invalid characters.
 
-    HTTP could not send such a key, and would complain in words that contain it.
+    HTTP could not send them, and its error message would contain the key.
     """
     key = (text or "").strip()
     if not all("!" <= char <= "~" for char in key):
-        raise Unauthorized(f"the key ({variable}) has blanks or characters in it that no key has; copy it once more")
+        raise Unauthorized(f"the key ({variable}) contains spaces or invalid characters; copy it again")
     return key
 
 
 class SurrogateBuffer:
-    """Puts pieces together that were cut in the middle of a character.
+    """Joins surrogate pairs that were split between two chunks.
 
-    JSON may write a character beyond the first 65,536 as two escapes, and servers cut between them. Half of one can
-    neither be printed nor stored; a half that stays alone becomes U+FFFD.
+    JSON writes characters beyond U+FFFF as two escapes, and servers split between them. Lone surrogates become U+FFFD.
     """
 
     def __init__(self) -> None:
         self._half = ""
 
     def add(self, piece: str) -> str:
-        """What is whole by now."""
+        """Return the complete characters so far."""
         text = self._half + piece
         self._half = text[-1] if text and "\ud800" <= text[-1] <= "\udbff" else ""
         return join_surrogates(text[:-1] if self._half else text)
 
     def flush(self) -> str:
-        """What is left when nothing more comes."""
+        """Return the rest at the end."""
         text, self._half = self._half, ""
         return join_surrogates(text)
 
 
 def join_surrogates(text: str) -> str:
-    """The text with halves of characters joined, and U+FFFD for those that stand alone."""
+    """Join surrogate pairs and replace lone surrogates by U+FFFD."""
     if not any("\ud800" <= char <= "\udfff" for char in text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

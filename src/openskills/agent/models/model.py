@@ -1,9 +1,4 @@
-"""Model protocol.
-
-What a language model is to us: messages and tools go in, text and tool calls come out as they are made.
-
-Tool calls as models make them, made fit to be kept in a conversation.
-"""
+"""The `Model` protocol: requests, streamed responses, and normalization of tool calls."""
 
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -16,7 +11,7 @@ from openskills.prompt.history import get_field, get_string, get_tool_calls, par
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool that the model wants to have called. `arguments` is text as the model wrote it, JSON if it did well."""
+    """A tool call of the model. `arguments` is the text that it wrote, hopefully JSON."""
 
     id: str
     name: str
@@ -25,7 +20,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a request cost, as the provider counted it; `cached` of `input` came from its prompt cache."""
+    """Tokens of a request as counted by the provider; `cached` is the part of `input` from its prompt cache."""
 
     input: int = 0
     output: int = 0
@@ -37,16 +32,16 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """Some more of the text of an answer."""
+    """More text of an answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ModelResponse:
-    """A whole answer. `stop` is why it ended: `stop`, `tool_calls`, `length`, or what the provider says.
+    """A complete answer. `stop` is why it ended: `stop`, `tool_calls`, `length`, or the provider's own reason.
 
-    `thinking` is what its provider wants to read again with the results of the calls, in the provider's own form.
+    `thinking` must be sent back to the provider with the results, in the provider's format.
     """
 
     text: str = ""
@@ -57,27 +52,27 @@ class ModelResponse:
     thinking: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def to_message(self) -> dict[str, Any]:
-        """The answer as an OpenAI-style message, with `thinking` beside its content where there is some."""
-        said: dict[str, Any] = {"role": "assistant", "content": self.text or None}
+        """The answer as an OpenAI-style message, with `thinking` as an additional field."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.text or None}
         if self.calls:
-            said["tool_calls"] = [
+            message["tool_calls"] = [
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
                 for call in self.calls
             ]
         if self.thinking is not None:
-            said["thinking"] = dict(self.thinking)
-        return said
+            message["thinking"] = dict(self.thinking)
+        return message
 
 
 ModelEvent: TypeAlias = TextDelta | ModelResponse
-"""What a model streams: any number of deltas, then the whole answer, once."""
+"""A model streams any number of deltas, then one complete answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What is asked of a model: OpenAI-style messages, and tools as `SkillSession.tools("openai")` gives them.
+    """A request: OpenAI-style messages, and tools as returned by `SkillSession.tools("openai")`.
 
-    `json_schema` asks for an answer that is JSON of this shape, from models that can promise it.
+    `json_schema` requests structured output from models that support it.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -88,38 +83,38 @@ class ModelRequest:
 
 
 class Model(Protocol):
-    """A language model. It may be used by many tasks at once, on the event loop that used it first."""
+    """A language model. Many tasks may use it at once, on the event loop that used it first."""
 
     @property
     def name(self) -> str:
-        """How it is called in logs and results."""
+        """The name in logs and results."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Ask, and get the answer as it is made. Closing the generator gives up the request.
+        """Send a request and stream the answer. Closing the generator cancels it.
 
-        Raises `ModelUnavailable` when it cannot be reached or is overloaded, after the retries it has made;
-        `Unauthorized` without a valid key; `InvalidArgument` when it refuses the request as it is.
+        Raises `ModelUnavailable` if it cannot be reached or is overloaded, after retries; `Unauthorized` without a
+        valid key; `InvalidArgument` if the provider rejects the request.
         """
         ...
 
     async def close(self) -> None:
-        """Give back its connections."""
+        """Close its connections."""
         ...
 
 
 @runtime_checkable
 class CatalogModel(Protocol):
-    """A model that chooses from a catalog by itself, and not from what it is told."""
+    """A model that chooses skills from a catalog instead of from the prompt."""
 
     def with_catalog(self, catalog: Catalog) -> Model:
-        """The same for other skills: those of a run in another runtime."""
+        """The same model for another catalog."""
         ...
 
 
 NO_NAME = "unnamed_tool"
 INVALID = "invalid_json"
-"""Under this name the arguments of a call that are no JSON object are shown to models that take nothing else."""
+"""The field in which arguments that are not a JSON object are sent back to the model."""
 
 _INVALID_CHARS = re.compile(r"[^A-Za-z0-9_-]")
 _MAX_NAME_CHARS = 64
@@ -127,10 +122,10 @@ _MAX_SEQUENTIAL_TRIES = 16
 
 
 def normalise_calls(calls: Iterable[ToolCall], request: ModelRequest) -> tuple[ToolCall, ...]:
-    """The calls of an answer, each with a name that providers take back and an id that no other call has.
+    """Give each call of an answer a name that providers accept and a unique id.
 
-    Servers repeat ids, leave them out, or begin to count anew with every answer; models invent names. A name that is
-    offered stays as it is. Arguments stay what the model wrote; none at all is `{}`.
+    Servers repeat ids, leave them out, or restart their counter with every answer; models invent names. Names of
+    offered tools and arguments stay as they are; empty arguments become `{}`.
     """
     offered = {get_string(get_field(tool, "function"), "name") for tool in request.tools}
     taken = {call.id for message in request.messages for call in get_tool_calls(message)}
@@ -144,28 +139,24 @@ def normalise_calls(calls: Iterable[ToolCall], request: ModelRequest) -> tuple[T
 
 
 def make_unique_id(wanted: str, taken: set[str]) -> str:
-    """The id itself, or one with a number at its end that is not taken: the first, unless many are."""
+    """The id itself, or with a number appended if it is taken."""
     own, number = wanted or "call", 1
     while own in taken:
-        # A server that gives one id to thousands of calls must not make each look at all the others.
+        # Avoid quadratic time if a server gives one id to thousands of calls.
         number = number + 1 if number < _MAX_SEQUENTIAL_TRIES else max(number, len(taken)) + 1
         own = f"{wanted or 'call'}-{number}"
     return own
 
 
 def clean_name(name: str) -> str:
-    """A name that every provider takes back: one with dots or spaces in it would spoil all later requests."""
+    """A name that every provider accepts; an invalid one would break all later requests."""
     return _INVALID_CHARS.sub("_", name)[:_MAX_NAME_CHARS] or NO_NAME
 
 
 def parse_arguments(arguments: object) -> dict[str, Any]:
-    """The arguments of a call as an object; what is none is shown as it is, under one name."""
+    """Parse the arguments of a call; text that is not a JSON object is returned under `INVALID`."""
     found = dict(parse_json_object(arguments))
     if found or arguments is None or isinstance(arguments, dict):
         return found
     text = str(arguments).strip()
-    return {} if text in {"", "{}"} or _is_empty_object(text) else {INVALID: text}
-
-
-def _is_empty_object(text: str) -> bool:
-    return re.fullmatch(r"\{\s*\}", text) is not None
+    return {} if re.fullmatch(r"(?:\{\s*\})?", text) else {INVALID: text}

@@ -1,4 +1,4 @@
-"""From the name of a model to the model; only what is chosen is imported."""
+"""Open a model by name; only the chosen provider is imported."""
 
 import importlib
 import re
@@ -17,30 +17,30 @@ _RULE = "openskills.agent.rules.model:RuleModel"
 _FACTORY = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_][\w.]*", re.ASCII)
 _LIKELY = (("openai", re.compile(r"gpt-|o\d|chatgpt")), ("anthropic", re.compile(r"claude")))
 _KNOWN = (
-    "use openai/NAME (also for every server that speaks OpenAI's protocol, named by OPENAI_BASE_URL), "
-    "anthropic/NAME, rule (no language model, no network), or the factory of your own as package.module:factory"
+    "use openai/NAME (also for compatible servers, with OPENAI_BASE_URL), anthropic/NAME, rule (not an LLM, needs no "
+    "network), or your own factory as package.module:factory"
 )
 
 
 def open_model(name: str, settings: Settings, **options: Any) -> Model:
-    """The model of this name: `openai/gpt-5`, `anthropic/claude-opus-5-5`, `rule`, or `package.module:factory`.
+    """Open a model by name: `openai/gpt-5`, `anthropic/claude-opus-5-5`, `rule`, or `package.module:factory`.
 
-    `options` go to the model: those of `OpenAIModel` and `AnthropicModel`, `catalog` for `rule`; a factory is called
-    with `settings` and `options`. Raises `InvalidArgument` for a name that means nothing, `MissingExtra` when the
-    package of a provider is not installed, `Unauthorized` when it has no key.
+    `options` are passed to `OpenAIModel` or `AnthropicModel`; `rule` needs `catalog`; a factory is called with
+    `settings` and `options`. Raises `InvalidArgument` for an unknown name, `MissingExtra` if the provider's package is
+    not installed, `Unauthorized` without a key.
     """
     provider, slash, model = name.partition("/")
     if slash and provider in _PROVIDERS and model.strip():
         return cast("Model", _import_factory(_PROVIDERS[provider])(model.strip(), settings, **options))
     if name == "rule":
         if "catalog" not in options:
-            raise InvalidArgument("model", "rule needs the option `catalog`: the skills that it may choose from")
+            raise InvalidArgument("model", "rule needs the option `catalog`")
         return cast("Model", _import_factory(_RULE)(**options))
     if _FACTORY.fullmatch(name):
         return cast("Model", _import_factory(name)(settings, **options))
     likely = next((provider for provider, words in _LIKELY if words.match(name)), None)
     hint = f"did you mean {likely}/{name}?" if likely else _KNOWN
-    raise InvalidArgument("model", f"there is none named {name!r}; {hint}")
+    raise InvalidArgument("model", f"unknown model {name!r}; {hint}")
 
 
 def _import_factory(dotted: str) -> Callable[..., object]:
@@ -48,9 +48,9 @@ def _import_factory(dotted: str) -> Callable[..., object]:
     try:
         found: object = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise InvalidArgument("model", f"{dotted!r} cannot be imported: {error}") from error
+        raise InvalidArgument("model", f"cannot import {dotted!r}: {error}") from error
     for attribute in path.split("."):
         found = getattr(found, attribute, None)
     if not callable(found):
-        raise InvalidArgument("model", f"{module!r} has nothing named {path!r} that can be called")
+        raise InvalidArgument("model", f"{module!r} has no callable {path!r}")
     return found

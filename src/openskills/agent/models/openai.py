@@ -1,11 +1,4 @@
-"""OpenAI.
-
-The pieces of an answer of the chat completions API, put together. Nothing that a server sends can break it. Pure.
-
-A request as the chat completions API of OpenAI, and of the many servers like it, wants it. Pure.
-
-Models behind OpenAI's chat completions API: OpenAI's own, and those of every server that speaks it.
-"""
+"""`OpenAIModel`: OpenAI's chat completions API, and servers that are compatible with it."""
 
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -56,7 +49,7 @@ _STOPS = {
 
 @dataclass(slots=True)
 class _PartialToolCall:
-    """A call that is still being written."""
+    """A tool call that is still being streamed."""
 
     index: object
     id: str = ""
@@ -64,12 +57,12 @@ class _PartialToolCall:
     pieces: list[str] = field(default_factory=list[str])
 
     def is_another(self, id_: str, name: str) -> bool:
-        """Whether a piece with the same index begins another call: some servers give all of them the same."""
+        """Whether a chunk with the same index begins another call: some servers use one index for all."""
         return bool(id_ and self.id and id_ != self.id and name)
 
     def add(self, id_: str, name: str, arguments: object) -> None:
         self.id = self.id or id_
-        # The name comes whole, or once more with every piece, or in pieces.
+        # The name comes at once, or repeated with every chunk, or in pieces.
         if name != self.name:
             self.name += name
         if isinstance(arguments, str):
@@ -79,10 +72,7 @@ class _PartialToolCall:
 
 
 class OpenAIResponseParser:
-    """Takes chunks as they come. `add` gives the text in one, `end` what is left of it, `answer` the whole.
-
-    `model` is the name that is told when the server does not say its own.
-    """
+    """Assembles a response from chunks, tolerating invalid ones. `model` is used if the server sends no name."""
 
     def __init__(self, model: str = "") -> None:
         self._text: list[str] = []
@@ -95,26 +85,26 @@ class OpenAIResponseParser:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the server said why the answer ended."""
+        """Whether a finish reason was received."""
         return self._reason is not None
 
     def add(self, chunk: object) -> str:
-        """Take one chunk, or a whole completion from a server that does not stream; gives the text in it."""
+        """Take a chunk, or a complete response from a server that does not stream; return its text."""
         self._model = get_string(chunk, "model") or self._model
         self._usage = _parse_usage(get_field(chunk, "usage")) or self._usage
         text = ""
         for choice in get_items(get_field(chunk, "choices")):
-            # Of several answers only the first was asked for.
+            # Only one choice was requested.
             if get_field(choice, "index") in (0, None):
                 text += self._add_choice(choice)
         return self._append_text(self._characters.add(text))
 
     def flush(self) -> str:
-        """The text that was held back, when nothing more comes."""
+        """Return held-back text at the end."""
         return self._append_text(self._characters.flush())
 
     def build_response(self, request: ModelRequest) -> ModelResponse:
-        """All of it."""
+        """Build the complete response."""
         written = [ToolCall(call.id, call.name, join_surrogates("".join(call.pieces))) for call in self._calls]
         calls = normalise_calls(written, request)
         return ModelResponse("".join(self._text), calls, self._usage, self._find_stop_reason(), self._model)
@@ -140,7 +130,7 @@ class OpenAIResponseParser:
         calls = get_items(get_field(delta, "tool_calls"))
         for position, call in enumerate(calls):
             self._add_call(call, position if len(calls) > 1 else None)
-        # Text comes as text, or as parts of which only some are for the user.
+        # Content is text, or parts of which only some are text.
         return (content if isinstance(content, str) else "".join(get_part_texts(content))) + refusal
 
     def _add_call(self, piece: object, position: int | None) -> None:
@@ -155,7 +145,7 @@ class OpenAIResponseParser:
         call.add(id_, name, get_field(function, "arguments"))
 
     def _find_open_call(self, index: object, id_: str, name: str) -> _PartialToolCall | None:
-        """The call that a piece goes on with; None when it begins a new one."""
+        """The call that a chunk continues; None if it begins a new one."""
         if index is None:
             last = self._calls[-1] if self._calls else None
             begins = bool(name) and last is not None and bool(last.name) and (not id_ or id_ != last.id)
@@ -178,31 +168,26 @@ def _get_count(value: object, name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ApiDialect:
-    """What a server understands. All of them understand less than OpenAI's own."""
+    """The parameters that a server supports: `stream_options` for usage, the name of the token limit, JSON schemas."""
 
     usage: bool = True
-    """`stream_options`, which ask for the usage of a streamed answer."""
     max_tokens: str = "max_completion_tokens"
-    """The name of the limit of an answer; older servers know `max_tokens` alone."""
     json_schema: bool = True
 
     def simplify(self, body: Mapping[str, Any], said: str) -> "ApiDialect | None":
-        """The dialect without what the server says it does not know; None when its refusal is about something else.
-
-        `body` is what was sent, `said` is the whole text of the refusal.
-        """
+        """The dialect without the parameter of `body` that the error text `said` rejects; None for other errors."""
         if "stream_options" in body and "stream_options" in said:
             return replace(self, usage=False)
         if "max_completion_tokens" in body and "max_completion_tokens" in said:
             return replace(self, max_tokens="max_tokens")
-        # A schema that is wrong is told with the same name; the caller must hear of that.
+        # Errors in the schema itself also name the parameter; those are for the caller.
         if "response_format" in body and "response_format" in said and "schema" not in said.lower():
             return replace(self, json_schema=False)
         return None
 
 
 def build_request_body(model: str, request: ModelRequest, dialect: ApiDialect) -> dict[str, Any]:
-    """The JSON of the request."""
+    """Build the JSON body of a request."""
     body: dict[str, Any] = {
         "model": model,
         "messages": [_clean_message(message) for message in request.messages],
@@ -217,16 +202,14 @@ def build_request_body(model: str, request: ModelRequest, dialect: ApiDialect) -
     if request.temperature is not None:
         body["temperature"] = request.temperature
     if request.json_schema is not None and dialect.json_schema:
-        body["response_format"] = _build_response_format(request.json_schema)
+        schema = {"name": "answer", "schema": dict(request.json_schema), "strict": _is_strict(request.json_schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
     return body
 
 
 def _clean_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The message; arguments of calls that are no JSON object are made one, because servers read them with a template.
-
-    What another provider's model thought stays out. The same message becomes the same bytes every time, so it stays in
-    the prompt cache.
-    """
+    """Remove `thinking` of other providers, and turn invalid arguments of calls into JSON objects, which chat templates
+    require. Deterministic, so that prompt caches stay valid."""
     kept = {name: value for name, value in message.items() if name != "thinking"}
     calls = get_items(message.get("tool_calls"))
     if all(_is_object(get_field(get_field(call, "function"), "arguments")) for call in calls):
@@ -238,24 +221,16 @@ def _clean_call(call: Any) -> object:
     function: Any = get_field(call, "function")
     if not isinstance(function, Mapping) or _is_object(get_field(function, "arguments")):
         return call
-    mended = {
-        **cast("dict[str, Any]", function),
-        "arguments": json.dumps(parse_arguments(get_field(function, "arguments"))),
-    }
-    return {**call, "function": mended}
+    arguments = json.dumps(parse_arguments(get_field(function, "arguments")))
+    return {**call, "function": {**cast("dict[str, Any]", function), "arguments": arguments}}
 
 
 def _is_object(arguments: object) -> bool:
     return isinstance(arguments, str) and (arguments == "{}" or bool(parse_json_object(arguments)))
 
 
-def _build_response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    described = {"name": "answer", "schema": dict(schema), "strict": _is_strict(schema)}
-    return {"type": "json_schema", "json_schema": described}
-
-
 def _is_strict(schema: object) -> bool:
-    """Whether a schema is of the kind that OpenAI can promise to keep: objects with all properties, and no others."""
+    """Whether OpenAI's strict mode supports a schema: all properties required, no additional ones."""
     if isinstance(schema, Mapping):
         found = cast("Mapping[str, Any]", schema)
         if "properties" in found or found.get("type") == "object":
@@ -273,14 +248,14 @@ _KEYLESS = "no-key"
 
 
 class OpenAIModel:
-    """A model by its name at a server that speaks OpenAI's chat completions API; implements `Model`.
+    """A model at OpenAI, or at a compatible server with `base_url`; implements `Model`.
 
-    Without `base_url` it is OpenAI's own server, which needs a key; other servers may do without. `extra` is added to
-    the body of every request (`{"reasoning_effort": "low"}`), `headers` to its headers. What a server does not know
-    (`stream_options`, `max_completion_tokens`, a schema for the answer) is left out after it has said so once.
+    OpenAI needs a key, other servers may not. `extra` is added to the body of every request
+    (`{"reasoning_effort": "low"}`), `headers` to its headers. Parameters that a server rejects (`stream_options`,
+    `max_completion_tokens`, `response_format`) are left out from then on.
 
-    Raises `MissingExtra` without the package `openai`, `Unauthorized` without a key where one is needed, and
-    `InvalidArgument` for a URL that is none.
+    Raises `MissingExtra` without the package `openai`, `Unauthorized` without a required key, `InvalidArgument` for an
+    invalid URL.
     """
 
     def __init__(
@@ -321,12 +296,12 @@ class OpenAIModel:
             timeout=self._limits.to_httpx_timeout(),
             max_retries=0,
         )
-        # Asked for here, because the client imports what is behind it, which takes its time.
+        # Accessed now, because the client imports this lazily and slowly.
         self._create: Any = self._client.chat.completions.with_streaming_response.create
 
     @classmethod
     def from_settings(cls, model: str, settings: Settings, **options: Any) -> "OpenAIModel":
-        """The model with key and server of `OPENAI_API_KEY` and `OPENAI_BASE_URL`, unless `options` name others."""
+        """A model with `OPENAI_API_KEY` and `OPENAI_BASE_URL`, unless `options` say otherwise."""
         env = settings.environment
         named: dict[str, Any] = {
             "api_key": env.get("OPENAI_API_KEY"),
@@ -338,7 +313,7 @@ class OpenAIModel:
 
     @property
     def name(self) -> str:
-        """How it is called in logs and results."""
+        """The name in logs and results."""
         return f"openai/{self._model}"
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
@@ -346,7 +321,7 @@ class OpenAIModel:
         return self._retrying.stream(lambda: self._attempt(request), self.name)
 
     async def close(self) -> None:
-        """Give back its connections."""
+        """Close its connections."""
         await self._client.close()
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
@@ -370,11 +345,11 @@ class OpenAIModel:
         sent = self._create(**body, extra_body=self._extra)
         async with open_response(
             sent, self._events, self._errors, self._limits, self._provider, lambda: answer.is_complete
-        ) as heard:
-            async for chunk in heard.events:
+        ) as response:
+            async for chunk in response.events:
                 if text := answer.add(chunk):
                     yield TextDelta(text)
-            if not answer.is_complete and not heard.source.has_done_marker:
+            if not answer.is_complete and not response.source.has_done_marker:
                 raise self._provider.incomplete_error("it broke off")
         if text := answer.flush():
             yield TextDelta(text)

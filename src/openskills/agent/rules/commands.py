@@ -1,11 +1,4 @@
-"""Documented commands and their slots.
-
-What the words of a documented command are examples of: files, results, numbers, texts. Pure.
-
-The commands that a SKILL.md documents. Pure.
-
-A documented command with the user's files, words and numbers in the place of its examples. Pure.
-"""
+"""Commands that a SKILL.md documents, and filling in the user's files, words and numbers for their examples."""
 
 import re
 import shlex
@@ -35,7 +28,7 @@ _ELLIPSES = frozenset({"...", "…"})
 
 
 class SlotKind(StrEnum):
-    """What a word stands for. A `VALUE` follows an option; a `WORD` is an argument by itself."""
+    """What a word of a command is. A `VALUE` follows an option; a `WORD` is a separate argument."""
 
     PLAIN = "plain"
     FILE = "file"
@@ -62,7 +55,7 @@ _MEANINGS = (
 
 @dataclass(slots=True)
 class CommandSlot:
-    """Neighbouring words of a kind. `option` is the word before it, `prefix` an option in one word with it."""
+    """Adjacent words of one kind. `option` is the word before, `prefix` an option in the same word."""
 
     kind: SlotKind
     examples: list[str]
@@ -71,23 +64,23 @@ class CommandSlot:
 
 
 def is_placeholder(word: str) -> bool:
-    """`<file>` or `FILE`, and no example."""
+    """Whether a word is a placeholder (`<file>`, `FILE`), not an example."""
     return _PLACEHOLDER.fullmatch(word.strip("\"'")) is not None
 
 
 def has_file_slot(command: str) -> bool:
-    """Whether a command is for files of the user."""
+    """Whether a command takes files of the user."""
     return any(slot.kind is SlotKind.FILE for slot in parse_slots(command))
 
 
 def strip_option_values(command: str) -> str:
-    """The words of a command but for the values of its options."""
+    """The words of a command without the values of its options."""
     slots = (slot for slot in parse_slots(command) if slot.kind is not SlotKind.VALUE)
     return " ".join(f"{slot.prefix}{word}" for slot in slots for word in slot.examples)
 
 
 def parse_slots(command: str) -> list[CommandSlot]:
-    """The words of a command without what is optional; files, numbers and formulas in a row are one slot."""
+    """The words of a command without optional parts; adjacent files, numbers and formulas are one slot."""
     slots: list[CommandSlot] = []
     for slot in _iter_slots(_WORD.findall(_OPTIONAL.sub("", command))):
         last = slots[-1] if slots else None
@@ -103,7 +96,7 @@ def _iter_slots(words: Sequence[str]) -> Iterator[CommandSlot]:
     script = next((index for index, word in enumerate(words) if word not in _INTERPRETERS), 0)
     later = False
     for index, word in enumerate(words):
-        # What another program is given is not ours to change.
+        # Arguments of other programs in a pipeline stay as they are.
         later = later or word in _OPERATORS
         if index <= script or later:
             yield CommandSlot(SlotKind.PLAIN, [word])
@@ -125,7 +118,7 @@ def _parse_slot(word: str, before: str, after: Sequence[str], *, first: bool) ->
     kind = _classify_word(word)
     if _is_option(before) and before != "--" and kind in (SlotKind.PLAIN, SlotKind.NUMBERS):
         return CommandSlot(SlotKind.VALUE, [word], option=before)
-    # The first argument may be the name of a task (`count`); every other one is an example.
+    # The first argument may be a subcommand (`count`); all others are examples.
     task = first and word.isalpha()
     return CommandSlot(
         SlotKind.WORD if kind is SlotKind.PLAIN and not task and _VALUE_WORD.fullmatch(word) else kind, [word]
@@ -151,7 +144,7 @@ def _classify_word(word: str) -> SlotKind:
         return SlotKind.FORMULA
     if _FILE_NAME.fullmatch(bare) or bare.startswith(("path/to/", INPUTS, f"work/{INPUTS}")):
         return SlotKind.FILE
-    # What is quoted and has blanks is a sentence.
+    # Quoted words with spaces are a sentence.
     return SlotKind.TEXT if word[:1] in ("'", '"') and " " in bare else SlotKind.PLAIN
 
 
@@ -178,7 +171,7 @@ _SHELLS = frozenset({"", "bash", "sh", "shell", "console", "text", "terminal", "
 
 @dataclass(frozen=True, slots=True)
 class CommandExample:
-    """A command as it is written, and the words that introduce it."""
+    """A documented command, and the words that introduce it."""
 
     command: str
     about: str = ""
@@ -186,7 +179,7 @@ class CommandExample:
 
 @dataclass(frozen=True, slots=True)
 class _MarkdownBlock:
-    """Lines of a body. `language` is None outside of fences; `about` are the heading and the line before a fence."""
+    """Lines of Markdown. `language` is None outside of fences; `about` is the heading and the line before a fence."""
 
     lines: tuple[str, ...]
     language: str | None = None
@@ -194,7 +187,7 @@ class _MarkdownBlock:
 
 
 def find_commands(body: str) -> list[CommandExample]:
-    """The commands of a text that can be run: those in fenced blocks, then those within a line, each once."""
+    """The commands in a text: those in fenced blocks, then inline ones, without duplicates."""
     blocks = list(_split_blocks(body))
     found: dict[str, CommandExample] = {}
     for one in (
@@ -206,10 +199,9 @@ def find_commands(body: str) -> list[CommandExample]:
 
 
 def choose_command(commands: Sequence[CommandExample], request: str, *, files: bool = False) -> CommandExample | None:
-    """The command that shares the most words with a request, the first of those that share equally many.
+    """The first command that shares the most words with a request.
 
-    Having files where the command takes some, or none where it takes none, counts more than one word. The values of
-    options are examples, and say nothing about what a command does.
+    Taking files if there are some, or none if there are none, counts more than one word. Option values do not count.
     """
     wanted = extract_task_words(request)
 
@@ -264,7 +256,7 @@ def _find_inline_commands(block: _MarkdownBlock) -> Iterator[CommandExample]:
 
 
 def _join_lines(lines: Sequence[str]) -> Iterator[str]:
-    """The lines of a block without indentation; one that ends with a backslash goes on with the next."""
+    """The lines of a block without indentation and line continuations."""
     text = "\n".join(line.strip() for line in lines)
     yield from re.sub(r"[ \t]*\\\n", " ", text).split("\n")
 
@@ -276,9 +268,9 @@ _ENDINGS = re.compile(r"[\"'<>]")
 
 @dataclass(frozen=True, slots=True)
 class CommandInstance:
-    """A command that can be run, unless something is `missing`: a kind of thing, or a word that is only an example.
+    """A filled-in command; it can be run if nothing is `missing` (kinds of slots, or words that are only examples).
 
-    `used` are the user's files in it; it `repeats` when it takes one file and can be run again for another.
+    `used` are the user's files in it; it `repeats` if it takes one file and can be run again for another.
     """
 
     command: str
@@ -289,7 +281,7 @@ class CommandInstance:
 
 @dataclass(slots=True)
 class _SlotValues:
-    """What there is to put into slots, and what became of it."""
+    """Values for slots, and which were used or missing."""
 
     files: Sequence[str]
     text: str
@@ -300,10 +292,10 @@ class _SlotValues:
 
 
 def fill_command(command: str, files: Sequence[str], text: str, *, label: str = "") -> CommandInstance:
-    """The command for these files and what the request says. What it writes goes to `out/`, with `label` in its name.
+    """Fill in a command with files and values of the request. Output goes to `out/`, with `label` in its name.
 
-    A place for one file takes the first that has the same ending, or just the first; a row of them takes all. An
-    argument that is only an example is never passed on as if the user had said it; values of options are.
+    A slot for one file takes the first with the same extension, or the first; a row of files takes all. Arguments that
+    are only examples are not passed on; option values are.
     """
     slots = _reorder_slots(text, parse_slots(command))
     filling = _SlotValues(files, text, label, _has_option_value(slots, text))
@@ -315,7 +307,7 @@ def fill_command(command: str, files: Sequence[str], text: str, *, label: str = 
 
 
 def find_assumed_values(command: str, text: str) -> list[str]:
-    """The values of options in a command that the request does not have: they are from the skill's example."""
+    """Option values that come from the skill's example, not from the request."""
     slots = [slot for slot in parse_slots(command) if slot.kind is SlotKind.VALUE]
     return [f"{slot.option} {slot.examples[0]}" for slot in slots if not _is_in_text(slot.examples[0], text)]
 
@@ -346,32 +338,31 @@ def _fill_value(slot: CommandSlot, filling: _SlotValues) -> list[str]:
     if said:
         return [shlex.quote(said)]
     if filling.says_values and slot.examples[0].isalpha() and not _is_in_text(slot.examples[0], filling.text):
-        # Who says what to find has not said what to put there: the word of an example is no answer to that.
+        # If the request sets other options, do not guess this one from the example.
         filling.missing += slot.examples
     return slot.examples
 
 
 def _has_option_value(slots: Sequence[CommandSlot], text: str) -> bool:
-    """Whether a request says the value of any option."""
     values = [slot for slot in slots if slot.kind is SlotKind.VALUE]
     return any(_find_value(slot, text) or _is_in_text(slot.examples[0], text) for slot in values)
 
 
 def _find_value(slot: CommandSlot, text: str) -> str:
-    """What a request says for an option; a word is nothing where a number is wanted."""
+    """The value of an option in a request; where the example is a number, only numbers count."""
     said = find_option_value(slot.option.lstrip("-"), text)
     return "" if slot.examples[0].isdigit() and not find_numbers(said) else said
 
 
 def _reorder_slots(text: str, slots: list[CommandSlot]) -> list[CommandSlot]:
-    """The same slots; words that the request has, too, in its order: 5 miles to km, and 5 km to miles."""
+    """Put words that the request also has into its order: 5 miles to km, 5 km to miles."""
     words = [slot for slot in slots if slot.kind is SlotKind.WORD and _is_in_text(slot.examples[0], text)]
     ordered = iter(sorted(words, key=lambda slot: _find_word(slot.examples[0], text)))
     return [next(ordered) if slot in words else slot for slot in slots]
 
 
 def _take_values(found: list[str], slot: CommandSlot, filling: _SlotValues) -> list[str]:
-    """One for one example; all for a row of them, or for a placeholder."""
+    """One value for one example; all for several examples or a placeholder."""
     filling.missing += [] if found else [slot.kind]
     return found if len(slot.examples) > 1 or is_placeholder(slot.examples[0]) else found[:1]
 

@@ -1,9 +1,4 @@
-"""RuleModel: a model without a model.
-
-What the rules do next in a turn: load one skill, run its command, once more at most, say what came of it. Pure.
-
-A model without a network and without a language model: rules choose a skill and run the command it documents.
-"""
+"""`RuleModel`: a model without an LLM. Rules choose a skill and run the command that it documents."""
 
 import json
 import logging
@@ -36,14 +31,14 @@ MAX_RUNS = 2
 
 @dataclass(frozen=True, slots=True)
 class LoadAction:
-    """A skill is to be loaded."""
+    """Load a skill."""
 
     skill: str
 
 
 @dataclass(frozen=True, slots=True)
 class RunAction:
-    """A command of a loaded skill is to be run."""
+    """Run a command of a loaded skill."""
 
     skill: str
     command: str
@@ -51,7 +46,7 @@ class RunAction:
 
 @dataclass(frozen=True, slots=True)
 class SayAction:
-    """The turn is over, with this answer."""
+    """End the turn with this answer."""
 
     text: str
 
@@ -60,7 +55,7 @@ Action: TypeAlias = LoadAction | RunAction | SayAction
 
 
 class RulePlan:
-    """The next action of a turn; `route` is where its request goes. The same turn has the same plan."""
+    """The next action of a turn: load one skill, run its command at most twice, and report. Deterministic."""
 
     def __init__(self, turn: TurnProgress, tools: Collection[str], skills: CatalogSnapshot) -> None:
         self._turn = turn
@@ -73,7 +68,7 @@ class RulePlan:
         self.route = route(turn.text, self._files, skills, before) if turn.text else Route(None, RouteReason.NOTHING)
 
     def choose_action(self) -> Action:
-        """What to do now."""
+        """The next action."""
         if any(step.result is None for step in (*self._turn.loads, *self._turn.runs)):
             return self._build_answer(self._say.interrupted)
         if self._turn.runs:
@@ -98,12 +93,11 @@ class RulePlan:
         step = self._turn.loads[-1]
         skill, result = get_string(step.arguments, "skill"), (step.result or "").strip()
         if result.startswith("error:"):
-            return self._build_answer(
-                self._say.not_loaded.format(skill=skill, why=result.removeprefix("error:").strip())
-            )
+            why = result.removeprefix("error:").strip()
+            return self._build_answer(self._say.not_loaded.format(skill=skill, why=why))
         if skill in self._turn.bodies:
             return self._run_skill(skill)
-        # A skill that works in an agent of its own gives an answer instead of its text.
+        # A forked skill gives an answer instead of its text.
         return self._build_answer(f"{self._say.says.format(skill=skill)}\n\n{result}")
 
     def _run_skill(self, skill: str) -> Action:
@@ -112,11 +106,9 @@ class RulePlan:
         if RUN not in self._tools or ready is None:
             said = self._say.no_command if RUN in self._tools else self._say.no_runner
             return self._build_answer(f"{said.format(skill=skill)}\n\n{quote_block(body, self._say)}")
-        return (
-            self._build_answer(describe_missing(ready, skill, self._say))
-            if ready.missing
-            else RunAction(skill, ready.command)
-        )
+        if ready.missing:
+            return self._build_answer(describe_missing(ready, skill, self._say))
+        return RunAction(skill, ready.command)
 
     def _after_run(self) -> Action:
         runs = self._turn.runs
@@ -128,11 +120,10 @@ class RulePlan:
         return self._build_answer("\n\n".join([*said, *self._describe_undone(skill)]))
 
     def _plan_retry(self, skill: str, *, well: bool) -> CommandInstance | None:
-        """The same for the next file; or, when the command that the words asked for failed, the first of the skill."""
+        """The same command for the next file; or, after a failure, the first command of the skill."""
         if well:
-            return (
-                self._prepare_command(skill, number=1) if self._is_repeatable(skill) and len(self._files) > 1 else None
-            )
+            repeat = self._is_repeatable(skill) and len(self._files) > 1
+            return self._prepare_command(skill, number=1) if repeat else None
         commands = self._find_commands(skill)
         if not commands or self._choose_command(skill) == commands[0]:
             return None
@@ -141,15 +132,13 @@ class RulePlan:
     def _find_commands(self, skill: str) -> list[CommandExample]:
         return find_commands(self._turn.bodies.get(skill, ""))
 
-    def _strip_names(self, skill: str) -> str:
-        """The request without the names of the skill and of files, which say nothing about what is to be done."""
-        return strip_file_names(strip_skill_name(self._turn.text, skill), self._files)
-
     def _choose_command(self, skill: str) -> CommandExample | None:
-        return choose_command(self._find_commands(skill), self._strip_names(skill), files=bool(self._files))
+        # The names of the skill and of files say nothing about what to do.
+        request = strip_file_names(strip_skill_name(self._turn.text, skill), self._files)
+        return choose_command(self._find_commands(skill), request, files=bool(self._files))
 
     def _prepare_command(self, skill: str, number: int = 0) -> CommandInstance | None:
-        """The command that fits the request best, for the file of this number if it takes one at a time."""
+        """The best command for the request; if it takes one file at a time, for the file with this number."""
         chosen = self._choose_command(skill)
         if chosen is None:
             return None
@@ -180,11 +169,10 @@ _LOG = logging.getLogger("openskills.agent.rules")
 
 
 class RuleModel:
-    """Chooses a skill by the name in a request, by the rules of the demo strategy, or by the catalog's search.
+    """A `Model` that is not an LLM: it loads the skill that fits a request and runs the command that it documents.
 
-    It loads that skill, runs the command its text documents with the user's files in it, and says what came of it, in
-    English or Chinese, and that no language model was asked. A turn has one load and two runs at most. It decides from
-    the messages alone, so it may be used by any number of conversations.
+    It runs commands that it can fill in from the request and otherwise says that this needs a language model, in
+    English or Chinese. A turn has at most one load and two runs. It is stateless.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -196,18 +184,17 @@ class RuleModel:
 
     @property
     def name(self) -> str:
-        """How it is called in logs and results."""
+        """The name in logs and results."""
         return "rule"
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """The next step of the turn. Nothing is raised, whatever the messages are; no token is spent."""
+        """The next step of the turn. Never raises."""
         turn = parse_turn(request.messages)
         tools = {name: tool for tool in request.tools if (name := get_string(_get_function(tool), "name"))}
         plan = RulePlan(turn, tools.keys(), _select_visible(self._catalog.snapshot, tools))
         if not turn.steps:
             _LOG.info(
-                "routed by rules",
-                extra={"selected_skill_id": plan.route.skill, "routing_reason": plan.route.why},
+                "routed by rules", extra={"selected_skill_id": plan.route.skill, "routing_reason": plan.route.why}
             )
         action = plan.choose_action()
         if isinstance(action, SayAction):
@@ -218,7 +205,7 @@ class RuleModel:
             yield ModelResponse(calls=(_action_to_call(action, turn),), stop="tool_calls", model=self.name)
 
     async def close(self) -> None:
-        """There is nothing to give back."""
+        """Do nothing."""
 
 
 def _action_to_call(action: LoadAction | RunAction, turn: TurnProgress) -> ToolCall:
@@ -230,12 +217,11 @@ def _action_to_call(action: LoadAction | RunAction, turn: TurnProgress) -> ToolC
 
 
 def _get_function(tool: object) -> object:
-    """The part of a tool's description that has its name, in any format."""
     return get_field(tool, "function") or tool
 
 
 def _select_visible(skills: CatalogSnapshot, tools: Mapping[str, Any]) -> CatalogSnapshot:
-    """The skills that this conversation may load, as its tools name them."""
+    """The skills that the schema of `skill_load` lists."""
     properties = get_field(get_field(_get_function(tools.get(LOAD)), "parameters"), "properties")
     names: Collection[object] = get_items(get_field(get_field(properties, "skill"), "enum"))
     if not names or len(names) == len(skills.skills):

@@ -1,11 +1,4 @@
-"""Answers in two languages.
-
-What the rules say, in English and in Chinese. Values are put in by `str.format`.
-
-Answers of the rules that are not about a run. Every answer says once that no language model gave it. Pure.
-
-What a run came to, as a person is told about it. Pure; any text is taken.
-"""
+"""Answers of the rule model, in English and Chinese."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +14,7 @@ from openskills.prompt.history import get_items, get_string, parse_json_object
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """Every sentence in one language."""
+    """All sentences in one language, for `str.format`."""
 
     ran: str
     tried: str
@@ -76,38 +69,38 @@ ENGLISH = Phrases(
     exit_code="It ended with exit code {code}, not 0.",
     timed_out="It took too long and was stopped.",
     refused="It was not run: {why}",
-    again="That is what the skill's script says. If it names a fault, correct the file or the request, and ask again.",
-    undone="Not done yet, because a turn has two runs at most: {files}. Ask again for them.",
+    again="This is the skill's own output. If it reports an error, fix the file or the request and ask again.",
+    undone="Not done yet, because a turn runs at most two commands: {files}. Ask again for them.",
     not_loaded="The skill {skill} could not be loaded: {why}",
     needs={
-        "file": "The skill {skill} works on a file, and there is none. Attach one and ask again.",
+        "file": "The skill {skill} needs a file. Attach one and ask again.",
         "formula": "The skill {skill} needs something to compute, such as `2 * (3 + 4)`. Write it and ask again.",
-        "numbers": "The skill {skill} works on numbers, and there are none in the request. Write them and ask again.",
+        "numbers": "The skill {skill} needs numbers, and the request has none. Write them and ask again.",
     },
-    needs_other="A rule cannot know what to put for {what} in `{command}` of the skill {skill}.",
+    needs_other="This needs a language model: `{command}` of the skill {skill} has no value for {what}.",
     assumed="Taken from the example in the skill's text, not from the request: {values}",
-    ask_again="Run it yourself, or use a language model.",
-    no_runner="No command can be run here, so nothing was done. This is how the skill {skill} begins:",
-    no_command="The skill {skill} instructs a language model and has no command that a rule could run. It begins:",
-    says="This is what the skill {skill} answered:",
+    ask_again="Run it yourself, or choose another model.",
+    no_runner="Commands cannot be run here, so nothing was done. The skill {skill} begins:",
+    no_command="This needs a language model: the skill {skill} has no command that a rule could run. It begins:",
+    says="The skill {skill} answered:",
     no_load="The skill {skill} fits, but skills cannot be loaded here, so nothing was done.",
-    interrupted="There is no result of the last step, so I do not know what it did. Ask again to repeat it.",
+    interrupted="The last step has no result, so its outcome is unknown. Ask again to repeat it.",
     nothing_fits="No skill here clearly fits this request, so nothing was done.",
-    unknown="There is no skill named {name}, so nothing was done.",
+    unknown="Unknown skill {name}; nothing was done.",
     nearest="The nearest skills:",
     there_are="The skills here:",
     others="{count} more",
-    name_one="Write `${name}` before a request to choose one yourself.",
-    no_skills="There are no skills here, so nothing can be done.",
-    no_request="There is no request. Say what is to be done.",
+    name_one="Start a request with `${name}` to choose one.",
+    no_skills="No skills are installed, so nothing can be done.",
+    no_request="The request is empty. Say what to do.",
     chosen={
         RouteReason.NAMED: "the request names it",
-        RouteReason.RULE: "the request has a word that stands for skills like it ({detail})",
-        RouteReason.SEARCH: "of all skills it shares the most with the words of the request",
+        RouteReason.RULE: "the request has a word for skills like it ({detail})",
+        RouteReason.SEARCH: "it shares the most words with the request",
         RouteReason.LOADED: "it was loaded already",
     },
     signed="A rule chose {skill}, not a language model: {why}.",
-    unread=" Nobody has read the result.",
+    unread=" The result was not checked.",
     unsigned="This is an answer of rules, not of a language model.",
 )
 
@@ -166,7 +159,7 @@ _MAX_LISTED = 5
 
 
 def add_signature(text: str, say: Phrases, route: Route, *, ran: bool = False) -> str:
-    """The answer with who chose, and why; after a run, also that nobody has looked at its result."""
+    """Add why the skill was chosen and, after a run, that its result was not checked."""
     if route.skill is None:
         return f"{text}\n\n{say.unsigned}"
     why = say.chosen[route.reason].format(detail=route.detail)
@@ -175,7 +168,7 @@ def add_signature(text: str, say: Phrases, route: Route, *, ran: bool = False) -
 
 
 def describe_no_match(route: Route, skills: CatalogSnapshot, say: Phrases) -> str:
-    """Nothing was done, and these skills come nearest; or these are there when none is near."""
+    """Say that no skill was chosen, with the nearest or the first skills."""
     if not skills.skills:
         return say.no_skills
     names = route.near or tuple(skill.name for skill in skills.skills)[:_MAX_LISTED]
@@ -188,7 +181,7 @@ def describe_no_match(route: Route, skills: CatalogSnapshot, say: Phrases) -> st
 
 
 def describe_missing(ready: CommandInstance, skill: str, say: Phrases) -> str:
-    """What a command needs and nobody gave."""
+    """Say what is missing to run a command."""
     known = [say.needs[what].format(skill=skill) for what in ready.missing if what in say.needs]
     other = [what for what in ready.missing if what not in say.needs]
     if other:
@@ -209,36 +202,31 @@ _READABLE = ("text/plain", "text/markdown", "text/csv", "application/json")
 
 @dataclass(frozen=True, slots=True)
 class CommandOutcome:
-    """The result of `skill_run`: its data, or what kept the command from being run."""
+    """The result of `skill_run`: its data, or why the command was not run."""
 
     data: Mapping[str, object]
     refused: str = ""
 
     @property
     def is_success(self) -> bool:
-        """Whether the command ended well."""
+        """Whether the command succeeded."""
         return not self.refused and self.data.get("exit_code") == 0 and self.data.get("timed_out") is not True
 
 
 def parse_outcome(step: TurnStep) -> CommandOutcome:
-    """What the result of a call says."""
+    """Parse the result of a call."""
     text = (step.result or "").strip()
     data = parse_json_object(text)
-    return (
-        CommandOutcome(data) if "exit_code" in data else CommandOutcome({}, text.removeprefix("error:").strip() or "?")
-    )
+    if "exit_code" in data:
+        return CommandOutcome(data)
+    return CommandOutcome({}, text.removeprefix("error:").strip() or "?")
 
 
 def describe_run(step: TurnStep, say: Phrases, request: str = "") -> str:
-    """What was run, what it printed or wrote, where its files are, or why it failed.
-
-    What the command has from an example of the skill and not from the `request` is said.
-    """
+    """What was run, its output and files, or why it failed; and which values come from the skill's example."""
     found = parse_outcome(step)
-    about = {
-        "skill": get_string(step.arguments, "skill"),
-        "command": _to_one_line(get_string(step.arguments, "command")),
-    }
+    command = " ".join(get_string(step.arguments, "command").split())
+    about = {"skill": get_string(step.arguments, "skill"), "command": command}
     if found.refused:
         return f"{say.tried.format(**about)}\n\n{say.refused.format(why=found.refused)}"
     isolation, took = get_string(found.data, "isolation"), found.data.get("duration_ms")
@@ -251,7 +239,7 @@ def describe_run(step: TurnStep, say: Phrases, request: str = "") -> str:
 
 
 def quote_block(text: str, say: Phrases) -> str:
-    """The beginning of a text, indented: a block that nobody takes for code to run."""
+    """The beginning of a text, indented, so that it is not taken for code to run."""
     lines = text[:_MAX_CHARACTERS].strip("\n").split("\n")
     shown = [f"    {line}".rstrip() for line in lines[:_MAX_LINES]]
     left = len(text.strip("\n").split("\n")) - len(shown)
@@ -290,7 +278,3 @@ def _describe_files(data: Mapping[str, object], say: Phrases) -> Iterator[str]:
 
 def _list_refs(data: Mapping[str, object], name: str) -> list[str]:
     return [ref for one in cast("list[object]", get_items(data.get(name))) if (ref := get_string(one, "ref"))]
-
-
-def _to_one_line(text: str) -> str:
-    return " ".join(text.split())

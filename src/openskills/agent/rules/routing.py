@@ -1,13 +1,4 @@
-"""Request to skill.
-
-The rules of the demo strategy: words of a request, and the kind of skill that they ask for. Pure.
-
-A Latin word counts only by itself (`log` is not in `catalog`), a Chinese one wherever it stands.
-
-The words of a request and of a skill, in one form each, so that they can be compared. Pure.
-
-From a request in words to a skill: by its name, by the rules, by the catalog's search. Pure.
-"""
+"""Routing of a request to a skill: by name, by rules, or by the catalog's search."""
 
 import re
 from collections.abc import Sequence
@@ -32,14 +23,14 @@ from openskills.errors import UnknownSkill
 
 @dataclass(frozen=True, slots=True)
 class RoutingRule:
-    """A pattern of requests; `skill_id` is the skill that the mission names, `kin` words in names of such skills."""
+    """A pattern of requests; `skill_id` is the hosted skill that answers it, `kin` words in names of similar skills."""
 
     skill_id: str
     pattern: re.Pattern[str]
     kin: frozenset[str]
 
     def matches(self, text: str) -> bool:
-        """Whether a request has one of the words."""
+        """Whether a request matches."""
         return self.pattern.search(text) is not None
 
 
@@ -55,15 +46,14 @@ RULES = (
     _build_rule("file_search", "搜索 find grep 检索", "search grep find"),
     _build_rule(
         "calculator",
-        # The last three are ours.
         "平均 均值 mean 中位数 median min max 比较 average minimum maximum",
         "calculator calc math maths mathematics statistics",
-        # Nobody has to name what is written down: 17 * 23, sqrt(2).
+        # Formulas such as 17 * 23 or sqrt(2) need no keyword.
         r"|\d\s*[*+×÷^]\s*\d|\d\s+[-/]\s+\d|(?<![a-z])(?:sqrt|sin|cos|tan|ln|exp)\(",
     ),
     _build_rule("log_transform", "日志 log 转换 parse jsonl", "log logs"),
 )
-"""In the order of the mission document; the first that fits counts. `echo:` has to begin the request."""
+"""In order of priority: the first match counts. `echo:` has to begin the request."""
 
 
 _MAX_CHARACTERS = 8_000
@@ -89,7 +79,7 @@ _SYNONYMS = (
     "report summary summarise summarize describe 报告 汇总 概括 总结 概述",
     "line 折线",
 )
-"""Words for the same work, so that a request finds a command that says it otherwise, or in the other language."""
+"""Synonyms, so that a request finds a command in other words or in the other language."""
 
 _GROUPS = [(group.split()[0], group.split()) for group in _SYNONYMS]
 _LATIN = {stem(word): head for head, words in _GROUPS for word in words if word.isascii()}
@@ -97,7 +87,7 @@ _CHINESE = [(word, head) for head, words in _GROUPS for word in words if not wor
 
 
 def extract_words(text: str) -> list[str]:
-    """Every word once, without numbers, Chinese as pairs of characters, in the order of the text."""
+    """The words of a text without numbers and duplicates; Chinese as pairs of characters."""
     words, runs = split_text(fold(split_humps(text[:_MAX_CHARACTERS])))
     terms = [stem(word) for word in words if word not in STOP_WORDS and not word.isdigit()]
     terms += [pair for run in runs for pair in split_pairs(run)[:-1] if pair not in STOP_WORDS]
@@ -105,23 +95,23 @@ def extract_words(text: str) -> list[str]:
 
 
 def extract_keywords(text: str) -> list[str]:
-    """The words that say what a request is about; of a very long one the first."""
+    """The first words of a request."""
     return extract_words(text)[:_MAX_WORDS]
 
 
 def extract_task_words(text: str) -> set[str]:
-    """The words of a text, one for all that mean the same work."""
+    """The words of a text, with synonyms normalized."""
     found = {_LATIN.get(word, word) for word in extract_keywords(text)}
     return found | {head for word, head in _CHINESE if word in text}
 
 
 def normalise_word(word: str) -> str:
-    """The one word for all that mean the same work; of any other word itself."""
+    """The representative of a word's synonyms, or the word itself."""
     return _LATIN.get(word, word)
 
 
 def is_enough(common: int, wanted: int) -> bool:
-    """Whether so many of the telling words of a request are a match: half of them, or two that are not lost in many."""
+    """Whether enough words match: half of them, or two that are at least a tenth."""
     share = common / wanted if wanted else 0.0
     return share >= _SHARE or (common >= _ENOUGH and share >= _SMALL_SHARE)
 
@@ -157,7 +147,7 @@ class RouteReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a request goes. `detail` is the rule that decided, or the name that no skill has; `near` other skills."""
+    """The chosen skill. `detail` is the rule that decided, or the unknown name; `near` are other skills."""
 
     skill: str | None
     reason: RouteReason
@@ -166,16 +156,15 @@ class Route:
 
     @property
     def why(self) -> str:
-        """The reason for a log: nothing that a user wrote is in it."""
+        """The reason for logs, without anything that the user wrote."""
         return f"{self.reason}:{self.detail}" if self.reason is RouteReason.RULE else str(self.reason)
 
 
 def route(text: str, files: Sequence[str], skills: CatalogSnapshot, loaded: Sequence[str] = ()) -> Route:
-    """The skill for a request with these files; `loaded` are those that are in sight already, the newest last.
+    """Choose a skill for a request with these files; `loaded` are the loaded skills, newest last.
 
-    A name decides, as `$name`, `/name` or in the text; then the first rule that the catalog has a fitting skill for;
-    then search, for what shares enough words with the request. A loaded skill is preferred to another that was only
-    searched for, and is taken when nothing else fits.
+    A name decides, as `$name`, `/name` or in the text; then the first rule with a matching skill; then search, if
+    enough words match. Loaded skills are preferred to searched ones, and used if nothing else fits.
     """
     text = text[:_MAX_REQUEST_CHARACTERS]
     asked = _ASKED.match(text)
@@ -188,7 +177,7 @@ def route(text: str, files: Sequence[str], skills: CatalogSnapshot, loaded: Sequ
     if found is not None:
         return Route(found[0], RouteReason.RULE, found[1].skill_id)
     text = strip_file_names(text, files)
-    hits = [hit.skill for hit in skills.search(_build_query(text, files), _MAX_HITS)]
+    hits = [hit.skill for hit in skills.search(" ".join((text, *_extract_file_types(files))), _MAX_HITS)]
     fitting = [
         skill.name
         for skill in hits
@@ -203,7 +192,7 @@ def route(text: str, files: Sequence[str], skills: CatalogSnapshot, loaded: Sequ
 
 
 def strip_skill_name(text: str, skill: str) -> str:
-    """The request without `$name` or `/name`."""
+    """Remove `$name` or `/name` from a request."""
     return re.sub(rf"(?<!\S)[$/]{re.escape(skill)}(?![\w/.-])[ \t]*", "", text).strip()
 
 
@@ -213,7 +202,7 @@ def _find_named_skill(text: str, skills: CatalogSnapshot) -> str | None:
             return asked["name"]
     folded = fold(text)
     found = [skill.name for skill in skills.skills if _has_name(skill.name, folded)]
-    # The longest: `pdf-forms` in a text has `pdf` in it, too.
+    # The longest, because `pdf-forms` also contains `pdf`.
     return max(found, key=len, default=None)
 
 
@@ -234,7 +223,7 @@ def _match_rule(text: str, files: Sequence[str], skills: CatalogSnapshot) -> tup
 
 
 def _find_rule_skill(rule: RoutingRule, text: str, skills: CatalogSnapshot) -> str | None:
-    """The skill of the rule's name, however it separates its words, or the best of those with a name of that kind."""
+    """The skill with the rule's name, ignoring separators, or the best with a similar name."""
     same = squeeze(rule.skill_id)
     exact = next((skill.name for skill in skills.skills if squeeze(skill.name) == same), None)
     if exact is not None:
@@ -245,7 +234,7 @@ def _find_rule_skill(rule: RoutingRule, text: str, skills: CatalogSnapshot) -> s
 
 
 def _can_take_files(name: str, files: Sequence[str], skills: CatalogSnapshot) -> bool:
-    """Whether a skill is for files of this kind: it speaks of them, or no skill does, or it is text, which all read."""
+    """Whether a skill mentions the types of these files, or no skill does; text files suit every skill."""
     own = _extract_skill_words(skills.get(name))
     return all(
         ending in own or not any(ending in _extract_skill_words(hit.skill) for hit in skills.search(ending, _MAX_HITS))
@@ -261,13 +250,9 @@ def _extract_skill_words(skill: Skill) -> set[str]:
 
 
 def _extract_file_types(files: Sequence[str]) -> list[str]:
-    """What files are called by their kind; as skills call it, where that is another word."""
+    """The types of files, as skills call them."""
     endings = [name.rpartition(".")[2].lower() for name in files if "." in name]
     return [stem(_TYPE_NAMES.get(ending, ending)) for ending in endings]
-
-
-def _build_query(text: str, files: Sequence[str]) -> str:
-    return " ".join((text, *_extract_file_types(files)))
 
 
 def _has_enough_overlap(text: str, files: Sequence[str], skill: Skill) -> bool:
@@ -276,7 +261,7 @@ def _has_enough_overlap(text: str, files: Sequence[str], skill: Skill) -> bool:
 
 
 def _find_common_words(text: str, files: Sequence[str], skill: Skill) -> set[str]:
-    """The words of a request, or of its files, that a skill has, or has another word for."""
+    """The words of a request, or of its files, that a skill has, or has a synonym for."""
     own = _extract_skill_words(skill)
     known = own | {normalise_word(word) for word in own}
     return {

@@ -1,14 +1,7 @@
-"""What was asked and done.
-
-What a request says about the turn that runs: what was asked, with which files, what was done so far. Pure.
-
-Nothing here raises, whatever the messages are.
-
-What a request in words gives to a command: a text, numbers, names of files. Pure.
-"""
+"""The current turn as the rule model sees it: the request, its files, and the steps so far. Nothing here raises."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from openskills.agent.attached_line import split_files_line
@@ -30,7 +23,7 @@ _BODY_END = re.compile(r"^(?:Docs loaded: |\[Loaded\] |\[Doc\] )", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class TurnStep:
-    """A call that was made in this turn; `result` is None as long as there is none."""
+    """A tool call of this turn; `result` is None until it has one."""
 
     tool: str
     arguments: Mapping[str, object]
@@ -39,10 +32,10 @@ class TurnStep:
 
 @dataclass(frozen=True, slots=True)
 class TurnProgress:
-    """The turn that runs.
+    """The current turn.
 
-    `text` is the user's request without the line about its files; `files` are those that came with it, `earlier` those
-    of the messages before, the newest first. `bodies` are the texts of the skills that can be seen, by name.
+    `text` is the user's request without the line about its files; `files` came with it, `earlier` with the messages
+    before, newest first. `bodies` are the loaded skill texts by name.
     """
 
     text: str = ""
@@ -53,17 +46,17 @@ class TurnProgress:
 
     @property
     def loads(self) -> tuple[TurnStep, ...]:
-        """The skills that were asked for."""
+        """The loads of this turn."""
         return tuple(step for step in self.steps if step.tool == LOAD)
 
     @property
     def runs(self) -> tuple[TurnStep, ...]:
-        """The commands that were run."""
+        """The command runs of this turn."""
         return tuple(step for step in self.steps if step.tool == RUN)
 
 
 def parse_turn(messages: Sequence[object]) -> TurnProgress:
-    """The turn that the last message of a user began."""
+    """Parse the turn that began with the last user message."""
     asked = [index for index, message in enumerate(messages) if get_string(message, "role") == "user"]
     if not asked:
         return TurnProgress(bodies=_parse_bodies(messages))
@@ -86,9 +79,14 @@ def _parse_steps(messages: Sequence[object]) -> tuple[TurnStep, ...]:
 
 
 def _parse_bodies(messages: Sequence[object]) -> dict[str, str]:
-    """The texts of loaded skills, the one that stands last in the conversation at the end."""
+    """The texts of loaded skills, the latest last, from messages that we put them into."""
+    loads = {call.id for message in messages for call in get_tool_calls(message) if call.name == LOAD and call.id}
     found: dict[str, str] = {}
-    for text in _iter_loaded_texts(messages):
+    for message in messages:
+        role = get_field(message, "role")
+        if role not in SYSTEM_ROLES and not (role in TOOL_ROLES and get_string(message, "tool_call_id") in loads):
+            continue
+        text = get_text(message)
         for loaded in _LOADED.finditer(text):
             end = _BODY_END.search(text, loaded.end())
             found.pop(loaded["name"], None)
@@ -96,24 +94,14 @@ def _parse_bodies(messages: Sequence[object]) -> dict[str, str]:
     return found
 
 
-def _iter_loaded_texts(messages: Sequence[object]) -> Iterator[str]:
-    """The messages that we put loaded texts into. What a command printed or a user wrote is none of them."""
-    loads = {call.id for message in messages for call in get_tool_calls(message) if call.name == LOAD and call.id}
-    for message in messages:
-        role = get_field(message, "role")
-        if role in SYSTEM_ROLES or (role in TOOL_ROLES and get_string(message, "tool_call_id") in loads):
-            yield get_text(message)
-
-
 _CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _QUOTED = re.compile('"([^"\n]+)"|“([^”\n]+)”|「([^」\n]+)」|『([^』\n]+)』|`([^`\n]+)`|《([^》\n]+)》')
 _OPENING_QUOTE = '["“「『`《]'
 _AFTER_VERB = re.compile(
-    r"(?:\bfind\b|\bgrep\b|\bsearch(?:\s+for)?\b|搜索|检索|查找)\s*[:：]?\s*(?P<what>[^\s，,。；;]+)",
-    re.IGNORECASE,
+    r"(?:\bfind\b|\bgrep\b|\bsearch(?:\s+for)?\b|搜索|检索|查找)\s*[:：]?\s*(?P<what>[^\s，,。；;]+)", re.IGNORECASE
 )
 _COMMAND_PREFIX = re.compile(r"[\w-]{1,32}\s?[:：]\s*(?=\S)")
-# Numbers, names of one letter (but not "a" and "I"), functions, and what stands between them.
+# Numbers, one-letter names (but not "a" and "I"), functions, and operators between them.
 _FORMULA = re.compile(
     r"(?:\d+[b-hj-z]?(?![a-z])|(?<![a-z])(?:[b-hj-z](?![a-z])|[a-z]{2,8}\d{0,2}(?=\())|[-+*/^=<>×÷(),.%!²³ ])+",
     re.IGNORECASE,
@@ -126,12 +114,12 @@ _NUMBERS = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)",
 
 
 def is_chinese(text: str) -> bool:
-    """Whether a request is to be answered in Chinese."""
+    """Whether a request should be answered in Chinese."""
     return _CHINESE.search(text) is not None
 
 
 def extract_payload(text: str) -> str:
-    """What a command is to work on: what stands in quotes, else what follows `find` or `echo:`, else everything."""
+    """The text for a command: what is in quotes, else what follows `find` or `echo:`, else everything."""
     quoted = _QUOTED.search(text)
     if quoted is not None:
         return next(found for found in quoted.groups() if found is not None)

@@ -1,13 +1,8 @@
-"""Unpack without escape or explosion.
+"""Unpack untrusted archives safely: zip, tar, and tar compressed with gzip, bzip2 or xz.
 
-The members of a tar stream.
-
-The standard library's reader is not used: for a damaged header it quietly ends the archive, and up to Python 3.11.9 a
-header can keep it busy for hours (CVE-2024-6232, CVE-2025-8194). Links and devices are named, never resolved.
-
-The members of a zip file, found by the standard library and checked where it does not look.
-
-Archives that can neither escape nor explode: zip, tar, and tar compressed with gzip, bzip2 or xz.
+Entries cannot leave the target directory, and size and ratio are limited. tar files are read by our own code: for a
+damaged header the standard library quietly ends the archive, and up to Python 3.11.9 a header can keep it busy for
+hours (CVE-2024-6232, CVE-2025-8194). Links and devices are refused, never resolved.
 """
 
 import bz2
@@ -64,7 +59,7 @@ _KINDS = {
 
 
 def tar_members(stream: ByteStream, where: str, meter: UnpackMeter) -> Iterator[Member]:
-    """The members in order; raises `InvalidSkill` for a stream that is damaged or ends too early."""
+    """The members in order; raises `InvalidSkill` for a damaged or truncated stream."""
     reader = _TarReader(stream, where, meter)
     extension = _PaxExtension()
     while (block := reader.read_exactly(BLOCK)) != _ZERO:
@@ -93,7 +88,7 @@ class _Header:
 
 
 class _PaxExtension:
-    """What the headers before a member say about it."""
+    """The extended headers before a member."""
 
     def __init__(self) -> None:
         self.path: bytes | None = None
@@ -105,7 +100,9 @@ class _PaxExtension:
             if key == b"path":
                 self.path = value
             elif key == b"size":
-                self.size = _parse_decimal(value, where)
+                if not value.isdigit() or len(value) > 20:
+                    raise corrupt_archive(where, "the size in an extended header cannot be read")
+                self.size = int(value)
             elif key.startswith(b"GNU.sparse."):
                 self.sparse = True
 
@@ -119,12 +116,12 @@ class _TarReader:
     def read_exactly(self, size: int) -> bytes:
         data = self._read_some(size)
         if len(data) != size:
-            raise corrupt_archive(self._where, "it ends in the middle")
+            raise corrupt_archive(self._where, "unexpected end of file")
         return data
 
     def read_small(self, size: int) -> bytes:
         if size > _MAX_HEADER:
-            raise InvalidSkill(f"{self._where}: a header of {size:,} bytes; at most {_MAX_HEADER:,} are read")
+            raise InvalidSkill(f"{self._where}: a header has {size:,} bytes; the limit is {_MAX_HEADER:,}")
         data = self.read_exactly(size)
         self.read_exactly(-size % BLOCK)
         return data
@@ -142,7 +139,7 @@ class _TarReader:
             pass
 
     def drain(self) -> None:
-        # The check sum of a compressed stream stands at its end.
+        # The checksum of a compressed stream is at its end.
         while self._read_some(CHUNK):
             pass
 
@@ -167,18 +164,18 @@ def _tar_member(header: _Header, extension: _PaxExtension, reader: _TarReader) -
 def _parse_header(block: bytes, where: str) -> _Header:
     checksum = _parse_number(block[148:156], where)
     unsigned = sum(block) - sum(block[148:156]) + 8 * ord(" ")
-    # Some old programs added the bytes up as signed numbers.
+    # Some old programs summed the bytes as signed numbers.
     signed = unsigned - 256 * sum(byte > 127 for byte in block[:148] + block[156:])
     if checksum not in (unsigned, signed):
-        raise corrupt_archive(where, "the check sum of a header is wrong")
-    name = _parse_text(block[:100])
+        raise corrupt_archive(where, "wrong checksum in a header")
+    name = block[:100].partition(b"\0")[0]
     if block[257:263] == b"ustar\0" and block[345]:
-        name = _parse_text(block[345:500]) + b"/" + name
+        name = block[345:500].partition(b"\0")[0] + b"/" + name
     return _Header(name, _parse_number(block[100:108], where), _parse_number(block[124:136], where), block[156:157])
 
 
 def is_header(block: bytes) -> bool:
-    """Whether these bytes begin like a tar archive."""
+    """Whether these bytes start like a tar archive."""
     if len(block) < BLOCK or not block[0]:
         return False
     try:
@@ -188,10 +185,6 @@ def is_header(block: bytes) -> bool:
     return True
 
 
-def _parse_text(field: bytes) -> bytes:
-    return field.partition(b"\0")[0]
-
-
 def _parse_number(field: bytes, where: str) -> int:
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
@@ -199,16 +192,10 @@ def _parse_number(field: bytes, where: str) -> int:
     try:
         number = int(digits or b"0", 8)
     except ValueError:
-        raise corrupt_archive(where, "a number in a header cannot be read") from None
+        raise corrupt_archive(where, "invalid number in a header") from None
     if number < 0:
-        raise corrupt_archive(where, "a number in a header is negative")
+        raise corrupt_archive(where, "negative number in a header")
     return number
-
-
-def _parse_decimal(value: bytes, where: str) -> int:
-    if not value.isdigit() or len(value) > 20:
-        raise corrupt_archive(where, "the size in an extended header cannot be read")
-    return int(value)
 
 
 def _pax_records(data: bytes, where: str) -> Iterator[tuple[bytes, bytes]]:
@@ -227,40 +214,44 @@ def _pax_records(data: bytes, where: str) -> Iterator[tuple[bytes, bytes]]:
 _LOCAL_HEADER = 30
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-# What the library raises for files that are not as they should be. RuntimeError includes "not implemented".
+# What the library raises for damaged files. RuntimeError includes NotImplementedError.
 _ZIP_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError, RuntimeError)
 
 
 def zip_members(archive: Path, where: str, meter: UnpackMeter, *, entries: int) -> Iterator[Member]:
-    """The members in the order of the directory; raises `InvalidSkill` for a file that is damaged.
+    """The members in the order of the directory; raises `InvalidSkill` for a damaged file.
 
-    Entries that share bytes (CVE-2024-0450), are encrypted or use a rare compression are refused by name.
+    Entries that overlap (CVE-2024-0450), are encrypted or use a rare compression are refused by name.
     """
     with archive.open("rb") as file, _open_zip(_BoundedFile(file, where, entries), where) as opened:
         infos = opened.infolist()
         if len(infos) > entries:
-            raise LimitExceeded(f"{where}: holds {len(infos):,} entries; at most {entries:,} are unpacked")
-        _refuse_overlaps(infos, opened.start_dir, file, where)
+            raise LimitExceeded(f"{where}: has {len(infos):,} entries; the limit is {entries:,}")
+        spans = sorted((info.header_offset, _find_entry_end(info, file, where), info.orig_filename) for info in infos)
+        spans.append((opened.start_dir, opened.start_dir, "the directory"))
+        for (_, end, name), (start, _, other) in pairwise(spans):
+            if end > start:
+                raise InvalidSkill(f"{where}: {name!r} overlaps {other!r}; this looks like an archive bomb")
         for info in infos:
             yield _zip_member(opened, info, where, meter)
 
 
 class _BoundedFile:
-    """A file that gives no more than a fair share at once, so that a huge directory is not read into memory."""
+    """A file that limits the size of one read, so that a huge directory is not read into memory."""
 
     def __init__(self, file: IO[bytes], where: str, entries: int) -> None:
         self._file = file
         self._where = where
-        self._most = max(1 << 20, entries * 512)
+        self._max_read = max(1 << 20, entries * 512)
         self.seek = file.seek
         self.tell = file.tell
         self.close = file.close
         self.seekable = file.seekable
 
     def read(self, size: int = -1) -> bytes:
-        data = self._file.read(min(size, self._most + 1) if size >= 0 else self._most + 1)
-        if len(data) > self._most:
-            raise LimitExceeded(f"{self._where}: its directory takes more than {self._most:,} bytes")
+        data = self._file.read(min(size, self._max_read + 1) if size >= 0 else self._max_read + 1)
+        if len(data) > self._max_read:
+            raise LimitExceeded(f"{self._where}: its directory has more than {self._max_read:,} bytes")
         return data
 
 
@@ -269,14 +260,6 @@ def _open_zip(file: _BoundedFile, where: str) -> zipfile.ZipFile:
         return zipfile.ZipFile(file)  # pyright: ignore[reportArgumentType, reportCallIssue]
     except (*_ZIP_DAMAGE, OSError) as error:
         raise corrupt_archive(where, error) from None
-
-
-def _refuse_overlaps(infos: list[zipfile.ZipInfo], directory: int, file: IO[bytes], where: str) -> None:
-    spans = sorted((info.header_offset, _find_entry_end(info, file, where), info.orig_filename) for info in infos)
-    spans.append((directory, directory, "the directory"))
-    for (_, end, name), (start, _, other) in pairwise(spans):
-        if end > start:
-            raise InvalidSkill(f"{where}: {name!r} overlaps {other!r}; this looks like an archive bomb")
 
 
 def _find_entry_end(info: zipfile.ZipInfo, file: IO[bytes], where: str) -> int:
@@ -292,10 +275,10 @@ def _find_entry_end(info: zipfile.ZipInfo, file: IO[bytes], where: str) -> int:
 
 
 def _zip_member(opened: zipfile.ZipFile, info: zipfile.ZipInfo, where: str, meter: UnpackMeter) -> Member:
-    # `filename` is cut at a NUL byte; the name that was written is the one to judge.
+    # `filename` is cut at a NUL byte; the original name must be checked.
     name = info.orig_filename
     if info.flag_bits & _ENCRYPTED:
-        raise UnsupportedMedia(f"{where}: {name!r} is encrypted; make the archive without a password")
+        raise UnsupportedMedia(f"{where}: {name!r} is encrypted; create the archive without a password")
     kind = _member_kind(info, name)
     if kind is MemberKind.FILE and info.compress_type not in _METHODS:
         method = f"compression method {info.compress_type}"
@@ -321,7 +304,7 @@ def _member_kind(info: zipfile.ZipInfo, name: str) -> MemberKind:
 def _read_chunks(opened: zipfile.ZipFile, info: zipfile.ZipInfo, where: str, meter: UnpackMeter) -> Iterator[bytes]:
     declared = info.file_size
     count = 0
-    # The library stops at the declared size. Read on to the real end instead, so that a lie is seen.
+    # The library stops at the declared size. Read to the real end instead, to detect a wrong size.
     info.file_size = 1 << 62
     try:
         meter.start_entry(info.orig_filename)
@@ -331,9 +314,9 @@ def _read_chunks(opened: zipfile.ZipFile, info: zipfile.ZipInfo, where: str, met
                 count += len(chunk)
                 yield chunk
     except _ZIP_DAMAGE as error:
-        raise corrupt_archive(where, f"{info.orig_filename!r}: {error or 'it ends in the middle'}") from None
+        raise corrupt_archive(where, f"{info.orig_filename!r}: {error or 'unexpected end of file'}") from None
     if count != declared:
-        raise InvalidSkill(f"{where}: {info.orig_filename!r} holds {count:,} bytes but declares {declared:,}")
+        raise InvalidSkill(f"{where}: {info.orig_filename!r} has {count:,} bytes but declares {declared:,}")
 
 
 _MAGIC = {
@@ -348,9 +331,9 @@ _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, MemoryError)
 
 @dataclass(frozen=True, slots=True)
 class UnpackLimits:
-    """What is refused: bytes count as they come out, not as the archive declares them.
+    """Limits of unpacking. Bytes are counted as they come out, not as the archive declares them.
 
-    Folders that the name of a file merely implies count as `entries` too.
+    Parent folders of a file count as `entries` too.
     """
 
     total: int = 256 << 20
@@ -364,7 +347,7 @@ DEFAULT_LIMITS = UnpackLimits()
 
 
 def detect_format(head: bytes) -> str | None:
-    """The format of an archive by its first 512 bytes, or None; names of files are not asked."""
+    """The format of an archive by its first 512 bytes, or None."""
     for magic, name in _MAGIC.items():
         if head.startswith(magic):
             return name
@@ -372,21 +355,20 @@ def detect_format(head: bytes) -> str | None:
 
 
 def unpack(archive: Path, into: Path, *, limits: UnpackLimits = DEFAULT_LIMITS, label: str | None = None) -> None:
-    """Write the files of `archive` to the new directory `into`, all or nothing.
+    """Unpack `archive` into the new directory `into`, all or nothing. `label` is its name in messages.
 
     Raises a `SkillError` that names the archive, the entry and the reason: `ForbiddenPath` for names and links that
-    could leave `into`, `LimitExceeded` for too much of anything, `InvalidSkill` for what is damaged or ambiguous,
-    `UnsupportedMedia` for what is no archive or cannot be read. `label` names the archive where its file does not.
-    Files get mode 0644, or 0755 where executable.
+    could leave `into`, `LimitExceeded`, `InvalidSkill` for a damaged or ambiguous archive, and `UnsupportedMedia` for
+    an unknown format. Files get mode 0644, or 0755 if executable.
     """
     if into.exists():
-        raise InvalidArgument("into", f"{into} exists already")
+        raise InvalidArgument("into", f"{into} already exists")
     where = label or archive.name
     entries = EntryNames(where, limits.entries)
     with replace_directory(into) as directory, closing(_iter_members(archive, where, limits)) as members:
         for number, member in enumerate(members, start=1):
             if number > limits.entries:
-                raise LimitExceeded(f"{where}: holds more than {limits.entries:,} entries")
+                raise LimitExceeded(f"{where}: has more than {limits.entries:,} entries")
             _write_member(member, directory, entries, where, limits)
 
 
@@ -401,14 +383,10 @@ def _iter_members(archive: Path, where: str, limits: UnpackLimits) -> Generator[
     if kind == "zip":
         yield from zip_members(archive, where, meter, entries=limits.entries)
     elif kind:
-        yield from _iter_tar(archive, kind, where, meter)
+        with _open_decompressor(archive, kind) as stream:
+            yield from tar_members(_CheckedStream(stream, where), where, meter)
     else:
-        raise UnsupportedMedia(f"{where}: is not a zip or tar archive")
-
-
-def _iter_tar(archive: Path, kind: str, where: str, meter: UnpackMeter) -> Iterator[Member]:
-    with _open_decompressor(archive, kind) as stream:
-        yield from tar_members(_CheckedStream(stream, where), where, meter)
+        raise UnsupportedMedia(f"{where}: not a zip or tar archive")
 
 
 def _open_decompressor(archive: Path, kind: str) -> io.BufferedIOBase:
@@ -424,7 +402,7 @@ def _open_decompressor(archive: Path, kind: str) -> io.BufferedIOBase:
 
 
 class _CheckedStream:
-    """A stream whose every way to fail is the same error."""
+    """A stream that reports every failure as a corrupt archive."""
 
     def __init__(self, stream: io.BufferedIOBase, where: str) -> None:
         self._stream = stream
@@ -440,7 +418,7 @@ class _CheckedStream:
 def _write_member(member: Member, directory: Path, entries: EntryNames, where: str, limits: UnpackLimits) -> None:
     name = member.name
     if member.kind is MemberKind.DIRECTORY:
-        # Archives made with `tar -C folder .` begin with "./".
+        # Archives made with `tar -C folder .` start with "./".
         path = entries.add_directory(name) if PurePosixPath(name).parts else PurePosixPath()
         if not _is_litter(path):
             (directory / path).mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -448,22 +426,20 @@ def _write_member(member: Member, directory: Path, entries: EntryNames, where: s
     if member.kind is not MemberKind.FILE:
         raise ForbiddenPath(f"{where}: {name!r} is a {member.kind}; only files and folders are unpacked")
     path = entries.add_file(name)
-    if not _is_litter(path):
-        _write_file(member, directory / path, where, limits)
-
-
-def _is_litter(path: PurePosixPath) -> bool:
-    return path.parts[:1] == ("__MACOSX",) or path.name == ".DS_Store"
-
-
-def _write_file(member: Member, path: Path, where: str, limits: UnpackLimits) -> None:
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if _is_litter(path):
+        return
+    target = directory / path
+    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     mode = 0o755 if member.executable else 0o644
     count = 0
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+    with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         os.fchmod(file.fileno(), mode)
         for chunk in member.chunks:
             count += len(chunk)
             if count > limits.per_entry:
                 raise LimitExceeded(f"{where}: {member.name!r} is larger than {limits.per_entry:,} bytes")
             file.write(chunk)
+
+
+def _is_litter(path: PurePosixPath) -> bool:
+    return path.parts[:1] == ("__MACOSX",) or path.name == ".DS_Store"

@@ -1,9 +1,4 @@
-"""Names and sizes of members.
-
-What an archive holds, one member after the other, whatever the format.
-
-The names of files that arrive from outside: each is judged alone, and against those that came before.
-"""
+"""Archive members independent of the format, and checks of their names and sizes."""
 
 import re
 import unicodedata
@@ -20,7 +15,7 @@ CHUNK = 65536
 
 
 class MemberKind(StrEnum):
-    """What a member is; only the first two can be unpacked."""
+    """The kind of a member; only the first two can be unpacked."""
 
     FILE = "file"
     DIRECTORY = "directory"
@@ -34,7 +29,7 @@ class MemberKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One entry. `chunks` yields its bytes; use it up before asking for the next member."""
+    """One entry. `chunks` yields its bytes; exhaust it before the next member."""
 
     name: str
     kind: MemberKind
@@ -49,7 +44,7 @@ class ByteStream(Protocol):
 
 
 class UnpackMeter:
-    """Counts the bytes that come out of an archive, as they come, and stops a bomb early."""
+    """Counts the unpacked bytes of an archive, and stops an archive bomb early."""
 
     def __init__(self, where: str, packed: int, *, total: int, ratio: int, ratio_from: int) -> None:
         self._where = where
@@ -61,23 +56,23 @@ class UnpackMeter:
         self._count = 0
 
     def start_entry(self, name: str) -> None:
-        """From now on it is this entry whose bytes come."""
+        """Name the entry of the following bytes."""
         self._entry = f" with the entry {name!r}"
 
     def add(self, count: int) -> None:
-        """Raises `LimitExceeded` when it becomes too much, in bytes or compared with the size of the archive."""
+        """Count bytes; raises `LimitExceeded` for too many, in total or relative to the size of the archive."""
         self._count += count
+        what = f"{self._where}: unpacks to more than"
         if self._count > self._total:
-            what = f"{self._where}: unpacks to more than {self._total:,} bytes{self._entry}"
-            raise LimitExceeded(f"{what}; make it smaller")
+            raise LimitExceeded(f"{what} {self._total:,} bytes{self._entry}; make it smaller")
         if self._count > max(self._ratio_from, self._ratio * self._packed):
-            what = f"{self._where}: unpacks to more than {self._ratio} times its own size{self._entry}"
-            raise LimitExceeded(f"{what}; this looks like an archive bomb")
+            ratio = f"{self._ratio} times its own size"
+            raise LimitExceeded(f"{what} {ratio}{self._entry}; this looks like an archive bomb")
 
 
 def corrupt_archive(where: str, what: object) -> InvalidSkill:
-    """The error for bytes that are not what their format says."""
-    return InvalidSkill(f"{where}: the archive is damaged or incomplete ({what}); make or download it again")
+    """The error for a damaged archive."""
+    return InvalidSkill(f"{where}: the archive is damaged or incomplete ({what}); create or download it again")
 
 
 MAX_NAME = 1024
@@ -87,20 +82,19 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether a name from outside can be the name of a folder as it is."""
+    """Whether an untrusted name can be used as a folder name unchanged."""
     return 0 < len(name) <= 64 and name[0] not in ".-" and all(char.isalnum() or char in "-_." for char in name)
 
 
 class EntryNames:
-    """The names taken so far in one tree, at most `most` with those of the folders. `where` names the tree in messages.
+    """The names used so far in one tree, at most `max_entries` with folders. `where` names the tree in messages.
 
-    Two names that differ only in case or in Unicode normalisation clash, because on some file systems they are one
-    file, and which of them survives would depend on the machine.
+    Names that differ only in case or Unicode normalization are refused: on some file systems they are the same file.
     """
 
-    def __init__(self, where: str, most: int = MAX_ENTRIES) -> None:
+    def __init__(self, where: str, max_entries: int = MAX_ENTRIES) -> None:
         self._where = where
-        self._most = most
+        self._max_entries = max_entries
         self._taken: dict[str, tuple[str, bool]] = {}
 
     def add_file(self, name: str) -> PurePosixPath:
@@ -118,39 +112,34 @@ class EntryNames:
 
     def _parse_path(self, name: str) -> PurePosixPath:
         if "\\" in name:
-            raise ForbiddenPath(f"{self._where}: {name!r} has a backslash; separate folders with '/'")
+            raise ForbiddenPath(f"{self._where}: {name!r} contains a backslash; separate folders with '/'")
         if _DRIVE.match(name):
-            raise ForbiddenPath(f"{self._where}: {name!r} begins with a drive; use a relative name")
+            raise ForbiddenPath(f"{self._where}: {name!r} starts with a drive letter; use a relative name")
         path = parse_relative(name, field=self._where)
         if len(name) > MAX_NAME or len(path.parts) > MAX_DEPTH:
-            shown = f"{name[:60]!r}..."
-            limit = f"{MAX_NAME} characters and {MAX_DEPTH} levels"
-            raise InvalidArgument(self._where, f"{shown} is too long or too deep; at most {limit}")
+            limit = f"the limit is {MAX_NAME} characters and {MAX_DEPTH} levels"
+            raise InvalidArgument(self._where, f"{name[:60]!r}... is too long or too deep; {limit}")
         return path
 
     def _claim(self, path: PurePosixPath, *, is_directory: bool) -> bool:
-        """Take `path` and its parents; says whether `path` was taken before."""
+        """Register `path` and its parents; returns whether `path` was known before."""
         for parent in list(path.parents)[-2::-1]:
             self._take(str(parent), is_directory=True)
         known = self._take(str(path), is_directory=is_directory)
-        if len(self._taken) > self._most:
-            reason = f"is one too many; at most {self._most:,} files and folders are unpacked"
-            raise LimitExceeded(f"{self._where}: {str(path)!r} {reason}")
+        if len(self._taken) > self._max_entries:
+            limit = f"more than {self._max_entries:,} files and folders"
+            raise LimitExceeded(f"{self._where}: {limit} with {str(path)!r}")
         return known
 
     def _take(self, name: str, *, is_directory: bool) -> bool:
-        key = _fold_name(name)
+        key = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
         if key not in self._taken:
             self._taken[key] = (name, is_directory)
             return False
         other, other_is_directory = self._taken[key]
         if other != name:
-            reason = "differ only in case or in their Unicode form; rename one of them"
+            reason = "differ only in case or Unicode form; rename one of them"
             raise InvalidSkill(f"{self._where}: {other!r} and {name!r} {reason}")
         if other_is_directory != is_directory:
             raise InvalidSkill(f"{self._where}: {name!r} is both a file and a folder; rename one of them")
         return True
-
-
-def _fold_name(name: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())

@@ -1,9 +1,4 @@
-"""Git repositories.
-
-Where a git repository lies, and which part of it is meant. Pure.
-
-Skills in a git repository, at a branch, a tag or a commit.
-"""
+"""Git sources: skills in a repository at a branch, a tag or a commit."""
 
 import base64
 import json
@@ -31,9 +26,9 @@ _FULL_COMMIT = re.compile(r"[0-9a-fA-F]{40}")
 
 @dataclass(frozen=True, slots=True)
 class GitAddress:
-    """`url` has no password in it; `credentials` (`user:password`) is sent apart and never shown.
+    """A repository URL, a ref and a subdirectory. `ref` is a branch, tag or commit; empty means HEAD.
 
-    `ref` is a branch, a tag or a commit; empty for what the repository calls its head.
+    `url` has no password; `credentials` (`user:password`) are sent separately and never shown.
     """
 
     url: str
@@ -43,29 +38,29 @@ class GitAddress:
 
     @property
     def scheme(self) -> str:
-        """The only protocol that git may speak."""
+        """The only protocol that git may use."""
         return split_url(self.url).scheme
 
     @property
     def commit(self) -> str | None:
-        """The full commit id, when the address names one; what it stands for can never change."""
+        """The full commit id, if `ref` is one."""
         return self.ref.lower() if _FULL_COMMIT.fullmatch(self.ref) else None
 
     @property
     def identity(self) -> str:
-        """What tells this repository, version and part from every other; no password is in it."""
+        """A unique key for repository, ref, subdirectory and user; contains no password."""
         user = self.credentials.partition(":")[0]
         return f"{self.url}\0{self.ref}\0{self.subdirectory}\0{user}"
 
     @property
     def label(self) -> str:
-        """The address for people."""
+        """The address for messages."""
         ref = f"@{self.ref}" if self.ref else ""
         return f"git+{redact(self.url)}{ref}{f'#subdirectory={self.subdirectory}' if self.subdirectory else ''}"
 
 
 def is_git_address(text: str) -> bool:
-    """Whether a source is written like a git repository."""
+    """Whether a source looks like a git repository."""
     if text.startswith("git+") or _SCP.fullmatch(text):
         return True
     return bool(re.match(r"(https|ssh)://[^?#]*\.git(@[^?#]*)?/?(#.*)?$", text))
@@ -77,11 +72,11 @@ def parse_git(text: str) -> GitAddress:
         text = f"ssh://{scp[1]}/{scp[2]}"
     parts = split_url(text.removeprefix("git+"))
     if parts.scheme not in _SCHEMES:
-        raise InvalidArgument("source", f"{redact(text)!r}: git sources are git+https, git+ssh and git+file addresses")
+        raise InvalidArgument("source", f"{redact(text)!r}: use git+https, git+ssh or git+file")
     path, ref = _split_ref(parts.path)
     _check_options(parts, path, text)
     if ref and not _REF.fullmatch(ref):
-        raise InvalidArgument("source", f"{redact(text)!r}: {ref!r} is not the name of a branch, tag or commit")
+        raise InvalidArgument("source", f"{redact(text)!r}: {ref!r} is not a valid branch, tag or commit")
     user, password = parts.username or "", parts.password or ""
     netloc = parts.netloc.rpartition("@")[2]
     if parts.scheme == "ssh" and user:
@@ -95,7 +90,7 @@ def _split_ref(path: str) -> tuple[str, str]:
     before, separator, ref = path.partition(".git@")
     if separator:
         return f"{before}.git", unquote(ref)
-    # An @ that begins a folder is part of its name, as in /@scope/repository.
+    # An @ at the start of a folder is part of its name, as in /@scope/repository.
     at = re.search(r"(?<=[^/])@", path)
     return (path[: at.start()], unquote(path[at.end() :])) if at else (path, "")
 
@@ -104,18 +99,18 @@ def _check_options(parts: SplitResult, path: str, text: str) -> None:
     host = parts.hostname or ""
     if parts.scheme == "file":
         if host not in ("", "localhost"):
-            raise InvalidArgument("source", f"{redact(text)!r}: a git+file address has no host; write git+file:///path")
+            raise InvalidArgument("source", f"{redact(text)!r}: git+file has no host; write git+file:///path")
     elif not host:
-        raise InvalidArgument("source", f"{redact(text)!r}: has no host")
+        raise InvalidArgument("source", f"{redact(text)!r}: no host")
     if any(part.startswith("-") for part in (host, parts.username or "", unquote(path).lstrip("/"))):
-        raise InvalidArgument("source", f"{redact(text)!r}: a part that begins with '-' would be an option of git")
+        raise InvalidArgument("source", f"{redact(text)!r}: a part that starts with '-' would be an option of git")
 
 
 def _parse_subdirectory(fragment: str, text: str) -> str:
     values = parse_qs(fragment)
     if unknown := values.keys() - {"subdirectory", "egg"}:
-        known = "a git address may end in #subdirectory=path; pin a commit with @<40 hex digits>"
-        raise InvalidArgument("source", f"{redact(text)!r}: {sorted(unknown)[0]!r} is not known here; {known}")
+        known = "use #subdirectory=path, and pin a commit with @<40 hex digits>"
+        raise InvalidArgument("source", f"{redact(text)!r}: unknown option {sorted(unknown)[0]!r}; {known}")
     path = values.get("subdirectory", [""])[0].strip("/")
     return str(parse_relative(path, field="subdirectory")) if path else ""
 
@@ -142,7 +137,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class GitLimits:
-    """What a checkout may hold, and the seconds for asking the server and for fetching."""
+    """Limits of a checkout, and timeouts in seconds for asking the server and for fetching."""
 
     files: int = 50_000
     size: int = 256 << 20
@@ -154,12 +149,12 @@ DEFAULT_LIMITS = GitLimits()
 
 
 class GitSource:
-    """A repository, fetched without its history and laid out without `.git`.
+    """A repository, checked out without its history and without `.git`.
 
-    git runs with no configuration of the user or the system, no hooks, no submodules, no prompts and no filters, and
-    speaks the protocol of the address only. A server may lead the first request elsewhere, but not one that carries
-    credentials: git would send them there too. A checkout is kept per commit; an unchanged branch is asked for but not
-    fetched again, and an address with a full commit id is not even asked for.
+    git runs without user or system configuration, hooks, submodules, prompts and filters, and uses the protocol of the
+    address only. Redirects are followed for the first request only, and never with credentials, which git would send
+    on. Checkouts are cached per commit: an unchanged branch is not fetched again, and for a full commit id the server
+    is not even asked.
     """
 
     def __init__(self, address: GitAddress, settings: Settings, limits: GitLimits = DEFAULT_LIMITS) -> None:
@@ -170,20 +165,20 @@ class GitSource:
         self._place = settings.skills_cache_dir / "git" / cache_key(address.identity)
 
     def fetch(self, progress: Progress) -> FetchResult:
-        """The checkout of the commit that the address means now; the last one when the server cannot be asked."""
-        kept = self._read_commit()
-        tree = find_folder(self._place / kept) if kept else None
-        if kept and tree and kept == self._address.commit:
-            return self._build_result(kept, tree)
+        """The checkout of the current commit, or the last one if the server cannot be reached."""
+        cached = self._read_commit()
+        tree = find_folder(self._place / cached) if cached else None
+        if cached and tree and cached == self._address.commit:
+            return self._build_result(cached, tree)
         progress(f"fetching {self.label}", 0, None)
         try:
             commit, ref = self._resolve_commit()
         except (SourceUnavailable, DeadlineExceeded) as error:
-            if not kept or not tree:
+            if not cached or not tree:
                 raise
-            message = f"{error}; commit {kept[:12]} from before is used"
-            return self._build_result(kept, tree, Problem("source-stale", message, Severity.WARNING))
-        if commit != kept or not tree:
+            message = f"{error}; using the cached commit {cached[:12]}"
+            return self._build_result(cached, tree, Problem("source-stale", message, Severity.WARNING))
+        if commit != cached or not tree:
             tree = self._ensure_checkout(commit, ref)
             replace_file(self._place / _RECORD, json.dumps({"commit": commit}).encode())
             remove_unused(self._place, after=MONTH, keep=frozenset((_RECORD, commit)))
@@ -203,17 +198,17 @@ class GitSource:
             self._check_out(commit, ref)
             tree = find_folder(place)
         if not tree:
-            raise SourceUnavailable(f"{self.label}: holds no files at commit {commit[:12]}")
+            raise SourceUnavailable(f"{self.label}: no files at commit {commit[:12]}")
         return tree
 
     def _build_result(self, commit: str, tree: Path, *problems: Problem) -> FetchResult:
         path = inside(tree, self._address.subdirectory) if self._address.subdirectory else tree
         if not path.is_dir():
-            raise InvalidArgument("subdirectory", f"{self.label}: is not a folder at commit {commit[:12]}")
+            raise InvalidArgument("subdirectory", f"{self.label}: not a folder at commit {commit[:12]}")
         return FetchResult((Root(path, self.label, confine=tree, watch=False),), problems)
 
     def _resolve_commit(self) -> tuple[str, str]:
-        """The commit that the address means, and what to ask the server for to get it."""
+        """The commit that the address means, and the ref to fetch."""
         if self._address.commit:
             return self._address.commit, self._address.commit
         ref = self._address.ref
@@ -224,9 +219,9 @@ class GitSource:
         found = {name: commit for commit, _, name in lines}
         for name in names:
             if name in found:
-                # A tag with a message is an object of its own; ^{} is the commit it points to.
+                # An annotated tag is an object of its own; ^{} is the commit it points to.
                 return found.get(f"{name}^{{}}", found[name]), name
-        what = f"no branch or tag called {ref!r}; a commit needs all its 40 digits" if ref else "no commit yet"
+        what = f"no branch or tag {ref!r}; for a commit use all 40 digits" if ref else "no commit yet"
         raise SourceUnavailable(f"{self.label}: the repository has {what}")
 
     def _check_out(self, commit: str, ref: str) -> None:
@@ -246,17 +241,17 @@ class GitSource:
             tree.rename(temporary / folder_name(tree, self._repository_name()))
 
     def _check_tree(self, tree: Path) -> None:
-        """Look at the list of files before any is written: a small repository can stand for a huge tree."""
+        """Check the list of files before any is written: a small repository can contain a huge tree."""
         paths = ("--", self._address.subdirectory) if self._address.subdirectory else ()
         listing = self._run_git("ls-tree", "-r", "-t", "-l", "-z", "--full-tree", "FETCH_HEAD", *paths, cwd=tree).stdout
         lines = listing.split(b"\0")[:-1]
         if self._address.subdirectory and not lines:
-            raise InvalidArgument("subdirectory", f"{self.label}: there is no such folder in the repository")
+            raise InvalidArgument("subdirectory", f"{self.label}: no such folder in the repository")
         if len(lines) > self._limits.files:
-            raise LimitExceeded(f"{self.label}: holds more than {self._limits.files:,} files and folders")
+            raise LimitExceeded(f"{self.label}: more than {self._limits.files:,} files and folders")
         sizes = (line.partition(b"\t")[0].split()[3] for line in lines)
         if sum(int(size) for size in sizes if size.isdigit()) > self._limits.size:
-            raise LimitExceeded(f"{self.label}: holds more than {self._limits.size:,} bytes")
+            raise LimitExceeded(f"{self.label}: more than {self._limits.size:,} bytes")
 
     def _repository_name(self) -> str:
         return self._address.url.rstrip("/").rpartition("/")[2].removesuffix(".git")
@@ -264,7 +259,7 @@ class GitSource:
     def _run_git(self, *arguments: str, cwd: Path | None = None, seconds: float = 60.0) -> ProcessResult:
         program = shutil.which("git", path=self._settings.search_path)
         if not program:
-            raise SourceUnavailable(f"{self.label}: needs git, which is not installed; on Debian: apt-get install git")
+            raise SourceUnavailable(f"{self.label}: git is not installed; on Debian: apt-get install git")
         redirects = f"http.followRedirects={'false' if self._address.credentials else 'initial'}"
         argv = [program, *(word for option in (*_OPTIONS, redirects) for word in ("-c", option)), *arguments]
         directory = cwd or make_private(self._place)
@@ -273,13 +268,13 @@ class GitSource:
                 argv, environment=self._build_environment(), cwd=directory, timeout=seconds, max_output=_MAX_LISTING
             )
         except DeadlineExceeded:
-            raise DeadlineExceeded(f"{self.label}: git {arguments[0]} took longer than {seconds:g} seconds") from None
+            raise DeadlineExceeded(f"{self.label}: git {arguments[0]} timed out after {seconds:g} s") from None
         except LimitExceeded:
-            raise LimitExceeded(f"{self.label}: has too many files") from None
+            raise LimitExceeded(f"{self.label}: too many files") from None
         if done.returncode:
             reason = _describe_failure(done.stderr)
             if self._address.credentials and "returned error: 30" in reason:
-                reason += "; with credentials no redirect is followed: use the address that it leads to"
+                reason += "; redirects are not followed with credentials: use the final address"
             raise SourceUnavailable(f"{self.label}: git {arguments[0]} failed: {reason}")
         return done
 
@@ -300,7 +295,7 @@ class GitSource:
             "GIT_LITERAL_PATHSPECS": "1",
         }
         if self._address.credentials:
-            # In the environment and not in the address: what stands in an address can be seen in the process list.
+            # In the environment, because the address is visible in the process list.
             token = base64.b64encode(self._address.credentials.encode()).decode()
             environment |= {
                 "GIT_CONFIG_COUNT": "1",
@@ -312,5 +307,5 @@ class GitSource:
 
 def _describe_failure(stderr: bytes) -> str:
     lines = [line for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:"))] or lines
-    return to_printable(redact(told[0]))[:300] if told else "it gave no reason"
+    errors = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:"))] or lines
+    return to_printable(redact(errors[0]))[:300] if errors else "no error message"

@@ -1,9 +1,4 @@
-"""Bounded downloads.
-
-A bound on the time of a whole exchange with a server.
-
-HTTP downloads: bounded in size and time, checked, kept, and re-validated instead of repeated.
-"""
+"""HTTP downloads with limits on size and time, digest checks, and a cache with revalidation."""
 
 import hashlib
 import socket
@@ -35,15 +30,14 @@ if TYPE_CHECKING:
 
 
 class DownloadDeadline:
-    """Cuts the connections when time is over.
+    """A deadline for a whole download: shuts the client's connections down when it expires.
 
-    The timeouts of an HTTP client count from one piece to the next, so a server that drips bytes would hold us for
-    ever. `watch` is for httpx2's `trace` extension; `sockets` are those of the client, old ones included, because a
-    connection may be used again.
+    The timeouts of an HTTP client apply to each chunk, so a slow server could hold us for ever. `watch` is for httpx2's
+    `trace` extension; `sockets` are all sockets of the client, because connections are reused.
     """
 
     def __init__(self, seconds: float, sockets: WeakSet[socket.socket]) -> None:
-        self.rang = False
+        self.expired = False
         self._sockets = sockets
         self._lock = threading.Lock()
         self._timer = threading.Timer(seconds, self._expire)
@@ -56,21 +50,21 @@ class DownloadDeadline:
         self._timer.cancel()
 
     def watch(self, event: str, info: Mapping[str, Any]) -> None:
-        """Remember a connection that was made."""
+        """Remember a new connection."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             with self._lock:
                 self._sockets.add(info["return_value"].get_extra_info("socket"))
-                if self.rang:
+                if self.expired:
                     self._shut_down_sockets()
 
     def _expire(self) -> None:
         with self._lock:
-            self.rang = True
+            self.expired = True
             self._shut_down_sockets()
 
     def _shut_down_sockets(self) -> None:
         for connection in list(self._sockets):
-            # Not SSLSocket's own method: that would take its state away from the thread that is reading.
+            # Not SSLSocket's own method, which would change its state under the thread that is reading.
             with suppress(OSError):
                 socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
@@ -81,7 +75,7 @@ _TRANSIENT = (408, 425, 429)
 
 @dataclass(frozen=True, slots=True)
 class DownloadLimits:
-    """Bytes of one body, and seconds: to connect, between two pieces, and for everything."""
+    """Bytes of one body, and timeouts in seconds: to connect, between two chunks, and in total."""
 
     size: int = 64 << 20
     connect: float = 10.0
@@ -94,9 +88,9 @@ DEFAULT_LIMITS = DownloadLimits()
 
 @dataclass(frozen=True, slots=True)
 class SourceDownload:
-    """A complete body in a file. `url` is where it came from in the end; it may hold credentials, so it is not shown.
+    """A complete body in a file. `url` is the final address; it may contain credentials, so it is not shown.
 
-    `problems` has a warning when the server could not be asked and this is the copy from before.
+    `problems` has a warning when the server could not be reached and this is the cached copy.
     """
 
     path: Path
@@ -107,10 +101,10 @@ class SourceDownload:
 
 
 class Downloader:
-    """A client that keeps what it gets below `directory`; use it as a context, from one thread."""
+    """An HTTP client with a cache in `directory`; use it as a context manager, from one thread."""
 
     def __init__(self, directory: Path, limits: DownloadLimits = DEFAULT_LIMITS) -> None:
-        self._shelf = DownloadCache(directory)
+        self._cache = DownloadCache(directory)
         self._limits = limits
         self._sockets: WeakSet[socket.socket] = WeakSet()
         self._client: httpx2.Client | None = None
@@ -125,58 +119,59 @@ class Downloader:
             self._client.close()
 
     def find_cached(self, url: str) -> SourceDownload | None:
-        """The copy from before, without asking the server."""
-        kept = self._shelf.find(url)
-        return self._build_download(url, kept) if kept else None
+        """The cached copy, without asking the server."""
+        cached = self._cache.find(url)
+        return self._build_download(url, cached) if cached else None
 
     def get(self, url: str, *, pin: str | None = None, progress: Progress = no_progress) -> SourceDownload:
-        """The body at `url`; an unchanged one is not sent again, one with the digest `pin` is not even asked for.
+        """The body at `url`. A cached body is revalidated, or used at once if its digest is `pin`.
 
-        When the server cannot be reached, the copy from before is the answer, with a `source-stale` warning. Raises
+        If the server cannot be reached, the cached copy is returned with a `source-stale` warning. Raises
         `SourceUnavailable` or `DeadlineExceeded` when there is none, `LimitExceeded` for too many bytes, and
         `InvalidSkill` for a digest other than `pin`.
         """
-        kept = self._shelf.find(url)
-        if kept and kept.sha256 == pin:
-            return self._build_download(url, kept)
+        cached = self._cache.find(url)
+        if cached and cached.sha256 == pin:
+            return self._build_download(url, cached)
         try:
-            # "Not changed" is no answer to whoever wants other bytes than those that are kept.
-            return self._build_download(url, self._fetch(url, None if pin else kept, pin, progress))
+            # With a pin that the cached copy does not have, the request must not be conditional.
+            return self._build_download(url, self._fetch(url, None if pin else cached, pin, progress))
         except (SourceUnavailable, DeadlineExceeded) as error:
-            if not kept or pin or error.details.get("final"):
+            if not cached or pin or error.details.get("final"):
                 raise
-            stale = Problem("source-stale", f"{error}; the copy from before is used", Severity.WARNING)
-            return self._build_download(url, kept, stale)
+            stale = Problem("source-stale", f"{error}; using the cached copy", Severity.WARNING)
+            return self._build_download(url, cached, stale)
 
-    def _build_download(self, url: str, kept: CachedResponse, *problems: Problem) -> SourceDownload:
-        # The record has no credentials; on the same server those of the request are good for what it points to.
-        final = join_url(url, kept.url, field=redact(url))
-        return SourceDownload(self._shelf.body_path(url, kept), kept.sha256, kept.content_type, final, problems)
+    def _build_download(self, url: str, cached: CachedResponse, *problems: Problem) -> SourceDownload:
+        # The record has no credentials; those of the request are used on the same server.
+        final = join_url(url, cached.url, field=redact(url))
+        return SourceDownload(self._cache.body_path(url, cached), cached.sha256, cached.content_type, final, problems)
 
-    def _fetch(self, url: str, kept: CachedResponse | None, pin: str | None, progress: Progress) -> CachedResponse:
+    def _fetch(self, url: str, cached: CachedResponse | None, pin: str | None, progress: Progress) -> CachedResponse:
         import httpx2
 
-        alarm = DownloadDeadline(self._limits.total, self._sockets)
+        deadline = DownloadDeadline(self._limits.total, self._sockets)
         try:
-            with alarm, self._open_response(url, kept, alarm) as response:
-                if response.status_code == 304 and kept:
-                    return kept
+            with deadline, self._open_response(url, cached, deadline) as response:
+                if response.status_code == 304 and cached:
+                    return cached
                 return self._receive(url, response, pin, progress)
         except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
-            if alarm.rang:
-                raise DeadlineExceeded(f"{redact(url)}: took longer than {self._limits.total:g} seconds") from None
+            if deadline.expired:
+                raise DeadlineExceeded(f"{redact(url)}: timed out after {self._limits.total:g} s") from None
             raise SourceUnavailable(f"{redact(url)}: {_describe_error(error, url)}") from None
         except OSError as error:
-            raise SourceUnavailable(f"{redact(url)}: cannot be kept in the cache: {error.strerror}") from None
+            raise SourceUnavailable(f"{redact(url)}: cannot be written to the cache: {error.strerror}") from None
 
     @contextmanager
     def _open_response(
-        self, url: str, kept: CachedResponse | None, alarm: DownloadDeadline
+        self, url: str, cached: CachedResponse | None, deadline: DownloadDeadline
     ) -> "Generator[httpx2.Response]":
         client = self._open_client()
-        request = client.build_request(
-            "GET", url, headers=_conditional_headers(kept), extensions={"trace": alarm.watch}
-        )
+        headers = {"If-None-Match": cached.etag, "If-Modified-Since": cached.last_modified} if cached else {}
+        # A server may have sent other characters, but it is undefined how to send them back.
+        headers = {name: value for name, value in headers.items() if value and value.isascii()}
+        request = client.build_request("GET", url, headers=headers, extensions={"trace": deadline.watch})
         before = url
         for _ in range(_MAX_REDIRECTS + 1):
             check_redirect(before, str(request.url), field=f"redirect of {redact(url)}")
@@ -188,7 +183,7 @@ class Downloader:
                 before, request = str(request.url), response.next_request
             finally:
                 response.close()
-        raise SourceUnavailable(f"{redact(url)}: redirects more than {_MAX_REDIRECTS} times")
+        raise SourceUnavailable(f"{redact(url)}: more than {_MAX_REDIRECTS} redirects")
 
     def _open_client(self) -> "httpx2.Client":
         import httpx2
@@ -197,7 +192,7 @@ class Downloader:
             limits = self._limits
             self._client = httpx2.Client(
                 timeout=httpx2.Timeout(limits.read, connect=limits.connect),
-                # Compression is refused so that the bytes that are counted and hashed are the bytes of the file.
+                # No compression, so that the bytes that are counted and hashed are the bytes of the file.
                 headers={"User-Agent": f"openskills/{__version__}", "Accept-Encoding": "identity"},
             )
         return self._client
@@ -205,7 +200,7 @@ class Downloader:
     def _receive(self, url: str, response: "httpx2.Response", pin: str | None, progress: Progress) -> CachedResponse:
         total = _read_content_length(url, response, self._limits.size)
         digest, count = hashlib.sha256(), 0
-        with self._shelf.temporary_file(url) as path:
+        with self._cache.temporary_file(url) as path:
             with path.open("wb") as file:
                 for chunk in response.iter_raw():
                     count += len(chunk)
@@ -213,52 +208,42 @@ class Downloader:
                     digest.update(chunk)
                     file.write(chunk)
                     progress(f"downloading {redact(url)}", count, total)
-            kept = _to_cached_response(response, digest.hexdigest(), count)
-            if pin and kept.sha256 != pin:
-                raise InvalidSkill(f"{redact(url)}: has sha256 {kept.sha256}, but {pin} was expected; it was not used")
-            self._shelf.store(url, path, kept)
-        return kept
+            header = response.headers.get
+            cached = CachedResponse(
+                sha256=digest.hexdigest(),
+                size=count,
+                url=normalize_url(str(response.url)),
+                etag=header("ETag", ""),
+                last_modified=header("Last-Modified", ""),
+                content_type=header("Content-Type", ""),
+            )
+            if pin and cached.sha256 != pin:
+                raise InvalidSkill(f"{redact(url)}: sha256 is {cached.sha256}, expected {pin}; it was not used")
+            self._cache.store(url, path, cached)
+        return cached
 
 
-def _conditional_headers(kept: CachedResponse | None) -> dict[str, str]:
-    headers = {"If-None-Match": kept.etag, "If-Modified-Since": kept.last_modified} if kept else {}
-    # A server may have sent other characters, but nothing says how they would have to be sent back.
-    return {name: value for name, value in headers.items() if value and value.isascii()}
-
-
-def _read_content_length(url: str, response: "httpx2.Response", most: int) -> int | None:
-    """The size that the server declares; raises for an answer that cannot be used."""
+def _read_content_length(url: str, response: "httpx2.Response", max_size: int) -> int | None:
+    """The size that the server declares; raises for a response that cannot be used."""
     status = response.status_code
     if status != 200:
-        # The server has spoken: what is gone or forbidden is not served from an old copy.
+        # For a missing or forbidden file the cached copy is not used.
         final = 400 <= status < 500 and status not in _TRANSIENT
-        words = f"the server answered {status} {response.reason_phrase}".rstrip()
-        raise SourceUnavailable(f"{redact(url)}: {words}", status=status, final=final)
+        message = f"the server responded {status} {response.reason_phrase}".rstrip()
+        raise SourceUnavailable(f"{redact(url)}: {message}", status=status, final=final)
     encoding = response.headers.get("Content-Encoding", "identity").lower()
-    # Some servers say gzip for a file that is a .tar.gz; its bytes are right as they are.
+    # Some servers say gzip for a .tar.gz file; its bytes are right as they are.
     if encoding not in ("identity", "gzip", "x-gzip"):
-        raise UnsupportedMedia(f"{redact(url)}: was sent compressed with {encoding!r}, which was not asked for")
+        raise UnsupportedMedia(f"{redact(url)}: unexpected Content-Encoding {encoding!r}")
     length = response.headers.get("Content-Length", "")
     total = int(length) if length.isdigit() else None
-    _check_size(url, total or 0, most)
+    _check_size(url, total or 0, max_size)
     return total
 
 
-def _check_size(url: str, count: int, most: int) -> None:
-    if count > most:
-        raise LimitExceeded(f"{redact(url)}: is larger than {most:,} bytes")
-
-
-def _to_cached_response(response: "httpx2.Response", sha256: str, size: int) -> CachedResponse:
-    header = response.headers.get
-    return CachedResponse(
-        sha256=sha256,
-        size=size,
-        url=normalize_url(str(response.url)),
-        etag=header("ETag", ""),
-        last_modified=header("Last-Modified", ""),
-        content_type=header("Content-Type", ""),
-    )
+def _check_size(url: str, count: int, max_size: int) -> None:
+    if count > max_size:
+        raise LimitExceeded(f"{redact(url)}: larger than {max_size:,} bytes")
 
 
 def _describe_error(error: Exception, url: str) -> str:

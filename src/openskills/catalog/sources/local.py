@@ -1,15 +1,10 @@
-"""Folders, archives, installed packages.
-
-Skills on this machine: a folder, a SKILL.md, or an archive.
-
-Skills inside installed Python packages, found without importing them.
-"""
+"""Local sources: a folder, a SKILL.md, an archive, or installed Python packages, which are not imported."""
 
 import os
 import re
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,7 +14,7 @@ from openskills.skillmd.problem import Problem
 
 
 class LocalSource:
-    """A path. What does not exist is a problem of rule `source-missing`, so that other sources still count."""
+    """A local path. A missing one is a problem of rule `source-missing`, so that other sources are still used."""
 
     def __init__(self, path: Path, label: str, cache: Path, pin: str | None = None) -> None:
         self.label = label
@@ -35,7 +30,7 @@ class LocalSource:
             if stat.S_ISREG(status.st_mode) and self._path.name.lower() != "skill.md":
                 return self._fetch_archive(status, progress)
         except (FileNotFoundError, NotADirectoryError):
-            message = f"{self.label}: there is no such folder or file; create it or correct the path"
+            message = f"{self.label}: no such file or folder; create it or correct the path"
             return FetchResult((), (Problem("source-missing", message),))
         except OSError as error:
             raise SourceUnavailable(f"{self.label}: cannot be read: {error.strerror}") from None
@@ -45,25 +40,22 @@ class LocalSource:
             return FetchResult((Root(self._path, self.label),))
         if stat.S_ISREG(status.st_mode):
             return FetchResult((Root(self._path.parent, self.label),))
-        raise SourceUnavailable(f"{self.label}: is neither a folder nor a file")
+        raise SourceUnavailable(f"{self.label}: neither a folder nor a file")
 
     def _fetch_archive(self, status: os.stat_result, progress: Progress) -> FetchResult:
-        # The readers of archives are heavy, and most sources are folders.
-        from openskills.catalog.sources.cache import find_archive as placed_archive
-        from openskills.catalog.sources.cache import hash_file as sha256_of
-        from openskills.catalog.sources.cache import place_archive
-        from openskills.catalog.sources.cache import private_copy as copied
+        # Imported here because most sources are folders and do not need it.
+        from openskills.catalog.sources.cache import find_archive, hash_file, place_archive, private_copy
 
         name = self._path.name
         state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
         if self._digest is None or self._digest[0] != state:
             progress(f"unpacking {self.label}", 0, status.st_size)
-            self._digest = (state, sha256_of(self._path))
+            self._digest = (state, hash_file(self._path))
         self._check_pin(self._digest[1])
-        folder = placed_archive(self._digest[1], self._cache, name=name)
+        folder = find_archive(self._digest[1], self._cache, name=name)
         if not folder:
-            # The file may have changed since it was read; what counts are the bytes that are unpacked.
-            with self._path.open("rb") as file, copied(file, self._cache, name=name) as (copy, sha256):
+            # The file may have changed since it was hashed; the unpacked bytes count.
+            with self._path.open("rb") as file, private_copy(file, self._cache, name=name) as (copy, sha256):
                 self._check_pin(sha256)
                 folder = place_archive(copy, sha256, self._cache, name=name)
                 self._digest = (state, sha256)
@@ -71,7 +63,7 @@ class LocalSource:
 
     def _check_pin(self, sha256: str) -> None:
         if self._pin and sha256 != self._pin:
-            raise InvalidSkill(f"{self.label}: has sha256 {sha256}, but {self._pin} was expected; it was not used")
+            raise InvalidSkill(f"{self.label}: sha256 is {sha256}, expected {self._pin}; it was not used")
 
 
 _INSIDE = Path(".agents", "skills")
@@ -79,21 +71,21 @@ _SITES = ("site-packages", "dist-packages")
 
 
 class PackageSource:
-    """The `.agents/skills` folder of one package, by the name under which it is imported."""
+    """The `.agents/skills` folder of one installed package, by import name."""
 
     def __init__(self, name: str) -> None:
         self.label = f"package:{name}"
-        # The name of a distribution has hyphens where that of the package has underscores.
+        # Distribution names have hyphens where package names have underscores.
         self._names = name.replace("-", "_").split(".")
         if not all(re.fullmatch(r"[^\W\d]\w*", part) for part in self._names):
-            raise InvalidArgument("source", f"{self.label!r}: {name!r} is not the name of a package")
+            raise InvalidArgument("source", f"{self.label!r}: invalid package name {name!r}")
 
     def fetch(self, progress: Progress) -> FetchResult:
-        """The folder; raises `SourceUnavailable` when there is no such package or it has no skills."""
+        """The folder; raises `SourceUnavailable` for a missing package or one without skills."""
         progress(f"looking into {self.label}", 0, None)
         places = [place.joinpath(*self._names[1:], _INSIDE) for place in _find_locations(self._names[0])]
         if not places:
-            raise SourceUnavailable(f"{self.label}: no such package is installed here; install it with pip")
+            raise SourceUnavailable(f"{self.label}: the package is not installed; install it with pip")
         roots = tuple(Root(place, self.label, watch=False) for place in places if place.is_dir())
         if not roots:
             raise SourceUnavailable(f"{self.label}: the package has no folder {_INSIDE}")
@@ -101,9 +93,9 @@ class PackageSource:
 
 
 class PackagesSource:
-    """The `.agents/skills` folders of all packages in the directories for installed packages on `search_path`.
+    """The `.agents/skills` folders of all packages in the site-packages directories of `search_path`.
 
-    Other directories of the search path, such as the current one, are left out: what lies there was not installed.
+    Other directories, such as the current one, are not searched: their packages were not installed.
     """
 
     label = "packages:"
@@ -112,11 +104,12 @@ class PackagesSource:
         self._search_path = search_path
 
     def fetch(self, progress: Progress) -> FetchResult:
-        """Every folder there is, by name of package."""
+        """All such folders, sorted by package name."""
         progress("looking into installed packages", 0, None)
         search_path = sys.path if self._search_path is None else self._search_path
         sites = dict.fromkeys(Path(entry) for entry in search_path if Path(entry).name in _SITES)
-        return FetchResult(tuple(root for site in sites for root in _find_roots(site)))
+        places = (place for site in sites for place in sorted(site.glob(f"*/{_INSIDE}")) if place.is_dir())
+        return FetchResult(tuple(Root(place, f"package:{place.parts[-3]}", watch=False) for place in places))
 
 
 def _find_locations(name: str) -> list[Path]:
@@ -125,9 +118,3 @@ def _find_locations(name: str) -> list[Path]:
     except (ImportError, ValueError):
         return []
     return [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
-
-
-def _find_roots(site: Path) -> Iterator[Root]:
-    for place in sorted(site.glob(f"*/{_INSIDE}")):
-        if place.is_dir():
-            yield Root(place, f"package:{place.parts[-3]}", watch=False)

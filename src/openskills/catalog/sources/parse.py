@@ -1,50 +1,48 @@
-"""What a user writes as a source, and the source it means.
+"""Parse the text of a source, such as a path, a URL or `package:NAME`.
 
-The modules of the sources are imported when one is asked for: a folder on this machine needs neither HTTP nor archives.
+The modules of the sources are imported on demand: a local folder needs neither HTTP nor archives.
 """
 
 import os
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 from openskills.catalog.root import Source
-from openskills.catalog.sources.local import LocalSource
+from openskills.catalog.sources.local import LocalSource, PackageSource, PackagesSource
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _PIN = re.compile(r"(.*)#sha256=([^#]*)")
-_UNDERSTOOD = (
-    "a folder, a SKILL.md, a .zip or .tar.gz file, an http(s) address of an archive, a SKILL.md or an index.json, "
+_SUPPORTED = (
+    "a folder, a SKILL.md, a .zip or .tar.gz file, an http(s) URL of an archive, a SKILL.md or an index.json, "
     "git+https://, git+ssh://, git+file://, package:NAME, packages:"
 )
 
 
 def parse_source(text: str | os.PathLike[str], settings: Settings) -> Source:
-    """The source that a user means; nothing is read or fetched yet.
+    """The source that a text means; nothing is read or fetched yet.
 
-    Raises `InvalidArgument` for what cannot be one, with a list of what is understood.
+    Raises `InvalidArgument` for an invalid source, with a list of the supported forms.
     """
     written = os.fspath(text)
     if not written.strip() or "\0" in written or not _is_valid_name(written):
-        from openskills.catalog.sources.cache import redact as shown
+        from openskills.catalog.sources.cache import redact
 
-        raise InvalidArgument("source", f"{shown(written)!r} is no source; understood are {_UNDERSTOOD}")
+        raise InvalidArgument("source", f"invalid source {redact(written)!r}; use {_SUPPORTED}")
     if isinstance(text, str) and ":" in text:
         return _parse_scheme(text, settings)
     return _local_source(*_split_pin(written), settings)
 
 
 def _parse_scheme(text: str, settings: Settings) -> Source:
-    from openskills.catalog.sources.git import is_git_address as is_git
-    from openskills.catalog.sources.git import parse_git
+    from openskills.catalog.sources.git import GitSource, is_git_address, parse_git
 
-    if is_git(text):
-        from openskills.catalog.sources.git import GitSource
-
+    if is_git_address(text):
         return GitSource(parse_git(text), settings)
     if text.startswith(("package:", "packages:")):
-        return _package_source(text)
+        return PackagesSource() if text == "packages:" else PackageSource(text.partition(":")[2])
     address, pin = _split_pin(text)
     scheme = _SCHEME.match(address)
     if not scheme:
@@ -52,25 +50,21 @@ def _parse_scheme(text: str, settings: Settings) -> Source:
     return _address_source(scheme[1].lower(), address, pin, settings)
 
 
-def _package_source(text: str) -> Source:
-    from openskills.catalog.sources.local import PackageSource, PackagesSource
-
-    return PackagesSource() if text == "packages:" else PackageSource(text.partition(":")[2])
-
-
 def _address_source(scheme: str, address: str, pin: str | None, settings: Settings) -> Source:
-    from openskills.catalog.sources.cache import redact as shown
-    from openskills.catalog.sources.cache import split_url as split
+    from openskills.catalog.sources.cache import redact, split_url
 
-    parts = split(address)
+    parts = split_url(address)
     if scheme == "file":
-        return _local_source(_file_path(address), pin, settings)
+        path = unquote(parts.path)
+        if parts.hostname not in (None, "localhost") or not path or "\0" in path:
+            raise InvalidArgument("source", f"{redact(address)!r} is not a local file; write file:///path")
+        return _local_source(path, pin, settings)
     if scheme not in ("http", "https"):
-        raise InvalidArgument("source", f"{shown(address)!r}: {scheme}:// is not known; understood are {_UNDERSTOOD}")
+        raise InvalidArgument("source", f"{redact(address)!r}: unknown scheme {scheme}://; use {_SUPPORTED}")
     if "@" in parts.fragment:
-        raise InvalidArgument("source", f"{shown(address)!r}: has a # before an @; in a password write # as %23")
+        raise InvalidArgument("source", f"{redact(address)!r}: has a # before an @; in a password write # as %23")
     if not parts.hostname:
-        raise InvalidArgument("source", f"{shown(address)!r} has no host")
+        raise InvalidArgument("source", f"{redact(address)!r} has no host")
     from openskills.catalog.sources.web import WebSource
 
     return WebSource(parts._replace(fragment="").geturl(), settings.skills_cache_dir, pin)
@@ -81,33 +75,21 @@ def _split_pin(text: str) -> tuple[str, str | None]:
     if not found:
         return text, None
     if not re.fullmatch(r"[0-9a-fA-F]{64}", found[2]):
-        raise InvalidArgument("source", f"{found[2]!r} is no pin; write #sha256= and 64 hex digits")
+        raise InvalidArgument("source", f"invalid pin {found[2]!r}; write #sha256= and 64 hex digits")
     return found[1], found[2].lower()
 
 
-def _file_path(address: str) -> str:
-    from urllib.parse import unquote, urlsplit
-
-    from openskills.catalog.sources.cache import redact as shown
-
-    parts = urlsplit(address)
-    path = unquote(parts.path)
-    if parts.hostname not in (None, "localhost") or not path or "\0" in path:
-        raise InvalidArgument("source", f"{shown(address)!r} names no file on this machine; write file:///path")
-    return path
-
-
 def _local_source(text: str, pin: str | None, settings: Settings) -> Source:
-    # Not `expanduser`: the home of these settings counts, not that of the process.
+    # Not `expanduser`: the home of the settings counts, not that of the process.
     path = settings.home / text[2:] if text == "~" or text.startswith("~/") else Path(text)
     try:
         return LocalSource(path.absolute(), text, settings.skills_cache_dir, pin)
     except FileNotFoundError:
-        raise InvalidArgument("source", f"{text!r}: the current directory is gone; use an absolute path") from None
+        raise InvalidArgument("source", f"{text!r}: the current directory was removed; use an absolute path") from None
 
 
 def _is_valid_name(text: str) -> bool:
-    """Whether the system can take a text for a name: half a character it cannot."""
+    """Whether a text can be a file name; one with a lone surrogate cannot."""
     try:
         os.fsencode(text)
     except UnicodeEncodeError:

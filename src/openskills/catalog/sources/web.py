@@ -1,10 +1,6 @@
-"""Archives, files and .well-known indexes at an address.
+"""Web sources: an archive, a SKILL.md, or a `.well-known` index of skills at an http(s) URL.
 
-What a well-known index publishes, in the three shapes that are in use. Pure: bytes in, values and problems out.
-
-Skills that a web server publishes in a `.well-known` index.
-
-Skills at a web address: an archive, a SKILL.md, or a host that publishes an index.
+An index has one of the three shapes in use: versions 0.1.0 and 0.2.0, and entries with a `type`.
 """
 
 import hashlib
@@ -64,7 +60,7 @@ class IndexArtifact:
 
 @dataclass(frozen=True, slots=True)
 class SkillIndexEntry:
-    """One skill of an index. `files` maps paths to digests, which are None in indexes of version 0.1.0."""
+    """One skill of an index. `files` maps paths to digests, which are None in version 0.1.0."""
 
     name: str
     files: Mapping[str, str | None]
@@ -74,14 +70,14 @@ class SkillIndexEntry:
 
 @dataclass(frozen=True, slots=True)
 class SkillIndex:
-    """The skills that can be fetched, and what is wrong with the others."""
+    """The skills that can be fetched, and the problems of the others."""
 
     skills: tuple[SkillIndexEntry, ...]
     problems: tuple[Problem, ...]
 
 
 def skill_digest(files: Mapping[str, str]) -> str:
-    """The digest of a skill over the digests of its files, as the 0.2.0 draft defines it."""
+    """The digest over the digests of a skill's files, as the 0.2.0 draft defines it."""
     lines = (f"{path}\0{files[path]}\n".encode() for path in sorted(files, key=str.encode))
     return hashlib.sha256(b"".join(lines)).hexdigest()
 
@@ -89,8 +85,8 @@ def skill_digest(files: Mapping[str, str]) -> str:
 def read_index(data: bytes, where: str) -> SkillIndex:
     """Read an index. `where` names it in messages.
 
-    Raises `UnsupportedMedia` for what is no index and `LimitExceeded` for one with too many skills. A skill that
-    cannot be used is a problem and does not hide the others.
+    Raises `UnsupportedMedia` for anything else and `LimitExceeded` for too many skills. A skill that cannot be used
+    becomes a problem and does not affect the others.
     """
     skills: dict[str, SkillIndexEntry] = {}
     problems: list[Problem] = []
@@ -98,12 +94,12 @@ def read_index(data: bytes, where: str) -> SkillIndex:
         try:
             skill = _parse_skill(entry, f"{where}: skill {number}")
             if skill.name in skills:
-                raise InvalidSkill(f"{where}: the name {skill.name!r} appears twice; the first one counts")
+                raise InvalidSkill(f"{where}: the name {skill.name!r} appears twice; the first one is used")
             skills[skill.name] = skill
         except SkillError as error:
             problems.append(Problem("index-skill", str(error)))
     if any(None in skill.files.values() for skill in skills.values()):
-        message = f"{where}: gives no digests, so what was downloaded from it could not be checked"
+        message = f"{where}: has no digests, so the downloaded files could not be verified"
         problems.append(Problem("index-unverified", message, Severity.NOTE))
     return SkillIndex(tuple(skills.values()), tuple(problems))
 
@@ -112,17 +108,17 @@ def _parse_entries(data: bytes, where: str) -> list[object]:
     try:
         document: object = json.loads(data)
     except (ValueError, RecursionError):
-        raise UnsupportedMedia(f"{where}: is not an index of skills: it is not JSON") from None
+        raise UnsupportedMedia(f"{where}: not an index of skills: not valid JSON") from None
     top = _as_fields(document)
     entries = top.get("skills") if top else None
     if top is None or not isinstance(entries, list):
-        raise UnsupportedMedia(f'{where}: is not an index of skills: it has no list "skills"')
+        raise UnsupportedMedia(f'{where}: not an index of skills: no list "skills"')
     version = str(top.get("version", "0.1.0"))
     if not _VERSION.fullmatch(version):
-        raise UnsupportedMedia(f"{where}: has version {version[:40]!r}; 0.1.0 and 0.2.0 are understood")
+        raise UnsupportedMedia(f"{where}: unsupported version {version[:40]!r}; use 0.1.0 or 0.2.0")
     listed = cast("list[object]", entries)
     if len(listed) > MAX_SKILLS:
-        raise LimitExceeded(f"{where}: lists {len(listed):,} skills; at most {MAX_SKILLS:,} are read")
+        raise LimitExceeded(f"{where}: lists {len(listed):,} skills; the limit is {MAX_SKILLS:,}")
     return listed
 
 
@@ -132,7 +128,7 @@ def _parse_skill(entry: object, where: str) -> SkillIndexEntry:
     if fields is None or not isinstance(name, str):
         raise InvalidSkill(f'{where}: has no "name"')
     if not is_plain_name(name):
-        raise InvalidSkill(f"{where}: {name[:80]!r} is not the name of a skill; use letters, digits and hyphens")
+        raise InvalidSkill(f"{where}: invalid skill name {name[:80]!r}; use letters, digits and hyphens")
     where = f"{where} ({name})"
     if "files" in fields:
         return _parse_skill_files(name, fields, where)
@@ -165,7 +161,7 @@ def _parse_files(listed: list[object], where: str) -> Iterator[tuple[str, str | 
         if not isinstance(path, str):
             raise InvalidSkill(f'{where}: an item of "files" has no path')
         if any("\ud800" <= char <= "\udfff" for char in path):
-            raise InvalidSkill(f"{where}: {path[:80]!r} contains half a character (a lone surrogate)")
+            raise InvalidSkill(f"{where}: {path[:80]!r} contains a lone surrogate")
         yield str(entries.add_file(path)), _parse_digest(fields, f"{where}: {path!r}") if fields else None
 
 
@@ -188,12 +184,12 @@ def _as_fields(value: object) -> Fields | None:
 
 
 INDEX_PATHS = ("/.well-known/agent-skills/index.json", "/.well-known/skills/index.json")
-"""Where an index may lie below an address, the current place first."""
+"""The standard paths of an index, the current one first."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexLimits:
-    """Bytes of the index, bytes of one skill, and seconds for all skills together."""
+    """Bytes of the index, bytes of one skill, and a timeout in seconds for all skills together."""
 
     index: int = 5 << 20
     skill: int = 50 << 20
@@ -212,14 +208,14 @@ def fetch_index(
     pin: str | None = None,
     limits: IndexLimits = DEFAULT_LIMITS,
 ) -> FetchResult:
-    """Download every skill of the index at `url` into a folder of its own and give these folders.
+    """Download every skill of the index at `url` into its own folder and return these folders.
 
-    Digests are verified; a skill that cannot be had or trusted is a problem of rule `index-skill` and does not hide
-    the others. What is here already is not downloaded again. Raises a `SkillError` when there is no usable index.
+    Digests are verified; a skill that fails is a problem of rule `index-skill` and does not affect the others. Cached
+    skills are not downloaded again. Raises a `SkillError` when the index cannot be used.
     """
     answer = downloads.get(url, pin=pin, progress=progress)
     if answer.path.stat().st_size > limits.index:
-        raise LimitExceeded(f"{redact(url)}: is larger than {limits.index:,} bytes, too much for an index")
+        raise LimitExceeded(f"{redact(url)}: larger than {limits.index:,} bytes, the limit for an index")
     index = read_index(answer.path.read_bytes(), redact(url))
     fetching = _IndexFetcher(answer, downloads, cache / "wellknown" / cache_key(normalize_url(url)), progress, limits)
     problems = [*answer.problems, *index.problems]
@@ -229,7 +225,7 @@ def fetch_index(
         progress(f"fetching the skills of {redact(url)}", number, len(index.skills))
         try:
             if time.monotonic() > deadline:
-                raise DeadlineExceeded(f"there was no time left after {limits.seconds:g} seconds")
+                raise DeadlineExceeded(f"timed out after {limits.seconds:g} s")
             folder = fetching.fetch_skill(skill)
             roots.append(Root(folder, redact(url), confine=folder, watch=False))
         except SkillError as error:
@@ -240,7 +236,7 @@ def fetch_index(
 
 
 class _IndexFetcher:
-    """The skills of one index on their way into `place`."""
+    """Downloads the skills of one index into `place`."""
 
     def __init__(
         self, index: SourceDownload, downloads: Downloader, place: Path, progress: Progress, limits: IndexLimits
@@ -254,7 +250,7 @@ class _IndexFetcher:
         self._limits = limits
 
     def fetch_skill(self, skill: SkillIndexEntry) -> Path:
-        """The folder of the skill, complete and checked. It lies under its digest, so a new version has a new place."""
+        """The folder of the skill, complete and verified. Its path has the digest, so a new version is separate."""
         if skill.artifact and not skill.files:
             return self._fetch_artifact(skill, skill.artifact, skill.artifact.sha256)
         if skill.digest and (folder := find_folder(self._folder(skill, skill.digest).parent)):
@@ -274,19 +270,16 @@ class _IndexFetcher:
         with replace_directory(folder.parent) as temporary:
             content = temporary / skill.name
             if artifact.is_archive:
-                self._unpack(body, content, artifact)
+                size = self._limits.skill
+                unpack(body.path, content, limits=UnpackLimits(size, size, MAX_FILES), label=redact(artifact.url))
+                if not (content / SKILL_FILE).is_file():
+                    raise InvalidSkill(f"{redact(artifact.url)}: no {SKILL_FILE} at its root")
                 _check_files(content, skill)
             else:
                 self._check_size(body.path.stat().st_size)
                 content.mkdir(mode=0o755)
                 shutil.copyfile(body.path, content / SKILL_FILE)
         return folder
-
-    def _unpack(self, body: SourceDownload, into: Path, artifact: IndexArtifact) -> None:
-        size = self._limits.skill
-        unpack(body.path, into, limits=UnpackLimits(size, size, MAX_FILES), label=redact(artifact.url))
-        if not (into / SKILL_FILE).is_file():
-            raise InvalidSkill(f"{redact(artifact.url)}: has no {SKILL_FILE} at its root")
 
     def _fetch_files(self, skill: SkillIndexEntry) -> Path:
         bodies: dict[str, SourceDownload] = {}
@@ -309,11 +302,11 @@ class _IndexFetcher:
     def _download(self, reference: str, pin: str | None) -> SourceDownload:
         url = join_url(self._base, reference, field="url")
         if self._offline:
-            # The server was asked once and is not there; asking for every file would take for ever.
-            kept = self._downloads.find_cached(url)
-            if kept and pin in (None, kept.sha256):
-                return kept
-            raise SourceUnavailable(f"{redact(url)}: was not downloaded before, and the server cannot be reached")
+            # The server could not be reached before; trying again for every file would take too long.
+            cached = self._downloads.find_cached(url)
+            if cached and pin in (None, cached.sha256):
+                return cached
+            raise SourceUnavailable(f"{redact(url)}: not in the cache, and the server cannot be reached")
         body = self._downloads.get(url, pin=pin, progress=self._progress)
         if body.problems:
             self._offline = True
@@ -322,7 +315,7 @@ class _IndexFetcher:
 
     def _check_size(self, size: int) -> None:
         if size > self._limits.skill:
-            raise LimitExceeded(f"is larger than {self._limits.skill:,} bytes")
+            raise LimitExceeded(f"larger than {self._limits.skill:,} bytes")
 
 
 def _check_files(content: Path, skill: SkillIndexEntry) -> None:
@@ -332,20 +325,20 @@ def _check_files(content: Path, skill: SkillIndexEntry) -> None:
     found = {str(path.relative_to(content)): hash_file(path) for path in content.rglob("*") if path.is_file()}
     for path in sorted(found.keys() | skill.files.keys()):
         if found.get(path) != skill.files.get(path):
-            raise InvalidSkill(f"{path!r} in the package is not what the index lists")
+            raise InvalidSkill(f"{path!r} in the package does not match the index")
     _check_digest(skill, skill_digest(found))
 
 
 def _check_digest(skill: SkillIndexEntry, digest: str) -> None:
     if skill.digest and digest != skill.digest:
-        raise InvalidSkill(f"its files have the digest {digest}, but the index says {skill.digest}")
+        raise InvalidSkill(f"the digest of its files is {digest}, but the index says {skill.digest}")
 
 
 _HEAD = 512
 
 
 class WebSource:
-    """An http or https address. What it holds is decided by what the server answers, not by its name alone."""
+    """An http or https URL. The content type is detected from the response, not only from the name."""
 
     def __init__(self, url: str, cache: Path, pin: str | None = None) -> None:
         self.label = redact(url)
@@ -354,7 +347,7 @@ class WebSource:
         self._pin = pin
 
     def fetch(self, progress: Progress) -> FetchResult:
-        """Download what is new and give the folders with the skills."""
+        """Download what is new and return the folders with the skills."""
         with Downloader(self._cache / "downloads") as downloads:
             if self._name == "index.json":
                 return self._fetch_index(self._url, downloads, progress)
@@ -372,7 +365,7 @@ class WebSource:
 
     @property
     def _is_file(self) -> bool:
-        """Whether the address promises a file, so that nothing else is worth trying."""
+        """Whether the URL names a file, so that an index is not tried."""
         return bool(self._pin) or has_archive_suffix(self._name) or self._name == SKILL_FILE
 
     def _read(self, answer: SourceDownload, downloads: Downloader, progress: Progress) -> FetchResult:
@@ -385,14 +378,14 @@ class WebSource:
         elif head.lstrip().startswith(b"{"):
             return self._fetch_index(self._url, downloads, progress)
         elif self._is_file:
-            raise UnsupportedMedia(f"{self.label}: is not a zip or tar archive")
+            raise UnsupportedMedia(f"{self.label}: not a zip or tar archive")
         else:
-            return self._probe(downloads, progress, f"{self.label}: is neither an archive nor a {SKILL_FILE}")
+            return self._probe(downloads, progress, f"{self.label}: neither an archive nor a {SKILL_FILE}")
         return FetchResult((Root(folder, self.label, confine=folder, watch=False),), answer.problems)
 
     @property
     def _folder(self) -> str:
-        """The name of the folder in which a SKILL.md lies on the server."""
+        """The name of the folder of a SKILL.md on the server."""
         return unquote(split_url(self._url).path).strip("/").rpartition("/")[0].rpartition("/")[2]
 
     def _fetch_index(self, url: str, downloads: Downloader, progress: Progress) -> FetchResult:
@@ -404,7 +397,7 @@ class WebSource:
         return tuple(base + place for place in INDEX_PATHS)
 
     def _can_have_index(self, error: SourceUnavailable, downloads: Downloader) -> bool:
-        """A server that has nothing here may have an index below; one that cannot be reached may have had one."""
+        """Whether the server said that there is nothing here, or an index is in the cache."""
         return bool(error.details.get("final")) or any(map(downloads.find_cached, self._index_urls()))
 
     def _probe(self, downloads: Downloader, progress: Progress, found: str) -> FetchResult:
@@ -412,10 +405,10 @@ class WebSource:
             try:
                 return self._fetch_index(url, downloads, progress)
             except UnsupportedMedia:
-                # Servers of web applications answer every address with the same page.
+                # Web applications return the same page for every path.
                 continue
             except SourceUnavailable as error:
                 if not error.details.get("final"):
                     raise
-        hint = "name an archive, a SKILL.md or an index.json; for a git repository write git+https://..."
-        raise SourceUnavailable(f"{found}, and there is no {' or '.join(INDEX_PATHS)} below it; {hint}")
+        hint = "use an archive, a SKILL.md or an index.json; for a git repository write git+https://..."
+        raise SourceUnavailable(f"{found}, and no {' or '.join(INDEX_PATHS)} was found; {hint}")

@@ -1,9 +1,4 @@
-"""Slash commands.
-
-Artifacts from a store into files, or to stdout.
-
-What can be ordered in a chat with a slash.
-"""
+"""Slash commands of the chat, and downloading artifacts to files or stdout."""
 
 import asyncio
 import os
@@ -29,7 +24,7 @@ _MAX_SHOWN_BYTES = 1024 * 1024
 
 
 async def find_artifacts(store: ArtifactStore, scope: Scope, *, versions: bool) -> Sequence[Artifact]:
-    """The artifacts that a session can reach, by name; with `versions` every version of each."""
+    """The artifacts of a session, sorted by name; with `versions` every version of each."""
     latest = await store.list(scope)
     if not versions:
         return latest
@@ -39,9 +34,9 @@ async def find_artifacts(store: ArtifactStore, scope: Scope, *, versions: bool) 
 async def fetch_artifact(
     store: ArtifactStore, scope: Scope, ref: str, to: str | None, *, bare: bool = False
 ) -> tuple[Artifact, str | None]:
-    """Put an artifact into a file, or into a directory under its own name, or on stdout; gives it and the path.
+    """Write an artifact to a file, to a directory under its own name, or to stdout; return it and the path.
 
-    `bare`: nobody has said that it is to go to stdout, so a terminal gets it only when it is text, made safe.
+    With `bare` stdout was not asked for explicitly, so a terminal gets only text, escaped.
     """
     wanted = parse_ref(ref if ref.startswith(SCHEME) else f"{SCHEME}{ref}")
     async with store.open(scope, wanted.name, wanted.version) as reading:
@@ -49,12 +44,13 @@ async def fetch_artifact(
             await _print_artifact(reading, shows=bare and sys.stdout.isatty())
             return reading.artifact, None
         if not to:
-            raise InvalidArgument("--to", "is empty; name a file, a directory, or - for stdout")
-        path = _target_path(Path(to).expanduser(), reading.artifact)
+            raise InvalidArgument("--to", "must not be empty; use a file, a directory, or - for stdout")
+        path = Path(to).expanduser()
+        path = path / os.path.basename(reading.artifact.name) if path.is_dir() else path
         try:
             await _write_file(path, reading.chunks)
         except OSError as error:
-            raise SkillError(f"{path} cannot be written: {error.strerror or error}") from error
+            raise SkillError(f"cannot write {path}: {error.strerror or error}") from error
         return reading.artifact, str(path)
 
 
@@ -68,68 +64,62 @@ async def _print_artifact(reading: ArtifactReader, *, shows: bool) -> None:
 
 
 async def _read_text(reading: ArtifactReader) -> str:
-    """The text of an artifact; raises `InvalidArgument` for what nobody wants on a terminal."""
-    artifact, where = reading.artifact, "say with --to in which file to put it, or --to - for stdout"
+    """The text of an artifact; raises `InvalidArgument` for one that is too large or not text."""
+    artifact, hint = reading.artifact, "choose a file with --to, or use --to - for stdout"
     if artifact.size > _MAX_SHOWN_BYTES:
-        raise InvalidArgument("--to", f"{artifact.ref} has {artifact.size:,} bytes; {where}")
+        raise InvalidArgument("--to", f"{artifact.ref} has {artifact.size:,} bytes; {hint}")
     data = b"".join([chunk async for chunk in reading.chunks])
     if not is_text(data):
-        raise InvalidArgument("--to", f"{artifact.ref} is no text; {where}")
+        raise InvalidArgument("--to", f"{artifact.ref} is not text; {hint}")
     return data.decode("utf-8")
 
 
-def _target_path(path: Path, artifact: Artifact) -> Path:
-    return path / os.path.basename(artifact.name) if path.is_dir() else path
-
-
 async def _write_file(path: Path, chunks: AsyncIterator[bytes]) -> None:
-    """Write a file whole or not at all; what is no regular file, such as a device, is written into."""
+    """Write a file atomically; an existing device or pipe is written to directly."""
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         with open(path, "wb") as file:
             async for chunk in chunks:
                 file.write(chunk)
         return
-    # Where a link leads, so that it stays a link.
-    place = Path(os.path.realpath(path))
-    arriving = place.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
+    # Replace the target of a link, not the link.
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
     try:
-        with open(arriving, "xb") as file:
+        with open(temporary, "xb") as file:
             async for chunk in chunks:
                 file.write(chunk)
-        os.replace(arriving, place)
+        os.replace(temporary, target)
     finally:
-        arriving.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
 class _SlashCommandEntry:
-    """How an order is written, and what it does."""
-
     usage: str
-    does: str
+    help: str
     run: Callable[[ChatSession, str], Awaitable[None]]
 
 
 class ChatExit(Exception):
-    """The person wants to leave."""
+    """The user has ended the chat."""
 
 
-async def run_slash_command(talk: ChatSession, order: SlashCommand) -> bool:
-    """Do what was ordered; the name of a skill sends the rest to the agent with that skill loaded.
+async def run_slash_command(talk: ChatSession, command: SlashCommand) -> bool:
+    """Run a slash command; the name of a skill sends the rest to the agent with that skill loaded.
 
-    Gives False when that had no answer. Raises `Ended` when it was to leave, and `SkillError` when it cannot be done.
+    Returns False when the agent did not answer. Raises `ChatExit` to end the chat, and `SkillError` when it fails.
     """
-    known = SLASH_COMMANDS.get(order.name or "help")
+    known = SLASH_COMMANDS.get(command.name or "help")
     if known is not None:
-        await known.run(talk, order.rest)
+        await known.run(talk, command.rest)
         return True
     try:
-        skill = talk.find_skill(order.name)
+        skill = talk.find_skill(command.name)
     except UnknownSkill as error:
-        near = [f"/{name}" for name in (*get_close_matches(order.name, SLASH_COMMANDS, n=2), *error.near)]
-        hint = f"did you mean {' or '.join(near)}?" if near else "/help shows what there is"
-        raise InvalidArgument(f"/{order.name}", f"there is neither an order nor a skill of that name; {hint}") from None
-    text = f"Use the skill {skill.name}: {order.rest}" if order.rest else f"Use the skill {skill.name}."
+        near = [f"/{name}" for name in (*get_close_matches(command.name, SLASH_COMMANDS, n=2), *error.near)]
+        hint = f"did you mean {' or '.join(near)}?" if near else "/help lists the commands"
+        raise InvalidArgument(f"/{command.name}", f"unknown command or skill; {hint}") from None
+    text = f"Use the skill {skill.name}: {command.rest}" if command.rest else f"Use the skill {skill.name}."
     return await talk.send(text, [skill.name])
 
 
@@ -137,8 +127,8 @@ async def _help(talk: ChatSession, rest: str) -> None:
     del talk, rest
     width = max(len(one.usage) for one in SLASH_COMMANDS.values())
     for one in SLASH_COMMANDS.values():
-        say((one.usage.ljust(width), "bold"), f"  {one.does}")
-    say("In a message, $NAME uses a skill and @PATH sends a file. Ctrl-C stops a run, Ctrl-D ends the chat.")
+        say((one.usage.ljust(width), "bold"), f"  {one.help}")
+    say("In a message, $NAME loads a skill and @PATH attaches a file. Ctrl-C stops a run, Ctrl-D ends the chat.")
 
 
 async def _skills(talk: ChatSession, rest: str) -> None:
@@ -163,15 +153,13 @@ async def _load(talk: ChatSession, rest: str) -> None:
         result = await talk.session.call("skill_load", {"skill": skill.name, "docs": words[1:] or None})
     result.raise_for_error()
     talk.loads[skill.name] = Load(skill.name, tuple(words[1:]) or None)
-    say(
-        f"{escape_line(skill.name)} is loaded, from now on with every message; "
-        f"/unload {escape_line(skill.name)} ends that"
-    )
+    name = escape_line(skill.name)
+    say(f"{name} is loaded for all following messages; /unload {name} unloads it")
 
 
 async def _unload(talk: ChatSession, rest: str) -> None:
     if not rest:
-        raise InvalidArgument("/unload", "which skill? /skills says what is loaded")
+        raise InvalidArgument("/unload", "which skill? /skills shows what is loaded")
     name = talk.find_skill(rest).name
     talk.loads.pop(name, None)
     with talk.runtime.catalog.reveal([name]):
@@ -185,7 +173,7 @@ async def _attach(talk: ChatSession, rest: str) -> None:
         talk.attach(path)
         return
     for file in talk.files:
-        say(f"goes with the next message: {describe_attachment(file)}")
+        say(f"attached to the next message: {describe_attachment(file)}")
     if not talk.files:
         raise InvalidArgument("/attach", "which file? As in: /attach data/sales.csv")
 
@@ -196,7 +184,7 @@ async def _files(talk: ChatSession, rest: str) -> None:
         say(escape_text(result.raise_for_error().text))
     artifacts = await talk.runtime.artifacts.list(talk.session.scope)
     for artifact in artifacts:
-        say(format_artifact(artifact))
+        say(f"{escape_line(artifact.ref)}\t{artifact.size}")
     if not artifacts:
         say("[no artifacts yet]")
 
@@ -207,11 +195,6 @@ async def _save(talk: ChatSession, rest: str) -> None:
         raise InvalidArgument("/save", "which artifact? /files lists them; as in: /save out/report.md report.md")
     artifact, path = await fetch_artifact(talk.runtime.artifacts, talk.session.scope, ref, to.strip() or ".")
     say(f"{escape_line(artifact.ref)}: {artifact.size:,} bytes in {escape_line(str(path))}")
-
-
-def format_artifact(artifact: Artifact) -> str:
-    """An artifact for a person."""
-    return f"{escape_line(artifact.ref)}\t{artifact.size}"
 
 
 async def _tokens(talk: ChatSession, rest: str) -> None:
@@ -231,27 +214,25 @@ async def _quit(talk: ChatSession, rest: str) -> None:
 
 
 SLASH_COMMANDS = {
-    "help": _SlashCommandEntry("/help", "this list", _help),
-    "skills": _SlashCommandEntry("/skills", "the skills that there are now, and which are loaded", _skills),
+    "help": _SlashCommandEntry("/help", "show this list", _help),
+    "skills": _SlashCommandEntry("/skills", "list the skills, and which are loaded", _skills),
     "load": _SlashCommandEntry(
-        "/load NAME [DOC...]", "load a skill, with documents of it, for all messages to come", _load
+        "/load NAME [DOC...]", "load a skill, with documents, for all following messages", _load
     ),
-    "unload": _SlashCommandEntry("/unload NAME", "end that", _unload),
+    "unload": _SlashCommandEntry("/unload NAME", "unload a skill", _unload),
     "attach": _SlashCommandEntry("/attach FILE", "send a file with the next message", _attach),
-    "files": _SlashCommandEntry("/files [GLOB]", "the files of the workspace, and the artifacts", _files),
-    "save": _SlashCommandEntry(
-        "/save NAME [FILE]", "put an artifact into a file of yours, or into this directory", _save
-    ),
-    "tokens": _SlashCommandEntry("/tokens", "what the conversation costs", _tokens),
-    "session": _SlashCommandEntry("/session", "the name of this conversation, for --session", _session),
-    "quit": _SlashCommandEntry("/quit", "end the chat; --session NAME goes on with it", _quit),
-    "exit": _SlashCommandEntry("/exit", "the same", _quit),
+    "files": _SlashCommandEntry("/files [GLOB]", "list the files of the workspace, and the artifacts", _files),
+    "save": _SlashCommandEntry("/save NAME [FILE]", "save an artifact to a file, or in this directory", _save),
+    "tokens": _SlashCommandEntry("/tokens", "show what the conversation costs", _tokens),
+    "session": _SlashCommandEntry("/session", "show the name of this conversation, for --session", _session),
+    "quit": _SlashCommandEntry("/quit", "end the chat; --session NAME continues it", _quit),
+    "exit": _SlashCommandEntry("/exit", "same as /quit", _quit),
 }
-"""Every order by its name. A skill of the same name is had with `$NAME`."""
+"""The slash commands by name. A skill of the same name can be loaded with `$NAME`."""
 
 
 def complete_word(talk: ChatSession, begun: str) -> Sequence[str]:
-    """How a word that was begun with `/` or `$` may go on."""
+    """Completions for a word that begins with `/` or `$`."""
     names = [skill.name for skill in talk.runtime.catalog.skills if skill.manifest.user_invocable]
     words = [*(f"/{name}" for name in (*SLASH_COMMANDS, *names)), *(f"${name}" for name in names)]
     return sorted({word for word in words if word.startswith(begun)})

@@ -1,13 +1,4 @@
-"""One conversation.
-
-What a conversation costs: estimated from the requests as they are sent, and as the provider counted.
-
-One conversation at the command line: what goes with the next message, and a run for each.
-
-A conversation that is over, as a person reads it. Pure.
-
-Where the conversations of the command line are kept, and whose they are.
-"""
+"""A chat conversation: sending messages, token usage, and listing, printing and deleting stored conversations."""
 
 import os
 from collections import Counter
@@ -49,38 +40,38 @@ from openskills.tokens import estimate_tokens
 
 
 class TokenTracker:
-    """Sees every request before it is sent."""
+    """Records every request before it is sent, to estimate its tokens."""
 
     def __init__(self) -> None:
         self._ledger = Ledger()
         self._loaded: tuple[str, ...] = ()
 
     def record_request(self, call: ModelCall) -> None:
-        """A `before_model` of a session's options that leaves every request as it is."""
+        """A `before_model` hook for the session's options; does not change the request."""
         self._loaded = call.loaded_skills
         self._ledger.record(call.messages, ())
 
     def format_lines(self, events: Iterable[Event], skills: Iterable[Skill]) -> list[str]:
-        """What is known, for a person: `events` are the conversation's log, `skills` all that the model may load."""
+        """A summary for users: `events` is the log of the conversation, `skills` are all that the model may load."""
         sizes = {skill.name: _estimate_body(skill) for skill in skills}
         found = [_format_usage(sum_usage(events)), *self._format_requests()]
-        found.append(f"all {pluralize(len(sizes), 'skill')} in full would be about {sum(sizes.values()):,} tokens")
+        found.append(f"all {pluralize(len(sizes), 'skill')} in full: about {sum(sizes.values()):,} tokens")
         if self._loaded:
             names = ", ".join(f"{escape_line(name)} (about {sizes.get(name, 0):,})" for name in self._loaded)
-            found.append(f"in the last request were loaded: {names}")
+            found.append(f"loaded in the last request: {names}")
         return found
 
     def _format_requests(self) -> list[str]:
         if not self._ledger.requests:
-            return ["no request was sent since this chat was opened"]
+            return ["no requests in this chat yet"]
         last = self._ledger.last[-1]
-        again = f", {last.cache_share:.0%} of them unchanged since the one before" if last.before else ""
+        unchanged = f", {last.cache_share:.0%} of them unchanged since the previous request" if last.before else ""
         number = pluralize(self._ledger.requests, "request")
-        return [f"{number} since this chat was opened; the last had about {last.total:,} tokens{again}"]
+        return [f"{number} in this chat; the last had about {last.total:,} tokens{unchanged}"]
 
 
 def sum_usage(events: Iterable[Event]) -> Usage:
-    """What the provider counted for all answers of a log."""
+    """The total usage that the provider reported in a log."""
     total: Counter[str] = Counter()
     for event in events:
         if event.kind == MESSAGE:
@@ -90,25 +81,25 @@ def sum_usage(events: Iterable[Event]) -> Usage:
 
 def _format_usage(usage: Usage) -> str:
     if usage == Usage():
-        return "the model counts no tokens; all numbers here are estimates"
+        return "the model reports no usage; all numbers are estimates"
     shown = format_usage({"input": usage.input, "output": usage.output, "cached": usage.cached})
-    return f"counted by the provider for this conversation: {shown}"
+    return f"reported by the provider for this conversation: {shown}"
 
 
 def _estimate_body(skill: Skill) -> int:
     try:
         return estimate_tokens(skill.body())
     except SkillError:
-        # Broken or gone since it was found: it costs nothing.
+        # Broken or removed since discovery.
         return 0
 
 
-NO_SKILLS = "there are no skills here; --skills PATH says where some are"
+NO_SKILLS = "no skills found; choose a source with --skills PATH"
 
 
 @dataclass(slots=True)
 class ChatSession:
-    """A conversation that is open. `loads` go with every message, `files` with the next one."""
+    """An open conversation. `loads` apply to every message, `files` to the next one."""
 
     runner: Runner
     runtime: SkillRuntime
@@ -119,28 +110,28 @@ class ChatSession:
     files: list[Attachment] = field(default_factory=list[Attachment])
 
     def find_skill(self, name: str) -> Skill:
-        """The skill that a person calls, also one that its author reserves for people.
+        """The skill of this name, including skills that only users may invoke.
 
-        Raises `UnknownSkill`, and `InvalidArgument` for one that is hidden for another reason, or not for people.
+        Raises `UnknownSkill`, and `InvalidArgument` for one that is hidden for another reason or not user-invocable.
         """
         snapshot = self.runtime.catalog.snapshot
         skill = snapshot.find(name)
         if not skill.manifest.user_invocable:
-            raise InvalidArgument(skill.name, "its author keeps it for models (user-invocable); ask for what you want")
+            raise InvalidArgument(skill.name, "not user-invocable; only the model may load it")
         if skill.name in snapshot.hidden and not skill.manifest.disable_model_invocation:
-            raise InvalidArgument(skill.name, f"is hidden: {snapshot.hidden[skill.name].reason}")
+            raise InvalidArgument(skill.name, f"hidden: {snapshot.hidden[skill.name].reason}")
         return skill
 
     def attach(self, path: str) -> None:
-        """Let a file of this machine go with the next message."""
+        """Attach a local file to the next message."""
         file = read_attachment(path, field="attach")
         self.files.append(file)
         self.view.note(f"  attached: {describe_attachment(file)}")
 
     async def send(self, text: str, skills: Sequence[str] = ()) -> bool:
-        """Send words, with the skills and the files that are named in them; true when an answer came.
+        """Send a message with the skills and files named in it; return whether there was an answer.
 
-        Raises `SkillError` when nothing could be sent. What goes with the next message is kept then.
+        Raises `SkillError` when it could not be sent; attachments then stay for the next message.
         """
         wrong = find_unknown_skill(text, self._find_visible)
         if wrong is not None:
@@ -148,10 +139,10 @@ class ChatSession:
         mentioned = [self.find_skill(name).name for name in find_skill_mentions(text, self._find_visible)]
         sent = extract_files(text, attachment_name)
         if not has_unique_names(map(attachment_name, sent.files)):
-            # By its path a person can tell them apart, and so can the model.
+            # Use paths, which are unique, instead of names.
             sent = extract_files(text, resolve_path)
         for path in sent.missing:
-            self.view.note(("note", "yellow"), f": there is no file {escape_line(path)}; it is sent as text")
+            self.view.note(("note", "yellow"), f": file not found: {escape_line(path)}; sent as text")
         files = [*self.files, *self._read_attachments(sent.files)]
         named = {name: Load(name) for name in (*skills, *mentioned)}
         loads = {**named, **self.loads}
@@ -181,7 +172,7 @@ class ChatSession:
         return name if snapshot.has(name) or name in snapshot.hidden else None
 
     def _check_spelling(self, name: str) -> None:
-        """Raise `UnknownSkill` for what is nearly the name of a skill; `$5` and `$home` are just words."""
+        """Raise `UnknownSkill` for a misspelled name of a skill; `$5` and `$home` are ordinary text."""
         try:
             self.runtime.catalog.get(name)
         except UnknownSkill as error:
@@ -190,14 +181,14 @@ class ChatSession:
 
 
 def format_conversation(events: Sequence[Event]) -> Iterator[tuple[Part, ...]]:
-    """The lines of a conversation: what was said in full, every tool call with what came of it in one."""
+    """The lines of a conversation: full messages, and one line for each tool call with its result."""
     results = {str(event.payload.get("call_id")): event for event in events if event.kind == TOOL_RESPONSE}
     for event in events:
         yield from _format_event(event, results)
 
 
 def conversation_title(events: Iterable[Event]) -> str:
-    """What the user said first, on one line."""
+    """The first message of the user, on one line."""
     for event in events:
         if event.kind == MESSAGE and event.author == USER:
             return shorten(_message_text(event).partition("\n\n[attached: ")[0])
@@ -217,10 +208,10 @@ def _format_event(event: Event, results: Mapping[str, Event]) -> Iterator[tuple[
         line = format_call(str(payload.get("tool")), str(payload.get("arguments") or ""))
         yield (("  * ", "dim"), line, (" -> ", "dim"), came)
     elif event.kind == TOOL_RESPONSE and not payload.get("call_id"):
-        # Loaded by the person, not by the model.
+        # Loaded by the user, not by the model.
         yield (("  * ", "dim"), _format_result(event))
     elif event.kind == ARTIFACT:
-        yield (("  kept ", "dim"), escape_line(str(payload.get("ref"))))
+        yield (("  saved ", "dim"), escape_line(str(payload.get("ref"))))
     elif event.kind == SUMMARY:
         yield (("  summary of everything before", "dim"), ": ", escape_text(str(payload.get("text"))))
     elif event.kind == ERROR:
@@ -244,12 +235,12 @@ def current_user() -> str:
 
 @asynccontextmanager
 async def open_store(url: str | None, settings: Settings) -> AsyncGenerator[SessionStore]:
-    """The store at an address, by default a file in the state directory; closed in the end.
+    """Open the session store at a URL, by default a file in the state directory, and close it at the end.
 
-    Raises `InvalidArgument` for what is no address, and `MissingExtra`.
+    Raises `InvalidArgument` for an invalid URL, and `MissingExtra`.
     """
     store = open_session_store(url, settings)
-    # Some stores have connections to give back; that is no part of what every store can do.
+    # Not every store has connections to close.
     close: Callable[[], Awaitable[None]] | None = getattr(store, "close", None)
     try:
         yield store
@@ -259,9 +250,9 @@ async def open_store(url: str | None, settings: Settings) -> AsyncGenerator[Sess
 
 
 def open_artifacts(url: str | None, settings: Settings) -> ArtifactStore:
-    """The store of artifacts at an address, by default what is kept on this machine.
+    """The artifact store at a URL, by default files in the state directory.
 
-    Raises `InvalidArgument` for what is no address, and `MissingExtra`.
+    Raises `InvalidArgument` for an invalid URL, and `MissingExtra`.
     """
     return open_artifact_store(url, settings)
 
@@ -269,7 +260,7 @@ def open_artifacts(url: str | None, settings: Settings) -> ArtifactStore:
 async def list_conversations(
     url: str | None, settings: Settings, app: str, user: str, limit: int
 ) -> tuple[list[tuple[SessionInfo, str]], int]:
-    """The last conversations of a user, each with what was said first, and how many more there are."""
+    """The most recent conversations of a user, each with its title, and how many more there are."""
     async with open_store(url, settings) as store:
         infos = await store.list(app, user)
         found: list[tuple[SessionInfo, str]] = []
@@ -280,7 +271,7 @@ async def list_conversations(
 
 
 async def read_conversation(url: str | None, settings: Settings, key: SessionKey) -> Session:
-    """A conversation; raises `UnknownSession` with names that are like it."""
+    """Read a conversation; raises `UnknownSession` with similar names."""
     async with open_store(url, settings) as store:
         return await _load_session(store, key)
 
@@ -288,9 +279,9 @@ async def read_conversation(url: str | None, settings: Settings, key: SessionKey
 async def delete_conversations(
     url: str | None, settings: Settings, keys: Sequence[SessionKey], *, artifacts: ArtifactStore | None = None
 ) -> int:
-    """Delete conversations, all or, when one is not there, none; with `artifacts` also what they kept there.
+    """Delete conversations, or none of them when one does not exist; with `artifacts` also their artifacts.
 
-    Gives how many artifacts went with them.
+    Returns the number of deleted artifacts.
     """
     async with open_store(url, settings) as store:
         for key in keys:
@@ -312,7 +303,7 @@ async def _load_session(store: SessionStore, key: SessionKey) -> Session:
 
 @runtime_checkable
 class _SweepableStore(Protocol):
-    """A store that can be rid of bytes that no artifact has any more."""
+    """A store that can remove unreferenced data."""
 
     async def sweep(self) -> object: ...
 

@@ -1,16 +1,8 @@
-"""Keyboard, files, approval questions.
+"""Input of the chat: line editing, slash commands, mentions of skills and files, attachments, and approvals.
 
-Lines that a person types, edited with readline where there is one.
-
-What a person types into a chat: an order for us, or words for the agent, with skills and files named in them. Pure.
-
-/name rest       an order, or a skill of that name; `//` at the beginning is a plain slash
-$name            a skill, anywhere in the words
-@path            a file to send, anywhere in the words; with blanks in it: @"my file.csv"
-
-Files of this machine that a person sends with a message.
-
-Asking a person at the terminal before a command runs.
+/name rest       a slash command, or a skill of that name; `//` at the beginning is a plain slash
+$name            a skill, anywhere in the text
+@path            a file to attach, anywhere in the text; with blanks: @"my file.csv"
 """
 
 import asyncio
@@ -38,11 +30,11 @@ from openskills.tools.approvals import ApprovalCallback, ApprovalDecision, Appro
 from openskills.tools.uploads import UploadLimits
 
 Complete: TypeAlias = Callable[[str], Sequence[str]]
-"""How a word that was begun may go on."""
+"""Completions for the beginning of a word."""
 
 
 class LineEditor:
-    """Reads lines from the terminal. With a terminal for stdout, too, lines can be edited, recalled and completed."""
+    """Reads lines from stdin. If stdout is a terminal, too, uses readline for editing, history and completion."""
 
     def __init__(self, complete: Complete) -> None:
         self._complete = complete
@@ -50,13 +42,13 @@ class LineEditor:
         self._edits = sys.stdin.isatty() and sys.stdout.isatty()
         reconfigure = getattr(sys.stdin, "reconfigure", None)
         if reconfigure is not None:
-            # Bytes that are no text must not end a conversation.
+            # Invalid bytes must not end the conversation.
             reconfigure(errors="replace")
         if self._edits:
             self._edits = self._set_up()
 
     def read_line(self, prompt: str) -> str | None:
-        """What was typed, None at the end of input. A line that ends with a backslash goes on. Raises Ctrl-C."""
+        """The next line, None at the end of input. A backslash at the end continues a line. Ctrl-C raises."""
         lines: list[str] = []
         while True:
             typed = self._read_input(prompt if not lines else "." * (len(prompt) - 1) + " ")
@@ -80,7 +72,7 @@ class LineEditor:
         try:
             import readline
         except ImportError:
-            # Not every Python was built with it; then lines are read as the terminal gives them.
+            # Python can be built without readline.
             return False
         readline.set_completer_delims(" \t\n")
         readline.set_completer(self._complete_next)
@@ -90,14 +82,13 @@ class LineEditor:
 
     def _complete_next(self, text: str, state: int) -> str | None:
         if state == 0:
-            self._found = (
-                complete_path(text) if text.startswith("@") else self._complete(text) if text[:1] in "/$" else ()
-            )
+            complete = complete_path if text.startswith("@") else self._complete
+            self._found = complete(text) if text[:1] in "@/$" else ()
         return self._found[state] if state < len(self._found) else None
 
 
 def complete_path(text: str) -> Sequence[str]:
-    """Paths that begin like the one behind the `@`; directories end with a slash, so that one can go on."""
+    """Completions for a path after `@`; directories end with a slash."""
     begun = os.path.expanduser(text[1:].lstrip('"'))
     found: list[str] = []
     with contextlib.suppress(OSError):
@@ -109,7 +100,7 @@ _ORDER = re.compile(r"/(?P<name>[\w-]*)(?:\s+(?P<rest>.*))?", re.DOTALL)
 _SKILL = re.compile(r"(?<![A-Za-z0-9_$@/\\.-])\$(?P<name>[^\W_]+(?:-[^\W_]+)*)(?![\w-])")
 _FILE = re.compile(r'(?<![A-Za-z0-9_$@/\\.-])@(?:"(?P<quoted>[^"\n]+)"|(?P<bare>[^\s"]\S*))')
 _ASCII = re.compile(r"[!-~]+")
-_AFTER_A_WORD = ".,;:!?)]}'\"，。；：！？、）】」』"
+_PUNCTUATION = ".,;:!?)]}'\"，。；：！？、）】」』"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +113,7 @@ class SlashCommand:
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """Words for the agent, with the paths of the files that go with them, and what looks like a file and is none."""
+    """Text for the agent, the paths of attached files, and words that look like files but do not exist."""
 
     text: str
     files: tuple[str, ...] = ()
@@ -130,61 +121,60 @@ class ChatMessage:
 
 
 def parse_slash_command(line: str) -> SlashCommand | None:
-    """The order that a line is; None when it is words. A path such as `/etc/hosts` is words."""
+    """Parse `/name rest`; None for ordinary text, including paths such as `/etc/hosts`."""
     found = _ORDER.fullmatch(line.strip())
     return SlashCommand(found["name"], (found["rest"] or "").strip()) if found else None
 
 
 def parse_words(line: str) -> str:
-    """The words of a line that is no order."""
+    """The text of a line that is not a slash command."""
     text = line.strip()
     return text[1:] if text.startswith("//") else text
 
 
 Find: TypeAlias = Callable[[str], str | None]
-"""From what is written to what is meant by it; None when it means nothing."""
+"""Resolves a word to a name; None when it is unknown."""
 
 
 def find_skill_mentions(text: str, find: Find) -> tuple[str, ...]:
-    """The skills that are named with a `$`, each once. What `find` does not know is text: `$5`, `$HOME`."""
+    """The skills mentioned with `$`, each once. Unknown names such as `$5` and `$HOME` are ordinary text."""
     found = (_match_name(match["name"], find) for match in _SKILL.finditer(text))
     return tuple(dict.fromkeys(name for _, name in filter(None, found)))
 
 
 def find_unknown_skill(text: str, find: Find) -> str | None:
-    """The name after a `$` that a text begins with, when `find` does not know it."""
+    """The name after `$` at the beginning of a text, if it is unknown."""
     match = _SKILL.match(text)
     return match["name"] if match and _match_name(match["name"], find) is None else None
 
 
 def extract_files(text: str, name_of: Find) -> ChatMessage:
-    """Take the files out of a text: in the place of `@path` stands the name that `attachment_name` gives for the path.
+    """Replace each `@path` in a text with the name that `name_of` returns, and collect the paths.
 
-    A full stop or another sign behind a path belongs to it only when there is such a file. What looks like a path and
-    leads nowhere stays, and is among the missing.
+    Punctuation after a path belongs to it only if such a file exists. Paths that do not exist stay in the text and are
+    returned as `missing`.
     """
     files: list[str] = []
     missing: list[str] = []
 
-    def replaced(match: re.Match[str]) -> str:
+    def replace(match: re.Match[str]) -> str:
         written = match["quoted"] or match["bare"]
         found = _match_name(written, name_of) if match["bare"] else _match_exactly(written, name_of)
         if found is not None:
             files.append(found[0])
             return found[1] + written[len(found[0]) :]
-        if match["quoted"] or "/" in written or "." in written.strip(_AFTER_A_WORD):
+        if match["quoted"] or "/" in written or "." in written.strip(_PUNCTUATION):
             missing.append(written)
         return match[0]
 
-    said = _FILE.sub(replaced, text)
-    return ChatMessage(said, tuple(dict.fromkeys(files)), tuple(dict.fromkeys(missing)))
+    return ChatMessage(_FILE.sub(replace, text), tuple(dict.fromkeys(files)), tuple(dict.fromkeys(missing)))
 
 
 def _match_name(written: str, find: Find) -> tuple[str, str] | None:
-    """How much of a word is a name, and whose: all of it, or without the signs or the Chinese text behind it."""
+    """The part of a word that is a name, and what it resolves to; punctuation or Chinese text may follow it."""
     ascii_part = _ASCII.match(written)
     parts = [written, *([ascii_part[0]] if ascii_part else [])]
-    found = (_match_exactly(part, find) for whole in parts for part in (whole, whole.rstrip(_AFTER_A_WORD)))
+    found = (_match_exactly(part, find) for whole in parts for part in (whole, whole.rstrip(_PUNCTUATION)))
     return next(filter(None, found), None)
 
 
@@ -198,7 +188,7 @@ _MAX_ATTACHMENT_BYTES = UploadLimits().file_bytes
 
 
 def is_file(path: str) -> bool:
-    """Whether there is a regular file at a path as people write it: `~` is the home directory."""
+    """Whether there is a regular file at a path, which may begin with `~`."""
     try:
         return stat.S_ISREG(_expand_path(path).stat().st_mode)
     except (OSError, ValueError):
@@ -206,33 +196,33 @@ def is_file(path: str) -> bool:
 
 
 def attachment_name(path: str) -> str | None:
-    """What the agent will call the file at a path; None when there is none."""
+    """The name of the file at a path for the agent; None when it does not exist."""
     return choose_upload_name(os.path.basename(path)) if is_file(path) else None
 
 
 def resolve_path(path: str) -> str | None:
-    """A path as it was written; None when there is no file."""
+    """The path itself; None when there is not a file."""
     return path if is_file(path) else None
 
 
 def has_unique_names(names: Iterable[str | None]) -> bool:
-    """Whether no two names are the same to somebody who reads them."""
+    """Whether the names differ, ignoring case."""
     found = [choose_upload_name(name or "").casefold() for name in names]
     return len(set(found)) == len(found)
 
 
 def read_attachment(path: str, *, field: str = "--attach") -> Attachment:
-    """The file at a path; `-` is what is piped in. Raises `InvalidArgument`, or `LimitExceeded` for one too large."""
+    """Read the file at a path, or stdin for `-`. Raises `InvalidArgument`, or `LimitExceeded` for a large file."""
     if path == STDIN:
         return _create_attachment("stdin", sys.stdin.buffer.read(_MAX_ATTACHMENT_BYTES + 1), field)
     try:
         with open(_expand_path(path), "rb", opener=_open_nonblocking) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise InvalidArgument(field, f"{escape_line(path)!r} is no file; send files, each by its path")
+                raise InvalidArgument(field, f"not a regular file: {escape_line(path)!r}")
             return _create_attachment(os.path.basename(path), file.read(_MAX_ATTACHMENT_BYTES + 1), field)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InvalidArgument(field, f"{escape_line(path)!r} cannot be read: {reason}") from None
+        raise InvalidArgument(field, f"cannot read {escape_line(path)!r}: {reason}") from None
 
 
 def describe_attachment(file: Attachment) -> str:
@@ -242,14 +232,12 @@ def describe_attachment(file: Attachment) -> str:
 
 def _create_attachment(name: str, data: bytes, field: str) -> Attachment:
     if len(data) > _MAX_ATTACHMENT_BYTES:
-        raise LimitExceeded(
-            f"{field}: {escape_line(name)} is larger than {_MAX_ATTACHMENT_BYTES:,} bytes, the limit for one file"
-        )
+        raise LimitExceeded(f"{field}: {escape_line(name)} is larger than the limit of {_MAX_ATTACHMENT_BYTES:,} bytes")
     return Attachment(name, data, mime_type=detect_mime_type(name, data[:SNIFF_BYTES]))
 
 
 def _open_nonblocking(path: str, flags: int) -> int:
-    # Whoever opens a pipe otherwise waits until somebody writes into it.
+    # Opening a pipe would otherwise block until there is a writer.
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -257,70 +245,69 @@ def _expand_path(path: str) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError:
-        # `~nobody`: there is no such user, so it is a name like any other.
+        # `~name` for an unknown user is an ordinary name.
         return Path(path)
 
 
 QUESTION = "Allow it? y: once, s: always in this session, anything else: no > "
-NOBODY = "nobody can be asked here; the user can allow commands with --yes, or use an executor that isolates them"
+NO_TERMINAL = (
+    "no terminal to ask for approval; the user can allow commands with --yes, or use an executor that isolates"
+)
 
 _ISOLATED = frozenset({"sandbox", "container", "landlock"})
-_YES = {"y": ApprovalDecision.ALLOW_ONCE, "yes": ApprovalDecision.ALLOW_ONCE}
-_SESSION = {
-    "s": ApprovalDecision.ALLOW_SESSION,
-    "session": ApprovalDecision.ALLOW_SESSION,
-    "always": ApprovalDecision.ALLOW_SESSION,
+_ANSWERS: dict[str, ApprovalDecision] = {
+    **dict.fromkeys(("y", "yes"), ApprovalDecision.ALLOW_ONCE),
+    **dict.fromkeys(("s", "session", "always"), ApprovalDecision.ALLOW_SESSION),
+    **dict.fromkeys(("", "n", "no"), ApprovalDecision.DENY),
 }
-_ANSWERS = {**_YES, **_SESSION, "": ApprovalDecision.DENY, "n": ApprovalDecision.DENY, "no": ApprovalDecision.DENY}
 _MAX_LINES = 40
 
 
 async def is_isolated(name: str, place: Executor, settings: Settings) -> bool:
-    """Whether every command of an executor runs isolated. Tried only where the name does not say it."""
+    """Whether an executor isolates every command; runs its self-test only if the name does not tell."""
     if name in _ISOLATED or (name == "auto" and not settings.allow_local):
         return True
     try:
         return str(await place.check()) != "none"
     except ExecutorUnavailable:
-        # Nothing will run; why, is said when something is to.
+        # The error is reported when a command is run.
         return False
 
 
 def create_approver(view: ChatView, *, interactive: bool) -> ApprovalCallback:
-    """How commands are asked about: at the terminal, or, where there is none, with a no that says why."""
+    """A callback that asks for approval on the terminal, or denies with a reason if not `interactive`."""
     turn = asyncio.Lock()
 
     async def ask(question: ApprovalQuestion) -> ApprovalDecision | str:
         async with turn:
             _show_question(view, question)
             if not interactive:
-                view.note(("denied", "bold red"), f": {NOBODY}")
-                return NOBODY
+                view.note(("denied", "bold red"), f": {NO_TERMINAL}")
+                return NO_TERMINAL
             return parse_decision(await _read_reply(QUESTION))
 
     return ask
 
 
 def parse_decision(line: str | None) -> ApprovalDecision | str:
-    """What an answer means. An end of input is a no; other words are a no with this reason for the model."""
+    """Parse an answer. The end of input denies; other text denies with that text as the reason for the model."""
     text = (line or "").strip()
     return _ANSWERS.get(text.lower(), text)
 
 
 def _show_question(view: ChatView, question: ApprovalQuestion) -> None:
-    """Everything that would be run: whoever agrees must know to what."""
     who = question.skill or question.agent
-    what = "wants to install what it declares" if question.installs else "wants to run"
+    what = "wants to install its declared packages" if question.installs else "wants to run"
     view.note((escape_line(who), "bold"), f" {what}, in {escape_line(question.cwd)}:")
     for line in escape_text(question.command).split("\n"):
         view.note(f"    {line}")
-    for title, names in (("with the variables", question.env), ("reaching", question.network)):
+    for title, names in (("with variables", question.env), ("with network access to", question.network)):
         if names:
             view.note(f"  {title} {escape_line(', '.join(names))}")
     if question.interactive:
-        view.note("  it will be talked to while it runs")
+        view.note("  interactively: the agent sends input while it runs")
     _show_text(view, "input", question.stdin.decode("utf-8", "replace"))
-    _show_text(view, "text for its editor", question.editor_text or "")
+    _show_text(view, "text for the editor", question.editor_text or "")
 
 
 def _show_text(view: ChatView, title: str, text: str) -> None:
@@ -335,7 +322,7 @@ def _show_text(view: ChatView, title: str, text: str) -> None:
 
 
 async def _read_reply(prompt: str) -> str | None:
-    """The next line that is typed; what was typed before the question is no answer to it. None at the end of input."""
+    """Read the next line, ignoring input that was typed before the prompt. None at the end of input."""
     descriptor = sys.stdin.fileno()
     with contextlib.suppress(termios.error):
         termios.tcflush(descriptor, termios.TCIFLUSH)
@@ -347,13 +334,13 @@ async def _read_reply(prompt: str) -> str | None:
     def read() -> None:
         loop.remove_reader(descriptor)
         data = b""
-        # A terminal that has gone says so instead of ending.
+        # A terminal that was closed raises an error.
         with contextlib.suppress(OSError):
             data = os.read(descriptor, 4096)
         if not line.done():
             line.set_result(data)
 
-    # Never in a thread: one that waits for a line after the run was stopped would take the next message.
+    # Not in a thread, which would still read the next message after the run was stopped.
     loop.add_reader(descriptor, read)
     try:
         data = await line

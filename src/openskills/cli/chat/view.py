@@ -1,11 +1,7 @@
-"""What is shown.
+"""Output of the chat: the answer as it is generated, and a line for each tool call and result.
 
-Tool calls and their results, each as one line for a person. Pure.
-
-A run as a person sees it: the answer as it is made, and a line for everything that is done for it.
-
-The answer is on stdout, everything else on stderr. In a pipe stdout has whole messages, and of these only the answer;
-what the agent says before it calls tools is beside the answer there.
+The answer goes to stdout, everything else to stderr. In a pipe stdout gets only the final answer, not the messages
+before tool calls.
 """
 
 import json
@@ -21,7 +17,7 @@ from openskills.session.events import MESSAGE, TOOL_RESPONSE, Event, event_to_js
 MAX_LENGTH = 200
 _MAX_FILES = 4
 _FIRST = ("skill", "command", "path", "query", "glob", "pattern", "session_id", "chars", "task")
-"""The arguments that say most, in the order in which they are shown."""
+"""The most important arguments, in the order in which they are shown."""
 
 
 def format_call(tool: str, arguments: str) -> str:
@@ -36,7 +32,7 @@ def format_call(tool: str, arguments: str) -> str:
 
 
 def format_result(content: str, *, failed: bool = False) -> str:
-    """What came of a call: how a command ended and what it made, or the first line of a text."""
+    """A result on one line: the exit code and files of a command, or the first line of a text."""
     found = None if failed else _parse_object(content)
     if found is None:
         return _first_line(content)
@@ -48,20 +44,20 @@ def format_result(content: str, *, failed: bool = False) -> str:
 
 
 def escape_text(text: str) -> str:
-    """A text with all of its lines, safe for a terminal."""
+    """Escape text for a terminal, keeping its lines and tabs."""
     lines = text.replace("\r\n", "\n").split("\n")
     return "\n".join("\t".join(escape_part(part) for part in line.split("\t")) for line in lines)
 
 
 def escape_part(text: str) -> str:
-    """A piece of a line, with what cannot be seen made visible, but for the joiners in words and emoji."""
+    """Escape unprintable characters, except the joiners in words and emoji."""
     return "".join(char if char in "\u200c\u200d" else to_printable(char) for char in text)
 
 
-def shorten(text: str, most: int = MAX_LENGTH) -> str:
-    """Foreign text on one line, not longer than is good to read."""
+def shorten(text: str, max_length: int = MAX_LENGTH) -> str:
+    """Untrusted text on one line, truncated to `max_length` characters."""
     line = escape_line(text)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if len(line) <= max_length else f"{line[: max_length - 1]}…"
 
 
 def _first_line(text: str) -> str:
@@ -75,10 +71,10 @@ def _first_line(text: str) -> str:
 def _format_ending(found: Mapping[str, Any]) -> str:
     code = found["exit_code"]
     parts = [f"exit code {code}" + (", timed out" if found.get("timed_out") else "")]
-    said = str(found.get("stdout") or "") if code == 0 else str(found.get("stderr") or found.get("stdout") or "")
-    lines = [line for line in said.splitlines() if line.strip()]
+    output = str(found.get("stdout") or "") if code == 0 else str(found.get("stderr") or found.get("stdout") or "")
+    lines = [line for line in output.splitlines() if line.strip()]
     if lines:
-        # A program says what it does first, and what went wrong last.
+        # Error messages are usually last.
         parts.append(lines[0] if code == 0 else lines[-1])
     parts += _format_files(found.get("output_files"))
     if found.get("isolation") == "none":
@@ -98,7 +94,7 @@ def _format_files(files: object) -> list[str]:
 def _format_interactive(found: Mapping[str, Any]) -> str:
     interaction = found.get("interaction")
     if isinstance(interaction, Mapping) and (hint := cast("Mapping[str, Any]", interaction).get("hint")):
-        return f"{found['status']}; it asks: {hint}"
+        return f"{found['status']}; waiting for input: {hint}"
     if isinstance(found.get("result"), Mapping):
         return f"{found['status']}; {_format_ending({'exit_code': found.get('exit_code'), **found['result']})}"
     output = [line for line in str(found.get("output") or "").splitlines() if line.strip()]
@@ -121,39 +117,39 @@ _MAX_NAME_LENGTH = 60
 
 
 class ChatView(Protocol):
-    """Shows what happens in a conversation."""
+    """Shows the events of a conversation."""
 
     def show(self, event: Event) -> None:
-        """One event of a run."""
+        """Show one event of a run."""
         ...
 
     def note(self, *parts: Part) -> None:
-        """A line beside the answer."""
+        """Print a line that is not part of the answer."""
         ...
 
     def begin(self) -> None:
-        """A run begins; that of before is over, however it ended."""
+        """Start a run; the previous one is over, however it ended."""
         ...
 
 
 class JsonChatView:
-    """Events as lines of JSON on stdout, for a program."""
+    """Prints events as lines of JSON to stdout."""
 
     def show(self, event: Event) -> None:
-        """One event, at once."""
+        """Print one event and flush."""
         say_text(event_to_json(event))
         sys.stdout.flush()
 
     def note(self, *parts: Part) -> None:
-        """A line on stderr."""
+        """Print a line to stderr."""
         warn(*parts)
 
     def begin(self) -> None:
-        """Nothing is left of the run before."""
+        """Does nothing."""
 
 
 class TextChatView:
-    """Text for a person. `agent` is the one who is talked to; what others do for it is shown with their name."""
+    """Prints text. `agent` is the one the user talks to; events of other agents are shown with their names."""
 
     def __init__(self, agent: str, *, verbose: bool = False) -> None:
         self._agent = agent
@@ -175,23 +171,23 @@ class TextChatView:
         }
 
     def show(self, event: Event) -> None:
-        """One event; what changes only our own state is not shown."""
+        """Show one event; events that only change state are ignored."""
         shown = self._shown.get(event.kind)
         if shown is not None:
             shown(event)
 
     def note(self, *parts: Part) -> None:
-        """A line on stderr, after the end of what is being written."""
+        """Print a line to stderr, after finishing the current line of stdout."""
         self.end_line()
         warn(*parts)
 
     def begin(self) -> None:
-        """Forget what the run before has left open."""
+        """Discard open calls of the previous run."""
         self.end_line()
         self._calls.clear()
 
     def end_line(self) -> None:
-        """Let the next line begin at the left."""
+        """Finish the current line of stdout."""
         if self._in_line:
             say_text("")
             sys.stdout.flush()
@@ -239,18 +235,18 @@ class TextChatView:
         content, failed = str(payload.get("content") or ""), bool(payload.get("failed"))
         call = self._calls.pop(str(payload.get("call_id")), None)
         if payload.get("call_id") and call is None:
-            # A call of an earlier run, which was stopped: its end is noted now, and is no news.
+            # A call of an earlier run that was stopped.
             return
-        # With several calls on their way a result must say whose it is.
+        # With several pending calls, show which one the result belongs to.
         whose = f"{shorten(call, _MAX_NAME_LENGTH)}: " if call and self._several else ""
-        # What was called by nobody was loaded for the person.
+        # Results without a call are skills that the user loaded.
         arrow: Part = ("  -> " if payload.get("call_id") else "* ", "red" if failed else "dim")
         self.note(arrow, f"{self._author_prefix(event)}{whose}{format_result(content, failed=failed)}")
         if self._verbose:
             self._print_indented(content)
 
     def _artifact(self, event: Event) -> None:
-        self.note(("  kept ", "dim"), escape_line(str(event.payload.get("ref"))))
+        self.note(("  saved ", "dim"), escape_line(str(event.payload.get("ref"))))
 
     def _summary(self, event: Event) -> None:
         self.note("the conversation so far was summarised")
@@ -258,9 +254,8 @@ class TextChatView:
             self._print_indented(str(event.payload.get("text", "")))
 
     def _error(self, event: Event) -> None:
-        self.note(
-            ("error", "bold red"), f": {self._author_prefix(event)}{escape_line(str(event.payload.get('message')))}"
-        )
+        message = escape_line(str(event.payload.get("message")))
+        self.note(("error", "bold red"), f": {self._author_prefix(event)}{message}")
 
     def _end(self, event: Event) -> None:
         if event.author != self._agent:
@@ -280,7 +275,7 @@ class TextChatView:
 
 
 def format_cost(payload: Mapping[str, Any]) -> str:
-    """What a run cost, as its last event says."""
+    """The cost of a run, from its last event."""
     usage = cast("Mapping[str, int]", payload.get("usage") or {})
     steps, calls = payload.get("steps", 0), payload.get("tool_calls", 0)
     return f"steps: {steps}; tool calls: {calls}; tokens: {format_usage(usage)}"

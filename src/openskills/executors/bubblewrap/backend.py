@@ -1,19 +1,7 @@
-"""Sandboxes for commands.
+"""Executor backend that runs each command in a bubblewrap sandbox.
 
-Which directories another user cannot get to, though it may see what is in them, and how to show them to it.
-
-`bwrap` finds what it mounts by path, as the user that it runs as. What lies below root's home is out of its reach, so
-the process that starts it gets a view of the file system in which the way there is open, and nothing else.
-
-What to do about a machine on which bubblewrap does not work, from what it said and what the kernel is set to.
-
-What is the same for all sandboxes of one maker: programs, options, the system call filter, `/etc`.
-
-Commands in a sandbox of their own, made by bubblewrap: see `bubblewrap.py` for what they see and `seccomp.py` for
-what they may ask of the kernel.
-
-Each command gets a new one, or one of the same workspace that is as good as new (`kept.py`). When it cannot be had,
-nothing is run.
+`profile.py` has what commands see, `seccomp.py` the system calls they may make. Each command gets a new sandbox, or a
+clean one of the same workspace (`reuse.py`). If no sandbox can be made, nothing is run.
 """
 
 import asyncio
@@ -64,6 +52,7 @@ from openskills.executors.bubblewrap.selftest import (
     create_trial_workspace,
     format_writable,
 )
+from openskills.executors.files.beneath import auto_close
 from openskills.executors.network.namespace import PORT, connect_proxy
 from openskills.executors.network.proxy import FilteringProxy
 from openskills.executors.protocol import LINKS, Interpreter, WorkspaceDirectory
@@ -83,7 +72,10 @@ REACH_PROGRAM = Path(__file__).parents[1] / "programs" / "reach.py"
 
 
 def build_reach_command(directories: Sequence[Path], argv: Sequence[str]) -> list[str]:
-    """A command line that starts `argv` where other users can get to all `directories`. Needs root."""
+    """A command line that starts `argv` in a mount namespace where other users can access all `directories`.
+
+    `bwrap` opens what it mounts by path, as its own user, who cannot pass directories such as root's home. Needs root.
+    """
     real = select_topmost(Path(os.path.realpath(directory)) for directory in directories)
     covers = find_closed_parents(real, lambda path: bool(os.stat(path).st_mode & stat.S_IXOTH))
     lists = (json.dumps([str(path) for path in paths]) for paths in (covers, real))
@@ -91,7 +83,7 @@ def build_reach_command(directories: Sequence[Path], argv: Sequence[str]) -> lis
 
 
 def select_topmost(directories: Iterable[Path]) -> list[Path]:
-    """The directories that lie below no other of them. Pure."""
+    """The directories that are not below another one of them. Pure."""
     found: list[Path] = []
     for directory in sorted(set(directories)):
         if not any(directory.is_relative_to(above) for above in found):
@@ -100,20 +92,13 @@ def select_topmost(directories: Iterable[Path]) -> list[Path]:
 
 
 def find_closed_parents(directories: Sequence[Path], is_open: Callable[[Path], bool]) -> list[Path]:
-    """The topmost directories on the way to these that other users cannot pass through. Pure."""
-    found: dict[Path, None] = {}
-    for directory in directories:
-        way = reversed(directory.parents)
-        if closed := next((step for step in way if not is_open(step)), None):
-            found[closed] = None
-    return list(found)
+    """The topmost parents of these directories that other users cannot traverse. Pure."""
+    closed = (next((step for step in reversed(path.parents) if not is_open(step)), None) for path in directories)
+    return list(dict.fromkeys(path for path in closed if path is not None))
 
 
 def allow_traversal(tree: Path, uid: int) -> None:
-    """Let the user of a workspace get to its directory, past the one that is ours: pass, not list.
-
-    Needs root; other users of the machine still cannot.
-    """
+    """Let the user of a workspace, but no other user, traverse (not list) the directory above it. Needs root."""
     ours = tree.parent
     os.chown(ours, -1, uid)
     ours.chmod(0o710)
@@ -121,48 +106,49 @@ def allow_traversal(tree: Path, uid: int) -> None:
 
 
 KernelSettingReader = Callable[[str], str]
-"""The value of a kernel setting, by its path below /proc/sys; empty when there is none."""
+"""Returns the value of a kernel setting, by its path below /proc/sys; empty if missing."""
 
-_ALTERNATIVES = "Or use the executor `container`, or allow `local`, which isolates nothing."
+_ALTERNATIVES = "Or use the executor `container`, or allow `local`, which does not isolate."
 _NAMESPACES_REFUSED = re.compile(r"namespace|uid map|gid map|RTM_NEWADDR|No permissions", re.IGNORECASE)
 
 
 def read_kernel_setting(name: str) -> str:
-    """The value that this machine has."""
+    """The value of a kernel setting on this machine; empty if missing."""
     try:
         return (Path("/proc/sys") / name).read_text("ascii").strip()
     except OSError:
         return ""
 
 
-def suggest_fix(said: str, setting: KernelSettingReader = read_kernel_setting) -> str:
-    """One or two sentences that say what to do."""
-    if "Unknown option" in said:
-        return f"This bubblewrap is too old: it needs --bind-fd, which came with 0.10. Upgrade it. {_ALTERNATIVES}"
-    if setting("user/max_user_namespaces") == "0":
-        return f"User namespaces are off: sysctl -w user.max_user_namespaces=10000. {_ALTERNATIVES}"
-    if setting("kernel/unprivileged_userns_clone") == "0":
-        return f"User namespaces are off: sysctl -w kernel.unprivileged_userns_clone=1. {_ALTERNATIVES}"
-    if setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
-        return (
-            "AppArmor keeps user namespaces from programs without a profile: install the one for bwrap (Ubuntu: "
+def suggest_fix(error: str, setting: KernelSettingReader = read_kernel_setting) -> str:
+    """One or two sentences with a fix for an error of bwrap, depending on kernel settings."""
+    if "Unknown option" in error:
+        fix = "This bubblewrap is too old: --bind-fd needs version 0.10. Upgrade it. "
+    elif setting("user/max_user_namespaces") == "0":
+        fix = "User namespaces are disabled: sysctl -w user.max_user_namespaces=10000. "
+    elif setting("kernel/unprivileged_userns_clone") == "0":
+        fix = "User namespaces are disabled: sysctl -w kernel.unprivileged_userns_clone=1. "
+    elif setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
+        fix = (
+            "AppArmor denies user namespaces to programs without a profile: install the one for bwrap (Ubuntu: "
             "apt-get install apparmor-profiles, then link bwrap-userns-restrict into /etc/apparmor.d and reload). "
-            f"{_ALTERNATIVES}"
         )
-    if _NAMESPACES_REFUSED.search(said):
-        return f"If this is a container, it must be allowed to make user namespaces. {_ALTERNATIVES}"
-    return _ALTERNATIVES
+    elif _NAMESPACES_REFUSED.search(error):
+        fix = "If this is a container, allow it to create user namespaces. "
+    else:
+        fix = ""
+    return fix + _ALTERNATIVES
 
 
 _INSTALL = "install it (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap)"
 
 
 class SandboxTools:
-    """Made once, and closed by who made it.
+    """The programs, options, system call filter and `/etc` that all sandboxes of a backend share. Close it.
 
-    `read_only` are directories of this machine that commands see, besides the system; `links` (path and target) are
-    made beside them. `bwrap` and `rules` (the system call filter) are for those who have better ones. Raises
-    `ExecutorUnavailable` with what is missing, and the fix.
+    `read_only` are additional directories of this machine that commands see, `links` additional links (path to target).
+    `bwrap` and `rules` replace the program and the system call filter. Raises `ExecutorUnavailable` with the fix if a
+    program is missing.
     """
 
     def __init__(
@@ -187,13 +173,13 @@ class SandboxTools:
         self.etc = EtcCache(dict(system.in_etc))
 
     def close(self) -> None:
-        """Give back the descriptors."""
+        """Close the descriptors."""
         self.filter.close()
         self.etc.close()
 
 
 def _find_program(name: str, search_path: str, missing: str) -> str:
-    # What lies in the current directory is not the system's.
+    # Relative entries of the search path are not trusted.
     places = [place for place in search_path.split(":") if os.path.isabs(place)]
     found = which(name, path=":".join([*places, *SYSTEM_PATH]))
     if found is None:
@@ -219,23 +205,22 @@ EXPECTED: ExpectedFindings = {
     "processes": ("few",),
     "shared memory": ("small",),
 }
-"""What the probes of the self-test find in a sandbox that is one."""
+"""The findings of the self-test in a working sandbox."""
 
 _KEYBOARD_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _INIT_PROCESSES = 1
-"""The first process of a sandbox, which counts, too."""
+"""The first process of a sandbox counts towards its process limit."""
 
 
 class SandboxBackend:
     """Runs every command in a sandbox. It belongs to the event loop that uses it first.
 
-    `read_only` are directories of this machine that commands may see, besides the system and this interpreter;
-    `path` says where in them programs lie. `python` is what they find as `python` and `python3`; without it, this
-    interpreter. `bwrap` and `rules` (the system call filter) are for those who have better
-    ones: both must stand the self-test. `workspaces` is the directory that its workspaces lie in, where it is known
-    before the first of them is: the self-test need not make a second `/etc` then. `kept` is how many seconds a sandbox
-    waits for the next command of its kind; 0 gives each command one of its own.
+    `read_only` are directories of this machine that commands may see, besides the system and this interpreter; `path`
+    are the directories of programs in them. `python` is the interpreter that commands find as `python` and `python3`,
+    by default this one. `bwrap` and `rules` replace the program and the system call filter; both must pass the
+    self-test. `workspaces` is the directory of all workspaces, if known in advance, so that the self-test can share
+    their `/etc`. `kept` is how many seconds an idle sandbox waits for the next command of its kind; 0 disables reuse.
     """
 
     name = "sandbox"
@@ -259,17 +244,17 @@ class SandboxBackend:
         self._bwrap = bwrap
         self._rules = rules
         self._kept = kept
-        self._room = IdleSandboxes()
+        self._idle_sandboxes = IdleSandboxes()
         self._python = Interpreter.chosen(python) or Interpreter.base()
         self._read_only = (Path(sys.base_prefix), *self._python.directories, *read_only)
-        self._keepers = SupervisorRegistry()
+        self._supervisors = SupervisorRegistry()
         self._checking = CrossLoopLock()
-        self._stand: SandboxTools | None = None
+        self._tools: SandboxTools | None = None
         self._passed = False
         self.path = (*path, *self._python.search_path(), *SYSTEM_PATH)
 
     async def check(self) -> Isolation:
-        """Run the self-test unless it has passed already; raises `ExecutorUnavailable` with what failed and the fix."""
+        """Run the self-test unless it has passed already; raises `ExecutorUnavailable` with the fix if it fails."""
         async with self._checking:
             if not self._passed:
                 with create_trial_workspace() as place:
@@ -278,31 +263,36 @@ class SandboxBackend:
         return Isolation.BUBBLEWRAP
 
     async def attach(self, place: WorkspaceDirectory) -> "SandboxLauncher":
-        """What starts the commands of this workspace."""
-        stand = self._stand = self._stand or self._create_tools()
+        """The launcher of this workspace's commands."""
+        if self._tools is None:
+            links = {f"{LINKS}/{name}": target for name, target in self._python.links.items()}
+            self._tools = SandboxTools(
+                self._search_path, self._read_only, links=links, bwrap=self._bwrap, rules=self._rules
+            )
+        tools = self._tools
         if os.geteuid() == 0:
             if not place.uid:
-                raise ExecutorUnavailable("a sandbox is never entered as root; give the workspace a user of its own")
+                raise ExecutorUnavailable("sandboxes do not run as root; give the workspace its own user")
             allow_traversal(place.tree, place.uid)
-        await stand.etc.get_descriptor(self.etc_directory(place))
-        return SandboxLauncher(self, stand, place, self._room, kept=self._kept)
+        await tools.etc.get_descriptor(self.etc_directory(place))
+        return SandboxLauncher(self, tools, place, self._idle_sandboxes, kept=self._kept)
 
     def etc_directory(self, place: WorkspaceDirectory) -> Path:
-        """Where the `/etc` of a workspace's sandboxes is kept."""
+        """The store with the `/etc` of a workspace's sandboxes."""
         return (self._workspaces or place.tree.parents[1]) / ETC_STORE_NAME
 
     async def get_supervisor(self, place: WorkspaceDirectory) -> MarkedSupervisor:
-        """The process that starts commands for this workspace; a new one when somebody ended the last."""
-        # Only root starts them as other users, who may not get to the workspaces.
+        """The process that starts commands for this workspace; a new one if the last has ended."""
+        # Only root starts them as other users, who may not have access to the workspaces.
         workspaces = place.tree.parents[1] if os.geteuid() == 0 else None
-        return await self._keepers.get(workspaces, lambda: self._start_supervisor(workspaces, place))
+        return await self._supervisors.get(workspaces, lambda: self._start_supervisor(workspaces, place))
 
     async def close(self) -> None:
-        """End everything."""
-        await self._keepers.close()
-        if self._stand is not None:
-            self._stand.close()
-            self._stand = None
+        """Stop everything."""
+        await self._supervisors.close()
+        if self._tools is not None:
+            self._tools.close()
+            self._tools = None
 
     async def _run_self_test(self, place: WorkspaceDirectory) -> None:
         launcher = await self.attach(place)
@@ -310,11 +300,7 @@ class SandboxBackend:
             await check_isolation(launcher, place, EXPECTED, suggest_fix, "bubblewrap")
         finally:
             await launcher.close()
-            await self._keepers.close_supervisor(place.tree.parents[1])
-
-    def _create_tools(self) -> SandboxTools:
-        links = {f"{LINKS}/{name}": target for name, target in self._python.links.items()}
-        return SandboxTools(self._search_path, self._read_only, links=links, bwrap=self._bwrap, rules=self._rules)
+            await self._supervisors.close_supervisor(place.tree.parents[1])
 
     def _start_supervisor(self, workspaces: Path | None, place: WorkspaceDirectory) -> Supervisor:
         argv = [sys.executable, "-I", "-S", str(PROGRAM)]
@@ -335,41 +321,41 @@ class SandboxLauncher:
     def __init__(
         self,
         backend: SandboxBackend,
-        stand: SandboxTools,
+        tools: SandboxTools,
         place: WorkspaceDirectory,
-        room: IdleSandboxes,
+        idle_sandboxes: IdleSandboxes,
         *,
         kept: float,
     ) -> None:
-        self._kept = SandboxPool(self._launch_as_init, ROOT, room, idle=kept) if kept > 0 else None
+        self._pool = SandboxPool(self._launch_as_init, ROOT, idle_sandboxes, idle=kept) if kept > 0 else None
         self._backend = backend
-        self._stand = stand
+        self._tools = tools
         self._place = place
         self._uid = place.uid if os.geteuid() == 0 else None
-        # Opened once: whatever the path leads to later, this is the directory that commands get.
+        # Opened once: commands get this directory even if the path changes later.
         self._tree = os.open(place.tree, _DIRECTORY)
         self._closing: set[asyncio.Task[None]] = set()
         self.path = backend.path
 
     async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
         """Start a command with this environment and these descriptors."""
-        if self._kept is None or not can_share(command):
+        pool = self._pool
+        if pool is None or not can_share(command):
             return await self._launch_in_own_sandbox(command, env, stdio)
         kind = (command.skill, cap_limits(command.limits), await self._identify_mounts(command.skill))
-        # As it would be in a sandbox of its own.
+        # The same variables as in a new sandbox.
         marked = {**env, MARKER_VARIABLE: (await self._backend.get_supervisor(self._place)).marker}
-        found = await self._kept.start(kind, command, marked, stdio)
+        found = await pool.start(kind, command, marked, stdio)
         if found is None:
             found = await self._launch_in_own_sandbox(command, env, stdio)
-            kept = self._kept
-            # Not before it has ended: until then the processors are for the command.
-            found.add_done_callback(lambda _: kept.prepare(kind, command, env))
+            # After it has ended, so as not to compete with it for the CPU.
+            found.add_done_callback(lambda _: pool.prepare(kind, command, env))
         return found
 
     async def close(self) -> None:
-        """Give back the workspace's descriptor, and see sandboxes and proxies end."""
-        if self._kept is not None:
-            await self._kept.close()
+        """Close sandboxes and proxies, and the workspace's descriptor."""
+        if self._pool is not None:
+            await self._pool.close()
         if self._closing:
             await asyncio.wait(self._closing)
         if self._tree >= 0:
@@ -377,8 +363,8 @@ class SandboxLauncher:
             self._tree = -1
 
     async def _identify_mounts(self, skill: str | None) -> tuple[tuple[int, int], ...]:
-        """Tells apart what a sandbox was made with: a skill that is staged again is another directory."""
-        etc = os.fstat(await self._stand.etc.get_descriptor(self._backend.etc_directory(self._place)))
+        """The identities of the mounted directories: a skill that is staged again is another directory."""
+        etc = os.fstat(await self._tools.etc.get_descriptor(self._backend.etc_directory(self._place)))
         names = (f"{SKILLS}/{skill}", f"{SKILLS}/{skill}/{VENV}") if skill is not None else ()
         found = [etc, *(os.stat(name, dir_fd=self._tree, follow_symlinks=False) for name in names)]
         return tuple((status.st_dev, status.st_ino) for status in found)
@@ -391,24 +377,24 @@ class SandboxLauncher:
     async def _launch_in_own_sandbox(
         self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int], *, first: bool = False
     ) -> SupervisedProcess:
-        """Start a command in a sandbox of its own; `first`: as its process 1."""
+        """Start a command in a new sandbox; `first`: as its process 1."""
         proxy = FilteringProxy(command.network) if command.network else None
         if proxy is not None:
             env = {**env, **proxy.environment(PORT)}
         terminal = command.terminal is not None
         found = await self._backend.get_supervisor(self._place)
         argv = build_command_line(
-            bwrap=self._stand.bwrap,
-            setpriv=self._stand.setpriv,
-            # A terminal is opened before the command begins, which only root may do.
+            bwrap=self._tools.bwrap,
+            setpriv=self._tools.setpriv,
+            # Opening a terminal before the command begins needs root.
             uid=self._uid if terminal else None,
             marker=found.marker,
             held=cap_limits(command.limits),
-            shell=self._stand.shell,
+            shell=self._tools.shell,
             argv=command.argv,
             terminal=terminal,
         )
-        etc = await self._stand.etc.get_descriptor(self._backend.etc_directory(self._place))
+        etc = await self._tools.etc.get_descriptor(self._backend.etc_directory(self._place))
         with self._open_descriptors(command, env, etc, first=first) as descriptors:
             launch = LaunchRequest(
                 argv,
@@ -416,7 +402,7 @@ class SandboxLauncher:
                 "/",
                 {**dict(enumerate(stdio)), **descriptors},
                 terminal=0 if terminal else None,
-                # Keys are for the command: what contains it must not die of Ctrl-C.
+                # Ctrl-C is for the command and must not kill bwrap.
                 ignored=_KEYBOARD_SIGNALS if terminal else (),
                 handshake=(READY, GO),
                 hold=proxy is not None,
@@ -424,16 +410,16 @@ class SandboxLauncher:
                 user=None if terminal else self._uid,
             )
             try:
-                kept = await found.supervisor.start(launch)
+                process = await found.supervisor.start(launch)
             except InvalidArgument as error:
-                # What cannot be started is bwrap; the command comes later.
-                raise ExecutorUnavailable(f"{self._stand.bwrap}: {error.message}; nothing is run") from error
+                # It was bwrap that could not be started; the command comes later.
+                raise ExecutorUnavailable(f"{self._tools.bwrap}: {error.message}; nothing is run") from error
         if proxy is not None:
-            task = await connect_proxy(kept, proxy, self._uid)
-            # A task that nobody refers to may be collected while it runs.
+            task = await connect_proxy(process, proxy, self._uid)
+            # A task without a reference may be garbage-collected while it runs.
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
-        return kept
+        return process
 
     @contextmanager
     def _open_descriptors(
@@ -441,15 +427,16 @@ class SandboxLauncher:
     ) -> Generator[dict[int, int]]:
         found = {TREE: self._tree, ETC: etc}
         try:
-            found[SKILLS_TREE] = _open_directory(SKILLS, self._tree)
+            found[SKILLS_TREE] = skills = os.open(SKILLS, _DIRECTORY, dir_fd=self._tree)
             venv_of = command.skill
             if venv_of is not None:
-                found[VENV_TREE] = _open_venv(venv_of, found[SKILLS_TREE])
+                with auto_close(os.open(venv_of, _DIRECTORY, dir_fd=skills)) as directory:
+                    found[VENV_TREE] = os.open(VENV, _DIRECTORY, dir_fd=directory)
             terminal = command.terminal is not None
             options = build_command_options(env=env, cwd=command.cwd, venv_of=venv_of, terminal=terminal, first=first)
-            # Through a file in memory: what stands on a command line can be read by every user of the machine.
-            found[OPTIONS] = create_memory_file(self._stand.options + encode_options(options))
-            found[FILTER] = self._stand.filter.open_reader()
+            # In a memory file: every user of the machine can read command lines.
+            found[OPTIONS] = create_memory_file(self._tools.options + encode_options(options))
+            found[FILTER] = self._tools.filter.open_reader()
             yield found
         finally:
             for number, descriptor in found.items():
@@ -458,7 +445,7 @@ class SandboxLauncher:
 
 
 def cap_limits(limits: Limits) -> SandboxLimits:
-    """The limits that are set inside, none above what this process is held to itself."""
+    """The limits for the sandbox, none above the limits of this process."""
     return SandboxLimits(
         processes=_cap_limit(resource.RLIMIT_NPROC, limits.processes, 1, _INIT_PROCESSES),
         open_files=_cap_limit(resource.RLIMIT_NOFILE, limits.open_files),
@@ -471,18 +458,6 @@ def cap_limits(limits: Limits) -> SandboxLimits:
 def _cap_limit(kind: int, wanted: int | None, unit: int = 1, more: int = 0) -> int | None:
     if wanted is None:
         return None
-    _, most = resource.getrlimit(kind)
+    _, hard_limit = resource.getrlimit(kind)
     value = wanted + more
-    return (value if most == resource.RLIM_INFINITY else min(value, most)) // unit
-
-
-def _open_directory(name: str, parent: int) -> int:
-    return os.open(name, _DIRECTORY, dir_fd=parent)
-
-
-def _open_venv(skill: str, skills: int) -> int:
-    directory = _open_directory(skill, skills)
-    try:
-        return _open_directory(VENV, directory)
-    finally:
-        os.close(directory)
+    return (value if hard_limit == resource.RLIM_INFINITY else min(value, hard_limit)) // unit

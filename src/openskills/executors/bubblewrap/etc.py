@@ -1,19 +1,8 @@
-"""/etc of a sandbox.
+"""The system files that a sandbox sees: visible directories, and a generated `/etc`. Blocking.
 
-What the `/etc` of a sandbox holds: users of its own, and the public parts of the machine's. Blocking.
-
-Links stay links, so nothing is followed to where it leads; files are taken that everybody on the machine may read.
-
-Directories that sandboxes have as their `/etc`, each kept under the digest of what is in it. Blocking.
-
-Any number of processes may use the store at once. A directory is built beside its place and gets its name in one step,
-so whoever finds the name finds all of it. Who uses one has a shared lock on it, and nobody removes it meanwhile.
-
-The `/etc` of a backend's sandboxes: made when it is first needed, and held as long as the backend lives.
-
-What of this machine the commands in a sandbox may see. Blocking, once per executor.
-
-What they see of `/etc` is a copy: see `collect_etc_entries.py`.
+`/etc` contains our own users and the world-readable parts of the machine's `/etc`; links are copied, not followed. Each
+version is stored under the digest of its entries, built aside and renamed atomically. Users hold a shared lock, so that
+no process removes it; any number of processes may share a store.
 """
 
 import errno
@@ -36,9 +25,9 @@ from openskills.filesystem import TEMPORARY_PREFIX
 
 ETC = "/etc"
 EtcEntry = bytes | str | None
-"""A file with this content, a link that leads there, or a directory."""
+"""The content of a file, the target of a link, or None for a directory."""
 EtcEntries = Mapping[str, EtcEntry]
-"""Entries by their paths below `/etc`. The directories on the way to them go without saying."""
+"""Entries by their paths below `/etc`; parent directories are implied."""
 
 DIRECTORIES = (
     "/etc/alternatives",
@@ -50,7 +39,7 @@ DIRECTORIES = (
 FILES = ("/etc/ld.so.cache", "/etc/ssl/openssl.cnf", "/etc/localtime")
 
 _MAX_FILE, _MAX_ENTRIES = 8 * 1024 * 1024, 10_000
-# Each link costs time when the copy is made, and nobody reads manuals in a sandbox.
+# Each link costs time, and manual pages are not needed in a sandbox.
 _MANUALS = "/usr/share/man/"
 _VERSION = b"1"
 _ROOT, _NOBODY = "root:x:0:0::/:/usr/sbin/nologin\n", "nobody:x:65534:65534::/:/usr/sbin/nologin\n"
@@ -63,9 +52,9 @@ _OURS: Mapping[str, str] = {
 
 
 def collect_etc_entries(more: EtcEntries, etc: str = ETC) -> dict[str, EtcEntry]:
-    """Everything that `/etc` is to hold; `more` has paths as the sandbox sees them.
+    """All entries for `/etc`; `more` has absolute paths as the sandbox sees them.
 
-    Files that are no regular ones, that not everybody may read, or of more than 8 MiB are left out.
+    Special files, files that are not world-readable, and files of more than 8 MiB are left out.
     """
     entries: dict[str, EtcEntry] = {}
     for directory in DIRECTORIES:
@@ -78,7 +67,7 @@ def collect_etc_entries(more: EtcEntries, etc: str = ETC) -> dict[str, EtcEntry]
 
 
 def digest_entries(entries: EtcEntries) -> str:
-    """Names exactly these entries: the same on every machine."""
+    """The digest of exactly these entries, the same on every machine."""
     found = hashlib.sha256(_VERSION)
     for path, entry in sorted(entries.items()):
         kind = b"d" if entry is None else b"l" if isinstance(entry, str) else b"f"
@@ -92,7 +81,7 @@ def _strip_etc(path: str) -> str:
 
 
 def _read_public_tree(name: str, etc: str) -> Iterator[tuple[str, EtcEntry]]:
-    """What a directory holds, which may itself be behind a link, as on some systems."""
+    """The entries of a directory, which may itself be behind a link."""
     real = os.path.realpath(f"{etc}/{name}")
     if not os.path.isdir(real) or not _has_permissions(os.stat(real), stat.S_IROTH) or not _is_open(real):
         return
@@ -113,7 +102,7 @@ def _read_public_tree(name: str, etc: str) -> Iterator[tuple[str, EtcEntry]]:
 
 
 def _read_public_entry(name: str, etc: str) -> Iterator[tuple[str, EtcEntry]]:
-    """One file, or a link to what is shown anyway; behind another link only when everybody gets there."""
+    """One file, or a link into /usr; other links are followed if the target is accessible to everyone."""
     path = f"{etc}/{name}"
     if os.path.islink(path) and not os.path.realpath(path).startswith("/usr/"):
         path = os.path.realpath(path)
@@ -131,7 +120,7 @@ def _read_entry(path: str, name: str) -> Iterator[tuple[str, EtcEntry]]:
 
 
 def _read_public_bytes(path: str) -> bytes | None:
-    # Opened before it is looked at, and without waiting: it may be a pipe.
+    # Opened before it is checked, without blocking: it may be a pipe.
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -145,7 +134,7 @@ def _read_public_bytes(path: str) -> bytes | None:
 
 
 def _is_open(directory: str) -> bool:
-    """Whether everybody on this machine gets into a directory, given by its real path."""
+    """Whether a directory, given by its real path, is accessible to all users of the machine."""
     return all(_has_permissions(os.stat(step), stat.S_IXOTH) for step in (directory, *Path(directory).parents))
 
 
@@ -154,10 +143,10 @@ def _has_permissions(status: os.stat_result, permissions: int) -> bool:
 
 
 ETC_STORE_NAME = ".system"
-"""The store's own name in the directory of the workspaces: who gets to these gets to it."""
+"""The name of the store in the directory of the workspaces, so that it is accessible with them."""
 
 MAX_UNUSED_SECONDS = 24 * 60 * 60.0
-"""For how many seconds nobody must have begun to use a directory before it is removed."""
+"""The age after its last use at which an unused directory is removed."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _READ = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -167,22 +156,21 @@ _TRIES = 20
 
 
 class EtcStore:
-    """The directories below `root`, which is made when it is missing."""
+    """The generated `/etc` directories below `root`, which is created if missing."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def open(self, entries: EtcEntries) -> int:
-        """A descriptor of a directory that holds exactly these entries, readable for everybody. It is the caller's.
+        """Open or create a world-readable directory with exactly these entries; the caller closes the descriptor.
 
-        Raises `ExecutorUnavailable` when there is none and none can be made.
+        Raises `ExecutorUnavailable` if it cannot be created.
         """
         name = digest_entries(entries)
         try:
-            # What it lies in is for us alone, as long as nobody opens it.
             self._root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._root.mkdir(mode=0o700, exist_ok=True)
-            # Only what everybody may see is in it, and those who are to see it are not us.
+            # It only contains public files, and sandboxes run as other users.
             self._root.chmod(0o755)
             for _ in range(_TRIES):
                 with suppress(FileNotFoundError):
@@ -191,12 +179,12 @@ class EtcStore:
                     return self._build(entries, name)
         except OSError as error:
             why = error.strerror or str(error)
-            raise ExecutorUnavailable(f"what sandboxes see as /etc cannot be kept in {self._root}: {why}") from error
-        raise ExecutorUnavailable(f"what sandboxes see as /etc is removed from {self._root} again and again")
+            raise ExecutorUnavailable(f"cannot store the /etc of sandboxes in {self._root}: {why}") from error
+        raise ExecutorUnavailable(f"the /etc of sandboxes is repeatedly removed from {self._root}")
 
     def sweep(self, *, older_than: float = MAX_UNUSED_SECONDS) -> int:
-        """Remove what nobody uses and nobody has begun to use for so long, and what somebody began to build a day ago
-        and never finished. Says how many were removed."""
+        """Remove directories that are not in use and were not opened for `older_than` seconds, and unfinished ones
+        after a day. Returns the number removed."""
         removed = 0
         with auto_close(os.open(self._root, _READ)) as root:
             for name in os.listdir(root):
@@ -207,12 +195,12 @@ class EtcStore:
         return removed
 
     def _build(self, entries: EtcEntries, name: str) -> int:
-        """A new directory under this name; raises `FileExistsError` when somebody else was faster."""
+        """Create a directory under this name; raises `FileExistsError` if another process was faster."""
         aside = TEMPORARY_PREFIX + secrets.token_hex(8)
         with auto_close(os.open(self._root, _READ)) as root:
             try:
                 _write_entries(self._root / aside, entries)
-                # Held before it has its name: nobody has removed it when we return.
+                # Locked before it gets its name, so that it cannot be removed before we return.
                 descriptor = _open_locked(self._root / aside)
                 try:
                     _publish(root, aside, name)
@@ -221,17 +209,17 @@ class EtcStore:
                     raise
             finally:
                 remove_entry(root, aside)
-        # What cannot be removed now is there at the next sweep.
+        # The next sweep tries again.
         with suppress(OSError):
             self.sweep()
         return descriptor
 
 
 def _open_locked(path: Path) -> int:
-    """A directory that nobody removes from now on; raises `FileNotFoundError`."""
+    """Open a directory and lock it against removal; raises `FileNotFoundError`."""
     descriptor = os.open(path, _READ)
     try:
-        # Some file systems have no locks; they keep what they have until a sweep comes in a bad moment.
+        # Some file systems have no locks.
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_SH)
         os.utime(descriptor)
@@ -243,25 +231,30 @@ def _open_locked(path: Path) -> int:
 
 
 def _check_name(path: Path, descriptor: int) -> None:
-    """Raise `FileNotFoundError` for a directory that lost its name, and so will lose the rest."""
+    """Raise `FileNotFoundError` for a directory that was renamed, and so is being removed."""
     if not os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(descriptor)):
-        raise FileNotFoundError(errno.ENOENT, "somebody has removed it", str(path))
+        raise FileNotFoundError(errno.ENOENT, "it was removed", str(path))
 
 
 def _publish(root: int, aside: str, name: str) -> None:
     try:
         os.rename(aside, name, src_dir_fd=root, dst_dir_fd=root)
     except OSError as error:
-        # A directory that holds something is not replaced.
+        # A directory that is not empty is not replaced.
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            raise FileExistsError(errno.EEXIST, "somebody else was faster", name) from error
+            raise FileExistsError(errno.EEXIST, "another process was faster", name) from error
         raise
     os.fsync(root)
 
 
 def _write_entries(target: Path, entries: EtcEntries) -> None:
-    """Make a directory of these entries that survives a power cut, whatever mask this process has for modes."""
-    directories = _list_directories(entries)
+    """Create a durable directory of these entries, regardless of the umask."""
+    found = {"."}
+    for path, entry in entries.items():
+        parts = path.split("/")
+        last = len(parts) if entry is None else len(parts) - 1
+        found.update("/".join(parts[: count + 1]) for count in range(last))
+    directories = sorted(found, key=lambda path: (path != ".", path))  # parents first
     for directory in directories:
         (target / directory).mkdir(mode=0o700)
     for path, entry in entries.items():
@@ -283,23 +276,13 @@ def _write_file(path: Path, data: bytes) -> None:
         os.fsync(descriptor)
 
 
-def _list_directories(entries: EtcEntries) -> list[str]:
-    """All directories, each after the one that it lies in."""
-    found = {"."}
-    for path, entry in entries.items():
-        parts = path.split("/")
-        last = len(parts) if entry is None else len(parts) - 1
-        found.update("/".join(parts[: count + 1]) for count in range(last))
-    return sorted(found, key=lambda path: (path != ".", path))
-
-
 def _remove_unused(root: int, name: str, older_than: float) -> bool:
     with suppress(FileNotFoundError, BlockingIOError):
         with auto_close(os.open(name, _READ, dir_fd=root)) as descriptor:
             if time.time() - os.fstat(descriptor).st_mtime < older_than:
                 return False
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Under another name first: nobody must find half of it.
+            # Renamed first, so that no process finds a partial directory.
             leaving = TEMPORARY_PREFIX + secrets.token_hex(8)
             os.rename(name, leaving, src_dir_fd=root, dst_dir_fd=root)
         return remove_entry(root, leaving)
@@ -307,7 +290,7 @@ def _remove_unused(root: int, name: str, older_than: float) -> bool:
 
 
 class EtcCache:
-    """One directory for each store; `more` is what it holds besides the usual things."""
+    """The open `/etc` directories of a backend, one per store; `more` are additional entries."""
 
     def __init__(self, more: EtcEntries) -> None:
         self._more = more
@@ -317,9 +300,9 @@ class EtcCache:
         self._opening = CrossLoopLock()
 
     async def get_descriptor(self, store: Path) -> int:
-        """The directory in this store; it stays ours. A new one when somebody has removed it.
+        """The descriptor of the directory in this store, which the cache closes. It is created again if removed.
 
-        Raises `ExecutorUnavailable` when it cannot be made.
+        Raises `ExecutorUnavailable` if it cannot be created.
         """
         found = self._held.get(store)
         if found is not None and not _is_gone(found):
@@ -331,12 +314,12 @@ class EtcCache:
                     lambda: EtcStore(store).open(self._load_entries()), undo=os.close
                 )
                 if found is not None:
-                    # Somebody may be about to hand it on.
+                    # A caller may be about to use it.
                     self._replaced.append(found)
             return self._held[store]
 
     def close(self) -> None:
-        """Let all of them go."""
+        """Close all descriptors."""
         for descriptor in (*self._held.values(), *self._replaced):
             os.close(descriptor)
         self._held.clear()
@@ -356,18 +339,25 @@ SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/s
 _PROGRAMS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 
 _HIDDEN = ("/proc/keys",)
-"""The names of a user's keys, which have no namespace."""
+"""Kernel keys of the user, which are not confined by namespaces."""
 
 
 def find_visible_system(read_only: Sequence[Path]) -> VisibleSystem:
-    """The parts of the system that every command sees, and `read_only` directories at the paths that they have here."""
+    """The parts of the system that every command sees, and `read_only` directories at their own paths."""
     binds = ["/usr"]
     links: list[tuple[str, str]] = []
     for path in _PROGRAMS:
-        _add_program_path(path, binds, links)
-    for directory in read_only:
-        _add_directory(str(directory), binds, links)
-    # A user that a root host has for one session only has no keys.
+        if os.path.islink(path):
+            links.append((os.readlink(path), path))
+        elif os.path.exists(path):
+            binds.append(path)
+    for path in map(str, read_only):
+        real = os.path.realpath(path)
+        if not any(Path(real).is_relative_to(bind) for bind in binds):
+            binds.append(real)
+        if real != path and not any(Path(path).is_relative_to(bind) for bind in binds):
+            links.append((real, path))
+    # With a root host, each session has its own user, without keys.
     hidden = () if os.geteuid() == 0 else tuple(filter(os.path.exists, _HIDDEN))
     outside = tuple((target, path) for target, path in links if not _is_in_etc(path))
     places = ((path, None) for path in binds if _is_in_etc(path))
@@ -377,18 +367,3 @@ def find_visible_system(read_only: Sequence[Path]) -> VisibleSystem:
 
 def _is_in_etc(path: str) -> bool:
     return path.startswith(f"{ETC}/")
-
-
-def _add_program_path(path: str, binds: list[str], links: list[tuple[str, str]]) -> None:
-    if os.path.islink(path):
-        links.append((os.readlink(path), path))
-    elif os.path.exists(path):
-        binds.append(path)
-
-
-def _add_directory(path: str, binds: list[str], links: list[tuple[str, str]]) -> None:
-    real = os.path.realpath(path)
-    if not any(Path(real).is_relative_to(bind) for bind in binds):
-        binds.append(real)
-    if real != path and not any(Path(path).is_relative_to(bind) for bind in binds):
-        links.append((real, path))

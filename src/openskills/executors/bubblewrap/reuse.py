@@ -1,9 +1,9 @@
-"""Sandboxes of one workspace that are used again, because making one takes longer than most commands do.
+"""Reuse of sandboxes within one workspace, because making one takes longer than most commands.
 
-Only for commands that could have had the same one anyway: of one skill, with the same limits, without secrets, network
-or terminal. One command at a time has it. A command that leaves anything there (a process, a file in memory, a port in
-use) has been its last: it is ended as a whole, and the next command gets a new one. What makes it is done behind the
-back of the caller, from the second command of a kind on; until one is there, each command gets a sandbox of its own.
+A sandbox is shared only by commands of the same kind: of one skill, with the same limits, without secrets, network or
+terminal. It runs one command at a time. If a command leaves anything behind (a process, a file in memory, a port), the
+sandbox is closed. From the second command of a kind on, a reusable sandbox is made in the background; until it is
+ready, each command gets its own.
 """
 
 import asyncio
@@ -24,18 +24,18 @@ from openskills.executors.spec import Command
 from openskills.executors.supervisor import PROGRAM, ExitStatus, LaunchRequest, SupervisedProcess, Supervisor
 
 IDLE_SECONDS: Final = 60.0
-"""Seconds after which a sandbox that nobody uses is ended."""
+"""Seconds after which an idle sandbox is closed."""
 
 _MIN_COMMANDS = 2
 _UNTIDY_COMMANDS = 16
-"""So many commands of a kind that leaves things behind get sandboxes of their own before another one is kept."""
+"""After a command left something behind, this many commands of its kind get their own sandbox before the next try."""
 _MAX_IDLE = 32
 _MAX_KINDS = 64
 _EXIT_TIMEOUT = 2.0
 _KILL_TIMEOUT = 0.7
 _START_TIMEOUT = 10.0
 _PROGRAM_NAMES = ("supervisor", "traces", "sandbox")
-# Nothing of ours can be read there: the program comes over the connection, and these are its modules.
+# Our files are not visible in the sandbox, so the modules of the program are sent over the connection.
 _BOOTSTRAP = """\
 import json, os, sys, types
 program = b""
@@ -52,23 +52,23 @@ SandboxStarter = Callable[[Command, Mapping[str, str], tuple[int, int, int]], Aw
 
 
 def can_share(command: Command) -> bool:
-    """Whether a command may have a sandbox that others had before."""
+    """Whether a command may run in a reused sandbox."""
     return not (command.secrets or command.network or command.terminal or command.input_open)
 
 
 @cache
 def load_supervisor_program() -> bytes:
-    """The program that serves in such a sandbox, as the command line of `build_supervisor_argv` reads it."""
+    """The supervisor program, in the format that the command line of `build_supervisor_argv` reads."""
     return json.dumps([(name, PROGRAM.with_name(f"{name}.py").read_text("utf-8")) for name in _PROGRAM_NAMES]).encode()
 
 
 def build_supervisor_argv() -> tuple[str, ...]:
-    """The command line of the process that reads the program from its input, and becomes it."""
+    """The command line of a process that reads the program from stdin and runs it."""
     return (os.path.realpath(sys.executable), "-I", "-S", "-c", _BOOTSTRAP.format(size=len(load_supervisor_program())))
 
 
 class _SandboxSupervisor(Supervisor):
-    """The connection to the keeper of a sandbox; when that does not do what it is told, the sandbox is ended."""
+    """The connection to the supervisor in a sandbox; if it does not react, the sandbox is killed."""
 
     def __init__(self, connection: socket.socket, process: SupervisedProcess) -> None:
         super().__init__(connection)
@@ -76,23 +76,23 @@ class _SandboxSupervisor(Supervisor):
         self._serving: asyncio.Future[None] = self._loop.create_future()
 
     async def wait_until_ready(self) -> None:
-        """Wait until it can start commands; raises `ExecutorUnavailable` when it never will."""
+        """Wait until it can start commands; raises `ExecutorUnavailable` if it ends before."""
         async with asyncio.timeout(_START_TIMEOUT):
             await self._serving
 
     def send_program(self, program: bytes) -> None:
-        """Give it its program, before anything else is said."""
+        """Send the program, before any message."""
         self._unsent.append((bytearray(program), []))
         self._flush()
 
     def notify(self, message: Mapping[str, Any]) -> None:
-        """See `Keeper.tell`."""
+        """See `Supervisor.notify`."""
         super().notify(message)
         if message.get("number") == signal.SIGKILL:
             self._loop.call_later(_KILL_TIMEOUT, self._kill_if_running, message["id"])
 
     def abandon(self, kept: SupervisedProcess) -> None:
-        """See `Keeper.abandon`."""
+        """See `Supervisor.abandon`."""
         self._sandbox.signal(signal.SIGKILL)
         super().abandon(kept)
 
@@ -108,13 +108,13 @@ class _SandboxSupervisor(Supervisor):
     def _disconnect(self) -> None:
         super()._disconnect()
         if not self._serving.done():
-            self._serving.set_exception(ExecutorUnavailable("the keeper of a sandbox ended before it could serve"))
-            # Whoever waits hears it; nobody else is to be told that nobody listened.
+            self._serving.set_exception(ExecutorUnavailable("the supervisor of a sandbox ended before it was ready"))
+            # Mark it as retrieved: without a waiter it needs no log message.
             self._serving.exception()
 
 
 class _ReusableSandbox:
-    """A sandbox that serves, and the kind of commands that it is for."""
+    """A running sandbox, and the kind of commands that it is for."""
 
     def __init__(self, kind: Hashable, process: SupervisedProcess, line: _SandboxSupervisor) -> None:
         self.kind = kind
@@ -129,7 +129,7 @@ class _ReusableSandbox:
         return self.line.is_usable
 
     async def close(self) -> None:
-        """End it with everything in it. It ends by itself when nobody talks to it any more."""
+        """Close the connection, on which the sandbox ends; kill it if it does not."""
         if self.timer is not None:
             self.timer.cancel()
         await self.line.close()
@@ -141,51 +141,46 @@ class _ReusableSandbox:
 
 
 class IdleSandboxes:
-    """Where the sandboxes of all workspaces wait: when there is none left, the one that has waited longest goes.
+    """The idle sandboxes of all workspaces. Beyond `max_idle` per event loop, the oldest one of the loop is closed."""
 
-    Each event loop has so much of it: nobody else can end one of its sandboxes.
-    """
-
-    def __init__(self, most: int = _MAX_IDLE) -> None:
-        self._most = most
+    def __init__(self, max_idle: int = _MAX_IDLE) -> None:
+        self._max_idle = max_idle
         self._waiting: dict[_ReusableSandbox, Callable[[], None]] = {}
 
-    def add(self, sandbox: _ReusableSandbox, leave: Callable[[], None]) -> None:
-        """It waits from now on; `leave` ends it."""
-        self._waiting[sandbox] = leave
-        if len(self._waiting) > self._most:
-            self._evict(sandbox.loop)
+    def add(self, sandbox: _ReusableSandbox, close: Callable[[], None]) -> None:
+        """Add an idle sandbox; `close` closes it."""
+        self._waiting[sandbox] = close
+        if len(self._waiting) <= self._max_idle:
+            return
+        # A copy: other event loops change it in their threads.
+        everyone = list(self._waiting.items())
+        here = [close for other, close in everyone if other.loop is sandbox.loop]
+        if len(here) > self._max_idle:
+            here[0]()
+        for other, _ in everyone:
+            if other.loop.is_closed():
+                self.discard(other)
+                other.line.close_nowait()
 
     def discard(self, sandbox: _ReusableSandbox) -> None:
-        """It does not wait any more."""
+        """Remove a sandbox that is not idle any more."""
         self._waiting.pop(sandbox, None)
-
-    def _evict(self, loop: asyncio.AbstractEventLoop) -> None:
-        # A copy: other loops come and go meanwhile, in their threads.
-        everyone = list(self._waiting.items())
-        here = [leave for sandbox, leave in everyone if sandbox.loop is loop]
-        if len(here) > self._most:
-            here[0]()
-        for sandbox, _ in everyone:
-            if sandbox.loop.is_closed():
-                self.discard(sandbox)
-                sandbox.line.close_nowait()
 
 
 class SandboxPool:
-    """The sandboxes of one workspace that wait for their next command: at most one of each kind, `most` in all.
+    """The reusable sandboxes of one workspace: at most one idle one of each kind, `max_idle` in all.
 
-    `root` is the workspace as commands see it, `idle` how many seconds one is kept without a command.
+    `root` is the workspace as commands see it; a sandbox is closed after `idle` seconds without a command.
     """
 
     def __init__(
-        self, make: SandboxStarter, root: str, room: IdleSandboxes, *, idle: float = IDLE_SECONDS, most: int = 2
+        self, make: SandboxStarter, root: str, room: IdleSandboxes, *, idle: float = IDLE_SECONDS, max_idle: int = 2
     ) -> None:
         self._make = make
         self._root = root
         self._room = room
         self._idle_for = idle
-        self._most = most
+        self._max_idle = max_idle
         self._idle: dict[Hashable, _ReusableSandbox] = {}
         self._busy: set[_ReusableSandbox] = set()
         self._coming: set[Hashable] = set()
@@ -196,27 +191,27 @@ class SandboxPool:
 
     @property
     def idle_count(self) -> int:
-        """How many are ready for a command."""
+        """The number of idle sandboxes."""
         return len(self._idle)
 
     async def start(
         self, kind: Hashable, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]
     ) -> SupervisedProcess | None:
-        """Start a command in one that waits; None when there is none, or when it cannot start this command.
+        """Start a command in an idle sandbox; None if there is none, or it cannot start this command.
 
-        Raises `ExecutorUnavailable` when the command may have begun, and nobody can tell.
+        Raises `ExecutorUnavailable` if it is unknown whether the command has begun.
         """
         sandbox = self._take(kind) if command.argv else None
         if sandbox is None:
             return None
         cwd = os.path.normpath(f"{self._root}/{command.cwd}")
-        # The shell that a sandbox of its own begins with says where it is.
+        # PWD as set by the shell that starts a command in a new sandbox.
         launch = LaunchRequest(command.argv, {**env, "PWD": cwd}, cwd, dict(enumerate(stdio)), joins=True)
         try:
-            kept = await start_directly(sandbox.line.start, launch)
+            process = await start_directly(sandbox.line.start, launch)
         except (InvalidArgument, ExecutorUnavailable):
             if sandbox.is_usable:
-                # Nothing has begun. How a command that cannot begin ends is the shell's to say.
+                # The command did not start. In a new sandbox, the shell reports why.
                 self._put_back(sandbox)
                 return None
             self._drop(sandbox)
@@ -224,12 +219,12 @@ class SandboxPool:
         except BaseException:
             self._drop(sandbox)
             raise
-        kept.host_pid = sandbox.process.pid
-        kept.add_done_callback(lambda end: self._on_exit(sandbox, end))
-        return kept
+        process.host_pid = sandbox.process.pid
+        process.add_done_callback(lambda end: self._on_exit(sandbox, end))
+        return process
 
     def prepare(self, kind: Hashable, command: Command, env: Mapping[str, str]) -> None:
-        """A command of this kind has had a sandbox of its own: have one ready for the next, if there are many."""
+        """Count a command that ran in its own sandbox; make a reusable one if there were several of this kind."""
         if self._closed or kind in self._coming or kind in self._idle:
             return
         if len(self._seen) >= _MAX_KINDS:
@@ -240,7 +235,7 @@ class SandboxPool:
             _spawn(self._prepare_sandbox(kind, command, env), self._making)
 
     async def close(self) -> None:
-        """End all of them."""
+        """Close all sandboxes."""
         self._closed = True
         for task in self._making:
             task.cancel()
@@ -255,7 +250,7 @@ class SandboxPool:
         try:
             sandbox = await self._create(kind, command, env)
         except (ExecutorUnavailable, InvalidArgument, OSError):
-            # Each command goes on having its own, and it is tried again after as many of them.
+            # Commands keep getting their own; tried again after as many of them.
             self._seen[kind] = 0
             return
         finally:
@@ -307,7 +302,7 @@ class SandboxPool:
         if self._closed or not sandbox.is_usable or sandbox.kind in self._idle:
             self._drop(sandbox)
             return
-        while len(self._idle) >= self._most:
+        while len(self._idle) >= self._max_idle:
             self._drop_idle(next(iter(self._idle.values())))
         self._idle[sandbox.kind] = sandbox
         self._room.add(sandbox, lambda: self._drop_idle(sandbox))
@@ -326,7 +321,7 @@ class SandboxPool:
 
 
 def _spawn(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
-    """Do it beside everything else; a task that nobody refers to may be collected while it runs."""
+    """Run a background task; without a reference it may be garbage-collected while it runs."""
     task = asyncio.get_running_loop().create_task(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)

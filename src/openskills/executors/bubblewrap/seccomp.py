@@ -1,8 +1,7 @@
-"""Which system calls a command may make: a filter for the kernel, assembled here. Pure.
+"""Seccomp filter for commands, assembled here. Pure.
 
-Everything is allowed but what is named: ways to other processes, to the kernel's insides, to more namespaces, and to
-sockets that no network namespace holds back. A program for another architecture is killed, because its numbers mean
-other calls.
+Denied are calls that reach other processes, kernel internals, new namespaces, and sockets that network namespaces do
+not confine; everything else is allowed. Programs for another architecture are killed: their call numbers differ.
 """
 
 import errno
@@ -17,14 +16,14 @@ REFUSE = 0x00050000
 ALLOW = 0x7FFF0000
 
 _DENIED: dict[str, tuple[int | None, int | None]] = {
-    # Into other processes.
+    # Access to other processes.
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
     "process_madvise": (440, 440),
     "kcmp": (312, 272),
     "pidfd_getfd": (438, 438),
-    # Around this filter.
+    # Bypasses this filter.
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
@@ -47,7 +46,7 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "keyctl": (250, 219),
     "add_key": (248, 217),
     "request_key": (249, 218),
-    # The insides of the kernel.
+    # Kernel internals.
     "bpf": (321, 280),
     "perf_event_open": (298, 241),
     "userfaultfd": (323, 282),
@@ -72,10 +71,10 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "nfsservctl": (180, 42),
     "move_pages": (279, 239),
     "migrate_pages": (256, 238),
-    # Files by number instead of by name, past every directory in between.
+    # Opens files by handle, bypassing the directories above them.
     "open_by_handle_at": (304, 265),
     "name_to_handle_at": (303, 264),
-    # The machine as a whole.
+    # Settings of the machine.
     "swapon": (167, 224),
     "swapoff": (168, 225),
     "reboot": (169, 142),
@@ -91,7 +90,7 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "setdomainname": (171, 162),
 }
 _SHARED: dict[str, tuple[int | None, int | None]] = {
-    # What only a namespace keeps apart, for commands that have none.
+    # Only confined by namespaces; denied for commands without their own.
     "shmget": (29, 194),
     "shmat": (30, 196),
     "shmctl": (31, 195),
@@ -108,9 +107,9 @@ _SHARED: dict[str, tuple[int | None, int | None]] = {
     "process_mrelease": (448, 448),
 }
 _ABSENT = {
-    # The C library asks for clone3 first; when there is none it uses clone, whose flags can be seen from here.
+    # The C library falls back from clone3 to clone, whose flags the filter can check.
     "clone3": (435, 435),
-    # Memory that belongs to no process, and so counts for none.
+    # Memory that is not charged to any process.
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "shmget": (29, 194),
@@ -119,24 +118,15 @@ _ABSENT = {
     "mq_unlink": (241, 181),
 }
 _INIT_CALLS = {
-    # Who starves the first process of a namespace keeps it from ending the others.
+    # A command that starves the first process of a namespace keeps it from killing the others.
     "sched_setscheduler": (144, 119),
     "sched_setparam": (142, 118),
     "sched_setattr": (314, 274),
     "sched_setaffinity": (203, 122),
     "prlimit64": (302, 261),
 }
-_CLONE, _SETSOCKOPT, _SOCKET, _SOCKETPAIR, _IOCTL, _PRLIMIT, _FCNTL, _SETPRIORITY, _IOPRIO_SET = (
-    (56, 220),
-    (54, 208),
-    (41, 198),
-    (53, 199),
-    (16, 29),
-    (302, 261),
-    (72, 25),
-    (141, 140),
-    (251, 30),
-)
+_CLONE, _SETSOCKOPT, _SOCKET, _SOCKETPAIR, _IOCTL = (56, 220), (54, 208), (41, 198), (53, 199), (16, 29)
+_PRLIMIT, _FCNTL, _SETPRIORITY, _IOPRIO_SET = (302, 261), (72, 25), (141, 140), (251, 30)
 
 _NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
@@ -147,7 +137,7 @@ _SOL_SOCKET, _BUFFERS = 1, (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and both by f
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _STREAM, _DATAGRAM, _SEQUENCED = 1, 2, 5
 _TYPE_MASK = 0xF
-_PROTOCOLS = (0, 1, 6, 17, 58)  # whatever fits, ICMP, TCP, UDP, ICMPv6
+_PROTOCOLS = (0, 1, 6, 17, 58)  # default, ICMP, TCP, UDP, ICMPv6
 _X32 = 0x40000000
 
 _IOCTLS = (_TIOCSTI, _TIOCLINUX, _TIOCSETD, _FIOSETOWN, _SIOCSPGRP)
@@ -178,15 +168,14 @@ _MACHINES = {"x86_64": _FilterMachine(0xC000003E, 0, has_x32=True), "aarch64": _
 
 
 def build_filter(machine: str, *, namespaces: bool = True) -> bytes:
-    """The filter for a machine (`platform.machine()`), as the kernel and `bwrap --seccomp` take it.
+    """The filter for a machine (`platform.machine()`), in the format of the kernel and `bwrap --seccomp`.
 
-    `namespaces` says that the command has a network and an IPC namespace of its own. Without them it gets no network
-    sockets at all and nothing that processes of one user share. Raises `ExecutorUnavailable` for a machine whose
-    numbers are not known here.
+    `namespaces` means that the command has its own network and IPC namespaces. Without them it gets no network sockets
+    and nothing that processes of one user share. Raises `ExecutorUnavailable` for an unsupported machine.
     """
     if machine not in _MACHINES:
         known = " and ".join(_MACHINES)
-        raise ExecutorUnavailable(f"there is no system call filter for {machine}, only for {known}; use a container")
+        raise ExecutorUnavailable(f"no system call filter for {machine}, only for {known}; use a container")
     return _assemble(_build_steps(_MACHINES[machine], namespaces))
 
 
@@ -213,16 +202,15 @@ def _build_steps(machine: _FilterMachine, namespaces: bool) -> list[_FilterStep]
     steps += _match_call(_IOCTL[column], [_load_argument(1), *_match_any(_IOCTLS, "refuse", "allow")])
     steps += _match_call(_FCNTL[column], _build_owner_steps())
     steps += _match_call(_SOCKETPAIR[column], _build_pair_steps())
-    # Buffers of sockets are memory of the kernel, which counts for nobody.
+    # Socket buffers are kernel memory, which is not charged to any process.
     options = [_load_argument(1), _FilterStep(_IF_EQUAL, _SOL_SOCKET, "", "allow"), _load_argument(2)]
     steps += _match_call(_SETSOCKOPT[column], [*options, *_match_any(_BUFFERS, "refuse", "allow")])
     if namespaces:
         steps += _match_call(_SOCKET[column], _build_socket_steps())
         for numbers in _INIT_CALLS.values():
-            steps += _match_call(
-                numbers[column], [_load_argument(0), _FilterStep(_IF_EQUAL, _FIRST, "refuse", "allow")]
-            )
-        # Of one process, which is not the first; groups and users have the first among them.
+            first = _FilterStep(_IF_EQUAL, _FIRST, "refuse", "allow")
+            steps += _match_call(numbers[column], [_load_argument(0), first])
+        # Only for one process other than the first; groups and users include the first.
         for numbers, kind in ((_SETPRIORITY, _PRIO_PROCESS), (_IOPRIO_SET, _IOPRIO_WHO_PROCESS)):
             one = [_load_argument(0), _FilterStep(_IF_EQUAL, kind, "", "refuse"), _load_argument(1)]
             steps += _match_call(numbers[column], [*one, _FilterStep(_IF_EQUAL, _FIRST, "refuse", "allow")])
@@ -239,25 +227,23 @@ def _build_steps(machine: _FilterMachine, namespaces: bool) -> list[_FilterStep]
 
 
 def _load_argument(place: int) -> _FilterStep:
-    # The lower half only: all of these are 32 bits wide, and the kernel ignores the rest.
+    # The lower half only: these arguments have 32 bits, and the kernel ignores the rest.
     return _FilterStep(_LOAD, 16 + 8 * place)
 
 
 def _match_any(values: Sequence[int], inside: str, outside: str) -> list[_FilterStep]:
-    last = len(values) - 1
-    return [
-        _FilterStep(_IF_EQUAL, value, inside, outside if place == last else "") for place, value in enumerate(values)
-    ]
+    *others, last = values
+    return [*(_FilterStep(_IF_EQUAL, value, inside) for value in others), _FilterStep(_IF_EQUAL, last, inside, outside)]
 
 
 def _match_call(number: int, body: Sequence[_FilterStep]) -> list[_FilterStep]:
-    """Steps for one call only; each way through them must end in a label."""
+    """Steps for one call only; each path through them must end in a label."""
     after = f"after {number}"
     return [_FilterStep(_IF_EQUAL, number, "", after), *body, _FilterStep(_LOAD, _NUMBER, label=after)]
 
 
 def _build_socket_steps() -> list[_FilterStep]:
-    # Only what stays in a network namespace: not AF_UNIX (reaches sockets by path), AF_VSOCK (reaches the hypervisor),
+    # Only sockets confined by a network namespace: not AF_UNIX (reaches sockets by path), AF_VSOCK (the hypervisor),
     # AF_NETLINK, AF_PACKET, AF_ALG; and no protocol that makes the kernel load a module.
     return [
         _load_argument(0),
@@ -273,7 +259,7 @@ def _build_socket_steps() -> list[_FilterStep]:
 
 
 def _build_owner_steps() -> list[_FilterStep]:
-    # A file may signal its owner when nobody has it open any more: a group outlives whoever was in it.
+    # A file can signal its owning process group even after all processes that set it have ended.
     return [
         _load_argument(1),
         _FilterStep(_IF_EQUAL, _F_SETOWN_EX, "refuse"),
@@ -284,7 +270,7 @@ def _build_owner_steps() -> list[_FilterStep]:
 
 
 def _build_pair_steps() -> list[_FilterStep]:
-    # A pair of datagram sockets can be connected again, to a socket of the host; RAW is another word for datagram.
+    # Datagram socket pairs could be reconnected to a socket of the host; RAW is the same as datagram.
     return [
         _load_argument(0),
         _FilterStep(_IF_EQUAL, _AF_UNIX, "", "refuse"),

@@ -1,4 +1,4 @@
-"""What a way of running commands must show before it is used: it is tried, from inside, and refused when it leaks."""
+"""Self-test of an isolating executor: run probes inside and refuse to use it if they find a leak."""
 
 import json
 import os
@@ -27,14 +27,14 @@ _LIMITS = Limits(timeout=20.0, processes=64)
 _EXCERPT = 300
 
 ExpectedFindings = Mapping[str, tuple[str, ...]]
-"""For each probe the findings that are as they should be."""
+"""The acceptable findings of each probe."""
 
 
 @contextmanager
 def create_trial_workspace() -> Generator[WorkspaceDirectory]:
     """A workspace for one self-test, with a secret beside it."""
     uid = _NOBODY if os.geteuid() == 0 else None
-    # The real path, because a system may have its temporary directory behind a link.
+    # The real path: the temporary directory may be behind a link.
     top = Path(os.path.realpath(tempfile.mkdtemp(prefix="openskills-check-")))
     try:
         top.chmod(0o711)
@@ -56,18 +56,18 @@ def create_trial_workspace() -> Generator[WorkspaceDirectory]:
 async def check_isolation(
     launcher: Launcher, place: WorkspaceDirectory, expected: ExpectedFindings, advice: Callable[[str], str], name: str
 ) -> None:
-    """Run the probes; raises `ExecutorUnavailable` with what they found and should not have, or why they did not run.
+    """Run the probes; raises `ExecutorUnavailable` with unexpected findings, or the reason why they did not run.
 
-    `advice` turns what went wrong into what to do about it.
+    `advice` returns the suggested fix for a problem.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         about = _build_probe_input(launcher, place, listener.getsockname()[1])
-        said = await _run_probes(launcher, about, advice, name)
+        output = await _run_probes(launcher, about, advice, name)
     try:
-        found = cast("dict[str, Any]", json.loads(said))
+        found = cast("dict[str, Any]", json.loads(output))
         wrong = {probe: found.get(probe, "no answer") for probe in expected if found.get(probe) not in expected[probe]}
     except (ValueError, AttributeError, TypeError):
-        raise ExecutorUnavailable(f"the self-test of {name} did not run to its end; nothing is run") from None
+        raise ExecutorUnavailable(f"the self-test of {name} did not complete; nothing is run") from None
     if wrong:
         what = "; ".join(f"{probe}: {finding or 'none'}" for probe, finding in wrong.items())
         raise ExecutorUnavailable(f"{name} does not isolate on this machine ({what}); nothing is run. {advice(what)}")
@@ -75,7 +75,7 @@ async def check_isolation(
 
 def _build_probe_input(launcher: Launcher, place: WorkspaceDirectory, port: int) -> dict[str, object]:
     secret = place.tree.parents[1] / _SECRET
-    # A host that is itself the first process of a container has a number that exists inside, too.
+    # A host that is itself the first process of a container has a pid that exists inside, too.
     environ = [f"/proc/{os.getpid()}/environ"] if os.getpid() > _INSIDE else []
     return {
         "host": os.getpid(),
@@ -87,7 +87,7 @@ def _build_probe_input(launcher: Launcher, place: WorkspaceDirectory, port: int)
 
 
 def format_writable(root: str) -> str:
-    """What the probe of writable places finds when all of them are."""
+    """The finding of the probe of writable directories if all of them are writable."""
     return f"{root}/work {root}/out {root}/{SKILLS}/{_SKILL}/{VENV}"
 
 
@@ -104,8 +104,8 @@ async def _run_probes(launcher: Launcher, about: dict[str, object], advice: Call
     except (ExecutorUnavailable, InvalidArgument) as error:
         raise ExecutorUnavailable(f"{name} does not work on this machine: {error}. {advice(str(error))}") from None
     if ended.exit_code:
-        said = ended.stderr.text().strip()[-_EXCERPT:]
+        error = ended.stderr.text().strip()[-_EXCERPT:]
         raise ExecutorUnavailable(
-            f"the self-test of {name} failed with exit status {ended.exit_code}; nothing is run: {said}. {advice(said)}"
+            f"the self-test of {name} failed with exit code {ended.exit_code}; nothing is run: {error}. {advice(error)}"
         )
     return ended.stdout.text()

@@ -1,17 +1,8 @@
-"""Container per session.
+"""Executor backend that runs commands in containers of a local Docker-compatible engine, one per session.
 
-How a container and this process find each other: a private directory with a socket that the container calls once.
-
-The directory is mounted read-only into the container. One call is taken; then the socket is gone, so that no command
-can call, and nothing connects the container with this machine but the connection that we hold.
-
-Containers whose host process is gone: who made one is written on it, and can be looked up.
-
-One container from its creation to its removal.
-
-Commands in containers of a Docker-compatible engine on this machine: one for each session, made when it is needed.
-
-`container_spec` says what a container is made of, `container_life` runs one, `container_link` is how it is reached.
+A container connects to this process once, over a socket in a private directory that is mounted read-only. Then the
+socket is removed, so that commands cannot connect, and the container lives as long as that connection. Labels identify
+the host process, so that containers of dead processes can be removed.
 """
 
 import asyncio
@@ -32,7 +23,7 @@ from typing import Any, Final, cast
 
 from openskills.concurrency import CrossLoopLock, run_in_thread
 from openskills.errors import ExecutorUnavailable, InvalidArgument
-from openskills.executors import supervisor
+from openskills.executors import supervisor as supervisor_module
 from openskills.executors.bubblewrap import seccomp
 from openskills.executors.container.engine import ContainerEngine
 from openskills.executors.container.selftest import run_self_test
@@ -48,6 +39,7 @@ from openskills.executors.container.spec import (
     build_create_request,
     build_etc_files,
 )
+from openskills.executors.files.beneath import auto_close
 from openskills.executors.programs import container as container_program
 from openskills.executors.protocol import LINKS, WorkspaceDirectory
 from openskills.executors.spec import SKILLS, VENV, Command, Isolation, Limits
@@ -61,15 +53,15 @@ _POLL_INTERVAL = 0.2
 _MAX_LINE = 4096
 _CREDENTIALS = struct.Struct("3i")
 _SHARED = (
-    "it must be an engine on this machine that sees the same files, with a runtime that uses this machine's kernel "
-    "(runc, crun); engines in a virtual machine, remote ones, runsc and kata cannot be used"
+    "the engine must run on this machine, see the same files, and use a runtime on this machine's kernel (runc, crun); "
+    "engines in a virtual machine, remote engines, runsc and kata are not supported"
 )
 
 LivenessCheck = Callable[[], Awaitable[bool]]
 
 
 class ContainerLink:
-    """The private directory of one container, in a directory that only we can enter."""
+    """The private directory and listening socket of one container, below a directory that only we can enter."""
 
     def __init__(self, parent: Path, uid: int, gid: int) -> None:
         self.directory = parent / f"{PREFIX}{secrets.token_hex(8)}"
@@ -83,9 +75,9 @@ class ContainerLink:
             raise
 
     async def accept(self, alive: LivenessCheck) -> socket.socket:
-        """The call of the container, which has said that its image will do.
+        """Wait for the connection of the container, which has checked its image.
 
-        Raises `ExecutorUnavailable` with the reason when it does not call, calls as another user, or lacks something.
+        Raises `ExecutorUnavailable` if it does not connect, connects as another user, or the image is unsuitable.
         """
         try:
             connection = await self._accept_connection(alive)
@@ -95,28 +87,30 @@ class ContainerLink:
         try:
             self._check_user(connection)
             async with asyncio.timeout(_CALL_TIMEOUT):
-                problem, python = _said_in(await _read_line(connection))
+                problem, python = _parse_hello(await _read_line(connection))
         except BaseException:
             connection.close()
             raise
         if problem is None:
-            self._link(python)
+            # Links for the commands, which lead to the interpreter inside the container.
+            for name in ("python", "python3") if python else ():
+                (self.directory / _LINKS / name).symlink_to(python or "")
             return connection
         connection.close()
-        raise ExecutorUnavailable(f"the image of the container cannot be used: {problem}")
+        raise ExecutorUnavailable(f"unsuitable container image: {problem}")
 
     def close(self) -> None:
-        """Remove the directory."""
+        """Close the socket and remove the directory."""
         self._listener.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _fill(self, gid: int) -> None:
-        # Readable for the user inside; nobody else of this machine gets past the directory above.
+        # Readable for the user inside; other users cannot enter the directory above.
         self.directory.mkdir(mode=0o755)
         self.directory.chmod(0o755)
         files: dict[str, bytes] = {
             PROGRAM: Path(container_program.__file__).read_bytes(),
-            container_program.SUPERVISOR: supervisor.PROGRAM.read_bytes(),
+            container_program.SUPERVISOR: supervisor_module.PROGRAM.read_bytes(),
             container_program.FILTER: seccomp.build_filter(platform.machine()),
         }
         files |= {name: text.encode() for name, text in build_etc_files(self._uid, gid).items()}
@@ -125,20 +119,9 @@ class ContainerLink:
             (self.directory / name).chmod(0o644)
         (self.directory / _LINKS).mkdir()
         (self.directory / _LINKS).chmod(0o755)
-        self._listen()
-
-    def _link(self, python: str | None) -> None:
-        """Give the commands both names of the interpreter; they are links inside the container, and lead there."""
-        for name in ("python", "python3") if python else ():
-            (self.directory / _LINKS / name).symlink_to(python or "")
-
-    def _listen(self) -> None:
-        descriptor = os.open(self.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            # The name of a socket may have 108 bytes, and the directory can lie deep.
+        with auto_close(os.open(self.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
+            # Socket paths are limited to 108 bytes, and the directory can be deep.
             self._listener.bind(f"/proc/self/fd/{descriptor}/{container_program.SOCKET}")
-        finally:
-            os.close(descriptor)
         (self.directory / container_program.SOCKET).chmod(0o666)
         self._listener.listen(1)
 
@@ -150,7 +133,10 @@ class ContainerLink:
             while not (await asyncio.wait([accepting], timeout=_POLL_INTERVAL))[0]:
                 await _check_starting(alive, deadline)
         except BaseException:
-            await _cancel_accept(accepting)
+            accepting.cancel()
+            await asyncio.wait([accepting])
+            if not accepting.cancelled() and accepting.exception() is None:
+                accepting.result()[0].close()
             raise
         return accepting.result()[0]
 
@@ -159,53 +145,46 @@ class ContainerLink:
         _, uid, _ = _CREDENTIALS.unpack(credentials)
         if uid != self._uid:
             raise ExecutorUnavailable(
-                f"the engine runs the user {self._uid} of a container as {uid} of this machine, so its commands could "
-                "not write to their workspace; use an engine that does not map users (not rootless, no userns-remap)"
+                f"the engine maps the container user {self._uid} to {uid} on this machine, so commands could not write "
+                "to their workspace; use an engine that does not map users (not rootless, no userns-remap)"
             )
 
 
 async def _check_starting(alive: LivenessCheck, deadline: float) -> None:
     if not await alive():
-        raise ExecutorUnavailable(f"the container ended before it called; {_SHARED}")
+        raise ExecutorUnavailable(f"the container ended before it connected; {_SHARED}")
     if asyncio.get_running_loop().time() > deadline:
-        raise ExecutorUnavailable(f"the container did not call within {_CALL_TIMEOUT:g} seconds; {_SHARED}")
-
-
-async def _cancel_accept(accepting: "asyncio.Task[tuple[socket.socket, Any]]") -> None:
-    accepting.cancel()
-    await asyncio.wait([accepting])
-    if not accepting.cancelled() and accepting.exception() is None:
-        accepting.result()[0].close()
+        raise ExecutorUnavailable(f"the container did not connect within {_CALL_TIMEOUT:g} seconds; {_SHARED}")
 
 
 async def _read_line(connection: socket.socket) -> bytes:
     loop = asyncio.get_running_loop()
     line = bytearray()
     while not line.endswith(b"\n"):
-        # What comes after the line is for somebody else.
+        # Byte by byte: what follows the line belongs to the supervisor protocol.
         data = await loop.sock_recv(connection, 1)
         line += data
         if not data or len(line) > _MAX_LINE:
-            raise ExecutorUnavailable("the container hung up before it said anything that can be understood")
+            raise ExecutorUnavailable("the container closed the connection without a valid message")
     return bytes(line)
 
 
-def _said_in(line: bytes) -> tuple[str | None, str | None]:
+def _parse_hello(line: bytes) -> tuple[str | None, str | None]:
     try:
-        said = cast("dict[str, Any]", json.loads(line))
-        problem, python = said["problem"], said.get("python")
+        hello = cast("dict[str, Any]", json.loads(line))
+        problem, python = hello["problem"], hello.get("python")
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise ExecutorUnavailable("the container said something that cannot be understood") from None
+        raise ExecutorUnavailable("the container sent an invalid message") from None
     return None if problem is None else str(problem), None if python is None else str(python)
 
 
 _STATE, _STARTED = 0, 19
-"""Places among the fields of /proc/PID/stat that follow the name."""
+"""Indexes of the fields of /proc/PID/stat after the name."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostIdentity:
-    """A process that makes containers: its id, when it was started, and in which boot and pid namespace it lives."""
+    """The identity of a process that makes containers: its pid, start time, boot id and pid namespace."""
 
     pid: int
     started: int
@@ -214,13 +193,13 @@ class HostIdentity:
 
     @classmethod
     def of_this_process(cls) -> "HostIdentity":
-        """The mark of this process."""
+        """The identity of this process."""
         pid = os.getpid()
         return cls(pid, _read_start_time(pid) or 0, *_read_boot_and_namespace())
 
     @classmethod
     def parse(cls, text: str) -> "HostIdentity | None":
-        """The mark in a label; None when that is something else."""
+        """Parse the identity in a label; None if it is something else."""
         words = text.split(" ")
         if len(words) != 4 or not (words[0].isdecimal() and words[1].isdecimal()):
             return None
@@ -230,7 +209,7 @@ class HostIdentity:
         return f"{self.pid} {self.started} {self.boot} {self.namespace}"
 
     def is_dead(self) -> bool:
-        """Whether that process is gone for sure. One that cannot be seen from here, in another namespace, is not."""
+        """Whether the process is certainly dead. One in another namespace, invisible from here, is not."""
         boot, namespace = _read_boot_and_namespace()
         if self.boot != boot:
             return True
@@ -238,9 +217,9 @@ class HostIdentity:
 
 
 def remove_orphaned_containers(engine: ContainerEngine) -> list[str]:
-    """Remove the containers whose host is dead; their ids. Blocking.
+    """Remove the containers of dead hosts, and return their ids. Blocking.
 
-    They end by themselves when their host dies; what is left is what was made and never started.
+    Running containers end with their host; what is left was created and never started.
     """
     removed: list[str] = []
     for container, labels in engine.list_by_label(HOST_LABEL):
@@ -261,7 +240,7 @@ def _read_start_time(pid: int) -> int | None:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name of the program stands in parentheses and may contain anything.
+    # The program name is in parentheses and may contain anything.
     fields = text[text.rindex(")") + 1 :].split()
     return None if fields[_STATE] in "ZX" else int(fields[_STARTED])
 
@@ -270,9 +249,9 @@ _START_TIMEOUT = 5.0
 
 
 class LiveContainer:
-    """A container that runs, and the connection that it lives by: when that is closed, everything in it ends.
+    """A running container and its connection; when that is closed, everything in it ends.
 
-    It belongs to the event loop in which it was begun.
+    It belongs to the event loop in which it was started.
     """
 
     def __init__(self, made: "_ContainerResources", control: Supervisor, skills: Sequence[str]) -> None:
@@ -296,7 +275,7 @@ class LiveContainer:
         owner: tuple[int, int],
         skills: Sequence[str],
     ) -> "LiveContainer":
-        """Make it and start it. Raises `ExecutorUnavailable` with the reason, and then nothing of it is left."""
+        """Create and start it. Raises `ExecutorUnavailable`; then nothing of it is left."""
         made = _ContainerResources(engine)
         labels = ((WORKSPACE_LABEL, workspace), (HOST_LABEL, str(HostIdentity.of_this_process())))
 
@@ -324,46 +303,45 @@ class LiveContainer:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is being closed, or is."""
+        """Whether it is closed or being closed."""
         return self._closing is not None
 
     def reserve(self) -> None:
-        """Somebody is about to run something: it stays until that has ended."""
+        """Keep it open for a command that is about to start."""
         self._users += 1
 
     async def run(self, launch: LaunchRequest, limits: Rlimits) -> SupervisedProcess:
-        """Start a command, after `reserve`, with a keeper of its own, so that its orphans can be told from others'."""
-        keeper: Supervisor | None = None
+        """Start a command, after `reserve`, with its own supervisor, so that its orphans can be identified."""
+        supervisor: Supervisor | None = None
         try:
             self._check_alive()
-            keeper = await self._control.fork()
-            keeper.set_limits(limits)
+            supervisor = await self._control.fork()
+            supervisor.set_limits(limits)
             async with asyncio.timeout(_START_TIMEOUT):
-                kept = await keeper.start(launch)
+                process = await supervisor.start(launch)
         except (InvalidArgument, ExecutorUnavailable):
-            await self._abort_start(keeper, answered=keeper is not None and keeper.is_usable)
+            await self._abort_start(supervisor, answered=supervisor is not None and supervisor.is_usable)
             raise
         except TimeoutError:
-            await self._abort_start(keeper, answered=False)
-            raise ExecutorUnavailable(
-                f"the container did not start the command in {_START_TIMEOUT:g} seconds"
-            ) from None
+            await self._abort_start(supervisor, answered=False)
+            message = f"the container did not start the command within {_START_TIMEOUT:g} seconds"
+            raise ExecutorUnavailable(message) from None
         except BaseException:
-            await self._abort_start(keeper, answered=False)
+            await self._abort_start(supervisor, answered=False)
             raise
-        task = asyncio.get_running_loop().create_task(self._watch_exit(keeper, kept))
+        task = asyncio.get_running_loop().create_task(self._watch_exit(supervisor, process))
         self._watching.add(task)
         task.add_done_callback(self._watching.discard)
-        return kept
+        return process
 
     async def retire(self) -> None:
-        """Let no new command begin; it is closed when the last one has ended."""
+        """Accept no new commands; it is closed when the last one has ended."""
         self._retired = True
         if not self._users:
             await self.close()
 
     async def close(self) -> None:
-        """End everything in it, and remove it; safe to call twice."""
+        """Kill everything in it, and remove it; safe to call twice."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
@@ -376,20 +354,20 @@ class LiveContainer:
         if not self._control.is_usable:
             raise ExecutorUnavailable("the container has ended; try again")
 
-    async def _watch_exit(self, keeper: Supervisor, kept: SupervisedProcess) -> None:
-        end = await kept.wait()
-        await keeper.close()
+    async def _watch_exit(self, supervisor: Supervisor, process: SupervisedProcess) -> None:
+        end = await process.wait()
+        await supervisor.close()
         if end.lost or not end.clean:
-            # A script has ended its keeper, or left what the keeper could not end. The kernel ends it with the rest.
+            # A script killed its supervisor, or left processes that it could not kill. They end with the container.
             await self.close()
         await self._release()
 
-    async def _abort_start(self, keeper: Supervisor | None, *, answered: bool) -> None:
+    async def _abort_start(self, supervisor: Supervisor | None, *, answered: bool) -> None:
         if not answered:
-            # A command may run by now that has ended or stopped its keeper. Only the end of everything ends it surely.
+            # The command may be running and may have killed or stopped its supervisor: end the whole container.
             await self.close()
-        if keeper is not None:
-            await keeper.close()
+        if supervisor is not None:
+            await supervisor.close()
         await self._release()
 
     async def _release(self) -> None:
@@ -399,7 +377,7 @@ class LiveContainer:
 
 
 class _ContainerResources:
-    """What there is of a container so far, so that it can be removed whenever something goes wrong."""
+    """The parts of a container that exist so far, for removal after an error."""
 
     def __init__(self, engine: ContainerEngine) -> None:
         self.container = ""
@@ -407,10 +385,10 @@ class _ContainerResources:
         self._engine = engine
 
     def remove(self) -> None:
-        """Remove all of it."""
+        """Remove all parts."""
         try:
             if self.container:
-                # Its first process ends without us; an engine that cannot be reached removes it when it is back.
+                # Its first process ends without us; an unreachable engine removes it when it is back.
                 with suppress(ExecutorUnavailable):
                     self._engine.remove(self.container)
         finally:
@@ -419,7 +397,7 @@ class _ContainerResources:
 
 
 class ContainerBackend:
-    """Runs commands in containers; the engine is first asked when something is to be done."""
+    """Runs commands in containers; it connects to the engine when it is first needed."""
 
     name = "container"
     isolates = True
@@ -434,7 +412,7 @@ class ContainerBackend:
         self._launchers: set[ContainerLauncher] = set()
 
     async def check(self) -> Isolation:
-        """Make sure that containers confine what runs in them, and remove those of processes that are gone."""
+        """Run the self-test unless it has passed already, and remove the containers of dead processes."""
         async with self._checking:
             if not self._checked:
                 engine = await self._connect()
@@ -445,12 +423,12 @@ class ContainerBackend:
         return Isolation.CONTAINER
 
     async def sweep(self) -> int:
-        """Remove the containers of processes that are gone; how many there were."""
+        """Remove the containers of dead processes, and return their number."""
         engine = await self._connect()
         return len(await run_in_thread(lambda: remove_orphaned_containers(engine)))
 
     async def attach(self, place: WorkspaceDirectory) -> "ContainerLauncher":
-        """What starts the commands of this workspace."""
+        """The launcher of this workspace's commands."""
         engine = await self._connect()
         image = await run_in_thread(lambda: engine.find_image(self._options.image))
         await run_in_thread(lambda: _remove_leftovers(place.tree.parent))
@@ -459,7 +437,7 @@ class ContainerBackend:
         return launcher
 
     async def close(self) -> None:
-        """End everything, and hang up."""
+        """Close all containers and the connection to the engine."""
         await asyncio.gather(*(launcher.close() for launcher in list(self._launchers)))
         if self._engine is not None:
             self._engine.close()
@@ -477,7 +455,7 @@ class ContainerLauncher:
 
     root = ROOT
     home = HOME
-    # They are numbers of the container's own namespace.
+    # Pids belong to the container's own namespace.
     visible_pids = False
 
     def __init__(
@@ -503,7 +481,7 @@ class ContainerLauncher:
         """Start a command with this environment and these descriptors."""
         if command.network:
             raise InvalidArgument(
-                "network", "commands in containers have none; leave it empty, or use the executor `sandbox`"
+                "network", "not supported in containers; leave it empty, or use the `sandbox` executor"
             )
         for descriptor in stdio:
             _change_owner(descriptor, self._place.uid)
@@ -514,23 +492,27 @@ class ContainerLauncher:
         return await container.run(launch, self._build_rlimits(command.limits))
 
     async def close(self) -> None:
-        """End the container with everything in it."""
+        """Close the container with everything in it."""
         containers = [*self._earlier, *([self._current] if self._current else [])]
         self._current, self._earlier = None, []
         await asyncio.gather(*(container.close() for container in containers))
         self._when_closed(self)
 
     async def _reserve_container(self, skill: str | None) -> LiveContainer:
-        """The container, in which this skill's `.venv` can be written to.
+        """Reserve the container, in which this skill's `.venv` is writable.
 
-        What is mounted is decided when a container is made. For a skill that was staged later a new one is made; the
-        old one ends with its last command.
+        Mounts are fixed when a container is created. For a skill that was staged later a new one is started; the old
+        one is closed after its last command.
         """
         async with self._choosing:
             current = self._current
             if current is None or not current.is_usable or self._is_new(skill, current):
                 await self._retire(current)
-                current = self._current = await self._start_container()
+                place = self._place
+                skills = await run_in_thread(lambda: sorted(_list_staged_skills(place.tree)))
+                current = self._current = await LiveContainer.start(
+                    self._engine, self._options, self._image, place.id, place.tree, self._owner, skills
+                )
             current.reserve()
             return current
 
@@ -542,18 +524,11 @@ class ContainerLauncher:
         elif container is not None:
             await container.close()
 
-    async def _start_container(self) -> LiveContainer:
-        place = self._place
-        skills = await run_in_thread(lambda: sorted(_list_staged_skills(place.tree)))
-        return await LiveContainer.start(
-            self._engine, self._options, self._image, place.id, place.tree, self._owner, skills
-        )
-
     def _is_new(self, skill: str | None, container: LiveContainer) -> bool:
         return skill is not None and skill not in container.skills and _has_venv(self._place.tree / SKILLS / skill)
 
     def _build_rlimits(self, limits: Limits) -> Rlimits:
-        # Processes are counted for a user of the machine: it is their own limit where the workspace has its own user.
+        # Processes are counted per user of the machine, so this limit needs a user of its own.
         if self._place.uid is None or limits.processes is None:
             return to_rlimits(limits)
         return (*to_rlimits(limits), (resource.RLIMIT_NPROC, limits.processes, limits.processes))
@@ -563,7 +538,7 @@ def _find_owner(place: WorkspaceDirectory) -> tuple[int, int]:
     uid, gid = (place.uid, place.uid) if place.uid is not None else (os.getuid(), os.getgid())
     if uid == 0:
         raise ExecutorUnavailable(
-            "commands never run as root; give workspaces users of their own, or run as another user"
+            "commands do not run as root; give workspaces their own users, or run as another user"
         )
     return uid, gid
 
@@ -587,13 +562,13 @@ def _has_venv(skill: Path) -> bool:
 
 
 def _remove_leftovers(private: Path) -> None:
-    """Remove what a process left that was killed; the workspace is leased to this one now."""
+    """Remove the private directories of killed processes; the workspace is leased to this process now."""
     for leftover in private.glob(f"{PREFIX}*"):
         shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _change_owner(descriptor: int, uid: int | None) -> None:
-    # Commands open these again by name (/dev/stdout, the controlling terminal), and that asks who owns them. Pipes and
-    # terminals are made for this command; a device such as /dev/null is everybody's.
+    # Commands reopen these by name (/dev/stdout, the controlling terminal), which checks the owner. Pipes and terminals
+    # were made for this command; devices such as /dev/null are shared.
     if uid is not None and (stat.S_ISFIFO(os.fstat(descriptor).st_mode) or os.isatty(descriptor)):
         os.fchown(descriptor, uid, -1)

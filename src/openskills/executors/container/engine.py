@@ -1,17 +1,13 @@
-"""Docker API.
+"""Client of a Docker-compatible engine, with translated errors; also runs one-shot containers. Blocking.
 
-A Docker-compatible engine: the few requests that we make, and its errors in our words. Blocking.
-
-The `docker` package is imported here only, when an engine is first used.
-
-A container for one call: made, spoken with over its three streams, and removed. Blocking.
+The `docker` package is only imported here, when an engine is first used.
 """
 
 import socket
 import struct
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol, cast
 
 from openskills.errors import ExecutorUnavailable, MissingExtra
@@ -26,7 +22,7 @@ _LIMITS = {"MemoryLimit": "memory", "PidsLimit": "the number of processes", "Cpu
 
 
 class _DockerApi(Protocol):
-    """What we use of `docker.APIClient`."""
+    """The part of `docker.APIClient` that we use."""
 
     def info(self) -> Mapping[str, Any]: ...
     def inspect_image(self, image: str) -> Mapping[str, Any]: ...
@@ -43,30 +39,32 @@ class ContainerEngine:
     """A connection to an engine. It may be used from several threads."""
 
     def __init__(self, address: str | None) -> None:
-        """Connect. Raises `MissingExtra` without the `docker` package, `ExecutorUnavailable` when nobody answers."""
+        """Connect. Raises `MissingExtra` without the `docker` package, `ExecutorUnavailable` without a response."""
         self.address = address or DEFAULT_ADDRESS
+        source = "the default socket" if address is None else "from DOCKER_HOST or the option `engine`"
+        hint = f"the address is {source}; start the engine, check that this user may use it (group docker), or set "
         with _translate_docker_errors(
-            f"the container engine at {self.address} does not answer", _describe_start(address)
+            f"the container engine at {self.address} does not respond", f"{hint}DOCKER_HOST to another address"
         ):
             self._api = _connect(self.address)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._api.close()
 
     def check(self) -> None:
-        """Raises `ExecutorUnavailable` when the engine would not enforce what it is asked to; it only warns itself."""
-        with self._translate_errors("cannot be asked what it can do"):
+        """Raise `ExecutorUnavailable` if the engine cannot enforce limits; the engine itself would only warn."""
+        with self._translate_errors("cannot report its capabilities"):
             info = self._api.info()
         lacking = [what for name, what in _LIMITS.items() if not info.get(name)]
         if lacking:
             raise ExecutorUnavailable(
-                f"the container engine at {self.address} cannot limit {' and '.join(lacking)}; enable the control "
-                "groups for it, and for an engine without root the delegation of them"
+                f"the container engine at {self.address} cannot limit {' and '.join(lacking)}; enable control groups "
+                "for it, and for a rootless engine their delegation"
             )
 
     def find_image(self, name: str) -> ContainerImage:
-        """An image that the engine has. Raises `ExecutorUnavailable` that says how to get it when it has none."""
+        """Look up an image of the engine. Raises `ExecutorUnavailable` with instructions if it is missing."""
         try:
             with self._translate_errors(f"cannot look up the image {name!r}"):
                 found = self._api.inspect_image(name)
@@ -74,29 +72,28 @@ class ContainerEngine:
             if _find_status(error) != _MISSING:
                 raise
             raise ExecutorUnavailable(
-                f"the container engine at {self.address} has no image {name!r}, and we never pull one; get it with "
-                f"`docker pull {name}`, or build one that has python3 (3.9 or newer) and bash with `docker build`"
+                f"the container engine at {self.address} has no image {name!r}, and images are never pulled; run "
+                f"`docker pull {name}`, or build an image with python3 (3.9 or newer) and bash"
             ) from None
         config: Mapping[str, Any] = found.get("Config") or {}
         paths = [str(line).removeprefix("PATH=") for line in config.get("Env") or () if str(line).startswith("PATH=")]
-        return ContainerImage(
-            str(found["Id"]), paths[-1] if paths else DEFAULT_PATH, tuple(config.get("Volumes") or ())
-        )
+        path = paths[-1] if paths else DEFAULT_PATH
+        return ContainerImage(str(found["Id"]), path, tuple(config.get("Volumes") or ()))
 
     def create(self, config: Mapping[str, Any]) -> str:
-        """Make a container; its id."""
-        with self._translate_errors("cannot make a container", "it must share the file system of this machine"):
+        """Create a container and return its id."""
+        with self._translate_errors("cannot create a container", "it must share the file system of this machine"):
             return str(self._api.create_container_from_config(config)["Id"])
 
     def check_runtime(self, container: str, wanted: str) -> None:
-        """Raises `ExecutorUnavailable` when it has another runtime: some engines ignore which one is wanted."""
-        with self._translate_errors("cannot be asked about a container"):
+        """Raise `ExecutorUnavailable` if the container has another runtime: some engines ignore the request."""
+        with self._translate_errors("cannot inspect a container"):
             found = self._api.inspect_container(container)["HostConfig"].get("Runtime")
         if found != wanted:
             raise ExecutorUnavailable(f"the container engine at {self.address} uses the runtime {found}, not {wanted}")
 
     def start(self, container: str) -> None:
-        """Start it. Raises `ExecutorUnavailable` when its program does not run."""
+        """Start a container. Raises `ExecutorUnavailable` if its program cannot run."""
         try:
             with self._translate_errors("cannot start a container"):
                 self._api.start(container)
@@ -104,13 +101,13 @@ class ContainerEngine:
             if '"python3"' not in error.message:
                 raise
             raise ExecutorUnavailable(
-                f"the image of the container has no python3 (it needs 3.9 or newer, and bash): {error.message}"
+                f"the container image has no python3 (3.9 or newer, and bash are required): {error.message}"
             ) from None
 
     def is_running(self, container: str) -> bool:
-        """Whether it runs."""
+        """Whether a container is running."""
         try:
-            with self._translate_errors("cannot be asked about a container"):
+            with self._translate_errors("cannot inspect a container"):
                 return bool(self._api.inspect_container(container)["State"]["Running"])
         except ExecutorUnavailable as error:
             if _find_status(error) == _MISSING:
@@ -118,7 +115,7 @@ class ContainerEngine:
             raise
 
     def remove(self, container: str) -> None:
-        """Kill it and remove it with everything that it wrote; nothing happens when it is gone. Waits for the end."""
+        """Kill and remove a container with its volumes, and wait for it; does nothing if it is gone."""
         for last in (False, False, True):
             try:
                 with self._translate_errors("cannot remove a container"):
@@ -127,15 +124,15 @@ class ContainerEngine:
                 if _find_status(error) == _MISSING:
                     return None
                 if _find_status(error) == _CONFLICT:
-                    # Somebody removes it already: the engine itself, because its first process has ended.
+                    # The engine is removing it already, because its first process has ended.
                     return self._await_removal(container)
-                # Some engines fail when it ends by itself at the same moment, and succeed when they are asked again.
+                # Some engines fail if it ends at the same moment, and succeed on a retry.
                 if last or _find_status(error) != _FAILED:
                     raise
         return None
 
     def list_by_label(self, label: str) -> Sequence[tuple[str, Mapping[str, str]]]:
-        """The ids and labels of all containers that have a label, in whatever state they are."""
+        """The ids and labels of all containers with a label, in any state."""
         with self._translate_errors("cannot list its containers"):
             found = self._api.containers(all=True, filters={"label": [label]})
         return [(str(one["Id"]), cast("Mapping[str, str]", one.get("Labels") or {})) for one in found]
@@ -158,7 +155,7 @@ def _connect(address: str) -> _DockerApi:
     import docker
 
     if address.startswith(_UNIX):
-        # The package would wrap the reason in three others, and leave the socket to the garbage collector.
+        # The package would wrap the error three times, and leave the socket to the garbage collector.
         with socket.socket(socket.AF_UNIX) as attempt:
             attempt.settimeout(_TIMEOUT)
             attempt.connect(address.removeprefix(_UNIX))
@@ -167,7 +164,7 @@ def _connect(address: str) -> _DockerApi:
 
 @contextmanager
 def _translate_docker_errors(what: str, hint: str) -> Generator[None]:
-    """What the package and the libraries below it raise, as `ExecutorUnavailable` with the `status` of the answer."""
+    """Translate errors of the package and its libraries to `ExecutorUnavailable` with the HTTP `status`."""
     try:
         from docker import errors
         from requests import RequestException
@@ -185,19 +182,12 @@ def _find_status(error: ExecutorUnavailable) -> object:
     return error.details.get("status")
 
 
-def _describe_start(address: str | None) -> str:
-    which = (
-        "this is the default socket" if address is None else "the address is from DOCKER_HOST or the option `engine`"
-    )
-    return f"{which}; start the engine, see that this user may use it (group docker), or set DOCKER_HOST to another"
-
-
 _HEADER = struct.Struct(">BxxxI")
 _NAMES = {1: "stdout", 2: "stderr"}
 _CHUNK = 64 * 1024
 
 ContainerOutputCallback = Callable[[str, bytes], bool]
-"""Told the name of a stream and what came on it; says whether to go on."""
+"""Called with the name of a stream and its data; returns whether to continue."""
 
 
 class _DockerAttachApi(Protocol):
@@ -206,22 +196,21 @@ class _DockerAttachApi(Protocol):
 
 
 class OneShotEngine(ContainerEngine):
-    """An engine that runs containers to their end."""
+    """An engine that runs one-shot containers: created, attached to its three streams, and removed."""
 
     def run(
         self, request: Mapping[str, Any], stdin: bytes, hear: ContainerOutputCallback, began: Callable[[str], None]
     ) -> int:
-        """Run a container to its end; its exit status, -1 when it was removed before. `began` is told its id.
+        """Run a container and return its exit code, -1 if it was removed before. `began` is called with its id.
 
-        Raises `ExecutorUnavailable` when it cannot be made or started.
+        Raises `ExecutorUnavailable` if it cannot be created or started.
         """
         container = self.create(request)
         try:
             began(container)
             with self._attach(container) as stream:
                 self.start(container)
-                writer = threading.Thread(target=_write_input, args=(stream, stdin), daemon=True)
-                writer.start()
+                threading.Thread(target=_write_input, args=(stream, stdin), daemon=True).start()
                 if not _forward_output(stream, hear):
                     return -1
             return self._wait_for_exit(container)
@@ -233,7 +222,7 @@ class OneShotEngine(ContainerEngine):
         api = cast("_DockerAttachApi", self._api)
         with self._translate_errors("cannot attach to a container"):
             found = api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
-        # The package hands out a part of a part of what has to be closed.
+        # The package returns an inner object of those that have to be closed.
         stream = cast("socket.socket", getattr(found, "_sock", found))
         response = getattr(stream, "_response", None) or getattr(found, "_response", None)
         try:
@@ -248,23 +237,20 @@ class OneShotEngine(ContainerEngine):
     def _wait_for_exit(self, container: str) -> int:
         api = cast("_DockerAttachApi", self._api)
         try:
-            with self._translate_errors("cannot be asked how a container ended"):
+            with self._translate_errors("cannot report the exit code of a container"):
                 return int(api.wait(container, timeout=10)["StatusCode"])
         except ExecutorUnavailable:
             return -1
 
 
 def _write_input(stream: socket.socket, data: bytes) -> None:
-    try:
+    with suppress(OSError):  # the container may end without reading all of it
         stream.sendall(data)
         stream.shutdown(socket.SHUT_WR)
-    except OSError:
-        # It ended without reading all of it.
-        return
 
 
 def _forward_output(stream: socket.socket, hear: ContainerOutputCallback) -> bool:
-    """Tell what comes until the container has ended; false when nobody wants more before that."""
+    """Forward output until the container has ended; false if the callback stopped before."""
     unread = bytearray()
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The self-test of containers: what a command inside finds, and what an engine adds to one without being asked."""
+"""Self-test of the container executor: probes inside a container, and checks for unrequested engine settings."""
 
 import json
 import os
@@ -39,9 +39,9 @@ EXPECTED: ExpectedFindings = {
     "processes": ("few",),
     "shared memory": ("small",),
 }
-"""What the probes of the self-test find in a container that is as it was asked for."""
+"""The findings of the self-test in a correct container."""
 
-# Runs inside, with nothing of ours.
+# Runs inside the container, without our modules.
 FACTS = f"""
 import json, os
 read_only = lambda path: bool(os.statvfs(path).f_flag & os.ST_RDONLY)
@@ -57,13 +57,13 @@ print(json.dumps({{
 
 
 class LauncherFactory(Protocol):
-    """What makes a launcher for a place."""
+    """Makes the launcher of a workspace."""
 
     async def attach(self, place: WorkspaceDirectory) -> Launcher: ...
 
 
 async def run_self_test(backend: LauncherFactory) -> None:
-    """Try a container of its own from inside. Raises `ExecutorUnavailable` that names what is wrong."""
+    """Test a new container from inside. Raises `ExecutorUnavailable` with the faults found."""
     with create_trial_workspace() as place:
         uid = os.getuid() if place.uid is None else place.uid
         launcher = await backend.attach(place)
@@ -74,16 +74,16 @@ async def run_self_test(backend: LauncherFactory) -> None:
         finally:
             await launcher.close()
     if wrong:
-        raise ExecutorUnavailable(f"the engine adds what was not asked for: {'; '.join(wrong)}; nothing is run")
+        raise ExecutorUnavailable(f"the engine changed the container: {'; '.join(wrong)}; nothing is run")
 
 
 def find_faults(facts: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a container that looks like this from inside, in words; empty when all is well."""
+    """Descriptions of the faults of a container with these facts; empty if there are none."""
     expected: Mapping[str, tuple[object, str]] = {
         "interfaces": (["lo"], "the container has a network"),
-        "read_only": (True, "the root of the container can be written to"),
-        "skills_read_only": (True, "staged skills can be written to"),
-        "engines": ([], "the container can see the socket of an engine"),
+        "read_only": (True, "the root file system of the container is writable"),
+        "skills_read_only": (True, "staged skills are writable"),
+        "engines": ([], "the socket of an engine is visible in the container"),
     }
     return [words for name, (value, words) in expected.items() if facts.get(name) != value]
 
@@ -96,12 +96,12 @@ async def _read_facts(launcher: Launcher) -> Mapping[str, Any]:
     try:
         return cast("Mapping[str, Any]", json.loads(end.stdout.bytes()))
     except ValueError:
-        said = end.stderr.text().strip()[-_EXCERPT:]
-        raise ExecutorUnavailable(f"the self-test of the container ended with {end.exit_code}: {said}") from None
+        reason = end.stderr.text().strip()[-_EXCERPT:]
+        raise ExecutorUnavailable(f"the self-test of the container failed ({end.exit_code}): {reason}") from None
 
 
 class _ImagePythonLauncher:
-    """A launcher whose commands were meant for this machine's interpreter, which the image does not have."""
+    """A launcher that runs commands with the image's python3 instead of this machine's interpreter."""
 
     visible_pids = False
 
@@ -120,5 +120,5 @@ class _ImagePythonLauncher:
 
 def _suggest_fix(what: str) -> str:
     if "writable places" in what:
-        return "The engine must run containers without mapping users, and SELinux must let them use the workspace."
-    return "See which runtime and which defaults the engine is configured with."
+        return "The engine must not map users, and SELinux must allow containers to use the workspace."
+    return "Check the runtime and the defaults that the engine is configured with."

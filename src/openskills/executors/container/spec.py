@@ -1,7 +1,4 @@
-"""What a container is made of: its options, and the one request that makes it. Pure.
-
-The request has everything that keeps a command in; nothing of it can be changed from outside but the options.
-"""
+"""Options of containers, and the engine request that creates one with its full isolation. Pure."""
 
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -17,7 +14,7 @@ PRIVATE: Final = "/run/openskills"
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROGRAM: Final = "container_keeper.py"
 ETC: Final = ("passwd", "group", "resolv.conf")
-"""Files of the private directory that lie over those of the image."""
+"""Files of the private directory that are mounted over those of the image."""
 
 WORKSPACE_LABEL: Final = "openskills.workspace"
 HOST_LABEL: Final = "openskills.host"
@@ -32,11 +29,11 @@ _PERIOD = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class ContainerOptions:
-    """What an operator may decide about containers; all limits are of one container, and so of one session.
+    """The configuration of containers; all limits apply to one container, and so to one session.
 
-    `engine` is the address of a Docker-compatible engine on this machine (`unix:///run/docker.sock`); None is the
-    default socket. `image` must have python3 (3.9 or newer) and bash, and is never pulled by us. `tmp_bytes` and
-    `home_bytes` are memory. `runtime` is one that the engine knows and that runs containers on this kernel.
+    `engine` is the URL of a Docker-compatible engine on this machine (`unix:///run/docker.sock`); None is the default
+    socket. `image` must have python3 (3.9 or newer) and bash, and is never pulled. `tmp_bytes` and `home_bytes` are
+    memory. `runtime` is a runtime of the engine that runs containers on this kernel.
     """
 
     image: str = "python:3.13-slim"
@@ -50,23 +47,19 @@ class ContainerOptions:
 
     def __post_init__(self) -> None:
         if not self.image.strip():
-            raise InvalidArgument("image", "is empty; name an image that has python3 and bash")
-        for name, least in (
-            ("memory_bytes", _MIN_MEMORY),
-            ("pids", _MIN_PIDS),
-            ("tmp_bytes", 1),
-            ("home_bytes", 1),
-        ):
+            raise InvalidArgument("image", "must not be empty; use an image with python3 and bash")
+        minimums = {"memory_bytes": _MIN_MEMORY, "pids": _MIN_PIDS, "tmp_bytes": 1, "home_bytes": 1}
+        for name, minimum in minimums.items():
             value = getattr(self, name)
-            if value < least:
-                raise InvalidArgument(name, f"{value} is too little; a container needs at least {least:,}")
+            if value < minimum:
+                raise InvalidArgument(name, f"{value} is too small; the minimum is {minimum:,}")
         if not self.cpus > 0:
-            raise InvalidArgument("cpus", f"{self.cpus:g} is no part of a processor; use something like 0.5 or 2")
+            raise InvalidArgument("cpus", f"{self.cpus:g} is not positive; use a number such as 0.5 or 2")
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerImage:
-    """An image that the engine has: its id, where its programs are, and the places it wants to write to."""
+    """An image of the engine: its id, `PATH` and volumes."""
 
     id: str
     path: str = DEFAULT_PATH
@@ -75,7 +68,7 @@ class ContainerImage:
 
 @dataclass(frozen=True, slots=True)
 class ContainerSession:
-    """One workspace as a container sees it: paths on this machine, the user of its commands, its staged skills."""
+    """One workspace of a container: paths on this machine, the user of its commands, its staged skills."""
 
     tree: str
     private: str
@@ -86,7 +79,7 @@ class ContainerSession:
 
 
 def build_create_request(options: ContainerOptions, image: ContainerImage, session: ContainerSession) -> dict[str, Any]:
-    """The body of the request that makes the container, in the words of the engine's interface."""
+    """The body of the engine's request that creates the container."""
     return {
         "Image": image.id,
         "Entrypoint": ["python3", "-I", "-S", f"{PRIVATE}/{PROGRAM}", PRIVATE],
@@ -119,9 +112,9 @@ def _build_host_config(options: ContainerOptions, image: ContainerImage, session
         "PidsLimit": options.pids,
         "NanoCpus": round(options.cpus * _PERIOD),
         "ShmSize": _SHM,
-        # Further ones are set for each command; no engine can raise what it is held to itself.
+        # More are set for each command; an engine cannot exceed its own limits.
         "Ulimits": [_build_ulimit("core", 0), _build_ulimit("nofile", _OPEN_FILES)],
-        # What the first process prints would fill the engine's disk.
+        # Output of the first process would fill the engine's disk.
         "LogConfig": {"Type": "none", "Config": {}},
         "Tmpfs": _build_tmpfs(options),
         "Mounts": [*_build_binds(session), *_hide_volumes(image.volumes)],
@@ -130,7 +123,7 @@ def _build_host_config(options: ContainerOptions, image: ContainerImage, session
 
 
 def _build_tmpfs(options: ContainerOptions) -> Mapping[str, str]:
-    # There is one user inside, and not every engine can be told whose a directory is.
+    # World-writable: there is one user inside, and not every engine can set an owner.
     sizes = {_TMP: options.tmp_bytes, HOME: options.home_bytes}
     return {path: f"rw,exec,nosuid,nodev,size={size},mode=1777" for path, size in sizes.items()}
 
@@ -139,7 +132,7 @@ def _build_binds(session: ContainerSession) -> Sequence[Mapping[str, Any]]:
     skills = f"{session.tree}/{SKILLS}"
     return [
         _build_bind(session.tree, ROOT, read_only=False),
-        # Over the same directory of the mount above, which is the writable one.
+        # Mounted over the same directory of the writable mount above.
         _build_bind(skills, f"{ROOT}/{SKILLS}", read_only=True),
         *(
             _build_bind(f"{skills}/{skill}/{VENV}", f"{ROOT}/{SKILLS}/{skill}/{VENV}", read_only=False)
@@ -151,7 +144,7 @@ def _build_binds(session: ContainerSession) -> Sequence[Mapping[str, Any]]:
 
 
 def _build_bind(source: str, target: str, *, read_only: bool) -> Mapping[str, Any]:
-    # A mount that the engine is to make fails when the source is missing; the older way, "Binds", would create it.
+    # Such a mount fails if the source is missing; the older "Binds" would create it.
     return {
         "Type": "bind",
         "Source": source,
@@ -166,7 +159,7 @@ def _build_ulimit(name: str, value: int) -> Mapping[str, Any]:
 
 
 def _hide_volumes(volumes: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-    # Without these an image's volume would be a directory of the engine's disk, writable and without a limit.
+    # Otherwise an image's volume would be a writable directory on the engine's disk, without a limit.
     ours = (ROOT, HOME, PRIVATE, _TMP)
     return [
         {"Type": "tmpfs", "Target": path, "ReadOnly": True, "TmpfsOptions": {"SizeBytes": MIB}}
@@ -175,7 +168,7 @@ def _hide_volumes(volumes: Sequence[str]) -> Sequence[Mapping[str, Any]]:
 
 
 def build_etc_files(uid: int, gid: int) -> Mapping[str, str]:
-    """The files that lie over those of the image: the user has a name, and the host's name servers are not shown."""
+    """The files mounted over those of the image: the user gets a name, and the host's name servers are hidden."""
     return {
         "passwd": f"root:x:0:0:root:/root:/bin/sh\nuser:x:{uid}:{gid}:user:{HOME}:/bin/bash\n",
         "group": f"root:x:0:\nuser:x:{gid}:\n",

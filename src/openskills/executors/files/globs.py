@@ -1,12 +1,8 @@
-"""Patterns.
+"""Glob patterns for workspace files: `**`, `*`, `?`, `[a-z]`, `{a,b}`. Pure; matching takes linear time.
 
-`{a,b}` in a pattern: the patterns that it stands for. Pure.
-
-Patterns for files of a workspace: `**`, `*`, `?`, `[a-z]`, `{a,b}`. Pure, and linear whatever the pattern.
-
-A pattern is a list of segments. Where a walk stands in it is a set of positions; the name of an entry moves every
-position on or drops it. So nothing is ever tried twice, and a directory that no position survives is never read.
-`*` and `**` match names that begin with a dot; they never match the names of files that are still arriving.
+A pattern is a list of segments. A walk keeps a set of positions in them; each entry name advances or drops every
+position. So nothing is tried twice, and a directory without remaining positions is never read. `*` and `**` match names
+that begin with a dot, but never the temporary names of files that are still being written.
 """
 
 import os
@@ -25,10 +21,10 @@ MAX_ALTERNATIVES = 64
 
 
 def expand_braces(pattern: str, *, field: str) -> list[str]:
-    """Every pattern that the braces of this one stand for, in order; itself when it has none.
+    """Expand the braces of a pattern, in order; a pattern without braces gives itself.
 
-    A backslash takes the next character's meaning, brackets hide braces, `{a}` and `{}` are literal as in a shell.
-    Raises `InvalidArgument` when there are more than 64.
+    A backslash escapes the next character, brackets hide braces, `{a}` and `{}` are literal as in a shell. Raises
+    `InvalidArgument` for more than 64 alternatives.
     """
     found: list[str] = []
     waiting = [pattern]
@@ -43,12 +39,12 @@ def expand_braces(pattern: str, *, field: str) -> list[str]:
             middles = [current[left + 1 : right] for left, right in pairwise(edges)]
             waiting.extend(current[:start] + middle + current[end + 1 :] for middle in reversed(middles))
         if len(found) + len(waiting) > MAX_ALTERNATIVES:
-            raise InvalidArgument(field, f"{pattern!r} stands for more than {MAX_ALTERNATIVES} patterns; write fewer")
+            raise InvalidArgument(field, f"{pattern!r} expands to more than {MAX_ALTERNATIVES} patterns; use fewer")
     return found
 
 
 def _find_first_group(pattern: str) -> tuple[int, int, list[int]] | None:
-    """Where the first group with a comma begins and ends, and its own commas."""
+    """The start, end and commas of the first group that has a comma."""
     opened: list[tuple[int, list[int]]] = []
     outermost: tuple[int, int, list[int]] | None = None
     for place, char in _iterate_brace_characters(pattern):
@@ -64,7 +60,7 @@ def _find_first_group(pattern: str) -> tuple[int, int, list[int]] | None:
 
 
 def _iterate_brace_characters(pattern: str) -> Iterator[tuple[int, str]]:
-    """The characters that can mean something to braces, with their places."""
+    """The characters outside of escapes and character classes, with their positions."""
     place, in_class = 0, False
     while place < len(pattern):
         char = pattern[place]
@@ -89,7 +85,7 @@ _ANY_DIRECTORIES = "**"
 
 @dataclass(frozen=True, slots=True)
 class _GlobSegment:
-    """One step of a pattern: a literal name, a test for names, or any directories (both None)."""
+    """One segment of a pattern: a literal name, a test for names, or any directories (both None)."""
 
     literal: str | None = None
     test: Callable[[str], object] | None = None
@@ -105,7 +101,7 @@ class _GlobSegment:
 
 
 class _GlobToken(NamedTuple):
-    """One character of a part, or one thing that stands for characters: `*`, `?`, or `[` for a class."""
+    """A literal character (`kind` is empty) or a wildcard: `*`, `?`, or `[` for a class."""
 
     kind: str
     regex: str
@@ -113,15 +109,15 @@ class _GlobToken(NamedTuple):
 
 
 class GlobSet:
-    """Patterns, ready to be asked. `compiled` makes them."""
+    """Compiled patterns; `compile_globs` makes them."""
 
     def __init__(self, patterns: Sequence[Sequence[_GlobSegment]]) -> None:
         self._segments: list[_GlobSegment | None] = []
         starts: list[int] = []
         for pattern in patterns:
             starts.append(len(self._segments))
-            self._segments.extend([*pattern, None])  # None: the pattern has come to its end
-        self.start = GlobPosition(self._segments, self._expand(starts))
+            self._segments.extend([*pattern, None])  # None marks the end of a pattern
+        self.start = GlobPosition(self._segments, _expand_recursive(self._segments, starts))
 
     def matches(self, path: str) -> bool:
         """Whether a path, relative to the workspace, matches any pattern."""
@@ -131,26 +127,24 @@ class GlobSet:
             position = position.descend(directory)
         return position.matches(name)
 
-    def _expand(self, places: Sequence[int]) -> tuple[int, ...]:
-        return _expand_recursive(self._segments, places)
-
 
 class GlobPosition:
-    """Where a walk stands: the segments that the next name is held against."""
+    """The state of a walk: the segments that the next name is matched against."""
 
     __slots__ = ("_places", "_segments", "names")
 
     def __init__(self, segments: Sequence[_GlobSegment | None], places: tuple[int, ...]) -> None:
         self._segments = segments
         self._places = places
-        self.names = self._literal_names()
-        """The only names that can match here, or None when it is not so few: then the directory must be read."""
+        literals = [segment.literal for place in places if (segment := segments[place]) is not None]
+        self.names = None if None in literals else frozenset(literal for literal in literals if literal is not None)
+        """The only names that can match here; None if there is a wildcard, so the directory must be read."""
 
     def __bool__(self) -> bool:
         return bool(self._places)
 
     def matches(self, name: str) -> bool:
-        """Whether a file of this name, here, matches a pattern."""
+        """Whether a file of this name, in this directory, matches a pattern."""
         if name.startswith(TEMPORARY_PREFIX):
             return False
         for place in self._places:
@@ -160,7 +154,7 @@ class GlobPosition:
         return False
 
     def descend(self, name: str) -> "GlobPosition":
-        """The position in the directory of this name; false when nothing below it can match."""
+        """The position in the directory of this name; falsy if nothing below it can match."""
         if name.startswith(TEMPORARY_PREFIX):
             return GlobPosition(self._segments, ())
         moved: list[int] = []
@@ -178,19 +172,13 @@ class GlobPosition:
     def _is_end(self, place: int) -> bool:
         return self._segments[place] is None
 
-    def _literal_names(self) -> frozenset[str] | None:
-        segments = [self._segments[place] for place in self._places]
-        literals = [segment.literal for segment in segments if segment is not None]
-        return None if None in literals else frozenset(literal for literal in literals if literal is not None)
-
 
 def compile_globs(patterns: Sequence[str], *, run_dir: str | None = None, field: str = "glob") -> GlobSet:
-    """Patterns as somebody wrote them, relative to the workspace or behind `$OUTPUT_DIR` and its kin.
+    """Compile patterns relative to the workspace, or behind variables such as `$OUTPUT_DIR`.
 
-    Raises `InvalidArgument` for what is no pattern, is too long or is too many; `ForbiddenPath` for what is absolute
-    or climbs with `..`.
+    Raises `InvalidArgument` for invalid, too long or too many patterns; `ForbiddenPath` for absolute ones and `..`.
     """
-    # What stands for a place of one run is all that a run can make another of.
+    # The run directory only matters to patterns with variables; without it, the cache serves every run.
     place = run_dir if any("$" in pattern for pattern in patterns) else None
     return _compile_cached(tuple(patterns), place, field)
 
@@ -203,7 +191,7 @@ def _compile_cached(patterns: tuple[str, ...], run_dir: str | None, field: str) 
         place = expand_path(pattern, run_dir=run_dir, field=field)
         found.extend(_parse_segments(one, pattern, field) for one in expand_braces(place, field=field))
         if len(found) > MAX_PATTERNS:
-            raise InvalidArgument(field, f"the patterns stand for more than {MAX_PATTERNS}; write fewer")
+            raise InvalidArgument(field, f"the patterns expand to more than {MAX_PATTERNS}; use fewer")
     return GlobSet(found)
 
 
@@ -214,28 +202,28 @@ def escape_glob(path: str) -> str:
 
 def _check_text(pattern: str, field: str) -> None:
     if not pattern or "\0" in pattern:
-        raise InvalidArgument(field, f"{pattern[:40]!r} is no pattern; write one such as out/**/*.txt")
+        raise InvalidArgument(field, f"invalid pattern {pattern[:40]!r}; use one such as out/**/*.txt")
     if len(pattern) > MAX_PATTERN:
         shown = pattern[:40] + "…"
-        raise InvalidArgument(field, f"{shown!r} has {len(pattern):,} characters; {MAX_PATTERN:,} is the most")
+        raise InvalidArgument(field, f"{shown!r} has {len(pattern):,} characters; the maximum is {MAX_PATTERN:,}")
     try:
         os.fsencode(pattern)
     except UnicodeEncodeError:
-        raise InvalidArgument(field, f"{pattern!r} contains half a character (a lone surrogate)") from None
+        raise InvalidArgument(field, f"{pattern!r} contains a lone surrogate") from None
 
 
 def _parse_segments(place: str, pattern: str, field: str) -> list[_GlobSegment]:
     if place.startswith("/"):
-        raise ForbiddenPath(f"{field}: {pattern!r} is absolute; write it relative to the workspace, such as out/*.txt")
+        raise ForbiddenPath(f"{field}: {pattern!r} is absolute; use a path in the workspace, such as out/*.txt")
     parts = [part for part in place.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise ForbiddenPath(f"{field}: {pattern!r} climbs out with '..'")
+        raise ForbiddenPath(f"{field}: {pattern!r} leaves the workspace with '..'")
     if not parts:
-        raise InvalidArgument(field, f"{pattern!r} names no file; write one such as out/**")
+        raise InvalidArgument(field, f"{pattern!r} does not match any file; use one such as out/**")
     parts = list(normalize_parts(parts))
     if len(parts) > MAX_SEGMENTS:
-        raise InvalidArgument(field, f"{pattern!r} has {len(parts)} parts; {MAX_SEGMENTS} is the most")
-    # What is in a directory, at any depth: `out/` and `out/**` both mean that.
+        raise InvalidArgument(field, f"{pattern!r} has {len(parts)} parts; the maximum is {MAX_SEGMENTS}")
+    # `out/` and `out/**` both mean everything in a directory, at any depth.
     if place.endswith("/") or parts[-1] == _ANY_DIRECTORIES:
         parts += [_ANY_DIRECTORIES, "*"]
     return [
@@ -249,22 +237,18 @@ def _parse_segment(part: str, pattern: str, field: str) -> _GlobSegment:
     if part == _ANY_DIRECTORIES:
         return _GlobSegment()
     if not part.strip("*"):
-        return _GlobSegment(test=_match_anything)
+        return _GlobSegment(test=lambda _: True)
     tokens = list(_tokenize(part, pattern, field))
     if any(token.kind for token in tokens):
         return _GlobSegment(test=re.compile(_build_regex(tokens), re.DOTALL).fullmatch)
     name = "".join(token.char for token in tokens)
     if name in (".", ".."):
-        raise ForbiddenPath(f"{field}: {pattern!r} climbs out with '..'")
+        raise ForbiddenPath(f"{field}: {pattern!r} leaves the workspace with '..'")
     return _GlobSegment(literal=name)
 
 
-def _match_anything(_: str) -> bool:
-    return True
-
-
 def _build_regex(tokens: Sequence[_GlobToken]) -> str:
-    """A regular expression that never goes back: between two stars the first match is as good as any other."""
+    """A regular expression that never backtracks: between two stars the first match is as good as any other."""
     pieces = [""]
     for token in tokens:
         if token.kind == "*":
@@ -282,7 +266,10 @@ def _tokenize(part: str, pattern: str, field: str) -> Iterator[_GlobToken]:
     while place < len(part):
         char = part[place]
         if char == "[":
-            end = _find_class_end(part, place, pattern, field)
+            begin = place + 2 if part[place + 1 : place + 2] in ("!", "^") else place + 1
+            end = part.find("]", begin + 1)
+            if end < 0:
+                raise InvalidArgument(field, f"{pattern!r} has an unclosed '['; use \\[ for the character itself")
             yield _GlobToken("[", _parse_character_class(part[place + 1 : end], pattern, field))
             place = end
         elif char in "*?":
@@ -291,17 +278,9 @@ def _tokenize(part: str, pattern: str, field: str) -> Iterator[_GlobToken]:
             if char == "\\":
                 place += 1
                 if place == len(part):
-                    raise InvalidArgument(field, f"{pattern!r} has a part that ends with a backslash; remove it")
+                    raise InvalidArgument(field, f"{pattern!r} has a trailing backslash; remove it")
             yield _GlobToken("", re.escape(part[place]), part[place])
         place += 1
-
-
-def _find_class_end(part: str, start: int, pattern: str, field: str) -> int:
-    begin = start + 2 if part[start + 1 : start + 2] in ("!", "^") else start + 1
-    end = part.find("]", begin + 1)
-    if end < 0:
-        raise InvalidArgument(field, f"{pattern!r} has a '[' without its ']'; write \\[ for the character itself")
-    return end
 
 
 def _parse_character_class(inside: str, pattern: str, field: str) -> str:
@@ -314,14 +293,14 @@ def _parse_character_class(inside: str, pattern: str, field: str) -> str:
             last = body[place + 2]
             place += 2
         if first > last:
-            raise InvalidArgument(field, f"{pattern!r} has [{inside}], which is no range; write one such as [a-z]")
+            raise InvalidArgument(field, f"{pattern!r} has the invalid range [{inside}]; use one such as [a-z]")
         found += re.escape(first) if first == last else f"{re.escape(first)}-{re.escape(last)}"
         place += 1
     return f"[{'^' if negated else ''}{found}]"
 
 
 def _expand_recursive(segments: Sequence[_GlobSegment | None], places: Sequence[int]) -> tuple[int, ...]:
-    """The same places, and the ones after segments that stand for no directory at all."""
+    """Add the places after recursive segments, which may also match zero directories."""
     found: dict[int, None] = {}
     for place in places:
         current = place

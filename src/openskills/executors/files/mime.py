@@ -1,10 +1,10 @@
-"""What kind of content a file has: by its first bytes, then by its name. Pure."""
+"""MIME type detection by the first bytes of a file, then by its name. Pure."""
 
 import mimetypes
 from functools import cache
 
 SNIFF_BYTES = 512
-"""How many of the first bytes are looked at."""
+"""The number of leading bytes that are examined."""
 
 BINARY, TEXT = "application/octet-stream", "text/plain"
 
@@ -69,8 +69,8 @@ _TEXTUAL = ("text/", "application/json", "application/xml", "application/yaml", 
 def detect_mime_type(path: str, head: bytes) -> str:
     """The MIME type of a file with this name and these first bytes.
 
-    Content goes before the name: what begins like a PNG is one whatever it is called, and what is called `.txt` but is
-    no text is `application/octet-stream`.
+    Content takes precedence over the name: a PNG is detected under any name, and a `.txt` file with binary content is
+    `application/octet-stream`.
     """
     found = _detect_by_content(head[:SNIFF_BYTES])
     if found == "application/zip":
@@ -101,7 +101,7 @@ def _detect_by_content(head: bytes) -> str | None:
         return "application/zip"
     for offset, magic, name in _MAGIC:
         if head.startswith(magic, offset) and (name not in _RIFF or head.startswith(b"RIFF")):
-            # Two letters are no proof: text can begin with them.
+            # Two letters are not enough: text can begin with them.
             return None if len(magic) < 3 and is_text(head, cut=True) else name
     return None
 
@@ -117,7 +117,7 @@ def _detect_by_name(path: str) -> str | None:
 
 @cache
 def _load_standard_types() -> mimetypes.MimeTypes:
-    # What Python knows, the same on every machine, without what this one has in its files.
+    # Python's own table, without the files of this machine: the same result everywhere.
     return mimetypes.MimeTypes(filenames=())
 
 

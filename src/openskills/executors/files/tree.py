@@ -1,28 +1,7 @@
-"""Files of a workspace.
+"""Files of a workspace on disk: listing, atomic writes, change marks, host files and upload names.
 
-Which files of a workspace match, found by reading no more directories than that takes.
-
-A file on its way into a workspace: it appears whole, in one step, or not at all.
-
-Moments of the file system's clock, to tell what was changed after them.
-
-Change times are what we look at: a program can set the modification time of a file, but not its change time. They have
-two faults. Most file systems give all changes within one tick of the clock (1 to 10 ms) the same one. And the clock can
-be set.
-
-A mark is the change time of a file of ours, out of the reach of scripts, that is touched until it differs from what the
-first touch gave. Every earlier change has at most the first one, so it is below the mark; every later change has the
-mark or more, because the clock that they are all taken from does not run backwards. Since Linux 6.13 the second touch
-already differs (a change time that somebody has asked for is followed by an exact one, and no later change anywhere
-gets an earlier one); on other systems this waits for the next tick.
-
-The files of one workspace, as the host touches them: by descriptors, confined, whatever scripts do meanwhile.
-
-All methods block and may be called from any thread.
-
-Files of this machine that a workspace may be given: only below roots that somebody has configured. Blocking.
-
-Names for files that came with a conversation. Pure.
+Everything works on descriptors below the workspace directory, whatever commands do at the same time. All functions
+block and may be called from any thread.
 """
 
 import errno
@@ -34,6 +13,7 @@ import unicodedata
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path, PurePosixPath
 
 from openskills.errors import ForbiddenPath, InvalidArgument, LimitExceeded
@@ -56,7 +36,7 @@ from openskills.executors.spec import (
     check_writable_path,
     normalize_path,
 )
-from openskills.filesystem import TEMPORARY_PREFIX
+from openskills.filesystem import TEMPORARY_PREFIX, write_all
 from openskills.paths import MAX_COMPONENT, MAX_PATH, to_printable
 
 MAX_ENTRIES = 1_000_000
@@ -73,17 +53,16 @@ _KINDS = {
 
 
 def file_info_from_stat(path: str, status: os.stat_result) -> FileInfo:
-    """What is known about a file."""
-    return FileInfo(
-        path, status.st_size, (status.st_ctime_ns, status.st_ino, status.st_size), bool(status.st_mode & 0o100)
-    )
+    """Build a `FileInfo` from the status of a file."""
+    stamp = (status.st_ctime_ns, status.st_ino, status.st_size)
+    return FileInfo(path, status.st_size, stamp, bool(status.st_mode & 0o100))
 
 
 def list_files(directory: int, globs: GlobSet, *, since: int | None, limit: int) -> WorkspaceListing:
-    """The regular files below the directory of this descriptor that match, changed at `since` or later.
+    """The regular files below a directory that match and were changed at `since` or later, sorted by path.
 
-    Nothing is opened but directories, and no link is followed. Ends early, and says so, at `limit` files and after a
-    million entries. Without those two the answer only depends on what is there.
+    Only directories are opened, and no link is followed. The listing is incomplete, and says so, after `limit` files or
+    a million entries.
     """
     return _FileWalk(directory, globs, since, limit, MAX_ENTRIES).run()
 
@@ -91,7 +70,7 @@ def list_files(directory: int, globs: GlobSet, *, since: int | None, limit: int)
 def list_files_if_few(
     directory: int, globs: GlobSet, *, since: int | None, limit: int, entries: int
 ) -> WorkspaceListing | None:
-    """The same, where it can be told by looking at no more than `entries` entries; None where it takes more."""
+    """Like `list_files`, but None if it takes more than `entries` directory entries."""
     walk = _FileWalk(directory, globs, since, limit, entries)
     found = walk.run()
     return found if walk.entries <= entries else None
@@ -99,19 +78,19 @@ def list_files_if_few(
 
 @dataclass(slots=True)
 class _PendingDirectory:
-    """A directory that is being read: its path with a slash, and the directories in it that are still to be read."""
+    """A directory in the walk: its path with a slash, and the subdirectories that are still to be read."""
 
     prefix: str
     pending: list[tuple[str, GlobPosition]]
 
 
 class _FileWalk:
-    def __init__(self, directory: int, globs: GlobSet, since: int | None, limit: int, most: int) -> None:
+    def __init__(self, directory: int, globs: GlobSet, since: int | None, limit: int, max_entries: int) -> None:
         self._directory = directory
         self._globs = globs
         self._since = since
         self._limit = limit
-        self._most = most
+        self._max_entries = max_entries
         self.entries = 0
         self._found: list[FileInfo] = []
         self._skipped: list[str] = []
@@ -138,7 +117,7 @@ class _FileWalk:
             try:
                 descent.leave()
             except OSError:
-                # Moved by somebody. What is left there cannot be reached any more by the way we came.
+                # The directory was moved; what is left above cannot be reached from here.
                 levels.clear()
                 self._complete = False
 
@@ -146,7 +125,7 @@ class _FileWalk:
         if len(self._found) > self._limit:
             self._found.pop()
             self._complete = False
-        elif self.entries <= self._most:
+        elif self.entries <= self._max_entries:
             return False
         self._complete = False
         return True
@@ -166,7 +145,7 @@ class _FileWalk:
         return True
 
     def _read(self, descriptor: int, prefix: str, position: GlobPosition) -> _PendingDirectory:
-        """Take the files of one directory, in the order of their names, and note its directories."""
+        """Add the files of one directory, sorted by name, and note its subdirectories."""
         level = _PendingDirectory(prefix, [])
         for name, mode in sorted(self._scan_names(descriptor, position)):
             if stat.S_ISDIR(mode):
@@ -191,7 +170,7 @@ class _FileWalk:
         with os.scandir(descriptor) as entries:
             for entry in entries:
                 self.entries += 1
-                if self.entries > self._most:
+                if self.entries > self._max_entries:
                     return
                 yield entry.name, _read_entry_type(entry)
 
@@ -211,7 +190,7 @@ class _FileWalk:
     def _skip_special(self, prefix: str, name: str, mode: int, position: GlobPosition) -> None:
         ours = name in LINKS and prefix.startswith(f"{SKILLS}/") and prefix.count("/") == 2
         if not ours and (position.matches(name) or (stat.S_ISLNK(mode) and position.descend(name))):
-            self._skip(prefix + name, f"is {_KINDS.get(stat.S_IFMT(mode), 'no file')}")
+            self._skip(prefix + name, f"is {_KINDS.get(stat.S_IFMT(mode), 'not a regular file')}")
 
     def _skip(self, path: str, why: str) -> None:
         if len(self._skipped) < MAX_SKIPPED:
@@ -219,7 +198,7 @@ class _FileWalk:
 
 
 def _read_entry_type(entry: "os.DirEntry[str]") -> int:
-    """The kind of an entry, mostly without asking the system."""
+    """The file type of an entry, mostly without a system call."""
     if entry.is_file(follow_symlinks=False):
         return stat.S_IFREG
     if entry.is_dir(follow_symlinks=False):
@@ -236,29 +215,26 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class AtomicFileWriter:
-    """Pieces are written to a file beside the place; `commit` gives it its name. `Tree.arriving` makes one."""
+    """Writes a temporary file beside the target; `commit` renames it. See `WorkspaceTree.open_writer`."""
 
     def __init__(self, parent: int, path: str, *, executable: bool, owner: tuple[int, int] | None) -> None:
-        """`parent` is a descriptor of the directory, open for as long as this is used; `path` is in the workspace."""
+        """`parent` is a descriptor of the directory and must stay open; `path` is relative to the workspace."""
         self._parent = parent
         self._path = path
         self._temporary: str | None = TEMPORARY_PREFIX + secrets.token_hex(8)
         self._descriptor = os.open(self._temporary, _FLAGS, 0o600, dir_fd=parent)
-        # By what it is opened with, so whatever the umask says.
-        os.fchmod(self._descriptor, 0o700 if executable else 0o600)
+        os.fchmod(self._descriptor, 0o700 if executable else 0o600)  # regardless of the umask
         if owner is not None:
             os.fchown(self._descriptor, *owner)
 
     def write(self, piece: bytes) -> None:
-        """Add a piece; raises `LimitExceeded` when the disk is full."""
-        view = memoryview(piece)
+        """Append bytes; raises `LimitExceeded` if the disk is full."""
         with translate_os_errors(self._path):
-            while view:
-                view = view[os.write(self._descriptor, view) :]
+            write_all(self._descriptor, piece)
 
     def commit(self) -> FileInfo:
-        """Put it in its place. A file or link there is replaced; a link is not followed."""
-        assert self._temporary is not None  # noqa: S101  nobody commits twice
+        """Rename the file to its target. A file or link there is replaced; a link is not followed."""
+        assert self._temporary is not None  # noqa: S101  committed twice
         with translate_os_errors(self._path):
             name = os.path.basename(self._path)
             os.rename(self._temporary, name, src_dir_fd=self._parent, dst_dir_fd=self._parent)
@@ -266,13 +242,13 @@ class AtomicFileWriter:
         return file_info_from_stat(self._path, os.fstat(self._descriptor))
 
     def close(self) -> None:
-        """Give back the descriptor; what was not committed is removed."""
+        """Close the file; without `commit` it is removed."""
         os.close(self._descriptor)
         if self._temporary is not None:
             try:
                 os.unlink(self._temporary, dir_fd=self._parent)
             except FileNotFoundError:
-                # A script can remove whatever it sees.
+                # A script can remove any file that it sees.
                 self._temporary = None
 
 
@@ -281,17 +257,22 @@ _PAUSE = 0.0005
 
 
 class ChangeClock:
-    """Makes marks. The file is made where it is missing; the directory is one that scripts cannot reach."""
+    """Makes marks: moments of the file system's clock that tell which files changed after them.
+
+    It compares change times, which programs cannot set. Most file systems give all changes within one clock tick (1 to
+    10 ms) the same time, so a mark is made by touching a file of ours until its change time moves on: every earlier
+    change is below the mark, every later one at or above it. Since Linux 6.13 the second touch already differs. The
+    file is created if missing, in a directory that scripts cannot reach.
+    """
 
     def __init__(self, path: Path) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags, 0o600)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
     def mark(self) -> int:
-        """A moment: what was changed before has an earlier change time, what is changed from now on this or a later.
+        """The current moment: earlier changes have a lower change time, later ones this or a higher one.
 
-        Where change times do not move on within 50 ms (some file systems count seconds), what was changed in the same
-        second before counts as changed after it.
+        If change times do not move on within 50 ms (some file systems count seconds), earlier changes in the same
+        second count as later.
         """
         first = self._touch()
         deadline = time.monotonic() + _MAX_MARK_WAIT
@@ -302,11 +283,11 @@ class ChangeClock:
         return stamp
 
     def has_reached(self, mark: int) -> bool:
-        """Whether the clock is at the mark or after it; it is not when somebody has set it back."""
+        """Whether the clock is at or after the mark; false if it was set back."""
         return self._touch() >= mark
 
     def close(self) -> None:
-        """Give back the descriptor."""
+        """Close the file; safe to call twice."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -317,22 +298,22 @@ class ChangeClock:
 
 
 MARKER = "marker"
-"""The name of the file, beside the tree, that marks are made with."""
+"""The name of the file beside the tree that `ChangeClock` touches."""
 
 _FEW_ENTRIES = 64
 
 
 class WorkspaceTree:
-    """One workspace directory. `owner` is who gets what the host puts there: the user of its commands, if not us."""
+    """One workspace directory. Files that the host writes belong to `owner`: uid and gid of its commands, if not us."""
 
     def __init__(self, root: Path, *, owner: tuple[int, int] | None = None) -> None:
         self._owner = owner
-        self._root = _open_root(root)
+        self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         self._directories = DirectoryOpener(self._root, owner)
         self._marker = ChangeClock(root.parent / MARKER)
 
     def close(self) -> None:
-        """Give back the descriptors; safe to call twice."""
+        """Close the descriptors; safe to call twice."""
         self._marker.close()
         if self._root >= 0:
             os.close(self._root)
@@ -347,7 +328,7 @@ class WorkspaceTree:
 
     @contextmanager
     def open_writer(self, path: str, *, executable: bool = False) -> Generator[AtomicFileWriter]:
-        """Write a file piece by piece. It is there, in one step, after `commit()`; without it nothing has changed."""
+        """Write a file in pieces. It appears atomically with `commit()`; without it nothing changes."""
         where = check_writable_path(path)
         with translate_os_errors(path):
             parent = self._directories.create(os.path.dirname(where))
@@ -360,7 +341,7 @@ class WorkspaceTree:
                 arrival.close()
 
     def link(self, path: str, target: str) -> None:
-        """See `Workspace.link`. It replaces a file or link at `path`, and does not look whether `target` exists."""
+        """See `Workspace.link`. Replaces a file or link at `path`; `target` need not exist."""
         where, leads_to = check_writable_path(path), normalize_path(target, field="target")
         directory, name = os.path.split(where)
         temporary = TEMPORARY_PREFIX + secrets.token_hex(8)
@@ -383,8 +364,7 @@ class WorkspaceTree:
             os.close(self._directories.create(where))
 
     def check_directory(self, path: str) -> None:
-        """Raise `InvalidArgument` when a directory does not exist, `ForbiddenPath` when it lies outside; `.` is the
-        workspace itself."""
+        """Raise `InvalidArgument` if a directory does not exist, `ForbiddenPath` if it is outside of the workspace."""
         where = path if path == "." else normalize_path(path, field="cwd")
         with translate_os_errors(path, field="cwd"):
             os.close(open_beneath(self._root, where, PATH_ONLY | os.O_DIRECTORY))
@@ -401,7 +381,7 @@ class WorkspaceTree:
                 return remove_entry(parent, name)
 
     def is_empty(self, path: str) -> bool:
-        """Whether a directory holds nothing; false when there is none."""
+        """Whether a directory is empty; false if it does not exist."""
         try:
             flags = os.O_RDONLY | os.O_DIRECTORY
             with auto_close(open_beneath(self._root, normalize_path(path), flags, links=False)) as descriptor:
@@ -410,9 +390,9 @@ class WorkspaceTree:
             return False
 
     def rename_directory(self, path: str, name: str) -> bool:
-        """Give a directory another name in the same place; false when there is none, or the name is taken.
+        """Rename a directory within its parent; false if it does not exist or the name is taken.
 
-        A link is no directory: what a command has put in its place meanwhile is removed.
+        If a command replaced the directory with a link or file, that is removed.
         """
         directory, old = os.path.split(check_writable_path(path))
         try:
@@ -426,7 +406,7 @@ class WorkspaceTree:
         return False
 
     def has_directory(self, path: str) -> bool:
-        """Whether there is a directory at a path, reached through no link."""
+        """Whether a directory exists at a path without links."""
         try:
             os.close(open_beneath(self._root, path, PATH_ONLY | os.O_DIRECTORY, links=False))
         except (OSError, ForbiddenPath):
@@ -434,18 +414,18 @@ class WorkspaceTree:
         return True
 
     def open(self, path: str) -> tuple[int, FileInfo]:
-        """A descriptor for reading a regular file, and what is known about it. The descriptor is the caller's."""
+        """Open a regular file for reading; the caller closes the descriptor."""
         where = normalize_path(path)
         with translate_os_errors(path):
             descriptor = open_beneath(self._root, where, os.O_RDONLY | os.O_NONBLOCK)
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
-            raise InvalidArgument("path", f"{path!r} is no regular file")
+            raise InvalidArgument("path", f"{path!r} is not a regular file")
         return descriptor, file_info_from_stat(where, status)
 
     def mark(self) -> int:
-        """See `Workspace.mark` and `marks`."""
+        """See `Workspace.mark` and `ChangeClock`."""
         return self._marker.mark()
 
     def list(self, globs: Sequence[str], *, since: int | None = None, limit: int = 10_000) -> WorkspaceListing:
@@ -453,18 +433,14 @@ class WorkspaceTree:
         return list_files(self._root, compile_globs(globs), since=self._check_mark(since), limit=limit)
 
     def list_small(self, globs: Sequence[str], *, since: int | None, limit: int) -> WorkspaceListing | None:
-        """The same where that takes less time than to find somebody who could do it meanwhile; None elsewhere."""
+        """Like `list`, but None if there are many entries: then it is better done in a thread."""
         return list_files_if_few(
             self._root, compile_globs(globs), since=self._check_mark(since), limit=limit, entries=_FEW_ENTRIES
         )
 
     def _check_mark(self, since: int | None) -> int | None:
-        # Rather too much than too little when the clock was set back after the mark was made.
+        # If the clock was set back after the mark, list too much rather than too little.
         return since if since is not None and self._marker.has_reached(since) else None
-
-
-def _open_root(root: Path) -> int:
-    return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 MAX_FILES = 10_000
@@ -473,11 +449,10 @@ _FILE = os.O_RDONLY | os.O_NONBLOCK
 
 
 def find_host_root(roots: Sequence[Path], path: PurePosixPath) -> tuple[Path, str]:
-    """The root that a path is below, and the rest of it. Raises `ForbiddenPath` when there is none."""
+    """Split a host path into its shared root and the rest. Raises `ForbiddenPath` if no root contains it."""
     if not roots:
         raise ForbiddenPath(
-            f"host://{path} is not available: no directories of this machine are shared;"
-            " name some with OPENSKILL_HOST_ROOTS or `host_roots`"
+            f"host://{path} is not available: no host directories are shared; set OPENSKILL_HOST_ROOTS or `host_roots`"
         )
     candidates = {
         PurePosixPath(name): root for root in roots for name in (os.path.realpath(root), os.path.abspath(root))
@@ -485,16 +460,16 @@ def find_host_root(roots: Sequence[Path], path: PurePosixPath) -> tuple[Path, st
     fitting = [name for name in candidates if path.is_relative_to(name)]
     if not fitting:
         shared = ", ".join(map(str, roots))
-        raise ForbiddenPath(f"host://{path} is in none of the directories that are shared (host_roots): {shared}")
+        raise ForbiddenPath(f"host://{path} is not below a shared directory (host_roots): {shared}")
     nearest = max(fitting, key=lambda name: len(name.parts))
     return candidates[nearest], str(path.relative_to(nearest))
 
 
 class HostFiles:
-    """What lies at one path below a root: a file, or the files of a directory. Close it."""
+    """A file below a shared root, or the files of a directory there. Close it."""
 
     def __init__(self, root: Path, rest: str) -> None:
-        """Raises `InvalidArgument` when there is nothing, `ForbiddenPath` when a link leads out of the root,
+        """Raises `InvalidArgument` if it does not exist, `ForbiddenPath` if a link leads out of the root,
         `LimitExceeded` for a directory of more than 10,000 files."""
         self._shown = str(root / rest)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -504,7 +479,7 @@ class HostFiles:
         self.names: tuple[str, ...] = ("",)
         """The paths of the files below it; one empty path for a file."""
         self.skipped: tuple[str, ...] = ()
-        """What is no file and is left out."""
+        """Descriptions of entries that are not regular files."""
         try:
             self._scan()
         except BaseException:
@@ -512,7 +487,7 @@ class HostFiles:
             raise
 
     def open(self, name: str) -> tuple[int, bool]:
-        """A descriptor for reading one of the files, and whether it is a program. The descriptor is the caller's."""
+        """Open one of the files for reading; the caller closes the descriptor. The flag is its executable bit."""
         if not name:
             descriptor = os.dup(self._descriptor)
         else:
@@ -521,21 +496,20 @@ class HostFiles:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
-            raise InvalidArgument("inputs.from", f"{(name or self._shown)!r} is no regular file")
+            raise InvalidArgument("inputs.from", f"{(name or self._shown)!r} is not a regular file")
         return descriptor, bool(status.st_mode & 0o100)
 
     def close(self) -> None:
-        """Give back the descriptor."""
+        """Close the descriptor."""
         os.close(self._descriptor)
 
     def _scan(self) -> None:
         if not self.is_directory:
-            descriptor, _ = self.open("")
-            os.close(descriptor)
+            os.close(self.open("")[0])
             return
         found = list_files(self._descriptor, compile_globs(["**"]), since=None, limit=MAX_FILES)
         if not found.complete:
-            raise LimitExceeded(f"{self._shown!r} has more than {MAX_FILES:,} files; name a smaller directory")
+            raise LimitExceeded(f"{self._shown!r} has more than {MAX_FILES:,} files; use a smaller directory")
         self.names = tuple(info.path for info in found.files)
         self.skipped = found.skipped
 
@@ -546,12 +520,11 @@ _SPECIAL_PREFIXES = ("-", "~")
 
 
 def choose_upload_name(name: str, taken: Collection[str] = ()) -> str:
-    """A file name for something that somebody else has named, different from all that are taken in any case.
+    """A safe file name for an upload, different from all `taken` names regardless of case.
 
-    Only the last part of a path is kept, of backslashes, too. Control and invisible characters become `_`, a name of
-    more than 255 bytes loses its middle, and what is no name becomes `upload_1`, `upload_2`, … What a command would
-    take for an option or a home directory (`-rf`, `~root`) begins with `_`. A name that is taken gets `_2`, `_3`, …
-    before its ending.
+    Only the last part of a path is used, also with backslashes. Control and invisible characters become `_`, names are
+    cut to 255 bytes before their suffix, and empty names become `upload_1`, `upload_2`, … Names that look like an
+    option or a home directory (`-rf`, `~root`) get a leading `_`. Taken names get `_2`, `_3`, … before the suffix.
     """
     used = {other.casefold() for other in taken}
     shown = "".join("_" if unicodedata.category(char) in _INVISIBLE_CATEGORIES else char for char in name)
@@ -561,26 +534,14 @@ def choose_upload_name(name: str, taken: Collection[str] = ()) -> str:
     if base.startswith(_SPECIAL_PREFIXES):
         base = f"_{base}"
     if not base.strip("."):
-        return next(found for number in _count_from(1) if (found := f"upload_{number}") not in used)
-    stem, ending = _split_suffix(base)
-    if (found := _fit_name(stem, "", ending)).casefold() not in used:
-        return found
-    return next(
-        found for number in _count_from(2) if (found := _fit_name(stem, f"_{number}", ending)).casefold() not in used
-    )
-
-
-def _count_from(first: int) -> range:
-    return range(first, first + 1_000_000)
-
-
-def _split_suffix(base: str) -> tuple[str, str]:
-    stem, dot, ending = base.rpartition(".")
-    if not dot or not stem.strip(".") or len(os.fsencode(ending)) > _MAX_SUFFIX:
-        return base, ""
-    return stem, f".{ending}"
-
-
-def _fit_name(stem: str, number: str, ending: str) -> str:
-    room = MAX_COMPONENT - len(os.fsencode(number + ending))
-    return os.fsencode(stem)[:room].decode("utf-8", "ignore") + number + ending
+        return next(found for number in count(1) if (found := f"upload_{number}") not in used)
+    stem, dot, suffix = base.rpartition(".")
+    if not dot or not stem.strip(".") or len(os.fsencode(suffix)) > _MAX_SUFFIX:
+        stem, dot, suffix = base, "", ""
+    for number in count(1):
+        end = f"_{number}{dot}{suffix}" if number > 1 else dot + suffix
+        room = MAX_COMPONENT - len(os.fsencode(end))
+        found = os.fsencode(stem)[:room].decode("utf-8", "ignore") + end
+        if found.casefold() not in used:
+            return found
+    raise AssertionError  # unreachable: count() never ends

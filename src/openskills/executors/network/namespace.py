@@ -1,9 +1,4 @@
-"""Network namespace of one command.
-
-A listening socket inside the network namespace of a sandbox, held by this process outside.
-
-A way out of the sandbox for one command: the proxy of its allow-list, and nothing else.
-"""
+"""Connect a sandbox to its proxy: a listening socket in its network namespace, held by this process outside."""
 
 import asyncio
 import signal
@@ -21,18 +16,17 @@ from openskills.subprocesses import start_helper
 
 PROGRAM: Final = Path(__file__).parents[1] / "programs" / "netns.py"
 PORT: Final = 3128
-"""A new namespace has nobody on any port, so the number can be known before there is one."""
+"""A new namespace has all ports free, so the number can be fixed."""
 
 _TIMEOUT = 10.0
 _INT = struct.Struct("i")
 
 
 async def listen_inside(pid: int, *, uid: int | None, port: int = PORT) -> socket.socket:
-    """A socket that listens on 127.0.0.1 of the sandbox: who is inside connects, and we accept out here.
+    """A socket that listens on 127.0.0.1 of the sandbox, for us to accept connections from inside.
 
-    `pid` is a process in the sandbox, or the one outside that made it (bwrap). `uid` is the user that made it, when
-    that is somebody else than we are. Raises `ExecutorUnavailable` when there is no such namespace or it cannot be
-    entered; it never listens in our own.
+    `pid` is a process in the sandbox, or the one outside that made it (bwrap). `uid` is the user that made it, if not
+    us. Raises `ExecutorUnavailable` if the namespace does not exist or cannot be entered; it never listens in our own.
     """
     words = (str(word) for word in (pid, -1 if uid is None else uid, port))
     helper = start_helper([sys.executable, "-I", "-S", str(PROGRAM), *words], {})
@@ -48,12 +42,12 @@ async def listen_inside(pid: int, *, uid: int | None, port: int = PORT) -> socke
         raise
     if found:
         return found[0]
-    reason = answer.decode("utf-8", "replace") or "the program that enters its namespace has failed"
-    raise ExecutorUnavailable(f"the sandbox cannot be connected to the network proxy: {reason}")
+    reason = answer.decode("utf-8", "replace") or "the program that enters its namespace failed"
+    raise ExecutorUnavailable(f"cannot connect the sandbox to the network proxy: {reason}")
 
 
 async def _receive_answer(connection: socket.socket, found: list[socket.socket]) -> bytes:
-    """What the program said; the socket that it sent goes into `found`."""
+    """The program's message; the socket that it sent is added to `found`."""
     loop = asyncio.get_running_loop()
     connection.setblocking(False)
     arrived = asyncio.Event()
@@ -61,7 +55,7 @@ async def _receive_answer(connection: socket.socket, found: list[socket.socket])
     try:
         async with asyncio.timeout(_TIMEOUT):
             await arrived.wait()
-        # Not recv_fds(), which forgets the flags: for a moment every new child would inherit the socket.
+        # Not recv_fds(), which ignores the flags: for a moment every new child would inherit the socket.
         answer, ancillary, _, _ = connection.recvmsg(1000, socket.CMSG_SPACE(_INT.size), socket.MSG_CMSG_CLOEXEC)
     except TimeoutError:
         return f"no answer within {_TIMEOUT:g} seconds".encode()
@@ -77,31 +71,30 @@ async def _receive_answer(connection: socket.socket, found: list[socket.socket])
 _MAX_REPORTED = 20
 
 
-async def connect_proxy(kept: SupervisedProcess, proxy: FilteringProxy, uid: int | None) -> asyncio.Task[None]:
-    """Let a command that is held begin, with this proxy on its loopback. The task ends the proxy with the command.
+async def connect_proxy(process: SupervisedProcess, proxy: FilteringProxy, uid: int | None) -> asyncio.Task[None]:
+    """Start a held command with this proxy on its loopback. The returned task closes the proxy with the command.
 
-    Raises `ExecutorUnavailable` when the proxy cannot be put there; the command is ended then, and was never run.
+    Raises `ExecutorUnavailable` if that fails; the command is killed then, and never ran.
     """
     try:
-        await kept.wait_ready()
-        await proxy.start(await listen_inside(kept.pid, uid=uid))
+        await process.wait_ready()
+        await proxy.start(await listen_inside(process.pid, uid=uid))
     except BaseException:
-        kept.signal(signal.SIGKILL)
+        process.signal(signal.SIGKILL)
         raise
-    # Whoever makes the result asks to be called later than this, and finds the notes.
-    kept.add_done_callback(lambda _: _report_refusals(kept, proxy))
-    kept.release()
-    return asyncio.get_running_loop().create_task(_close_after(kept, proxy))
+
+    def report_refusals(_: object) -> None:
+        seen = dict.fromkeys(f"network: {refusal.target}: {refusal.reason}" for refusal in proxy.refusals)
+        process.notes.extend(list(seen)[:_MAX_REPORTED])
+
+    # Registered before the callback that builds the result, which includes the notes.
+    process.add_done_callback(report_refusals)
+    process.release()
+    return asyncio.get_running_loop().create_task(_close_after(process, proxy))
 
 
-async def _close_after(kept: SupervisedProcess, proxy: FilteringProxy) -> None:
+async def _close_after(process: SupervisedProcess, proxy: FilteringProxy) -> None:
     try:
-        await kept.wait()
+        await process.wait()
     finally:
         await proxy.close()
-
-
-def _report_refusals(kept: SupervisedProcess, proxy: FilteringProxy) -> None:
-    """Each refusal once, at most a few: a command may try as often as it likes."""
-    seen = dict.fromkeys(f"network: {refusal.target}: {refusal.reason}" for refusal in proxy.refusals)
-    kept.notes.extend(list(seen)[:_MAX_REPORTED])

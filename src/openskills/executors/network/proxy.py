@@ -1,22 +1,14 @@
-"""Filtering HTTP proxy on h11.
+"""Filtering HTTP/1 proxy: lets one command reach the hosts of its allow-list, and nothing else.
 
-Heads of HTTP/1 messages as a proxy reads and passes them on. Pure.
-
-The reader is strict: what two programs could read differently is refused, so that nobody behind the proxy sees
-another request than the one that was judged.
-
-Bytes between two connections, in bounded memory: what cannot be written is not read.
-
-A proxy that lets one command reach the hosts of its allow-list, and nobody else.
-
-A name is resolved once, here; every address is judged, and exactly what was judged is dialled. What the name means a
-moment later makes no difference.
+Parsing is strict: ambiguous messages are rejected, so that no server sees another request than the one that was
+checked. A name is resolved once, here; every address is checked, and exactly the checked address is dialled. Bytes are
+relayed in bounded memory.
 """
 
 import asyncio
 import re
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -46,7 +38,7 @@ _FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t -~\x80-\xff]*?)[ 
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t -~]*)?\r\n")
 _STATUS = re.compile(r"(HTTP/1\.[01]) ([1-5][0-9]{2})(?: ([\t -~\x80-\xff]*))?")
-# What concerns one connection only, and what is written anew from what was understood.
+# Hop-by-hop fields, and fields that are generated from the parsed values.
 _HOP = {"connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade"}
 _HOP_REQUEST = _HOP | {"proxy-authorization", "transfer-encoding", "content-length", "host"}
 _HOP_RESPONSE = _HOP | {"proxy-authenticate", "proxy-authentication-info"}
@@ -56,7 +48,7 @@ Fields = tuple[tuple[str, str], ...]
 
 
 class ProxyRefusal(Exception):
-    """A request that is answered by the proxy itself; `str()` is the sentence for whoever sent it."""
+    """A request that the proxy rejects; `str()` is the message for the client."""
 
     def __init__(self, status: HTTPStatus, message: str, target: str = "") -> None:
         super().__init__(message)
@@ -66,7 +58,7 @@ class ProxyRefusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProxyRequest:
-    """A request to a proxy. `length` is the size of its body; None: in chunks. `target` is empty for CONNECT."""
+    """A request to the proxy. `length` is the size of its body, None if chunked. `target` is empty for CONNECT."""
 
     method: str
     host: Host
@@ -78,11 +70,11 @@ class ProxyRequest:
 
     @property
     def is_tunnel(self) -> bool:
-        """Whether it asks for a connection and not for a resource."""
+        """Whether it is a CONNECT request."""
         return not self.target
 
     def build_forward_head(self) -> bytes:
-        """The head for the server: nothing of this connection, the host that was judged, one request only."""
+        """The head for the server: without hop-by-hop fields, with the checked host, for one request only."""
         host = format_host_port(self.host, None if self.port == 80 else self.port)
         lines = [f"{self.method} {self.target} {self.version}", f"Host: {host}"]
         lines += [f"{name}: {value}" for name, value in _drop_fields(self.fields, _HOP_REQUEST)]
@@ -94,11 +86,11 @@ class ProxyRequest:
 
 
 def parse_request(data: bytes) -> ProxyRequest:
-    """Read the head of a request, up to and with its empty line. Raises `Refused`."""
+    """Parse the head of a request, including its empty line. Raises `ProxyRefusal`."""
     first, fields = _split_head(data)
     words = first.split(" ")
     if len(words) != 3 or not _TOKEN.fullmatch(words[0]) or words[2] not in ("HTTP/1.1", "HTTP/1.0"):
-        raise _bad_request("this is an HTTP/1.1 proxy, and that was no request for one")
+        raise _bad_request("expected an HTTP/1.1 proxy request")
     method, target, version = words
     length = _parse_length(fields)
     if method == "CONNECT":
@@ -110,29 +102,29 @@ def parse_request(data: bytes) -> ProxyRequest:
 
 
 def parse_response(data: bytes) -> tuple[int, bytes]:
-    """The status of a server's answer, and its head for the client. Raises `Refused` for what is no answer."""
+    """The status of a server's response, and its head for the client. Raises `ProxyRefusal`."""
     try:
         first, fields = _split_head(data)
     except ProxyRefusal as refused:
-        raise ProxyRefusal(HTTPStatus.BAD_GATEWAY, f"the server's answer is faulty: {refused}") from None
+        raise ProxyRefusal(HTTPStatus.BAD_GATEWAY, f"invalid response from the server: {refused}") from None
     match = _STATUS.fullmatch(first)
     if not match:
-        raise ProxyRefusal(HTTPStatus.BAD_GATEWAY, "the server's answer is not HTTP/1")
+        raise ProxyRefusal(HTTPStatus.BAD_GATEWAY, "the server's response is not HTTP/1")
     lines = [first, *(f"{name}: {value}" for name, value in _drop_fields(fields, _HOP_RESPONSE))]
     status = int(match[2])
     return status, _encode_head(lines if status < 200 else [*lines, "Connection: close"])
 
 
 def parse_chunk(line: bytes) -> int:
-    """The size that the first line of a chunk says. Raises `Refused`."""
+    """Parse the size line of a chunk. Raises `ProxyRefusal`."""
     match = _CHUNK.fullmatch(line)
     if not match:
-        raise _bad_request("a chunk of the body does not begin with its size")
+        raise _bad_request("invalid chunk size in the body")
     return int(match[1], 16)
 
 
 def build_refusal_response(refused: ProxyRefusal) -> bytes:
-    """The answer to a request that is refused: the sentence is the body, and the reason phrase, which tools show."""
+    """The response to a rejected request: the message is the body and the reason phrase, which tools show."""
     body = f"openskills: {refused}\n".encode()
     phrase = "".join(char for char in str(refused) if " " <= char <= "~")[:300]
     lines = [f"HTTP/1.1 {refused.status.value} {phrase}", "Content-Type: text/plain; charset=utf-8"]
@@ -140,19 +132,18 @@ def build_refusal_response(refused: ProxyRefusal) -> bytes:
 
 
 def _split_head(data: bytes) -> tuple[str, Fields]:
-    lines = data.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
-    return lines[0], tuple(_parse_field(line) for line in lines[1:])
-
-
-def _parse_field(line: str) -> tuple[str, str]:
-    match = _FIELD.fullmatch(line)
-    if not match:
-        raise _bad_request("a header line is not 'name: value'")
-    return match[1], match[2]
+    first, *lines = data.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+    fields: list[tuple[str, str]] = []
+    for line in lines:
+        match = _FIELD.fullmatch(line)
+        if not match:
+            raise _bad_request("a header line is not 'name: value'")
+        fields.append((match[1], match[2]))
+    return first, tuple(fields)
 
 
 def _parse_length(fields: Fields) -> int | None:
-    """The size of the body; None when it comes in chunks. Two answers to that question are none."""
+    """The size of the body; None if it is chunked. It must be given exactly once."""
     framing = [(name.lower(), value) for name, value in fields if name.lower() in _FRAMING]
     if not framing:
         return 0
@@ -161,27 +152,23 @@ def _parse_length(fields: Fields) -> int | None:
         return int(value)
     if len(framing) == 1 and name == "transfer-encoding" and value.lower() == "chunked":
         return None
-    raise _bad_request("the length of the body must be said once: Content-Length, or Transfer-Encoding: chunked")
+    raise _bad_request("the body length must be given once: Content-Length, or Transfer-Encoding: chunked")
 
 
 def _split_absolute_target(target: str) -> tuple[str, str]:
     scheme, separator, rest = target.partition("://")
     if not separator or not _TARGET.fullmatch(target) or "#" in target:
-        raise _bad_request("this is a proxy: ask for http://host/path, or CONNECT host:port")
+        raise _bad_request("this is a proxy: request http://host/path, or CONNECT host:port")
     if scheme.lower() != "http":
-        raise _bad_request("this proxy fetches http:// only; for anything else ask it to CONNECT host:port")
-    authority, found, path = _split_authority(rest)
-    return authority, path if found == "/" else f"/{path}"
-
-
-def _split_authority(rest: str) -> tuple[str, str, str]:
+        raise _bad_request("this proxy only fetches http:// URLs; use CONNECT host:port for anything else")
     place = next((index for index, char in enumerate(rest) if char in "/?"), len(rest))
-    return rest[:place], rest[place : place + 1], rest[place:]
+    path = rest[place:]
+    return rest[:place], path if path.startswith("/") else f"/{path}"
 
 
 def _parse_authority(text: str, default: int | None) -> tuple[Host, int]:
     if "@" in text:
-        raise _bad_request("an address with a user name before the host is not accepted", text)
+        raise _bad_request("a user name before the host is not allowed", text)
     try:
         name, port = split_port(text)
         host = normalize_host(name)
@@ -208,7 +195,7 @@ def _bad_request(message: str, target: str = "") -> ProxyRefusal:
 
 
 CHUNK = 32 * 1024
-"""How much is read at once. Each side of a connection holds at most a few of these."""
+"""The size of one read. Each side of a connection buffers at most a few of these."""
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _CLOSE_TIMEOUT = 5.0
 _LINGER_SECONDS = 1.0
@@ -217,14 +204,14 @@ _LINGER_BYTES = 1024 * 1024
 
 @dataclass(slots=True)
 class ProxyPeer:
-    """One side of a connection that is passed on; `answered`: it was sent something."""
+    """One side of a relayed connection; `answered`: it was sent something."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     answered: bool = False
 
     async def close(self) -> None:
-        """Close it when everything is written; a peer that does not read is not waited for."""
+        """Flush and close; a peer that does not read is aborted after a timeout."""
         self.writer.close()
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(_CLOSE_TIMEOUT):
@@ -233,12 +220,12 @@ class ProxyPeer:
         self.writer.transport.abort()
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close immediately."""
         self.writer.transport.abort()
 
 
 class TransferBudget:
-    """How many bytes may pass in all, and how long nothing may pass; one clock for both directions."""
+    """The byte limit and idle timeout of one connection, for both directions together."""
 
     def __init__(self, clock: asyncio.Timeout, idle: float, spend: "TransferCounter") -> None:
         self._clock = clock
@@ -246,7 +233,7 @@ class TransferBudget:
         self._spend = spend
 
     def add(self, count: int) -> None:
-        """Bytes have gone through. Raises `Refused` when there were too many."""
+        """Count relayed bytes and restart the idle timeout. Raises `ProxyRefusal` beyond the limit."""
         self._spend.add(count)
         self._clock.reschedule(asyncio.get_running_loop().time() + self._idle)
 
@@ -254,36 +241,38 @@ class TransferBudget:
 class TransferCounter:
     """The bytes of all connections of one proxy."""
 
-    def __init__(self, most: int | None) -> None:
+    def __init__(self, max_bytes: int | None) -> None:
         self.total = 0
-        self._most = most
+        self._max_bytes = max_bytes
 
     def add(self, count: int) -> None:
-        """Count; raises `Refused` beyond the limit."""
+        """Count bytes; raises `ProxyRefusal` beyond the limit."""
         self.total += count
-        if self._most is not None and self.total > self._most:
-            message = f"this command has moved more than {self._most:,} bytes over the network"
+        if self._max_bytes is not None and self.total > self._max_bytes:
+            message = f"this command transferred more than {self._max_bytes:,} bytes over the network"
             raise ProxyRefusal(HTTPStatus.FORBIDDEN, message)
 
 
 async def relay_tunnel(client: ProxyPeer, server: ProxyPeer, budget: TransferBudget) -> None:
-    """Pass on both directions until both have ended; each may end before the other."""
+    """Relay both directions until both have ended; each may end before the other."""
     client.answered = True
     await _relay_chunk(_ESTABLISHED, client.writer, budget)
-    await _run_together(
-        _relay_all(client.reader, server.writer, budget),
-        _relay_all(server.reader, client.writer, budget),
-    )
+    works = (_relay_all(client.reader, server.writer, budget), _relay_all(server.reader, client.writer, budget))
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        await _cancel_all(*tasks)
 
 
 async def relay_exchange(request: ProxyRequest, client: ProxyPeer, server: ProxyPeer, budget: TransferBudget) -> None:
-    """Pass on one request and its answer. Nothing that the client sends after the request goes anywhere."""
+    """Relay one request and its response. Anything that the client sends after the request is dropped."""
     server.writer.write(request.build_forward_head())
     sending = asyncio.ensure_future(_relay_body(request.length, client.reader, server.writer, budget))
     answering = asyncio.ensure_future(_relay_response(server.reader, client, budget))
     try:
         await asyncio.wait({sending, answering}, return_when=asyncio.FIRST_COMPLETED)
-        # A server may answer before it has read everything, and does not want the rest.
+        # A server may respond before it has read everything, and reject the rest.
         if sending.done() and not isinstance(sending.exception(), OSError):
             sending.result()
         await answering
@@ -293,7 +282,7 @@ async def relay_exchange(request: ProxyRequest, client: ProxyPeer, server: Proxy
 
 
 async def send_response(data: bytes, client: ProxyPeer) -> None:
-    """Send a last answer."""
+    """Send a final response."""
     with suppress(OSError):
         client.writer.write(data)
         client.writer.write_eof()
@@ -301,21 +290,12 @@ async def send_response(data: bytes, client: ProxyPeer) -> None:
 
 
 async def drain_client(client: ProxyPeer) -> None:
-    """Wait a little for the end of what a client is still sending: closing now could destroy what it has not read."""
+    """Wait briefly for a client that is still sending: closing now could destroy a response that it has not read."""
     left = _LINGER_BYTES
     with suppress(OSError, TimeoutError):
         async with asyncio.timeout(_LINGER_SECONDS):
             while left > 0 and (chunk := await client.reader.read(CHUNK)):
                 left -= len(chunk)
-
-
-async def _run_together(*works: Coroutine[None, None, None]) -> None:
-    """Do all until they end or one fails."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        await _cancel_all(*tasks)
 
 
 async def _cancel_all(*tasks: "asyncio.Future[None]") -> None:
@@ -348,7 +328,7 @@ async def _relay_body(
         if await reader.readexactly(2) != b"\r\n":
             raise ProxyRefusal(HTTPStatus.BAD_REQUEST, "a chunk of the body is longer than its size")
         await _relay_chunk(b"\r\n", writer, budget)
-    # Trailers end with an empty line; they are not passed on.
+    # Trailers end with an empty line; they are not relayed.
     while await _read_until(reader, b"\r\n", MAX_HEAD) != b"\r\n":
         pass
     await _relay_chunk(b"0\r\n\r\n", writer, budget)
@@ -360,7 +340,7 @@ async def _relay_exactly(
     while length:
         chunk = await reader.read(min(length, CHUNK))
         if not chunk:
-            raise EOFError("the client has gone in the middle of its request")
+            raise EOFError("the client disconnected in the middle of its request")
         length -= len(chunk)
         await _relay_chunk(chunk, writer, budget)
 
@@ -371,12 +351,11 @@ async def _relay_response(reader: asyncio.StreamReader, client: ProxyPeer, budge
         try:
             found = await _read_until(reader, END, MAX_RESPONSE_HEAD, HTTPStatus.BAD_GATEWAY)
         except asyncio.IncompleteReadError:
-            raise ProxyRefusal(
-                HTTPStatus.BAD_GATEWAY, "the server has closed the connection without an answer"
-            ) from None
+            message = "the server closed the connection without a response"
+            raise ProxyRefusal(HTTPStatus.BAD_GATEWAY, message) from None
         status, head = parse_response(found)
         if status == HTTPStatus.SWITCHING_PROTOCOLS:
-            raise ProxyRefusal(HTTPStatus.BAD_GATEWAY, "the server changes the protocol, which nobody asked for")
+            raise ProxyRefusal(HTTPStatus.BAD_GATEWAY, "unexpected protocol switch by the server")
         client.answered = True
         await _relay_chunk(head, client.writer, budget)
     await _relay_all(reader, client.writer, budget)
@@ -385,32 +364,30 @@ async def _relay_response(reader: asyncio.StreamReader, client: ProxyPeer, budge
 async def _read_until(
     reader: asyncio.StreamReader,
     end: bytes,
-    most: int,
+    max_bytes: int,
     status: HTTPStatus = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
 ) -> bytes:
-    """Up to and with `end`. Raises `Refused` when that is too long, `IncompleteReadError` when it does not come."""
+    """Read up to and including `end`. Raises `ProxyRefusal` if that is too long, or `IncompleteReadError`."""
     try:
         found = await reader.readuntil(end)
     except asyncio.LimitOverrunError:
-        found = bytes(most + 1)
-    if len(found) > most:
-        raise ProxyRefusal(status, f"a head of more than {most:,} bytes is not accepted")
+        found = bytes(max_bytes + 1)
+    if len(found) > max_bytes:
+        raise ProxyRefusal(status, f"the head has more than {max_bytes:,} bytes")
     return found
 
 
 async def read_head(reader: asyncio.StreamReader) -> bytes:
-    """The head of a request. Raises `Refused` when it is too long or none; `EOFError` when there is no request."""
-    # A program that speaks TLS or SOCKS would wait for an answer that does not come.
+    """Read the head of a request. Raises `ProxyRefusal` if it is too long or invalid; `EOFError` without a request."""
+    # A client that speaks TLS or SOCKS would otherwise wait forever for a response.
     first = await reader.readexactly(1)
     if not (first.isascii() and first.isalpha()):
-        raise ProxyRefusal(
-            HTTPStatus.BAD_REQUEST, "this is an HTTP/1.1 proxy; use http://127.0.0.1 and its port as one"
-        )
+        raise _bad_request("this is an HTTP/1.1 proxy; use http://127.0.0.1 and its port as the proxy URL")
     return first + await _read_until(reader, END, MAX_HEAD)
 
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a name; raises OSError when it has none."""
+"""Resolves a name to addresses; raises OSError if it has none."""
 
 _MAX_ADDRESSES = 16
 _MAX_REFUSALS = 100
@@ -420,7 +397,7 @@ _LOCAL = "localhost,127.0.0.1,::1"
 
 @dataclass(frozen=True, slots=True)
 class ProxyLimits:
-    """What a command may ask of its proxy. Seconds are for one head, one name or address, and for silence."""
+    """The limits of a proxy. Timeouts are for reading one head, resolving or dialling once, and inactivity."""
 
     connections: int = 64
     head_seconds: float = 10.0
@@ -431,7 +408,7 @@ class ProxyLimits:
 
 @dataclass(frozen=True, slots=True)
 class BlockedRequest:
-    """What a command asked for and did not get; `target` is a host and port when it named one."""
+    """A rejected request; `target` is its host and port, if known."""
 
     target: str
     reason: str
@@ -441,30 +418,30 @@ DEFAULT_LIMITS: Final = ProxyLimits()
 
 
 class SystemResolver:
-    """The machine's own resolver, in threads of its own: a name server that never answers holds up nobody else."""
+    """The machine's resolver, in its own threads, so that an unresponsive name server does not block others."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_LOOKUPS, thread_name_prefix="openskills-resolve")
 
     async def __call__(self, name: str, port: int) -> Sequence[str]:
-        """The addresses of a name; raises OSError when it has none."""
+        """Resolve a name; raises OSError if it has no address."""
         loop = asyncio.get_running_loop()
-        # As bytes, which nobody translates: what is looked up is what was judged.
+        # As bytes, which are not translated: exactly the checked name is looked up.
         look_up = partial(socket.getaddrinfo, name.encode("ascii"), port, type=socket.SOCK_STREAM)
         return [str(address[0]) for *_, address in await loop.run_in_executor(self._threads, look_up)]
 
     def close(self) -> None:
-        """Look up nothing more; what is being looked up ends by itself."""
+        """Stop; lookups that are under way end by themselves."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class FilteringProxy:
-    """Serves the connections that come in on one listening socket. It belongs to the event loop that started it."""
+    """Serves the connections of one listening socket. It belongs to the event loop that started it."""
 
     def __init__(
         self, allowed: Sequence[str], *, resolver: Resolver | None = None, limits: ProxyLimits = DEFAULT_LIMITS
     ) -> None:
-        """Raises `InvalidArgument` for an entry of `allowed` that cannot be read; see `hosts.py` for what is one."""
+        """Raises `InvalidArgument` for an invalid entry of `allowed`; see `allowlist.py` for the syntax."""
         self._allowed = AllowList(allowed)
         self._system = SystemResolver()
         self._resolver = resolver or self._system
@@ -477,32 +454,32 @@ class FilteringProxy:
 
     @property
     def refusals(self) -> tuple[BlockedRequest, ...]:
-        """What was refused so far, each once, the first hundred of them."""
+        """The rejected requests so far, without duplicates; at most 100."""
         return tuple(self._refused)
 
     @property
     def bytes_moved(self) -> int:
-        """How many bytes went through, both ways together."""
+        """The number of bytes relayed, both directions together."""
         return self._spending.total
 
     def environment(self, port: int) -> dict[str, str]:
-        """The variables that tell programs inside the sandbox to use the proxy on this port of its loopback."""
+        """The environment variables that make programs in the sandbox use the proxy on this loopback port."""
         address = f"http://127.0.0.1:{port}"
         values: dict[str, str] = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), address)
-        # The sandbox's own loopback is no way out, and a command may serve something there for itself.
+        # A command may run its own servers on the sandbox's loopback, which leads nowhere else.
         values["NO_PROXY"] = "" if self._allowed.can_reach_loopback() else _LOCAL
         return values | {name.lower(): value for name, value in values.items()}
 
     async def start(self, listener: socket.socket) -> None:
-        """Begin to accept. The socket is the proxy's from now on."""
+        """Start accepting; the proxy closes the socket."""
         self._server = await asyncio.start_server(self._accept, sock=listener, limit=CHUNK)
 
     async def close(self) -> None:
-        """End all connections and accept no more; safe to call twice."""
+        """Stop accepting and end all connections; safe to call twice."""
         self._closed = True
         if self._server is not None:
             self._server.close()
-            # A connection that was accepted just now arrives in the next rounds of the loop.
+            # A connection that was accepted just now arrives in the next iterations of the loop.
             await asyncio.sleep(0)
             await asyncio.sleep(0)
         for task in self._serving:
@@ -529,14 +506,13 @@ class FilteringProxy:
             if not client.answered:
                 await send_response(build_refusal_response(refused), client)
         except (OSError, EOFError):
-            # One of the two has gone; the other one sees it.
-            pass
+            pass  # client or server disconnected
         finally:
             client.abort()
 
     async def _handle_request(self, client: ProxyPeer) -> None:
         if len(self._serving) > self._limits.connections:
-            message = f"more than {self._limits.connections} connections at once are not allowed"
+            message = f"too many connections; the maximum is {self._limits.connections}"
             raise ProxyRefusal(HTTPStatus.SERVICE_UNAVAILABLE, message)
         request = parse_request(await self._read_head(client))
         server = await self._dial(request.host, request.port)
@@ -551,7 +527,8 @@ class FilteringProxy:
             await server.close()
         except TimeoutError:
             target = format_host_port(request.host, request.port)
-            raise ProxyRefusal(HTTPStatus.GATEWAY_TIMEOUT, f"{target}: {idle:g} seconds of silence", target) from None
+            message = f"{target}: no data for {idle:g} seconds"
+            raise ProxyRefusal(HTTPStatus.GATEWAY_TIMEOUT, message, target) from None
         finally:
             server.abort()
 
@@ -561,21 +538,19 @@ class FilteringProxy:
             async with asyncio.timeout(seconds):
                 return await read_head(client.reader)
         except TimeoutError:
-            raise ProxyRefusal(
-                HTTPStatus.REQUEST_TIMEOUT, f"no whole request came within {seconds:g} seconds"
-            ) from None
+            message = f"no complete request within {seconds:g} seconds"
+            raise ProxyRefusal(HTTPStatus.REQUEST_TIMEOUT, message) from None
 
     async def _dial(self, host: Host, port: int) -> ProxyPeer:
-        """A connection to an address of the host that was judged just now. Raises `Refused`."""
+        """Connect to a checked address of the host. Raises `ProxyRefusal`."""
         target = format_host_port(host, port)
         reason = self._allowed.explain_refusal(host, port)
         if reason:
             raise ProxyRefusal(HTTPStatus.FORBIDDEN, reason, target)
-        failure = "it has no address"
+        failure = "no address"
         for address in self._filter_addresses(host, port, await self._resolve_addresses(host, port)):
             try:
                 async with asyncio.timeout(self._limits.connect_seconds):
-                    # An address is not looked up again.
                     return ProxyPeer(*await asyncio.open_connection(str(address), port, limit=CHUNK))
             except TimeoutError:
                 failure = f"no answer within {self._limits.connect_seconds:g} seconds"
@@ -586,23 +561,22 @@ class FilteringProxy:
     async def _resolve_addresses(self, host: Host, port: int) -> list[Address]:
         if not isinstance(host, str):
             return [host]
+        target = format_host_port(host, port)
         try:
             async with asyncio.timeout(self._limits.connect_seconds):
                 found = await self._resolver(host, port)
         except TimeoutError:
             message = f"{host} was not resolved within {self._limits.connect_seconds:g} seconds"
-            raise ProxyRefusal(HTTPStatus.GATEWAY_TIMEOUT, message, format_host_port(host, port)) from None
+            raise ProxyRefusal(HTTPStatus.GATEWAY_TIMEOUT, message, target) from None
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or "no such host"
-            raise ProxyRefusal(
-                HTTPStatus.BAD_GATEWAY, f"{host} cannot be resolved: {reason}", format_host_port(host, port)
-            ) from None
-        # A zone (fe80::1%eth0) names an interface of this machine, and means the same address.
+            raise ProxyRefusal(HTTPStatus.BAD_GATEWAY, f"cannot resolve {host}: {reason}", target) from None
+        # A zone (fe80::1%eth0) names an interface of this machine; the address is the same.
         unique = dict.fromkeys(unmap_address(ip_address(text.partition("%")[0])) for text in found)
         return list(unique)[:_MAX_ADDRESSES]
 
     def _filter_addresses(self, host: Host, port: int, addresses: Sequence[Address]) -> list[Address]:
-        """Those that may be dialled; raises `Refused` when there are addresses and none of them may."""
+        """The allowed addresses; raises `ProxyRefusal` if there are addresses but none is allowed."""
         reasons = {
             address: self._allowed.explain_address_refusal(host, port, address, own=is_own_address(address))
             for address in addresses
@@ -618,7 +592,7 @@ class FilteringProxy:
 
 
 def is_own_address(address: Address) -> bool:
-    """Whether it is an address of this machine: a packet to it would come from it. Nothing is sent."""
+    """Whether it is an address of this machine: a packet to it would have it as its source. Nothing is sent."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -1,15 +1,9 @@
-"""Mother, zygote, call.
+"""The process of a call to a hosted skill: waits for the call, sets up its environment, runs the script, and exits.
 
-The process of a call: it waits for the call, takes its shape, and executes the script at the bottom of its stack.
+Part of the program in `zygote.py`: it runs in the skill's interpreter, so it imports nothing of ours.
 
-A part of `hostmother.py`: it runs in the interpreter of a skill, so it imports nothing of ours.
-
-Where a skill allows it (`warm: reuse`), one process serves many calls. Each gets fresh globals, streams and variables;
-what it changed in modules stays. It ends after so many calls, or after one that fails, starts threads or forks.
-
-Ends the process of a call as the interpreter would, at a tenth of the price when there is nothing unusual about it.
-
-A part of `hostmother.py`: it runs in the interpreter of a skill, so it imports nothing of ours.
+With `warm: reuse`, one process serves many calls. Each gets fresh globals, streams and variables; changes to modules
+stay. The process ends after a number of calls, or after one that fails, starts threads or forks.
 """
 
 from __future__ import annotations
@@ -31,10 +25,10 @@ if TYPE_CHECKING:
     from openskills.executors.programs.fork_exit import Attempt, FastExit
 
     Work = list[Any]
-    """What a call does at the bottom of its stack: a function and its arguments."""
+    """A function and its arguments, called at the bottom of the stack."""
 
     class CallServer(Protocol):
-        """What a call needs of `hostmother.Mother`."""
+        """What a call needs of `ZygoteServer`."""
 
         wanted: dict[str, Any]
         work: Work
@@ -44,9 +38,9 @@ if TYPE_CHECKING:
 
 
 TAKEN, LIVE, CHANGED = range(3)
-"""Places in the page that is shared with the process above: what has become of a call."""
+"""Indexes in the memory page shared with the parent: the state of a call."""
 NAMES_OFFSET = 16
-"""Where the names of modules stand that a call has imported: a length, and names with commas."""
+"""Offset of the names of imported modules: a length, and names separated by commas."""
 _MAX_NAME_BYTES = 2048
 _CALL = struct.Struct("!IBI")
 _FIRST_READ = 16 * 1024
@@ -54,7 +48,7 @@ _running_threads: Callable[[], int] = vars(_thread)["_count"]
 
 
 def read_imported_names(flags: mmap.mmap) -> bytes:
-    """The names that the process of a call has told."""
+    """The module names that the process of a call has reported."""
     length = int.from_bytes(flags[NAMES_OFFSET : NAMES_OFFSET + 2], "big")
     return flags[NAMES_OFFSET + 2 : NAMES_OFFSET + 2 + min(length, _MAX_NAME_BYTES)]
 
@@ -62,27 +56,27 @@ def read_imported_names(flags: mmap.mmap) -> bytes:
 class CallProcess:
     """This process, from its fork to the script."""
 
-    def __init__(self, mother: CallServer, connection: _socket.socket, flags: mmap.mmap, doing: int) -> None:
-        self._server = mother
+    def __init__(self, server: CallServer, connection: _socket.socket, flags: mmap.mmap, doing: int) -> None:
+        self._server = server
         self._connection = connection
         self._flags = flags
         self._doing = doing
 
     def begin(self, not_ours: list[int]) -> Work:
-        """Wait for a call, and say what is to be executed."""
+        """Wait for a call, and return what to execute."""
         os.setsid()
         for descriptor in not_ours:
             os.close(descriptor)
         self._server.end.report_imports = self._report_imports
-        most = self._server.wanted["reuse"]
-        if not most:
+        max_calls = self._server.wanted["reuse"]
+        if not max_calls:
             self._receive_call()
             self._connection.close()
             return self._server.work
-        return [self._serve_many, self._server.work, most]
+        return [self._serve_many, self._server.work, max_calls]
 
     def _receive_call(self) -> None:
-        """Wait for a call, and take its shape."""
+        """Wait for a call, and set up its stdin and variables."""
         data = self._connection.recv(_FIRST_READ)
         if not data:
             os._exit(0)
@@ -115,14 +109,14 @@ class CallProcess:
         return data
 
     def _report_imports(self, names: list[str]) -> None:
-        told = ",".join(names).encode("ascii", "replace")[:_MAX_NAME_BYTES]
-        self._flags[NAMES_OFFSET : NAMES_OFFSET + 2 + len(told)] = len(told).to_bytes(2, "big") + told
+        data = ",".join(names).encode("ascii", "replace")[:_MAX_NAME_BYTES]
+        self._flags[NAMES_OFFSET : NAMES_OFFSET + 2 + len(data)] = len(data).to_bytes(2, "big") + data
 
-    def _serve_many(self, work: Work, most: int) -> None:
-        """Do the same work for one call after the other. Returns after the last, whose end is that of the process."""
+    def _serve_many(self, work: Work, max_calls: int) -> None:
+        """Run the script for one call after the other. Returns after the last one, which ends the process."""
         _, code, names = work
         first, variables, directory, argv = dict(names), dict(os.environb), os.getcwd(), list(sys.argv)
-        for number in range(most):
+        for number in range(max_calls):
             self._receive_call()
             try:
                 exec(code, names)  # noqa: S102 - the skill
@@ -134,7 +128,7 @@ class CallProcess:
                 if error.__traceback__ is not None:
                     error.__traceback__ = error.__traceback__.tb_next
                 raise
-            if _running_threads() or number == most - 1:
+            if _running_threads() or number == max_calls - 1:
                 return
             names.clear()
             names.update(first)
@@ -144,7 +138,7 @@ class CallProcess:
 
 
 def _restore_state(variables: dict[bytes, bytes], directory: str) -> None:
-    """Undo what a call did to the process, as far as that is known."""
+    """Undo a call's changes to the process, as far as they are known."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     gc.collect()
@@ -157,7 +151,7 @@ def _restore_state(variables: dict[bytes, bytes], directory: str) -> None:
 
 
 def _create_pipe(view: memoryview) -> int:
-    """The end of a pipe that holds all of this and nothing more will come; -1 when there is no room for it."""
+    """The read end of a pipe that contains exactly this data; -1 if it does not fit."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     try:
@@ -172,11 +166,11 @@ def _create_pipe(view: memoryview) -> int:
 
 
 def _create_file(view: memoryview) -> int:
-    """A file without a name that holds this, to be read from its beginning."""
+    """An unnamed file with this data, positioned at its start."""
     try:
         descriptor = os.memfd_create("stdin", 0)
     except OSError:
-        # A sandbox has no memory that belongs to nobody.
+        # A sandbox does not allow memfd_create.
         descriptor = os.open("/tmp", os.O_TMPFILE | os.O_RDWR, 0o600)  # noqa: S108 - that of the sandbox
     while view:
         view = view[os.write(descriptor, view) :]
@@ -184,13 +178,12 @@ def _create_file(view: memoryview) -> int:
     return descriptor
 
 
-_threads: Callable[[], int] = vars(_thread)["_count"]
 _callbacks: Callable[[], int] = vars(atexit)["_ncallbacks"]
 _YOUNG, _ALL = 0, 2
 
 
 class CallExit(FastExit):
-    """What is done last in the process of a call."""
+    """The end of a call's process: exits like the interpreter, but ten times faster in ordinary cases."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -199,34 +192,34 @@ class CallExit(FastExit):
         self.report_imports: Callable[[list[str]], None] | None = None
 
     def prepare(self, work: list[Any]) -> None:
-        """This work will be done; all modules but the main one are loaded."""
+        """Remember the work; all modules except `__main__` are loaded."""
         super().prepare(work)
         self._modules = len(sys.modules)
         self._registered = _callbacks()
 
     def leave(self, error: SystemExit | None) -> None:
-        """The script has come to its end, or asked for it. Returns when the interpreter has to see to it itself."""
+        """The script has ended. Returns if the interpreter has to exit on its own."""
         if error is not None:
             self.record_failure()
             if not (error.code is None or isinstance(error.code, int)):
-                # It is a message, to be printed.
+                # A message to be printed.
                 return
             error.__traceback__ = None
-        if _threads() or self._has_foreign_imports() or _callbacks() != self._registered or not _flush_output():
+        if _running_threads() or self._has_foreign_imports() or _callbacks() != self._registered or not _flush_output():
             return
         names: dict[str, Any] = self._work[2]
         self._work.clear()
-        # Files that nobody closed are written now, as at the end of an interpreter.
+        # This flushes unclosed files, like the end of an interpreter.
         names.clear()
-        # When the collector has never run here, all that this call has made is young.
+        # If the collector has never run here, all objects of this call are young.
         gc.collect(_ALL if any(gc.get_count()[1:]) else _YOUNG)
         if _flush_output():
             os._exit(self._status)
 
     def _has_foreign_imports(self) -> bool:
-        """Whether modules were imported that may want to be taken down; those of Python itself do not.
+        """Whether modules were imported that may need cleanup; those of Python itself do not.
 
-        Which those were is told: the next calls can have them ready.
+        New modules are reported, so that later calls can have them preloaded.
         """
         if len(sys.modules) == self._modules or self._loaded is None:
             return False
@@ -237,7 +230,7 @@ class CallExit(FastExit):
 
 
 def _flush_output() -> bool:
-    """Whether everything that was printed is written; when not, the interpreter is to find out and complain."""
+    """Flush stdout and stderr; false if that fails, which the interpreter then reports."""
     with Attempt() as attempt:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,12 +1,12 @@
-"""The first process of a container: it calls the host, and then is a keeper until the host hangs up.
+"""The first process of a container: connects to the host, and is a supervisor until the host disconnects.
 
-It runs by itself (`python3 -I -S container_keeper.py DIRECTORY`) in an image that we did not make, so it imports
-nothing of ours. In DIRECTORY, which it cannot change, are the host's socket, `keeper.py` and a filter of system calls.
+It runs standalone (`python3 -I -S container.py DIRECTORY`) in a foreign image, so it imports nothing of ours. The
+read-only DIRECTORY contains the host's socket, the supervisor program and a system call filter.
 
-    says    one line of JSON: problem (a sentence, or null); python (what `python` and `python3` are both to lead to,
-            or null when they are the same already)
+    sends   one line of JSON: problem (a sentence, or null); python (the interpreter that both `python` and `python3`
+            have to link to, or null if they are the same already)
 
-As process 1 it cannot be signalled from inside, and when it ends the kernel ends everything else in the container.
+As process 1 it cannot be signalled from inside, and when it exits the kernel kills everything else in the container.
 """
 
 import importlib.machinery
@@ -27,19 +27,22 @@ _INSTRUCTION_BYTES = 8
 
 
 def main(directory: str) -> None:
-    """Call the host, say what this image lacks, and serve."""
+    """Connect to the host, report what the image lacks, and serve."""
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(os.path.join(directory, SOCKET))
     problem = _find_missing() or _install_filter(directory)
-    said = {"problem": problem} if problem else {"problem": None, "python": _python()}
-    connection.sendall(json.dumps(said).encode() + b"\n")
+    found = {os.path.realpath(shutil.which(name) or name) for name in ("python", "python3")}
+    python = {} if problem else {"python": None if len(found) == 1 else sys.executable}
+    connection.sendall(json.dumps({"problem": problem, **python}).encode() + b"\n")
     if problem is None:
-        _load_module(os.path.join(directory, SUPERVISOR)).serve(connection.detach())
+        module = types.ModuleType("supervisor")
+        importlib.machinery.SourceFileLoader("supervisor", os.path.join(directory, SUPERVISOR)).exec_module(module)
+        module.serve(connection.detach())
 
 
 def _find_missing():
     if sys.version_info < _MIN_VERSION:
-        return f"its python3 is {sys.version.split()[0]}, and at least {_MIN_VERSION[0]}.{_MIN_VERSION[1]} is needed"
+        return f"its python3 is {sys.version.split()[0]}, but {_MIN_VERSION[0]}.{_MIN_VERSION[1]} or newer is needed"
     if shutil.which("bash") is None:
         return "it has no bash"
     if importlib.util.find_spec("_ctypes") is None:
@@ -47,14 +50,8 @@ def _find_missing():
     return None
 
 
-def _python():
-    """The interpreter that both names have to lead to; None when they are the same already."""
-    found = {os.path.realpath(shutil.which(name) or name) for name in ("python", "python3")}
-    return None if len(found) == 1 else sys.executable
-
-
 def _install_filter(directory: str):
-    """Hide this process and its forks from commands of the same user, and refuse what no command needs."""
+    """Protect this process from commands of the same user, and block system calls that commands do not need."""
     import ctypes
 
     class SeccompProgram(ctypes.Structure):
@@ -71,14 +68,8 @@ def _install_filter(directory: str):
         (_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program)),
     ):
         if prctl(number, what, more, 0, 0):
-            return f"prctl({number}) fails in it: {os.strerror(ctypes.get_errno())}"
+            return f"prctl({number}) failed: {os.strerror(ctypes.get_errno())}"
     return None
-
-
-def _load_module(path: str):
-    module = types.ModuleType("keeper")
-    importlib.machinery.SourceFileLoader("keeper", path).exec_module(module)
-    return module
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Ends a forked interpreter as its own end would, without touching everything that was loaded before the fork.
+"""End a forked interpreter like an ordinary one, without touching everything that was loaded before the fork.
 
-A part of `forkserver.py`: it runs in the interpreter of a skill, so it imports nothing of ours.
+Part of the programs in `forkserver.py` and `zygote.py`: it runs in the skill's interpreter, so it imports nothing of
+ours.
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ _other_threads: Callable[[], int] = vars(_thread)["_count"]
 
 
 class FastExit:
-    """What is done last when a run ends."""
+    """The last step when a run ends."""
 
     def __init__(self) -> None:
         self._loaded: frozenset[str] | None = None
         self._work: list[Any] = []
         self._status = 0
-        # What is registered first is called last, after everything that a command or its modules register.
+        # Registered first, so called last, after the callbacks of the command and its modules.
         atexit.register(self._exit_fast)
 
     def prepare(self, work: list[Any]) -> None:
-        """From now on this process is a run, and does this work; all modules but the main one were there before."""
+        """Remember the work of this run; all modules except `__main__` are loaded."""
         self._work = work
         self._loaded = frozenset(sys.modules) - {"__main__"}
 
     def record_failure(self) -> None:
-        """The command ended with an exception, which the interpreter is about to report: without our frame."""
+        """Record the exception of the command, and remove our frame from its traceback."""
         error = sys.exc_info()[1]
         if error is None:
             return
@@ -54,10 +55,10 @@ class FastExit:
         self._status = _get_exit_status(error)
 
     def _exit_fast(self) -> None:
-        """Called last when the interpreter ends: do what it would do to the command's modules, and leave out the rest.
+        """Called last when the interpreter exits: clean up the command's modules only, and exit.
 
-        Taking down everything that was loaded before would touch, and so copy, all of it. When something is unusual,
-        this does nothing and the interpreter goes its own way.
+        A full cleanup would touch, and so copy, all memory that was loaded before. In unusual cases this returns, and
+        the interpreter exits on its own.
         """
         if self._loaded is None or _other_threads() or not _flush_streams():
             return
@@ -78,16 +79,14 @@ def _get_exit_status(error: BaseException) -> int:
         return _FROM_SIGNAL + signal.SIGINT
     if not isinstance(error, SystemExit):
         return 1
-    code = error.code
-    if code is None:
-        return 0
+    code = 0 if error.code is None else error.code
     if not isinstance(code, int):
         return 1
     return int(code) & 0xFF if -(2**63) <= code < 2**63 else 0xFF
 
 
 class Attempt:
-    """A block that may fail in any way: it does what modules and commands want."""
+    """A block that may fail in any way, because it runs code of modules and commands."""
 
     failed, message = False, ""
 
@@ -101,7 +100,7 @@ class Attempt:
 
 
 def _flush_streams() -> bool:
-    """Whether everything that was printed is written; when not, the interpreter is to find out and complain."""
+    """Flush stdout and stderr; false if that fails, which the interpreter then reports."""
     with Attempt() as attempt:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None and not stream.closed:
@@ -110,26 +109,23 @@ def _flush_streams() -> bool:
 
 
 def _clear_modules(names: list[str]) -> None:
-    """What the interpreter does to modules at its end, in its order, for these only."""
+    """Clear these modules like the interpreter at its end, in the same order."""
     for name in _UNSET_AT_EXIT:
         if hasattr(sys, name):
             setattr(sys, name, None)
     for name in ("stdin", "stdout", "stderr"):
         setattr(sys, name, getattr(sys, f"__{name}__"))
     taken: list[object] = [sys.modules.pop(name) for name in names]
-    # A command may have put anything there.
+    # A command may have put any object there.
     modules = [weakref.ref(module) for module in taken if isinstance(module, types.ModuleType)]
     taken.clear()
     gc.collect()
     for reference in reversed(modules):
         module = reference()
         if module is not None:
-            _clear_namespace(vars(module))
+            namespace = vars(module)
+            for private in (True, False):
+                for name in list(namespace):
+                    if (name[:1] == "_" and name[1:2] != "_") is private and name != "__builtins__":
+                        namespace[name] = None
     gc.collect()
-
-
-def _clear_namespace(names: dict[str, Any]) -> None:
-    for private in (True, False):
-        for name in list(names):
-            if (name[:1] == "_" and name[1:2] != "_") is private and name != "__builtins__":
-                names[name] = None

@@ -1,22 +1,14 @@
-"""Make a fork look like a cold start.
+"""Fork server: keeps an interpreter with modules loaded, and gives every command a copy of it.
 
-A small program that keeps an interpreter with modules loaded, and gives every command a copy of it.
+It runs inside the sandbox of one session, in the skill's interpreter (see `warm.build_server_argv`), so it imports
+nothing of ours; its parts (`warm.PARTS`) share one namespace. On descriptor 0 it has a connection with the protocol of
+`supervisor.py` (start, signal, release; started, failed, exited), after a `hello` that says whether it can serve.
 
-It runs inside the sandbox of one session, in the interpreter of a skill (`build_server_argv`), so it imports
-nothing of ours; its parts (`warm.PARTS`) are put into one namespace. On descriptor 0 it has a connection on which it
-speaks the protocol of `keeper.py` (start, signal, release; started, failed, exited), after a `hello` that says whether
-it can serve.
+Each command has two processes, both created ahead of time. The *leader* adopts orphans, so that all descendants of a
+command are below it, and kills them when the command or this program ends. The *run* makes itself look like a cold
+start (`coldstart.py`) and returns to the bottom of the stack, where the command's code is executed.
 
-For each command there are two processes. The *leader* adopts orphans, so that all descendants of a command are below
-it, and ends them when the command ends or when this program is gone. The *run* makes itself look like a cold start
-(`coldstart.py`) and returns to the bottom of the stack, where the command's code is executed. Both are made ahead of
-time.
-
-What would not be the same as a cold start is refused before it has begun (`failed`), and can be started cold.
-
-The process above each command of a warm interpreter, and how processes here speak with each other.
-
-A part of `forkserver.py`: it runs in the interpreter of a skill, so it imports nothing of ours.
+A command that would behave differently from a cold start is refused before it begins (`failed`).
 """
 
 from __future__ import annotations
@@ -35,13 +27,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 _PR_SET_DUMPABLE = 4
-_QUIET_MS = 20  # milliseconds
+_QUIET_MS = 20
 _REFUSED = 125  # ECANCELED
 _IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
 
 
 def serve(preload: tuple[str, ...], start: StartProtocol) -> Work:
-    """Load the modules, say hello, and work until the host has gone; returns only in a run, with what it is to do."""
+    """Load the modules, say hello, and serve until the host disconnects; returns only in a run, with its work."""
     control = socket.socket(fileno=os.dup(0))
     refused = start.load(preload)
     try:
@@ -52,17 +44,17 @@ def serve(preload: tuple[str, ...], start: StartProtocol) -> Work:
         os._exit(0)
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    # Commands of one session share a user: none of them is to look into the memory of what forks the next.
+    # Commands of one session share a user: they must not be able to read the memory of this process.
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     adopt_orphans()
     gc.collect()
-    # The collector would touch every object, and so copy every page into each run.
+    # Keep the collector from touching every object, which would copy every page into each run.
     gc.freeze()
     return _CommandServer(control, start).serve()
 
 
 class _ProcessPair:
-    """A leader and the run below it; `watch` leads to the one, `talk` to the other."""
+    """A leader and its run; `watch` is connected to the leader, `talk` to the run."""
 
     def __init__(self, leader: int, watch: socket.socket, talk: socket.socket) -> None:
         self.leader = leader
@@ -83,15 +75,15 @@ class _CommandServer:
         self._poll.register(control, select.POLLIN)
 
     def serve(self) -> Work:
-        """Work until the host has gone, and end the process; returns only in a run, with what it is to do."""
+        """Serve until the host disconnects, and exit; returns only in a run, with its work."""
         try:
             while True:
-                # The next command gets its process ahead of time, but not while the last one needs the processor.
+                # Create the next pair ahead of time, but not while the last command needs the CPU.
                 if self._spare is None and not self._poll.poll(_QUIET_MS if self._pairs else 0):
                     work = self._make_spare()
                     if work is not None:
                         return work
-                # One at a time: what it leads to may close others, and give their numbers to new ones.
+                # One at a time: handling it may close other descriptors and reuse their numbers.
                 descriptor, _ = self._poll.poll()[0]
                 if descriptor != self._control.fileno():
                     self._on_readable(descriptor)
@@ -100,7 +92,7 @@ class _CommandServer:
                 if work is not None:
                     return work
         except (EOFError, OSError):
-            # What a leader looks after becomes ours when it is killed.
+            # We adopt the processes of a leader that is killed.
             kill_children([])
             os._exit(0)
 
@@ -111,7 +103,7 @@ class _CommandServer:
             try:
                 leader = fork()
             except OSError:
-                # There are as many processes as there may be; the next command starts cold.
+                # The process limit is reached; the next command starts cold.
                 watch.close()
                 talk.close()
                 return None
@@ -126,7 +118,7 @@ class _CommandServer:
         return None
 
     def _detach_sockets(self) -> None:
-        """In a leader: these belong to somebody else, and are not to be closed when others have their numbers."""
+        """In a leader: keep these objects from closing descriptors whose numbers are reused."""
         self._control.detach()
         for pair in self._pairs:
             pair.watch.detach()
@@ -146,7 +138,13 @@ class _CommandServer:
         else:
             for pair in self._pairs:
                 if pair.identity == message["id"]:
-                    self._forward(pair, message)
+                    try:
+                        if message["op"] == "signal":
+                            pair.watch.send(bytes([message["number"]]))
+                        elif message["op"] == "release" and pair.talk is not None:
+                            pair.talk.send(b"!")
+                    except OSError:
+                        continue  # It has ended, which its leader reports.
         for descriptor in descriptors:
             os.close(descriptor)
         return None
@@ -154,14 +152,14 @@ class _CommandServer:
     def _start(self, message: dict[str, Any], descriptors: list[int]) -> None:
         pair, self._spare = self._spare, None
         if pair is None or pair.talk is None:
-            self._refuse(message["id"], "there can be no more processes")
+            self._refuse(message["id"], "the process limit is reached")
             return
         try:
             send(pair.talk, message, descriptors)
         except OSError:
-            self._refuse(message["id"], "its process was ended")
+            self._refuse(message["id"], "its process was killed")
             return
-        # While the run takes its shape.
+        # Check while the run is preparing itself.
         changed = self._cold.describe_change()
         if changed:
             self._refuse(message["id"], changed)
@@ -171,15 +169,6 @@ class _CommandServer:
 
     def _refuse(self, identity: Any, why: str) -> None:
         send(self._control, {"event": "failed", "id": identity, "errno": _REFUSED, "what": why})
-
-    def _forward(self, pair: _ProcessPair, message: dict[str, Any]) -> None:
-        try:
-            if message["op"] == "signal":
-                pair.watch.send(bytes([message["number"]]))
-            elif message["op"] == "release" and pair.talk is not None:
-                pair.talk.send(b"!")
-        except OSError:
-            return  # It has ended; its leader says so, or its death does.
 
     def _on_readable(self, descriptor: int) -> None:
         for pair in self._pairs:
@@ -195,7 +184,7 @@ class _CommandServer:
             answer, _ = receive(talk)
         except (EOFError, OSError):
             self._close_talk(pair)
-            answer = {"refused": "its process was ended"}
+            answer = {"refused": "its process was killed"}
         if pair.identity is None or pair.started:
             return
         if "refused" in answer:
@@ -209,20 +198,20 @@ class _CommandServer:
         try:
             report, _ = receive(pair.watch)
         except (EOFError, OSError):
-            # Somebody killed it; what it looked after has become ours.
+            # It was killed, and we have adopted its processes.
             report = {"status": -signal.SIGKILL, "cpu_ms": 0, "clean": False}
         if report["clean"] is False:
             self._remove_pair(pair)
             report["clean"] = kill_children([other.leader for other in self._pairs])
         if pair.identity is not None and not pair.started:
-            self._refuse(pair.identity, "its process was ended")
+            self._refuse(pair.identity, "its process was killed")
         elif pair.identity is not None:
             send(self._control, {"event": "exited", "id": pair.identity, "was_ready": True, **report})
-        # Last, because the end of a process takes its time.
+        # Last, because waiting for a process takes time.
         self._remove_pair(pair)
 
     def _close_talk(self, pair: _ProcessPair) -> None:
-        """A run that is not told to begin ends when nobody can tell it."""
+        """Close the connection to a run, which exits if it has not begun."""
         if pair.talk is not None:
             self._poll.unregister(pair.talk)
             pair.talk.close()
@@ -241,7 +230,7 @@ class _CommandServer:
 
 
 Work = list[Any]
-"""What a run does at the bottom of its stack: a function and its arguments."""
+"""A function and its arguments, called at the bottom of the stack."""
 
 _HEADER = struct.Struct("!I")
 _MAX_FDS = 8
@@ -252,7 +241,7 @@ _libc = ctypes.CDLL(None)
 
 
 class StartProtocol(Protocol):
-    """What `coldstart.ColdStart` does. Where a sentence is returned, it says why a command has to be started cold."""
+    """The interface of `coldstart.ColdStart`. A returned string is the reason for a cold start."""
 
     leads_session: bool
 
@@ -294,8 +283,13 @@ def adopt_orphans() -> None:
 
 
 def run_leader(watch: socket.socket, talk: socket.socket, start: StartProtocol) -> Work:
-    """In a new process: fork the run and look after it to the end. Returns only in the run."""
-    _close_other_fds({0, 1, 2, watch.fileno(), talk.fileno()})
+    """In a new process: fork the run and supervise it to its end. Returns only in the run."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in (0, 1, 2, watch.fileno(), talk.fileno()):
+            try:
+                os.close(int(name))
+            except OSError:
+                continue
     adopt_orphans()
     if not start.leads_session:
         os.setsid()
@@ -313,7 +307,7 @@ def run_leader(watch: socket.socket, talk: socket.socket, start: StartProtocol) 
 
 
 def _wait_for_command(talk: socket.socket, start: StartProtocol) -> Any:
-    """In the run: wait for a command and for the word to begin it."""
+    """In the run: wait for a command, and for permission to begin."""
     begins = False
     try:
         start.warm_up()
@@ -324,7 +318,7 @@ def _wait_for_command(talk: socket.socket, start: StartProtocol) -> Any:
             start.begin()
             begins = True
     finally:
-        # Whatever went wrong, nothing has begun, and nothing may be said on the command's stderr.
+        # On any error, nothing has begun, and nothing must be written to the command's stderr.
         if not begins:
             os._exit(0)
     talk.close()
@@ -333,7 +327,7 @@ def _wait_for_command(talk: socket.socket, start: StartProtocol) -> Any:
 
 def _supervise_run(run: int, watch: socket.socket) -> None:
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
-        # What a command sends to its whole group is not for us.
+        # Ignore signals that a command sends to its whole group.
         signal.signal(number, signal.SIG_IGN)
     wakeups, waking = os.pipe()
     os.set_blocking(waking, False)
@@ -342,7 +336,7 @@ def _supervise_run(run: int, watch: socket.socket) -> None:
     poll = select.poll()
     poll.register(watch, select.POLLIN)
     poll.register(wakeups, select.POLLIN)
-    # Touched now, and not when the command has ended and somebody waits.
+    # Touch this code now, not when the command has ended and the host waits.
     _list_children(os.getpid())
     json.dumps({"status": 0, "clean": True})
     ended = _reap_run(run)
@@ -364,11 +358,11 @@ def _supervise_run(run: int, watch: socket.socket) -> None:
 
 
 def _on_child_exit(*_: object) -> None:
-    """The pipe does it; the signal must only not be ignored."""
+    """The wakeup pipe does the work; the signal must only not be ignored."""
 
 
 def _reap_run(run: int) -> tuple[int, int] | None:
-    """How the run ended and what it used; orphans that ended are reaped on the way."""
+    """The exit code and CPU time of the run; also reaps orphans."""
     while True:
         pid, status, usage = os.wait4(-1, os.WNOHANG)
         if pid == run:
@@ -393,7 +387,7 @@ def _list_children(pid: int) -> list[int]:
 
 
 def kill_children(spared: list[int]) -> bool:
-    """Kill and reap every child but `spared`, and the children that these leave to us; false when some remain."""
+    """Kill and reap all children except `spared`, including adopted ones; false if some remain."""
     deadline = time.monotonic() + _KILL_TIMEOUT
     while True:
         found = [pid for pid in _list_children(os.getpid()) if pid not in spared]
@@ -412,15 +406,6 @@ def kill_children(spared: list[int]) -> bool:
 
 def fork() -> int:
     with warnings.catch_warnings():
-        # Threads of libraries (BLAS) are ready for it; threads of Python there are none.
+        # Threads of libraries (BLAS) handle forks, and Python has no other threads.
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
-
-
-def _close_other_fds(kept: set[int]) -> None:
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) not in kept:
-            try:
-                os.close(int(name))
-            except OSError:
-                continue

@@ -1,11 +1,10 @@
-"""A small program that lets another user write to directories of root, as if they were his, in a view of its own.
+"""Standalone program that lets another user write to directories of root, in its own mount namespace.
 
-    python -I -S idmap_enter.py UID DIRECTORIES PROGRAM ARGUMENTS…
+    python -I -S idmap.py UID DIRECTORIES PROGRAM ARGUMENTS…
 
-Each of DIRECTORIES (a JSON list) is mounted over itself so that what belongs to root there belongs to UID, and what UID
-makes there belongs to root. It is started in a view of the file system that nobody else has (`reach_enter.py`). Where
-the kernel or the file system cannot do that, nothing is changed, and UID cannot write. It needs root, and runs by
-itself, so it imports nothing of ours.
+Each of DIRECTORIES (a JSON list) is mounted over itself, so that files of root belong to UID there, and files that UID
+creates belong to root. It runs in a mount namespace of its own (`reach.py`). If the kernel or the file system does not
+support this, nothing is changed, and UID cannot write. It needs root, and imports nothing of ours.
 """
 
 import ctypes
@@ -24,12 +23,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _MountAttributes(ctypes.Structure):
-    _fields_ = [
-        ("set", ctypes.c_uint64),
-        ("clear", ctypes.c_uint64),
-        ("propagation", ctypes.c_uint64),
-        ("users", ctypes.c_uint64),
-    ]
+    _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "users")]
 
 
 def _call_kernel(number: int, *arguments: object) -> int:
@@ -41,7 +35,7 @@ def _call_kernel(number: int, *arguments: object) -> int:
 
 
 def open_user_namespace(uid: int) -> int:
-    """A descriptor of a user namespace in which root is `uid`, and everybody else who he is."""
+    """A descriptor of a user namespace that maps root to `uid`, and every other user to itself."""
     ready, go = os.pipe()
     said, saying = os.pipe()
     child = os.fork()
@@ -53,7 +47,7 @@ def open_user_namespace(uid: int) -> int:
         os._exit(0)
     try:
         if os.read(said, 1) != b".":
-            raise OSError("there are no user namespaces")
+            raise OSError("user namespaces are not available")
         lines = f"0 {uid} 1\n1 1 {uid - 1}\n{uid + 1} {uid + 1} {_LAST - uid}\n".encode()
         for name in ("uid_map", "gid_map"):
             descriptor = os.open(f"/proc/{child}/{name}", os.O_WRONLY)
@@ -85,6 +79,5 @@ if __name__ == "__main__":
         for one in json.loads(sys.argv[2]):
             mount_idmapped(one, namespace)
     except OSError as error:
-        # The user cannot write, and says so.
-        sys.stderr.write(f"directories of root stay closed: {error}\n")
-    os.execv(sys.argv[3], sys.argv[3:])  # noqa: S606 - the program that it makes the view for
+        sys.stderr.write(f"cannot make directories of root writable: {error}\n")
+    os.execv(sys.argv[3], sys.argv[3:])  # noqa: S606 - the given program

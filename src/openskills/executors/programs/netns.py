@@ -1,8 +1,7 @@
-"""A small program that opens a listening socket inside another process's network namespace, hands it over and ends.
+"""Standalone program that opens a listening socket in another process's network namespace and passes it on.
 
-It runs by itself (`python -I -S netns_listen.py PID UID PORT FD`), so it imports nothing of ours. It has one thread,
-because only such a process may change its user namespace. What goes over FD: one zero byte with the socket, or the
-reason why there is none.
+It is run as `python -I -S netns.py PID UID PORT FD` and imports nothing of ours. It has one thread, which is required
+to change the user namespace. It sends over FD one zero byte with the socket, or an error message.
 """
 
 import ctypes
@@ -18,11 +17,11 @@ _WAITING = 128
 
 
 def open_listener(pid: int, uid: int, port: int) -> socket.socket:
-    """A socket that listens on the loopback of the sandbox that this process is, or that it has started."""
+    """A socket that listens on the loopback interface of the sandbox that this process is, or has started."""
     net = _open_namespace(pid)
     owner = fcntl.ioctl(net, _NS_GET_USERNS)
     if uid >= 0:
-        # From here on this is the user who made the sandbox, and has power over nothing else.
+        # Become the user of the sandbox, without any other privileges.
         os.setgroups([])
         os.setgid(uid)
         os.setuid(uid)
@@ -36,18 +35,15 @@ def open_listener(pid: int, uid: int, port: int) -> socket.socket:
 
 
 def _open_namespace(pid: int) -> int:
-    """The network namespace of the process or of its child; never our own, where everybody could connect."""
-    for candidate in (pid, *_list_children(pid)):
+    """The network namespace of the process or its child; never our own, where anyone could connect."""
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        children = [int(word) for word in file.read().split()]
+    for candidate in (pid, *children):
         namespace = os.open(f"/proc/{candidate}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         if not _is_same_namespace(namespace, "/proc/self/ns/net"):
             return namespace
         os.close(namespace)
     raise OSError(f"process {pid} has no network namespace of its own")
-
-
-def _list_children(pid: int) -> list[int]:
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return [int(word) for word in file.read().split()]
 
 
 def _is_same_namespace(namespace: int, path: str) -> bool:
@@ -61,7 +57,7 @@ def _enter_namespace(namespace: int, kind: int) -> None:
 
 
 def main(pid: int, uid: int, port: int, descriptor: int) -> None:
-    """Answer on the descriptor, and end."""
+    """Send the socket or the error over the descriptor."""
     connection = socket.socket(fileno=descriptor)
     try:
         listener = open_listener(pid, uid, port)

@@ -1,10 +1,10 @@
-"""A small program that tries to get out of where it runs, without doing harm, and says what it found.
+"""Self-test of isolation: a program that tries to escape, without doing harm, and reports the results.
 
-    python -I -S probes.py ABOUT
+    python -I -S probes.py CONFIG
 
-ABOUT is a JSON object: `host` (its pid), `port` of a listener on its loopback, `secrets` (files not to be readable),
-`writable` and `closed` (directories), `variables` (what the environment may hold). It prints one JSON object, a word
-for each probe. It runs by itself, so it imports nothing of ours.
+CONFIG is a JSON object: `host` (its pid), `port` of a listener on its loopback interface, `secrets` (files that must
+not be readable), `writable` and `closed` (directories), `variables` (that the environment may contain). It prints a
+JSON object with a word for each probe, and imports nothing of ours.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ def _get_error_name(error: OSError) -> str:
 
 
 def _try_action(action: "Callable[..., object]", *arguments: object) -> str:
-    """The name of the error that an action ends in, or "done"."""
+    """The name of the error that an action fails with, or `done`."""
     try:
         found = action(*arguments)
     except OSError as error:
@@ -52,14 +52,9 @@ def _create_file(directory: str) -> None:
     os.unlink(path)
 
 
-def _connect(port: int) -> None:
-    with socket.socket() as connection:
+def _connect(port: int, kind: int = socket.SOCK_STREAM) -> None:
+    with socket.socket(type=kind) as connection:
         connection.settimeout(2)
-        connection.connect(("127.0.0.1", port))
-
-
-def _connect_datagram(port: int) -> None:
-    with socket.socket(type=socket.SOCK_DGRAM) as connection:
         connection.connect(("127.0.0.1", port))
 
 
@@ -82,19 +77,9 @@ def _find_strange_variables(known: "list[str]") -> str:
 
 
 def _list_descriptors() -> str:
-    # The listing has one of its own, which is gone when it is looked at.
+    # The listing itself uses a descriptor, which is closed afterwards.
     found = [name for name in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{name}")]
     return " ".join(name for name in found if int(name) > 2)
-
-
-def _check_capabilities() -> str:
-    return (
-        "none" if not any(int(_read_status(name), 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")) else "some"
-    )
-
-
-def _list_readable(paths: "list[str]") -> str:
-    return " ".join(path for path in paths if _try_action(open, path, "rb") == "done")
 
 
 def _list_creatable(directories: "list[str]") -> str:
@@ -109,28 +94,29 @@ def _measure_shared_memory() -> str:
     return "small" if found.f_blocks * found.f_frsize < _TINY else "large"
 
 
-def probe(about: "dict[str, Any]") -> "dict[str, str]":
-    """What each probe found, as a word."""
+def probe(config: "dict[str, Any]") -> "dict[str, str]":
+    """The result of each probe, as a word."""
     pids = [name for name in os.listdir("/proc") if name.isdigit()]
+    capabilities = any(int(_read_status(name), 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb"))
     return {
         "uid": str(os.getuid()),
-        "capabilities": _check_capabilities(),
+        "capabilities": "some" if capabilities else "none",
         "new privileges": _read_status("NoNewPrivs"),
         "system call filter": _read_status("Seccomp"),
-        "strange variables": _find_strange_variables(about["variables"]),
+        "strange variables": _find_strange_variables(config["variables"]),
         "open descriptors": _list_descriptors(),
-        "readable secrets": _list_readable(about["secrets"]),
+        "readable secrets": " ".join(path for path in config["secrets"] if _try_action(open, path, "rb") == "done"),
         "kernel settings": "writable" if os.access("/proc/sys/kernel/core_pattern", os.W_OK) else "closed",
-        "loopback of the host": _try_action(_connect, about["port"]),
-        "datagrams": _try_action(_connect_datagram, about["port"]),
+        "loopback of the host": _try_action(_connect, config["port"]),
+        "datagrams": _try_action(_connect, config["port"], socket.SOCK_DGRAM),
         "unix sockets": _try_action(socket.socket, socket.AF_UNIX, socket.SOCK_STREAM),
         "sockets of the hypervisor": _try_action(socket.socket, _VSOCK, socket.SOCK_STREAM),
-        "writable places": _list_creatable(about["writable"]),
-        "places to keep closed": _list_creatable(about["closed"]),
-        "signals to the host": _try_action(os.kill, about["host"], 0),
+        "writable places": _list_creatable(config["writable"]),
+        "places to keep closed": _list_creatable(config["closed"]),
+        "signals to the host": _try_action(os.kill, config["host"], 0),
         "processes": "few" if len(pids) < 8 else "many",
         "shared memory": _measure_shared_memory(),
-        # Last, because if it works nothing is as it was.
+        # Last, because it changes this process if it succeeds.
         "user namespaces": _create_namespace(),
     }
 

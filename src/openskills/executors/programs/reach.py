@@ -1,11 +1,10 @@
-"""A small program that makes directories reachable for every user, in a view of the file system of its own.
+"""Standalone program that makes directories reachable for every user, in its own mount namespace.
 
-    python -I -S reach_enter.py COVERS DIRECTORIES PROGRAM ARGUMENTS…
+    python -I -S reach.py COVERS DIRECTORIES PROGRAM ARGUMENTS…
 
-Each of COVERS (a JSON list) is hidden behind an empty directory that can be passed through but not listed, and each of
-DIRECTORIES appears again at its own path below. File systems that have nothing to do with them are left out: whoever
-makes sandboxes from here reads the list of mounts again and again. Nobody else's view changes. It needs root, and runs
-by itself, so it imports nothing of ours.
+Each of COVERS (a JSON list) is hidden behind an empty directory that can be traversed but not listed, and each of
+DIRECTORIES is mounted again at its own path below. Unrelated file systems are unmounted, because sandboxes that are
+created from here read the list of mounts many times. It needs root, and imports nothing of ours.
 """
 
 import ctypes
@@ -23,10 +22,8 @@ _NOT_NEEDED = ("/dev/shm", "/dev/mqueue", "/dev/hugepages")  # noqa: S108
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _mount(
-    source: "bytes | None", target: str, kind: "bytes | None", flags: int, options: "bytes | None" = None
-) -> None:
-    if _libc.mount(source, target.encode(), kind, ctypes.c_ulong(flags), options):
+def _mount(source: "bytes | None", target: str, kind: "bytes | None", flags: int, data: "bytes | None" = None) -> None:
+    if _libc.mount(source, target.encode(), kind, ctypes.c_ulong(flags), data):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), target)
 
@@ -46,16 +43,13 @@ def _enter_mount_namespace(covers: "list[str]", directories: "list[str]") -> Non
         os.makedirs(directory, mode=0o711, exist_ok=True)
         _mount(f"/proc/self/fd/{descriptor}".encode(), directory, None, _BIND | _RECURSIVE)
         os.close(descriptor)
-    _unmount_others([*covers, *directories, *_SYSTEM])
-
-
-def _unmount_others(needed: "list[str]") -> None:
+    needed = [*covers, *directories, *_SYSTEM]
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         mounted = [line.split()[4] for line in file]
     for point in sorted(mounted, key=len, reverse=True):
-        of_use = any(_is_below(path, point) or _is_below(point, path) for path in needed)
-        # One that cannot be left out only costs time.
-        if not of_use or point in _NOT_NEEDED:
+        used = any(_is_below(path, point) or _is_below(point, path) for path in needed)
+        # A mount that cannot be removed only costs time.
+        if not used or point in _NOT_NEEDED:
             _libc.umount2(os.fsencode(point), _DETACH)
 
 
@@ -68,5 +62,5 @@ if __name__ == "__main__":
     try:
         _enter_mount_namespace(json.loads(sys.argv[1]), json.loads(sys.argv[2]))
     except OSError as error:
-        sys.exit(f"no way to {error.filename or 'a view of its own'} can be opened for another user: {error.strerror}")
-    os.execv(sys.argv[3], sys.argv[3:])  # noqa: S606 - the program that it makes the view for
+        sys.exit(f"cannot make {error.filename or 'a mount namespace'} reachable for another user: {error.strerror}")
+    os.execv(sys.argv[3], sys.argv[3:])  # noqa: S606 - the given program

@@ -1,10 +1,10 @@
-"""The first process of a sandbox that serves one command after the other: a keeper that leaves nothing between them.
+"""Process 1 of a reusable sandbox: a supervisor that runs one command after the other and leaves nothing in between.
 
-Nothing of ours can be read there, so both come on the command line (`kept.build_supervisor_argv`). Its connection is
-descriptor 0. As process 1 of its namespace it cannot be signalled from inside, is the parent of every orphan, and ends
-all others with one call that no fork escapes.
+Our files are not visible there, so its program comes from the host (`reuse.load_supervisor_program`). Its connection is
+descriptor 0. As process 1 of its namespace it cannot be signalled from inside, adopts all orphans, and kills all others
+with one call that no fork can escape.
 
-    exited  as `keeper.py` says it, and `reusable`: the sandbox is as it was before the command
+    exited  as in `supervisor.py`, and `reusable`: the sandbox is as it was before the command
 """
 
 import ctypes
@@ -31,7 +31,7 @@ _SHARE_OF_TIME = 0.5
 
 
 class SandboxSupervisor(SupervisorServer):
-    """Serves one command at a time, and says after each whether the next may have this sandbox."""
+    """Runs one command at a time, and reports after each whether the sandbox can be reused."""
 
     def __init__(self, connection: "socket.socket", wakeups: int) -> None:
         super().__init__(connection, wakeups)
@@ -57,40 +57,36 @@ class SandboxSupervisor(SupervisorServer):
         command = self._commands.get(message["id"])
         if command is None:
             return
-        # Everybody here belongs to the command, and only its first process is asked to end by itself.
+        # All processes here belong to the command; only its first one gets a chance to exit by itself.
         whom = _ALL_PROCESSES if message["number"] == signal.SIGKILL else command.pid
         with suppress(ProcessLookupError):
             os.kill(whom, message["number"])
 
     def _is_unchanged(self) -> bool:
         found = traces()
-        return (
-            found is not None and found == self._untouched and self._served < _MAX_COMMANDS and not _is_near_cpu_limit()
-        )
+        if found is None or found != self._untouched or self._served >= _MAX_COMMANDS:
+            return False
+        # The CPU time limit of a command also applies to this process.
+        soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
+        return soft == resource.RLIM_INFINITY or time.process_time() <= soft * _SHARE_OF_TIME
 
 
 def traces() -> "tuple[object, ...] | None":
-    """What a command could have left for the next one to find; None when it can no longer be told."""
+    """What a command could have left for the next one; None if that is unknown."""
     try:
         return (*map(_is_empty, PLACES), *surroundings())
     except (OSError, MemoryError):
         return None
 
 
-def _is_near_cpu_limit() -> bool:
-    """Whether this process has used much of the processor time that it may have, as each of its commands may."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
-    return soft != resource.RLIM_INFINITY and time.process_time() > soft * _SHARE_OF_TIME
-
-
 def _is_empty(place: str) -> bool:
-    # The first name is enough: there may be as many as there is memory for.
+    # One name is enough: there may be very many.
     with os.scandir(place) as names:
         return next(names, None) is None
 
 
 def _kill_all() -> bool:
-    """Kill and reap all other processes of the namespace; false when some remain."""
+    """Kill and reap all other processes of the namespace; false if some remain."""
     deadline = time.monotonic() + _KILL_TIMEOUT
     while True:
         try:
@@ -105,9 +101,9 @@ def _kill_all() -> bool:
 
 
 def serve_sandbox() -> None:
-    """Be the keeper of this sandbox until the host hangs up; with us, all that runs here ends."""
+    """Be the supervisor of this sandbox until the host disconnects; everything here ends with us."""
     if os.getpid() != 1:
-        raise SystemExit("this keeper kills all other processes, and must have a process namespace of its own")
-    # Commands share its user: none of them is to look into its memory or at its descriptors.
+        raise SystemExit("this program kills all other processes and must run in its own pid namespace")
+    # Commands share its user: they must not be able to read its memory or descriptors.
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     serve(0, SandboxSupervisor)

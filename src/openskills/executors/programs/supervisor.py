@@ -1,24 +1,24 @@
-"""A small program that starts commands for one host process, and ends them all when that process is gone.
+"""Supervisor: a program that starts commands for one host process, and kills them when that process is gone.
 
-It runs by itself (`python -I -S keeper.py FD`, also in a container), so it imports nothing of ours. It has one thread,
-because PDEATHSIG counts threads, and adopts orphans, so that a command that forks twice is still its child. Messages
-are JSON behind their length, in both directions; file descriptors travel beside the length.
+It runs standalone (`python -I -S supervisor.py FD`, also in containers), so it imports nothing of ours. It has one
+thread, because PDEATHSIG depends on threads, and adopts orphans, so that a command that forks twice is still its child.
+Messages are JSON with a length prefix, in both directions; descriptors are sent with the length.
 
-    start   id, argv, env, cwd (a path, or the index of a descriptor), umask, user (only root can say who)
+    start   id, argv, env, cwd (a path, or the index of a descriptor), umask, user (root only)
             fds         {number in the command: index of a descriptor}
-            terminal    number of a descriptor of the command that is its controlling terminal
-            ignored     signals that the command begins with as ignored
-            handshake   [ready, go]: numbers of two pipes in the command. It says on the first that it is set up, and
-                        waits on the second; nobody answers when the host has gone, or before `release` with `hold`
-            contained   the command ends its own descendants (bwrap); otherwise they are ended with it
-            joins       the command stays in this program's session, as what a shell becomes does
-    signal  id, number, deep: to the command inside a container of its own, not to what contains it
-    release id: let a command begin that was held
+            terminal    number of a descriptor of the command that becomes its controlling terminal
+            ignored     signals that the command starts with as ignored
+            handshake   [ready, go]: numbers of two pipes in the command. It reports on the first that it is set up,
+                        and waits on the second, which stays silent if the host is gone, or until `release` with `hold`
+            contained   the command kills its own descendants (bwrap); otherwise they are killed when it ends
+            joins       the command stays in this program's session
+    signal  id, number, deep: send it to the command inside its container, not to the container
+    release id: let a held command begin
     limit   limits, [[resource, soft, hard]]: of this program, and so of all commands that it starts from now on
-    fork    with a descriptor: serve that one, too, from a new process
+    fork    with a descriptor: serve that connection from a new process
 
     serving pid     started id, pid     ready id     failed id, errno, what
-    exited  id, status, was_ready, cpu_ms, clean (false: it left processes that would not die)
+    exited  id, status, was_ready, cpu_ms, clean (false: some of its processes could not be killed)
 """
 
 import errno
@@ -46,12 +46,12 @@ _MAX_FDS, _MAX_MESSAGE = 64, 64 * 1024 * 1024
 _PR_SET_CHILD_SUBREAPER = 36
 _KILL_TIMEOUT = _SEAL_TIMEOUT = 1.0
 _IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
-# Python ignores the first two, this program the others; a command begins without either.
+# Python ignores the first two, this program the others; a command starts with the defaults.
 _DEFAULT_SIGNALS = frozenset((signal.SIGPIPE, signal.SIGXFSZ, *_IGNORED))
 
 
 class SupervisedCommand:
-    """One started command, and our ends of the pipes of its handshake."""
+    """A started command, and our ends of the pipes of its handshake."""
 
     def __init__(self, pid: int, contained: bool, held: bool, ready: int, go: int) -> None:
         self.pid, self.contained, self.is_held = pid, contained, held
@@ -76,7 +76,7 @@ class SupervisorServer:
         self._poll.register(wakeups, select.POLLIN)
 
     def serve(self) -> None:
-        """Say who we are, and work until the host has gone."""
+        """Send our pid, and serve until the host disconnects."""
         try:
             self._send(event="serving", id=0, pid=os.getpid())
             while True:
@@ -97,7 +97,7 @@ class SupervisorServer:
 
     def _receive(self) -> "tuple[Message, list[int]]":
         header, descriptors, _, _ = socket.recv_fds(self._connection, _HEADER.size, _MAX_FDS)
-        # What arrives over a socket would be inherited by every command.
+        # Descriptors received over a socket are inheritable by default.
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
         try:
@@ -131,7 +131,9 @@ class SupervisorServer:
                 self._release(message["id"])
             elif action == "limit":
                 for kind, soft, hard in message["limits"]:
-                    _set_limit(kind, soft, hard)
+                    _, current = resource.getrlimit(kind)
+                    unlimited = current == resource.RLIM_INFINITY
+                    resource.setrlimit(kind, (soft, hard) if unlimited else (min(soft, current), min(hard, current)))
             elif action == "fork":
                 self._fork(descriptors)
         finally:
@@ -161,7 +163,7 @@ class SupervisorServer:
         self._send(event="started", id=identity, pid=pid)
 
     def _on_ready(self, descriptor: int) -> None:
-        """Somebody inside says that everything is set up: now, while the host lives, it may begin."""
+        """The command is set up and may begin, because the host is still connected."""
         self._poll.unregister(descriptor)
         for identity, command in self._commands.items():
             if command.ready == descriptor:
@@ -177,7 +179,7 @@ class SupervisorServer:
     def _release(self, identity: int) -> None:
         command = self._commands.get(identity)
         if command is not None and command.go >= 0:
-            # One that is not sealed never begins: its pipe is closed.
+            # A command that is not sealed never begins: its pipe is closed.
             command.was_ready = command.was_ready and (not command.contained or _is_sealed(command.pid))
             if command.was_ready:
                 _ignore_missing(os.write, command.go, b"\n")
@@ -190,7 +192,7 @@ class SupervisorServer:
         number = message["number"]
         below = _list_descendants(command.pid) if command.contained else []
         if below and (number == signal.SIGKILL or message.get("deep")):
-            # Below bwrap is the first process of the namespace, which can be starved and then ends nobody; then all.
+            # The first process below bwrap may be starved and fail to kill the others, so kill all of them.
             for pid in below if number == signal.SIGKILL else _list_children(below[0]):
                 _ignore_missing(os.kill, pid, number)
         else:
@@ -201,11 +203,11 @@ class SupervisorServer:
         try:
             pid = os.fork()
         except OSError:
-            return  # The other side sees its connection closed.
+            return  # The other side sees that its connection is closed.
         if pid:
             self._forks.add(pid)
             return
-        # The new process has commands of its own; the old one still has all of these.
+        # The new process starts without commands; these belong to the old one.
         self._connection.close()
         for command in self._commands.values():
             command.close()
@@ -220,13 +222,14 @@ class SupervisorServer:
         for identity, command in list(self._commands.items()) if ended else ():
             if command.pid in ended:
                 self._on_exit(identity, command, *ended[command.pid], alone=alone)
-        # A child that nobody started is the first process of a sandbox that ends, what a killed bwrap had not yet tied
-        # to itself, or what a killed fork of ours left. Its end is told like any other's: nobody waits for it here.
+        # Unknown children are first processes of ending sandboxes, processes that a killed bwrap had not yet tied to
+        # itself, or leftovers of a killed fork of ours.
         if ended and not alone and all(command.contained for command in self._commands.values()):
-            for pid in [one for orphan in _kill_children(self._list_own_pids()) for one in _list_descendants(orphan)]:
+            for pid in [one for orphan in _kill_children(self._own_pids) for one in _list_descendants(orphan)]:
                 _ignore_missing(os.kill, pid, signal.SIGKILL)
 
-    def _list_own_pids(self) -> "set[int]":
+    @property
+    def _own_pids(self) -> "set[int]":
         return {*self._forks, *(command.pid for command in self._commands.values())}
 
     def _on_exit(self, identity: int, command: SupervisedCommand, status: int, cpu_ms: int, *, alone: bool) -> None:
@@ -235,27 +238,27 @@ class SupervisorServer:
             self._poll.unregister(command.ready)
         command.close()
         clean = True
-        # Who has no child at all has no orphan to look for.
+        # Without any child, orphans cannot exist.
         if not command.contained and not alone:
             _ignore_missing(os.killpg, command.pid, signal.SIGKILL)
-            clean = _kill_and_reap_children(self._list_own_pids())
+            clean = _kill_and_reap_children(self._own_pids)
         code = os.waitstatus_to_exitcode(status)
         self._send(event="exited", id=identity, status=code, was_ready=command.was_ready, cpu_ms=cpu_ms, clean=clean)
 
 
 def _spawn(message: "Message", fds: "dict[int, int]", descriptors: "list[int]") -> int:
-    """Start the command without copying this process: posix_spawn is the quickest way there is."""
+    """Start the command with posix_spawn, which does not copy this process."""
     cwd = message["cwd"]
     os.chdir(descriptors[cwd] if isinstance(cwd, int) else cwd)
     os.umask(message.get("umask", 0o077))
     argv, env, terminal = message["argv"], message["env"], message.get("terminal")
-    # Numbers may be taken by other descriptors, so all go through numbers that are free.
+    # Target numbers may be in use, so duplicate to free numbers first.
     spare = max([*fds.values(), *fds, 2]) + 1
     actions: list[Any] = [(os.POSIX_SPAWN_DUP2, source, spare + place) for place, source in enumerate(fds.values())]
     actions += [(os.POSIX_SPAWN_DUP2, spare + place, number) for place, number in enumerate(fds)]
     actions += [(os.POSIX_SPAWN_CLOSE, spare + place) for place in range(len(fds))]
     if terminal is not None:
-        # The first terminal that the leader of a new session opens is the one that controls it.
+        # The first terminal that a session leader opens becomes its controlling terminal.
         actions.append((os.POSIX_SPAWN_OPEN, spare, f"/dev/fd/{terminal}", os.O_RDWR, 0))
         actions.append((os.POSIX_SPAWN_CLOSE, spare))
     defaults, program = _DEFAULT_SIGNALS.difference(message.get("ignored", ())), _find_program(argv[0], env)
@@ -265,7 +268,7 @@ def _spawn(message: "Message", fds: "dict[int, int]", descriptors: "list[int]") 
 
 
 def _wait_child() -> "tuple[int, int, int]":
-    """A child that has ended, its status and its time; 0 when none has, -1 when there are no children."""
+    """A child that has ended, its status and its CPU time; 0 if none has, -1 without children."""
     try:
         pid, status, usage = os.wait4(-1, os.WNOHANG)
     except ChildProcessError:
@@ -275,7 +278,7 @@ def _wait_child() -> "tuple[int, int, int]":
 
 @contextmanager
 def _switch_user(user: "int | None") -> "Generator[None]":
-    """Root is another user for a moment; what it starts then stays that user. Quicker than a program in between."""
+    """Run as another user for a moment, as root; faster than a program in between."""
     if user is None:
         yield
         return
@@ -297,24 +300,17 @@ def _find_program(name: str, env: "dict[str, str]") -> str:
     for path in (f"{directory}/{name}" for directory in env.get("PATH", os.defpath).split(":")):
         if os.access(path, os.X_OK) and not os.path.isdir(path):
             return path
-    raise FileNotFoundError(2, "there is no such program")
-
-
-def _set_limit(kind: int, soft: int, hard: int) -> None:
-    _, most = resource.getrlimit(kind)
-    if most != resource.RLIM_INFINITY:
-        soft, hard = min(soft, most), min(hard, most)
-    resource.setrlimit(kind, (soft, hard))
+    raise FileNotFoundError(2, "program not found")
 
 
 def _ignore_missing(action: "Callable[..., object]", *arguments: object) -> None:
-    """Do something to a process that may be gone by now; then there is nothing to do."""
+    """Do something to a process that may be gone."""
     with suppress(ProcessLookupError, PermissionError, BrokenPipeError, ChildProcessError):
         action(*arguments)
 
 
 def _list_children(pid: int) -> "list[int]":
-    """Those of all its threads; none when it has gone."""
+    """The children of all its threads; none if it is gone."""
     with suppress(OSError):
         tasks = os.listdir(f"/proc/{pid}/task")
         return [int(word) for task in tasks for word in _read_file(f"/proc/{pid}/task/{task}/children").split()]
@@ -330,14 +326,14 @@ def _list_descendants(pid: int) -> "list[int]":
 
 
 def _read_file(path: str) -> str:
-    """A file of /proc; nothing when the process has gone. Read as bytes, which is quicker by a lot."""
+    """A file of /proc; empty if the process is gone. Unbuffered bytes are much faster."""
     with suppress(OSError), open(path, "rb", buffering=0) as file:
         return file.read().decode("utf-8", "replace")
     return ""
 
 
 def _is_sealed(pid: int) -> bool:
-    """Wait for the filter of a sandbox's first process, which bwrap sets right after it has tied it to the outside."""
+    """Wait for the filter of a sandbox's first process, which bwrap sets right after tying it to its parent."""
     deadline = time.monotonic() + _SEAL_TIMEOUT
     for first in _list_children(pid):
         while "Seccomp:\t2" not in _read_file(f"/proc/{first}/status"):
@@ -355,7 +351,7 @@ def _kill_children(spared: "Iterable[int]") -> "list[int]":
 
 
 def _kill_and_reap_children(spared: "Iterable[int]") -> bool:
-    """Kill and reap every child but `spared`, and the children that these leave to us; false when some remain."""
+    """Kill and reap all children except `spared`, including adopted ones; false if some remain."""
     deadline = time.monotonic() + _KILL_TIMEOUT
     while found := _kill_children(spared):
         for pid in found:
@@ -372,11 +368,11 @@ def _close(descriptors: "Iterable[int]") -> None:
 
 
 def _on_child_exit(*_: object) -> None:
-    """A child has ended. That the signal came is enough: it woke the loop."""
+    """The signal only has to wake up the loop."""
 
 
 def serve(descriptor: int, kind: "type[SupervisorServer]" = SupervisorServer) -> "NoReturn":
-    """Be a keeper for this connection until the other side closes it; then end the process."""
+    """Be a supervisor for this connection until the other side closes it; then exit."""
     if os.getsid(0) != os.getpid():
         os.setsid()
     if sys.platform == "linux":

@@ -1,31 +1,27 @@
-"""Mother, zygote, call.
+"""Zygote: keeps the interpreter of one hosted skill ready, and forks the processes that serve its calls.
 
-A small program that keeps the interpreter of one hosted skill ready, and forks the processes that serve its calls.
+It runs in the skill's interpreter, locally or inside a sandbox, so it imports nothing of ours; its parts
+(`zygote.PARTS` on the host's side) share one namespace. On descriptor 0 it has a connection to the host, which first
+sends what to load, and then
 
-It runs in the interpreter of the skill, locally or inside a sandbox, so it imports nothing of ours; its parts (`PARTS`
-in `fork_mother.py`) are put into one namespace by the last lines of its command line. On descriptor 0 it has a
-connection to the host, on which the host says first what to load, and then
+    z SLOT and a descriptor     fork a zygote that serves this connection
+    k SLOT                      kill that zygote with everything below it
 
-    z SLOT and a descriptor     serve this connection, too: a *zygote* is forked for it (`hostzygote.py`)
-    k SLOT                      end that zygote with everything below it
+It sends `e SLOT` when a zygote has ended and nothing that it or its calls started is left, and after each `k`. When the
+connection ends, everything ends. Calls never pass through this process, so that no call can find traces of another in
+its memory.
 
-and hears `e SLOT` when a zygote has ended and nothing that it or its calls started is left, and after each `k`. When
-the connection ends, everything ends. Nothing of a call ever passes through here: whoever serves one reads it itself, so
-that no call can find traces of another in its memory.
+A zygote serves the calls of one connection, one after the other, each in a new process that is forked ahead of time and
+reads the call itself. A call, with a length prefix:
 
-A process that serves the calls of one connection, one after the other, each in a fresh process that it forks.
+    flags (1: send output immediately), length of the variables, the variables (NAME=value, each followed by NUL), and
+    the script's stdin
 
-A part of `hostmother.py`: it runs in the interpreter of a skill, so it imports nothing of ours. The process of the next
-call is forked ahead of time and waits for the call itself; this one only looks after it. The call, behind its length:
+The response is a series of frames: `o` and `e` with output on stdout and stderr, then `x` with the result:
 
-    flags (1: tell the output as it comes), length of the variables, the variables (NAME=value, each with a NUL behind),
-    and what the skill reads from its stdin
-
-The answer is a row of frames: `o` and `e` with what came on stdout and stderr, then `x` with how it ended:
-
-    wait status, processor time in microseconds, memory in KiB, bytes on stdout and stderr in all, flags
-    (1: it was never begun, because the script has changed; 2: stdout was cut; 4: it left something that cannot be
-    undone, so this was the last call here), and the names of the modules that it has imported, with commas
+    wait status, CPU time in microseconds, memory in KiB, total bytes on stdout and stderr, flags (1: not begun, because
+    the script has changed; 2: stdout was cut; 4: it left something that cannot be undone, so this zygote exits), and
+    the names of the modules that it has imported, separated by commas
 """
 
 from __future__ import annotations
@@ -66,7 +62,7 @@ if TYPE_CHECKING:
     from openskills.executors.programs.traces import Traces
 
     Work = list[Any]
-    """What a call does at the bottom of its stack: a function and its arguments."""
+    """A function and its arguments, called at the bottom of the stack."""
 
 
 _ORDER = struct.Struct("!cI")
@@ -76,7 +72,7 @@ _MAX_SOURCE = 8 * 1024 * 1024
 
 
 class ZygoteServer:
-    """The interpreter with everything loaded; the same object in all processes that are forked from it."""
+    """The interpreter with everything loaded; the same object in all forked processes."""
 
     def __init__(self, end: CallExit) -> None:
         self.end = end
@@ -87,7 +83,7 @@ class ZygoteServer:
         self._stamps: dict[str, tuple[int, ...]] = {}
 
     def serve(self) -> Work:
-        """Work until the host has gone; returns only in the process of a call, with what it is to execute."""
+        """Serve until the host disconnects; returns only in the process of a call, with its work."""
         refused = ""
         with Attempt() as attempt:
             refused = self._prepare()
@@ -95,21 +91,21 @@ class ZygoteServer:
         if refused or attempt.failed:
             os._exit(0)
         adopt_orphans()
-        # Calls share a user: none of them is to look into the memory of what forks the next.
+        # Calls share a user: they must not be able to read the memory of this process.
         set_protection(True)
         gc.collect()
-        # The collector would touch every object, and so copy every page into each call.
+        # Keep the collector from touching every object, which would copy every page into each call.
         gc.freeze()
         return self._serve_orders()
 
     def has_changed(self) -> bool:
-        """Whether what was loaded is no longer what is on the disk."""
+        """Whether a loaded file has changed on disk."""
         return any(_read_stamp(path) != stamp for path, stamp in self._stamps.items())
 
     def _prepare(self) -> str:
         self.wanted = json.loads(self._receive_exactly(_LENGTH.unpack(self._receive_exactly(_LENGTH.size))[0]))
         sys.path[:] = self.wanted["path"]
-        # What the module `site` adds to a language that people know; it was left out for what else it does.
+        # The builtins that `site` adds; it was not imported because of its other effects.
         site.setquit()
         site.setcopyright()
         site.sethelper()
@@ -120,11 +116,13 @@ class ZygoteServer:
         return self._load()
 
     def _load(self) -> str:
-        """Import and compile; why a cold start would do something else, if so."""
+        """Import and compile; returns the reason if a cold start would behave differently."""
         entry = self.wanted["entry"]
-        shadows = _find_shadow(os.path.dirname(entry))
-        if shadows:
-            return f"{shadows} beside it has the name of a module that is loaded already"
+        loaded = {name.partition(".")[0] for name in sys.modules}
+        names = (name for name in os.listdir(os.path.dirname(entry)) if name.endswith((".py", ".so")))
+        shadow = next((name for name in names if name.partition(".")[0] in loaded), None)
+        if shadow is not None:
+            return f"{shadow} in its directory shadows a module that is loaded already"
         before = set(os.listdir("/proc/self/fd"))
         for name in self.wanted["preload"]:
             with Attempt() as attempt:
@@ -132,14 +130,21 @@ class ZygoteServer:
             if attempt.failed and name in self.wanted["named"]:
                 return f"{name} cannot be imported: {attempt.message}"[:500]
         if len(os.listdir("/proc/self/task")) > 1:
-            return "its modules start threads when they are imported"
+            return "its modules start threads on import"
         if set(os.listdir("/proc/self/fd")) != before:
-            return "its modules keep files open when they are imported"
+            return "its modules keep files open on import"
         self._stamps = _collect_stamps(entry)
-        source = _read_source(entry)
+        with open(entry, "rb") as file:
+            source = file.read(_MAX_SOURCE)
         with Attempt() as attempt:
             code = compile(source, entry, "exec", dont_inherit=True)
-            self.work = [exec, code, vars(_create_main_module(entry))]
+            # `__main__` as for `python entry`.
+            main = sys.modules["__main__"] = types.ModuleType("__main__")
+            loader = SourceFileLoader("__main__", entry)
+            vars(main).update(
+                __loader__=loader, __builtins__=builtins, __annotations__={}, __file__=entry, __cached__=None
+            )
+            self.work = [exec, code, vars(main)]
         if attempt.failed:
             return "it cannot be compiled"
         sys.argv[:] = [entry, *self.wanted["args"]]
@@ -178,7 +183,7 @@ class ZygoteServer:
             if pid:
                 os.kill(pid, signal.SIGKILL)
             else:
-                # It has ended by itself. That was said before the host asked for it, so nobody may have listened.
+                # It has ended already, perhaps before the host started to wait for it.
                 self._control.sendall(_ORDER.pack(b"e", slot))
             return None
         connection = int.from_bytes(ancillary[0][2][:4], sys.byteorder)
@@ -194,7 +199,7 @@ class ZygoteServer:
         return Zygote(self, connection).serve()
 
     def _reap(self) -> None:
-        """A zygote has ended: so must everything that has become our child with its end."""
+        """Reap zygotes that have ended, and kill the processes that they leave to us."""
         ended: list[int] = []
         while True:
             try:
@@ -226,31 +231,11 @@ class ZygoteServer:
 
 
 def _on_child_exit(*_: object) -> None:
-    """The pipe does it; the signal must only not be ignored."""
-
-
-def _create_main_module(entry: str) -> types.ModuleType:
-    """`__main__` as it is for `python entry`."""
-    main = types.ModuleType("__main__")
-    names = vars(main)
-    names.update(
-        __loader__=SourceFileLoader("__main__", entry),
-        __builtins__=builtins,
-        __annotations__={},
-        __file__=entry,
-        __cached__=None,
-    )
-    sys.modules["__main__"] = main
-    return main
-
-
-def _read_source(entry: str) -> bytes:
-    with open(entry, "rb") as file:
-        return file.read(_MAX_SOURCE)
+    """The wakeup pipe does the work; the signal must only not be ignored."""
 
 
 def _collect_stamps(entry: str) -> dict[str, tuple[int, ...]]:
-    """What the script and every module that is no part of Python looked like when they were loaded."""
+    """Stamps of the script and of every loaded module outside of the standard library."""
     standard = os.path.dirname(os.__file__)
     found = {entry}
     for module in list(sys.modules.values()):
@@ -268,21 +253,12 @@ def _read_stamp(path: str) -> tuple[int, ...]:
     return found.st_mtime_ns, found.st_ino, found.st_size
 
 
-def _find_shadow(directory: str) -> str:
-    """The first name in the directory that a cold start would import instead of what is loaded here."""
-    loaded = {name.partition(".")[0] for name in sys.modules}
-    for found in os.listdir(directory):
-        if found.endswith((".py", ".so")) and found.partition(".")[0] in loaded:
-            return found
-    return ""
-
-
 _FRAME = struct.Struct("!cI")
 _END = struct.Struct("!cIiQQQQB")
 _BUFFER = 256 * 1024
 _ROOM = _BUFFER - 4096
 _LITTLE = 4096
-_EXIT_WAIT_MS = 5  # milliseconds
+_EXIT_WAIT_MS = 5
 _KILL_TIMEOUT = 1.0
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _STALE, _CUT, _UNCLEAN = 1, 2, 4
@@ -292,17 +268,17 @@ _STDOUT, _STDERR = 1, 2
 class Zygote:
     """Serves one connection until the host closes it."""
 
-    def __init__(self, mother: CallServer, connection: int) -> None:
-        self._server = mother
+    def __init__(self, server: CallServer, connection: int) -> None:
+        self._server = server
         self._connection = _socket.socket(fileno=connection)
-        # Shared with the process of a call, which says here what has become of it.
+        # Shared with the process of a call, which reports its state here.
         self._flags = mmap.mmap(-1, mmap.PAGESIZE)
-        self._done, self._doing = os.pipe() if mother.wanted["reuse"] else (-1, -1)
-        self._max_bytes = {_STDOUT: mother.wanted["stdout"], _STDERR: mother.wanted["stderr"]}
+        self._done, self._doing = os.pipe() if server.wanted["reuse"] else (-1, -1)
+        self._max_bytes = {_STDOUT: server.wanted["stdout"], _STDERR: server.wanted["stderr"]}
         self._numbers: dict[int, int] = {}
         self._buffer = bytearray(_BUFFER)
         self._view = memoryview(self._buffer)
-        self._traces = Traces() if mother.wanted["tidy"] else None
+        self._traces = Traces() if server.wanted["tidy"] else None
         self._poll = select.poll()
         self._ending = select.poll()
         self._filled = 0
@@ -310,7 +286,7 @@ class Zygote:
         self._counts = {_STDOUT: 0, _STDERR: 0}
 
     def serve(self) -> Work:
-        """Work until the host has gone; returns only in the process of a call, with what it is to execute."""
+        """Serve until the host disconnects; returns only in the process of a call, with its work."""
         os.setsid()
         adopt_orphans()
         # Its own stdout and stderr are the pipes of its calls, which inherit them.
@@ -325,19 +301,16 @@ class Zygote:
             self._poll.register(self._done, select.POLLIN)
         while True:
             self._reset()
-            # A call may have changed what it shares with the next one.
+            # A call may have changed these shared descriptors.
             os.set_blocking(_STDOUT, True)
             os.set_blocking(_STDERR, True)
             set_protection(False)
             pid = quiet_fork()
             if pid == 0:
-                return CallProcess(self._server, self._connection, self._flags, self._doing).begin(self._list_own_fds())
+                own = [*self._numbers, self._done] if self._done >= 0 else list(self._numbers)
+                return CallProcess(self._server, self._connection, self._flags, self._doing).begin(own)
             set_protection(True)
             self._supervise_call(pid)
-
-    def _list_own_fds(self) -> list[int]:
-        """Descriptors that are not for the process of a call."""
-        return [*self._numbers, self._done] if self._done >= 0 else list(self._numbers)
 
     def _reset(self) -> None:
         self._is_settled = False
@@ -356,7 +329,7 @@ class Zygote:
         os.close(handle)
         _, status, usage = os.wait4(pid, 0)
         if self._is_settled:
-            # It was done, and only what it left behind was too much.
+            # The call had finished; only its leftover processes were killed.
             status = 0
         clean = _has_no_children() or kill_children(())
         if not self._flags[TAKEN]:
@@ -370,25 +343,25 @@ class Zygote:
             os._exit(0)
 
     def _relay_until_exit(self, pid: int, handle: int) -> None:
-        patience = _EXIT_WAIT_MS
+        timeout_ms = _EXIT_WAIT_MS
         while True:
             ready = self._poll.poll()
-            # What a script prints it mostly prints right before it ends.
-            ended = self._ending.poll(0 if self._flags[LIVE] else patience)
+            # Most scripts print right before they end.
+            ended = self._ending.poll(0 if self._flags[LIVE] else timeout_ms)
             if (handle, select.POLLIN) in ended:
                 return
             if ended:
-                patience = _EXIT_WAIT_MS
+                timeout_ms = _EXIT_WAIT_MS
                 self._finish_reused_call(pid)
                 continue
-            patience = 0
+            timeout_ms = 0
             self._drain(ready)
             self._send()
             if self._counts[_STDOUT] > self._max_bytes[_STDOUT]:
                 os.kill(pid, signal.SIGKILL)
 
     def _finish_reused_call(self, pid: int) -> None:
-        """A process that serves many calls is done with one. When that left others behind, it was its last."""
+        """A process that serves many calls has finished one. If that left processes, it was the last."""
         os.read(self._done, 1)
         if list_children(pid) or not kill_children((pid,)):
             self._is_settled = True
@@ -410,12 +383,12 @@ class Zygote:
         if names:
             self._view[self._filled : self._filled + len(names)] = names
             self._filled += len(names)
-        # Before it is sent: the next call may come right after.
+        # Before sending, because the next call may arrive right after.
         self._reset()
         self._send()
 
     def _report_stale(self) -> None:
-        """The process has ended without a call: the host has gone, or what it was to execute has changed."""
+        """The process has ended without a call: the host is gone, or a file has changed."""
         if not self._flags[CHANGED]:
             os._exit(0)
         _END.pack_into(self._buffer, 0, b"x", _END.size - _FRAME.size, 0, 0, 0, 0, 0, _STALE)
@@ -424,7 +397,7 @@ class Zygote:
         os._exit(0)
 
     def _drain(self, ready: list[tuple[int, int]]) -> None:
-        """Take what is in the pipes; of what is more than there may be, only how much it was."""
+        """Read the pipes; output beyond the limit is only counted."""
         for descriptor, _ in ready:
             number = self._numbers[descriptor]
             while True:
@@ -440,8 +413,8 @@ class Zygote:
                 if kept:
                     _FRAME.pack_into(self._buffer, self._filled, b"o" if number == _STDOUT else b"e", kept)
                     self._filled = start + kept
-                # Less than there was room for is all that there was. One that is to be killed may write quicker than
-                # this reads.
+                # A short read means that the pipe is empty. A process that will be killed may write faster than this
+                # reads.
                 if start + count < _ROOM or self._counts[_STDOUT] > self._max_bytes[_STDOUT]:
                     break
 
@@ -452,7 +425,7 @@ class Zygote:
             except OSError:
                 kill_children(())
                 os._exit(0)
-            # The next call gets a copy of this memory, and nothing of this one in it.
+            # Clear it, because the next call gets a copy of this memory.
             self._view[: self._filled] = bytes(self._filled)
             self._filled = 0
 
@@ -462,20 +435,20 @@ _prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose parents end."""
+    """Adopt descendants whose parents end."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def set_protection(on: bool) -> None:
-    """Keep others of the same user from looking into the memory of this process; a process that is forked inherits it.
+    """Keep processes of the same user from reading the memory of this one; forks inherit it.
 
-    Set here around each fork, because to set it in the new process would take five times as long.
+    It is set around each fork, because setting it in the new process takes five times as long.
     """
     _prctl(_PR_SET_DUMPABLE, 0 if on else 1, 0, 0, 0)
 
 
 def quiet_fork() -> int:
-    """Fork, without a word about threads of libraries, which are ready for it; threads of Python there are none."""
+    """Fork without warnings about threads of libraries, which handle forks; Python has no other threads."""
     if sys.version_info < (3, 12):
         return os.fork()
     with warnings.catch_warnings():
@@ -484,7 +457,7 @@ def quiet_fork() -> int:
 
 
 def _has_no_children() -> bool:
-    """Whether there is no child left. One that has ended is reaped on the way."""
+    """Whether all children have ended. One of them is reaped."""
     try:
         os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
@@ -493,35 +466,23 @@ def _has_no_children() -> bool:
 
 
 def kill_children(spared: Container[int]) -> bool:
-    """Kill and reap every child but `spared`, and the children that these leave to us; false when some remain."""
+    """Kill and reap all children except `spared`, including adopted ones; false if some remain."""
     deadline = time.monotonic() + _KILL_TIMEOUT
     while True:
         found = [pid for pid in list_children(os.getpid()) if pid not in spared]
         if not found:
             return True
-        for pid in found:
-            _kill_process(pid)
-        for pid in found:
-            _reap_process(pid)
+        for act, argument in ((os.kill, signal.SIGKILL), (os.waitpid, os.WNOHANG)):
+            for pid in found:
+                try:
+                    act(pid, argument)
+                except (ProcessLookupError, ChildProcessError):
+                    continue
         if time.monotonic() > deadline:
             return False
 
 
 def list_children(pid: int) -> list[int]:
-    """The processes whose parent this is."""
+    """The children of a process."""
     with open(f"/proc/{pid}/task/{pid}/children", "rb", buffering=0) as file:
         return [int(word) for word in file.read().split()]
-
-
-def _kill_process(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
-def _reap_process(pid: int) -> None:
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return

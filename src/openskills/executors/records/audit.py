@@ -1,8 +1,8 @@
-"""Who ran what, and how it ended: a log that is only ever added to, one JSON object on each line. Blocking.
+"""Audit log of commands: append-only, one JSON object per line. Blocking.
 
-A run leaves a line when it begins and one when it ends, with the same `run`; where the second is missing, a crash
-interrupted it. `trace_id` is that of the work which it was part of, as spans and lines of the log have it, and empty
-outside of any. An empty line means nothing, and neither does one that a full disk cut short.
+A run has a line for its start and one for its end, with the same `run`; without the second, a crash interrupted it.
+`trace_id` is that of the surrounding spans and log lines, empty outside of any. Ignore empty lines, and lines that a
+full disk cut short.
 """
 
 import fcntl
@@ -22,17 +22,17 @@ from openskills.telemetry.context import trace_id
 
 MAX_BYTES = 64 * 1024 * 1024
 KEEP = 5
-"""When the log is this long it becomes `audit.jsonl.1`, and the oldest of so many goes."""
+"""A log of `MAX_BYTES` is rotated to `audit.jsonl.1`; this many rotated logs are kept."""
 
 _MAX_TEXT, _MAX_ITEMS = 4096, 200
-# ASCII only: nothing in a name can begin a line, or move the cursor of who looks at the file.
+# ASCII only: no name can start a new line or contain terminal escapes.
 _JSON = json.JSONEncoder(separators=(",", ":"), default=str)
 _LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class AuditSubject:
-    """On whose behalf a command is run; what is not known is empty."""
+    """On whose behalf a command runs; unknown fields are empty."""
 
     app: str = ""
     user: str = ""
@@ -42,7 +42,7 @@ class AuditSubject:
 
 @dataclass(frozen=True, slots=True)
 class AuditRun:
-    """What is known about a run before it begins. `id` ties its two lines together."""
+    """What is known about a run before it starts. Both of its lines have `id`."""
 
     id: str
     who: AuditSubject
@@ -53,7 +53,7 @@ class AuditRun:
 
 
 def build_start_record(run: AuditRun) -> dict[str, object]:
-    """The line for a run that is about to begin. It has the names of variables and of secrets, and no value of them."""
+    """The record for the start of a run, with the names of variables and secrets but not their values."""
     command = run.command
     return {
         "event": "begin",
@@ -72,7 +72,7 @@ def build_start_record(run: AuditRun) -> dict[str, object]:
 
 
 def build_end_record(run: AuditRun, ended: CommandResult, artifacts: Sequence[str] = ()) -> dict[str, object]:
-    """The line for a run that has ended, with the names of the artifacts that were kept of it."""
+    """The record for the end of a run, with the names of its artifacts."""
     return {
         "event": "end",
         "run": run.id,
@@ -92,7 +92,7 @@ def build_end_record(run: AuditRun, ended: CommandResult, artifacts: Sequence[st
 
 
 def build_failure_record(run: AuditRun, reason: str) -> dict[str, object]:
-    """The line for a run that never came to a command: denied, or the executor could not be used."""
+    """The record for a run that did not start: denied, or the executor was unavailable."""
     detail = redact(reason, run.command.secrets)
     return {**build_start_record(run), "event": "fail", "detail": detail}
 
@@ -100,17 +100,11 @@ def build_failure_record(run: AuditRun, reason: str) -> dict[str, object]:
 class AuditLog:
     """The log at a path. Any number of processes may write to it at once.
 
-    A disk that fails must not fail a run: `report` is told, once until writing works again. Without it, that is a
-    warning in the log of the program.
+    Disk errors do not fail a run: `report` is called once until writing works again. By default it logs a warning.
     """
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        report: Callable[[str], None] | None = None,
-        max_bytes: int = MAX_BYTES,
-        keep: int = KEEP,
+        self, path: Path, *, report: Callable[[str], None] | None = None, max_bytes: int = MAX_BYTES, keep: int = KEEP
     ) -> None:
         self._path = path
         self._report = report or _LOGGER.warning
@@ -119,9 +113,9 @@ class AuditLog:
         self._failing = False
 
     def write(self, record: Mapping[str, object]) -> bool:
-        """Add one line, with the time and the trace id, in one step.
+        """Append one line atomically, with the time and the trace id; long texts and lists are truncated.
 
-        False when that is not possible, which was reported. Long texts and lists are cut, and say so.
+        Returns false if writing failed, which was reported.
         """
         fields = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "trace_id": trace_id(), **record}
         text = _JSON.encode(fields)
@@ -131,7 +125,10 @@ class AuditLog:
         try:
             self._append(line)
         except OSError as error:
-            self._report_failure(error)
+            if not self._failing:
+                self._failing = True
+                what = error.strerror or str(error)
+                self._report(f"cannot write the audit log {self._path}: {what}; commands run without it")
             return False
         self._failing = False
         return True
@@ -145,7 +142,7 @@ class AuditLog:
             descriptor = os.open(self._path, flags, 0o600)
         try:
             size = os.fstat(descriptor).st_size
-            # A disk that was full may have taken only the beginning of the last line.
+            # A full disk may have cut the last line short.
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
                 line = b"\n" + line
             written = os.write(descriptor, line)
@@ -160,8 +157,10 @@ class AuditLog:
         descriptor = os.open(_sibling_path(self._path, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # Another process may have done it meanwhile. Who has the old file open still writes its line there.
-            if _read_size(self._path) > self._max_bytes:
+            # Another process may have rotated it. Processes with the old file open still write their line there.
+            with suppress(FileNotFoundError):
+                if self._path.stat().st_size <= self._max_bytes:
+                    return
                 for number in range(self._keep - 1, 0, -1):
                     with suppress(FileNotFoundError):
                         os.replace(_sibling_path(self._path, number), _sibling_path(self._path, number + 1))
@@ -169,26 +168,13 @@ class AuditLog:
         finally:
             os.close(descriptor)
 
-    def _report_failure(self, error: OSError) -> None:
-        if not self._failing:
-            self._failing = True
-            what = error.strerror or str(error)
-            self._report(f"the audit log {self._path} cannot be written: {what}; commands are run without it")
-
-
-def _read_size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
-
 
 def _sibling_path(path: Path, what: int | str) -> Path:
     return path.with_name(f"{path.name}.{what}")
 
 
 def _truncate_value(value: object) -> object:
-    """The same value with long texts and lists cut, so that a line stays a line."""
+    """The value with long texts and lists truncated."""
     if isinstance(value, str):
         if len(value) <= _MAX_TEXT:
             return value

@@ -1,22 +1,13 @@
-"""At most once per request id.
+"""Request journal: a repeated request id gets the first answer, and nothing is run again.
 
-The lines of a journal: each says that a request began or how it ended, and has a checksum. Pure.
+Each line says that a request began or how it ended:
 
     checksum  B  request  fingerprint  time
     checksum  E  request  fingerprint  result as JSON
 
-A line that a crash cut short is the last one, and was promised to nobody. One with a wrong checksum counts as not
-there.
-
-At most once: which requests began in a workspace, and how they ended. Blocking.
-
-A request that began in a process which is no more reads as interrupted: nobody knows how far it came, so it is never
-run again under the same id. What `finish` was told with `durable` survives a loss of power; everything survives the end
-of the process, at whatever moment.
-
-Results as JSON: what a journal keeps, and what a program reads. Pure.
-
-At most once: a request that comes again gets the answer of the first time, and nothing is run.
+A partial last line, left by a crash, was never acknowledged; lines with a wrong checksum are ignored. A request that
+began in a process that has died is interrupted: how far it came is unknown, so it never runs again under the same id.
+Durable lines survive a loss of power; all lines survive the end of the process.
 """
 
 import asyncio
@@ -30,7 +21,7 @@ import re
 import threading
 import time
 import zlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
@@ -60,7 +51,7 @@ _PARTS = 4
 
 @dataclass(frozen=True, slots=True)
 class JournalLine:
-    """One whole line: where it is in the file, and what it is about. `rest` is the time or the result."""
+    """One complete line and its position in the file. `rest` is the time or the result."""
 
     offset: int
     length: int
@@ -71,30 +62,28 @@ class JournalLine:
 
 
 def format_begin_line(request: str, fingerprint: str, time: float) -> bytes:
-    """The line for a request that begins."""
+    """The line for the start of a request."""
     return _format_line(BEGAN, request, fingerprint, b"%.3f" % time)
 
 
 def format_end_line(request: str, fingerprint: str, result: Mapping[str, object]) -> bytes:
-    """The line for a request that has ended. Raises `TypeError` or `ValueError` for what JSON has no form of."""
-    # JSON escapes line ends and, this way, everything beyond ASCII.
-    return _format_line(
-        ENDED, request, fingerprint, json.dumps(result, allow_nan=False, separators=(",", ":")).encode()
-    )
+    """The line for the end of a request. Raises `TypeError` or `ValueError` if the result is not JSON."""
+    # JSON escapes newlines and everything beyond ASCII.
+    text = json.dumps(result, allow_nan=False, separators=(",", ":"))
+    return _format_line(ENDED, request, fingerprint, text.encode())
 
 
 def parse_lines(data: bytes) -> Iterator[JournalLine]:
-    """Every whole line, in order."""
+    """Every complete line, in order."""
     offset = 0
     while (end := data.find(b"\n", offset)) >= 0:
-        found = parse_line(data[offset:end], offset)
-        if found:
+        if found := parse_line(data[offset:end], offset):
             yield found
         offset = end + 1
 
 
 def parse_line(text: bytes, offset: int = 0) -> JournalLine | None:
-    """What a line without its end says; None when it is not whole."""
+    """Parse a line without its newline; None if it is incomplete."""
     body = text[9:]
     parts = body.split(b" ", 3)
     if text[:9] != _checksum(body) or len(parts) != _PARTS:
@@ -114,14 +103,14 @@ def _checksum(body: bytes) -> bytes:
 
 KEEP = 1000
 KEEP_BYTES = 32 * 1024 * 1024
-"""How many requests are remembered, and in how many bytes; the latest one always is."""
+"""The maximum number and bytes of remembered requests; the latest one is always remembered."""
 
 _REQUEST = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _LOG, _LOCK = "log", "lock"
 
 
 class RequestState(StrEnum):
-    """What became of an earlier request."""
+    """The state of an earlier request."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -130,14 +119,14 @@ class RequestState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewRequest:
-    """The request is new; whoever has this runs it, and tells the journal how it ended."""
+    """The request is new; the caller runs it, and calls `Journal.finish`."""
 
     request_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierRequest:
-    """The request began before and must not be run; `record` is what `finish` was told, empty unless finished."""
+    """The request began before and must not run; `record` is the one given to `finish`, empty unless finished."""
 
     state: RequestState
     record: Mapping[str, object]
@@ -152,17 +141,17 @@ class _JournalEntry:
 
 
 _ByteRange = tuple[int, int]
-"""Where a line is in the file: its first byte, and how many there are without its end."""
+"""The offset of a line in the file, and its length without the newline."""
 
 
 class Journal:
-    """The journal of one workspace, in a directory of its own. One process at a time has it; its threads may share it.
+    """The journal of one workspace, in its own directory. It belongs to one process, whose threads may share it.
 
-    Only the last `keep` requests are remembered: an id that comes again after that is new.
+    Only the last `keep` requests are remembered; an older id counts as new.
     """
 
     def __init__(self, directory: Path, *, keep: int = KEEP) -> None:
-        """Open it, or begin one. Raises `ExecutorUnavailable` when another process has it or the disk fails."""
+        """Open or create it. Raises `ExecutorUnavailable` if another process has it or the disk fails."""
         self._path = directory / _LOG
         self._keep = keep
         self._entries: dict[str, _JournalEntry] = {}
@@ -172,7 +161,10 @@ class Journal:
         try:
             directory.mkdir(mode=0o700, exist_ok=True)
             self._lock = _lock_journal(directory / _LOCK)
-            _remove_temporary_files(directory)
+            for name in os.listdir(directory):
+                # A process was killed while it rewrote the journal.
+                if name.startswith(TEMPORARY_PREFIX):
+                    os.unlink(directory / name)
             self._open()
         except OSError as error:
             self.close()
@@ -182,27 +174,32 @@ class Journal:
             raise
 
     def begin(self, request_id: str, fingerprint: str, *, durable: bool = False) -> NewRequest | EarlierRequest:
-        """Ask to run a request: `Begun` when nobody did before, otherwise what became of it.
+        """Register a request: `NewRequest` if it has not begun before, otherwise its state.
 
-        `fingerprint` says what is requested. Raises `InvalidArgument` when the same id was used for something else, or
-        is no id, and `ExecutorUnavailable` when it cannot be written down; then it must not be run.
+        `fingerprint` identifies what is requested. Raises `InvalidArgument` for an invalid id, or one that was used for
+        another request, and `ExecutorUnavailable` if it cannot be recorded; then it must not run.
         """
         if not _REQUEST.fullmatch(request_id):
-            raise InvalidArgument("request_id", f"{request_id[:140]!r} is no id; use 1 to 128 of A-Z a-z 0-9 . _ : -")
+            raise InvalidArgument(
+                "request_id", f"invalid id {request_id[:140]!r}; use 1 to 128 characters of A-Z a-z 0-9 . _ : -"
+            )
         digest = hashlib.sha256(fingerprint.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         with self._guard:
             known = self._entries.get(request_id)
             if known is not None:
-                return self._describe_earlier(request_id, known, digest)
+                earlier = self._describe_earlier(request_id, known, digest)
+                # A denied command never ran, and the next answer to the approval question may be yes.
+                if earlier.record.get("error") != CommandDenied.reason:
+                    return earlier
             span = self._append(format_begin_line(request_id, digest, time.time()), durable=durable)
             self._entries[request_id] = _JournalEntry(digest, RequestState.RUNNING, began=span)
         return NewRequest(request_id)
 
     def finish(self, request_id: str, record: Mapping[str, object], *, durable: bool) -> None:
-        """Write down how a request ended that began here. Once this returns, `begin` answers with it.
+        """Record how a request ended that began here; from now on `begin` returns it.
 
-        Raises `InvalidArgument` for a request that is not running or a record that is no JSON, `ExecutorUnavailable`
-        when it cannot be written down.
+        Raises `InvalidArgument` if the request is not running or the record is not JSON, `ExecutorUnavailable` if it
+        cannot be written.
         """
         with self._guard:
             entry = self._entries.get(request_id)
@@ -217,10 +214,10 @@ class Journal:
             self._compact_if_large()
 
     def close(self) -> None:
-        """Let another process have it. What is running here then reads as interrupted. Safe to call twice."""
+        """Release it to other processes; running requests then count as interrupted. Safe to call twice."""
         with self._guard:
             if self._lock >= 0:
-                # Said aloud: closing would not free it as long as a forked child has a copy.
+                # Explicitly: closing does not free it while a forked child has a copy.
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
                 os.close(self._lock)
             if self._log >= 0:
@@ -229,7 +226,7 @@ class Journal:
 
     def _describe_earlier(self, request_id: str, entry: _JournalEntry, digest: str) -> EarlierRequest:
         if entry.fingerprint != digest:
-            raise InvalidArgument("request_id", f"{request_id!r} was used for another request; give each its own")
+            raise InvalidArgument("request_id", f"{request_id!r} was used for another request; use a new id")
         if entry.ended is None:
             return EarlierRequest(entry.state, {})
         line = parse_line(self._read_range(entry.ended))
@@ -244,53 +241,49 @@ class Journal:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._log = os.open(self._path, flags, 0o600)
         data = _read_content(self._log)
-        # What a crash cut short goes, so that the next line begins where a line begins.
+        # Remove a partial line that a crash left.
         self._end = data.rfind(b"\n") + 1
         if self._end != len(data):
             os.ftruncate(self._log, self._end)
-        self._load_entries(data)
-
-    def _load_entries(self, data: bytes) -> None:
-        """The entries of all lines; what has not ended began in a process that is no more."""
         for line in parse_lines(data):
+            # A request without an end began in a process that has died.
             entry = self._entries.setdefault(line.request, _JournalEntry(line.fingerprint, RequestState.INTERRUPTED))
             if line.kind == ENDED:
                 entry.state, entry.ended = RequestState.FINISHED, (line.offset, line.length)
             else:
+                entry.state, entry.ended = RequestState.INTERRUPTED, None
                 entry.began = (line.offset, line.length)
 
     def _append(self, text: bytes, *, durable: bool) -> _ByteRange:
-        """Write one line after the others; leaves no part of it when that fails."""
+        """Append one line; leaves no part of it on failure."""
         if self._log < 0:
             raise ExecutorUnavailable(f"the journal {self._path} is closed")
+        failure: OSError | None = None
         try:
-            written = os.pwrite(self._log, text, self._end)
-            if durable:
+            if os.pwrite(self._log, text, self._end) != len(text):
+                failure = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            elif durable:
                 self._sync()
         except OSError as error:
-            self._truncate_partial_line()
-            raise self._journal_error(error) from error
-        if written != len(text):
-            self._truncate_partial_line()
-            raise self._journal_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+            failure = error
+        if failure is not None:
+            # If this fails, too, the next opening ignores the partial line.
+            with suppress(OSError):
+                os.ftruncate(self._log, self._end)
+            raise self._journal_error(failure) from failure
         self._end += len(text)
         return self._end - len(text), len(text) - 1
-
-    def _truncate_partial_line(self) -> None:
-        # Where even that fails, opening it does it: a line that is not whole counts as not there.
-        with suppress(OSError):
-            os.ftruncate(self._log, self._end)
 
     def _sync(self) -> None:
         os.fdatasync(self._log)
         if not self._named:
-            # The names on the way to it, once: those of the journal, of the workspace, and of all workspaces.
+            # Once: the directories of the journal, of the workspace, and of all workspaces.
             for directory in list(self._path.parents)[:3]:
                 flush_directory(directory)
             self._named = True
 
     def _compact_if_large(self) -> None:
-        """Begin a new file with the latest requests when the old one has many more."""
+        """Rewrite the file with the latest requests if it has many more."""
         if len(self._entries) < 2 * self._keep and self._end < 2 * KEEP_BYTES:
             return
         kept: list[tuple[str, _JournalEntry]] = []
@@ -306,7 +299,7 @@ class Journal:
         try:
             replace_file_durably(self._path, b"".join(self._read_range(span) + b"\n" for span in spans))
         except OSError:
-            return  # no room for a second file; the old one goes on growing until there is
+            return  # the disk is full; the old file grows until there is space
         try:
             os.close(self._log)
             self._log = -1
@@ -319,7 +312,7 @@ class Journal:
 
     def _journal_error(self, error: OSError) -> ExecutorUnavailable:
         what = error.strerror or str(error)
-        return ExecutorUnavailable(f"the journal {self._path} cannot be used: {what}; make room, or check its owner")
+        return ExecutorUnavailable(f"cannot use the journal {self._path}: {what}; check disk space and permissions")
 
 
 def _lock_journal(path: Path) -> int:
@@ -342,19 +335,12 @@ def _read_content(descriptor: int) -> bytes:
     return b"".join(pieces)
 
 
-def _remove_temporary_files(directory: Path) -> None:
-    """Remove what a process left that was killed while it began a new file."""
-    for name in os.listdir(directory):
-        if name.startswith(TEMPORARY_PREFIX):
-            os.unlink(directory / name)
-
-
 INLINE_BYTES = 256 * 1024
-"""At most so much of the content of output files goes into a journal; the files themselves stay where they are."""
+"""The maximum bytes of output file content in one journal record; the files themselves stay in the workspace."""
 
 
 def record_from_result(result: RunResult) -> dict[str, Any]:
-    """Everything that the same request is to be answered with again."""
+    """The JSON record of a result, from which the same request is answered again."""
     ended = result.ended
     room = INLINE_BYTES
     files: list[dict[str, Any]] = []
@@ -381,7 +367,9 @@ def record_from_result(result: RunResult) -> dict[str, Any]:
 
 
 def result_from_record(record: Mapping[str, Any]) -> RunResult:
-    """The result that `stored` made this of."""
+    """The result of a record made by `record_from_result`."""
+    count = sum(file["data"] is None for file in record["output_files"])
+    missing = (f"the content of {count} files is not kept with this answer; read them by their ref",) if count else ()
     ended = CommandResult(
         record["exit_code"],
         EndReason(record["ending"]),
@@ -398,13 +386,18 @@ def result_from_record(record: Mapping[str, Any]) -> RunResult:
         digest=record["digest"],
         output_files=tuple(map(_file_from_record, record["output_files"])),
         artifact_files=tuple(map(_artifact_from_record, record["artifact_files"])),
-        staged_inputs=tuple(map(_staged_input_from_record, record["staged_inputs"])),
-        warnings=(*record["warnings"], *_describe_missing_content(record["output_files"])),
+        staged_inputs=tuple(
+            StagedInput(
+                one["source"], one["to"], InputMode(one["mode"]), one["files"], one["size"], tuple(one["warnings"])
+            )
+            for one in record["staged_inputs"]
+        ),
+        warnings=(*record["warnings"], *missing),
     )
 
 
 def result_to_json(result: RunResult) -> dict[str, Any]:
-    """The answer for a program: the fields of the mission documents, and what ours adds to them."""
+    """A result as JSON for programs."""
     return {
         "stdout": result.stdout,
         "stderr": result.stderr,
@@ -422,18 +415,6 @@ def result_to_json(result: RunResult) -> dict[str, Any]:
         "warnings": list(result.warnings),
         "replayed": result.replayed,
     }
-
-
-def _staged_input_from_record(record: Mapping[str, Any]) -> StagedInput:
-    warnings = tuple(record["warnings"])
-    return StagedInput(
-        record["source"], record["to"], InputMode(record["mode"]), record["files"], record["size"], warnings
-    )
-
-
-def _describe_missing_content(files: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    count = sum(file["data"] is None for file in files)
-    return (f"the content of {count} files is not kept with this answer; read them by their ref",) if count else ()
 
 
 def _file_to_json(file: OutputFile) -> dict[str, Any]:
@@ -493,11 +474,11 @@ def _decode_bytes(text: str) -> bytes:
     return base64.b64decode(text)
 
 
-_INTERRUPTED = "the host ended while it ran; what it did until then is done, and it is not run again"
+_INTERRUPTED = "the host process ended while it ran; it may have had effects and is not run again"
 
 
 class RequestDeduplicator:
-    """The requests of one session, in a journal that survives this process; opened when the first one comes."""
+    """Runs each request of a session at most once. The journal is opened by the first request."""
 
     def __init__(self, directory: Path, isolation: Isolation) -> None:
         self._directory = directory
@@ -506,17 +487,22 @@ class RequestDeduplicator:
         self._isolation = isolation
         self._running: dict[str, tuple[str, asyncio.Task[RunResult]]] = {}
 
-    async def run_once(self, request: RunRequest, run: Callable[[], Awaitable[RunResult]]) -> RunResult:
-        """Run a request unless it began before; then wait for the one that runs, or give the answer that it got.
+    @property
+    def is_available(self) -> bool:
+        """Whether the workspace has a local directory, which the journal is kept in and removed with."""
+        return self._directory.parent.is_dir()
 
-        When this returns the answer is durable. One that was running when the host died is `interrupted`. Raises
-        `InvalidArgument` when its id was used for another request.
+    async def run_once(self, request: RunRequest, run: Callable[[], Awaitable[RunResult]]) -> RunResult:
+        """Run a request unless it began before; otherwise wait for it, or return its recorded answer.
+
+        When this returns, the answer is recorded. A request that was running when the host died is `interrupted`.
+        Raises `InvalidArgument` if the id was used for another request.
         """
         id_, wanted = str(request.request_id), build_fingerprint(request)
         running = self._running.get(id_)
         if running is not None:
             return await self._join_running(id_, wanted, *running)
-        task = asyncio.ensure_future(self._run_first(id_, wanted, run))
+        task = asyncio.ensure_future(self._run_first(request, wanted, run))
         self._running[id_] = (wanted, task)
         try:
             return await task
@@ -524,74 +510,69 @@ class RequestDeduplicator:
             del self._running[id_]
 
     def close(self) -> None:
-        """Let another process have the journal."""
+        """Close the journal."""
         if self._opened is not None:
             self._opened.close()
             self._opened = None
 
     async def _join_running(self, id_: str, wanted: str, known: str, running: asyncio.Task[RunResult]) -> RunResult:
         if wanted != known:
-            raise InvalidArgument("request_id", f"{id_!r} is the id of another request, which is running")
+            raise InvalidArgument("request_id", f"{id_!r} is used by another request, which is running")
         await asyncio.wait([running])
         if running.cancelled():
             raise ExecutorUnavailable(f"the request {id_} was cancelled while it ran; use a new request id")
         return replace(running.result(), replayed=True)
 
-    async def _run_first(self, id_: str, wanted: str, run: Callable[[], Awaitable[RunResult]]) -> RunResult:
+    async def _run_first(self, request: RunRequest, wanted: str, run: Callable[[], Awaitable[RunResult]]) -> RunResult:
+        id_, durable = str(request.request_id), request.durable
         begun: NewRequest | EarlierRequest | None = None
         try:
-            begun = await run_in_thread(lambda: self._journal.begin(id_, wanted, durable=True))
+            begun = await run_in_thread(lambda: self._journal.begin(id_, wanted, durable=durable))
             if isinstance(begun, EarlierRequest):
                 return self._replay(begun, id_)
             result = await run()
-            await self._finish(id_, record_from_result(result))
+            await self._finish(id_, record_from_result(result), durable=durable)
         except SkillError as error:
             if isinstance(begun, NewRequest):
                 await self._record_failure(id_, error.reason, error.message)
             raise
         except BaseException as error:
-            # Cancelled, perhaps while it was being written down that it began.
+            # Cancelled, perhaps while its start was being recorded.
             if not isinstance(begun, EarlierRequest):
-                await self._record_failure(id_, "CANCELLED", f"it was broken off ({type(error).__name__})")
+                await self._record_failure(id_, "CANCELLED", f"the request was cancelled ({type(error).__name__})")
             raise
         return result
 
     async def _record_failure(self, id_: str, reason: str, message: str) -> None:
-        # It may never have begun, or its answer may be there already.
+        # It may not have begun, or may have an answer already.
         with suppress(InvalidArgument):
-            await asyncio.shield(self._finish(id_, {"error": reason, "message": message}))
+            await asyncio.shield(self._finish(id_, {"error": reason, "message": message}, durable=True))
 
     @property
     def _journal(self) -> Journal:
-        # Asked for in worker threads: the first two requests may come together.
+        # Called in worker threads: the first two requests may come together.
         with self._opening:
             if self._opened is None:
                 self._opened = Journal(self._directory)
             return self._opened
 
-    async def _finish(self, id_: str, record: Mapping[str, object]) -> None:
-        await run_in_thread(lambda: self._journal.finish(id_, record, durable=True))
+    async def _finish(self, id_: str, record: Mapping[str, object], *, durable: bool) -> None:
+        await run_in_thread(lambda: self._journal.finish(id_, record, durable=durable))
 
     def _replay(self, earlier: EarlierRequest, id_: str) -> RunResult:
         if earlier.state is RequestState.INTERRUPTED:
             return build_interrupted_result(self._isolation, id_, _INTERRUPTED)
         if earlier.state is RequestState.RUNNING:
-            raise ExecutorUnavailable(f"the request {id_} is running at this moment; ask again")
+            raise ExecutorUnavailable(f"the request {id_} is still running; try again later")
         record = earlier.record
         if "error" in record:
-            raise _error_from_record(
-                str(record["error"]), f"{record['message']} (request {id_}, which is not run again)"
-            )
+            raise _error_from_record(str(record["error"]), f"{record['message']} (request {id_} is not run again)")
         return replace(result_from_record(cast("Mapping[str, Any]", record)), replayed=True)
 
 
 def _error_from_record(reason: str, message: str) -> SkillError:
-    """An error of the same kind as the first time, as far as a message makes one."""
-    kinds = {
-        CommandDenied.reason: CommandDenied,
-        ForbiddenPath.reason: ForbiddenPath,
-        LimitExceeded.reason: LimitExceeded,
-    }
+    """An error of the same class as the first time, if a message is enough to build one."""
+    kinds = {kind.reason: kind for kind in (CommandDenied, ForbiddenPath, LimitExceeded)}
     if reason == InvalidArgument.reason:
         field, _, what = message.partition(": ")
         return InvalidArgument(field, what)
@@ -599,12 +580,9 @@ def _error_from_record(reason: str, message: str) -> SkillError:
 
 
 def build_fingerprint(request: RunRequest) -> str:
-    """What makes two requests the same: everything but their id."""
+    """A digest of everything in a request but its id."""
     values = {field.name: getattr(request, field.name) for field in fields(request)}
-    values |= {
-        "request_id": None,
-        "env": sorted(request.env.items()),
-        "stdin": hashlib.sha256(request.stdin).hexdigest(),
-    }
+    stdin = hashlib.sha256(request.stdin).hexdigest()
+    values |= {"request_id": None, "env": sorted(request.env.items()), "stdin": stdin}
     whole = repr(sorted(values.items()))
     return base64.b64encode(hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()).decode()

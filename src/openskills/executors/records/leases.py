@@ -1,26 +1,9 @@
-"""Who has a workspace.
+"""Workspaces on disk and their leases: one directory per key, leased to one process at a time. Blocking.
 
-The lock that is a lease: a file in a workspace's directory that one process at a time holds. Blocking.
-
-The system takes it from a process that dies. It is a lock of an open file and not of a process (`F_OFD_SETLK`): two
-parts of one process exclude each other, too, and one can look at it without taking it. The directory may be removed and
-made anew while somebody waits, so a lock counts only if its file still has its name.
-
-What is remembered and told about a workspace; it lies beside it, out of the reach of its commands.
-
-The directories that every workspace has. Blocking.
-
-Commands may have put a link in the place of one of them since it was made, so nothing here follows one.
-
-A user of its own for each workspace, when we are root: commands must not run as root, nor as each other. Blocking.
-
-Each user id has a file. Who has a lock on it has the id; in it stands whose it was, so that a workspace that is not in
-use keeps the id that its files belong to.
-
-Workspaces on disk, and who uses them: one directory for each key, leased to one process at a time. Blocking.
-
-`<root>/<id>/` is ours: the record, the lease and the journal. `<root>/<id>/tree/` is the workspace as commands see it.
-The lease is a lock on a file, so the system ends it with the process that has it, however that process ends.
+`<root>/<id>/` has the record, the lease and the journal, out of reach of commands. `<root>/<id>/tree/` is the workspace
+as commands see it. A lease is a file lock, so the system releases it when its process dies. It is a lock of an open
+file, not of a process (`F_OFD_SETLK`): it also excludes other parts of the same process, and can be inspected without
+taking it. If we are root, each workspace has its own user id, so that commands run neither as root nor as each other.
 """
 
 import fcntl
@@ -40,13 +23,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument, LimitExceeded
-from openskills.executors.files.beneath import delete_tree, open_with_full_access
+from openskills.executors.files.beneath import auto_close, delete_tree, open_with_full_access
 from openskills.executors.records.quota import Quota, measure_usage
 from openskills.executors.spec import INPUTS, OUT, RUNS, SKILLS, WORK
 from openskills.filesystem import replace_file
 
 LEASE_FILE = "lease"
-# Who is about to remove the directory has the lock for a moment.
+# A process that is about to remove the directory holds the lock for a moment.
 _TRIES, _PAUSE = 4, 0.005
 # struct flock: type, whence, start, length (0 is all), pid.
 _FLOCK = struct.Struct("hhqqi0q")
@@ -54,7 +37,7 @@ _FLOCK = struct.Struct("hhqqi0q")
 
 @dataclass(frozen=True, slots=True)
 class LockStatus:
-    """What can be seen of a lease from outside: whether somebody has it, who, and when it was used last."""
+    """The state of a lease: whether it is held, by which pid, and when it was last used."""
 
     is_held: bool
     holder: int | None
@@ -62,10 +45,7 @@ class LockStatus:
 
 
 def take_lock(directory: Path) -> int | None:
-    """A descriptor that has the lock of this directory; None when somebody else has it.
-
-    Raises `FileNotFoundError` when there is no such directory.
-    """
+    """Lock this directory and return the descriptor; None if it is locked. Raises `FileNotFoundError`."""
     for attempt in range(_TRIES):
         if attempt:
             time.sleep(_PAUSE)
@@ -76,27 +56,29 @@ def take_lock(directory: Path) -> int | None:
         except BlockingIOError:
             os.close(descriptor)
             continue
-        if _is_still_linked(path, descriptor):
-            return descriptor
+        # The directory may have been removed and created again meanwhile: the lock counts if its file has its name.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(descriptor)):
+                return descriptor
         release_lock(descriptor)
     return None
 
 
 def sign_lock(descriptor: int) -> None:
-    """Write down that this process has the lock, for whoever would like to have it, too."""
-    # Always as long as it was: cutting a file to nothing and writing it anew makes some file systems wait for the disk.
+    """Write the pid of this process into the lock file."""
+    # Always the same length: truncating and rewriting a file makes some file systems wait for the disk.
     os.pwrite(descriptor, b"%-10d\n" % os.getpid(), 0)
 
 
 def release_lock(descriptor: int) -> None:
     """Free the lock."""
-    # Said aloud: closing would not free it as long as a forked child has a copy of the descriptor.
+    # Explicitly: closing does not free it while a forked child has a copy of the descriptor.
     fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _build_flock_request(fcntl.F_UNLCK))
     os.close(descriptor)
 
 
 def read_lock(directory: Path) -> LockStatus:
-    """What can be seen of a directory's lease. Raises `FileNotFoundError` when there is no such directory."""
+    """The state of a directory's lease. Raises `FileNotFoundError`."""
     try:
         descriptor = os.open(directory / LEASE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -105,7 +87,8 @@ def read_lock(directory: Path) -> LockStatus:
         used = os.fstat(descriptor).st_mtime
         answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _build_flock_request(fcntl.F_WRLCK))
         held = _FLOCK.unpack(answer)[0] != fcntl.F_UNLCK
-        return LockStatus(held, _read_signature(descriptor) if held else None, used)
+        pid = os.pread(descriptor, 20, 0).strip()
+        return LockStatus(held, int(pid) if held and pid.isdigit() else None, used)
     finally:
         os.close(descriptor)
 
@@ -114,24 +97,12 @@ def _build_flock_request(kind: int) -> bytes:
     return _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0)
 
 
-def _read_signature(descriptor: int) -> int | None:
-    text = os.pread(descriptor, 20, 0).strip()
-    return int(text) if text.isdigit() else None
-
-
-def _is_still_linked(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
-
-
 _FILE = "record.json"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceRecord:
-    """Whose workspace it is. Times are seconds since 1970; `uid` is the user of its files, None when that is us."""
+    """The record of a workspace. Times are Unix times; `uid` is the user of its files, None if that is us."""
 
     key: str
     executor: str
@@ -142,7 +113,7 @@ class WorkspaceRecord:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceInfo:
-    """One workspace, for people: `size` and `files` without staged skills, times in seconds, `holder` is a pid."""
+    """One workspace in a listing: `size` and `files` without staged skills, times in seconds, `holder` is a pid."""
 
     id: str
     key: str
@@ -157,13 +128,13 @@ class WorkspaceInfo:
 
     @property
     def is_expired(self) -> bool:
-        """Whether nobody has used it for longer than its time to live."""
+        """Whether it has been unused for longer than its time to live."""
         return not self.in_use and self.idle > self.ttl
 
 
 @dataclass(frozen=True, slots=True)
 class CleanupResult:
-    """What was removed, what is in use and stays, and why something could not be removed."""
+    """The workspaces that were removed, those in use, and messages for those that could not be removed."""
 
     removed: tuple[WorkspaceInfo, ...] = ()
     in_use: tuple[WorkspaceInfo, ...] = ()
@@ -171,12 +142,12 @@ class CleanupResult:
 
 
 def write_record(directory: Path, record: WorkspaceRecord) -> None:
-    """Put the record of a workspace, in one step."""
+    """Write the record of a workspace atomically."""
     replace_file(directory / _FILE, json.dumps(asdict(record)).encode())
 
 
 def read_record(directory: Path) -> WorkspaceRecord | None:
-    """The record of a workspace; None when there is none that can be understood."""
+    """The record of a workspace; None if it is missing or invalid."""
     try:
         descriptor = os.open(directory / _FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
@@ -194,28 +165,22 @@ def read_record(directory: Path) -> WorkspaceRecord | None:
 
 
 def make_skeleton(tree: Path, uid: int | None) -> None:
-    """Make `tree` with its directories, those that are missing; a link or file in the place of one of them goes.
+    """Create the missing directories of a workspace. A link or file in place of one is replaced, never followed.
 
-    New ones have mode 0700 and belong to the user `uid`, or to us. The skills belong to us in any case.
+    New directories have mode 0700 and belong to the user `uid`, or to us; the skills always belong to us.
     """
     _make_directory(str(tree), None, uid)
-    top = open_with_full_access(str(tree), None)
-    try:
+    with auto_close(open_with_full_access(str(tree), None)) as top:
         for name in (SKILLS, WORK, RUNS, OUT):
             _make_directory(name, top, None if name == SKILLS else uid)
         if uid is not None:
-            _make_readable(SKILLS, top)
-        work = open_with_full_access(WORK, top)
-        try:
+            with auto_close(open_with_full_access(SKILLS, top)) as skills:
+                os.fchmod(skills, 0o755)
+        with auto_close(open_with_full_access(WORK, top)) as work:
             _make_directory(INPUTS.removeprefix(f"{WORK}/"), work, uid)
-        finally:
-            os.close(work)
-    finally:
-        os.close(top)
 
 
 def _make_directory(name: str, parent: int | None, uid: int | None) -> None:
-    """Make one directory, unless there is one."""
     try:
         os.mkdir(name, 0o700, dir_fd=parent)
     except FileExistsError:
@@ -230,34 +195,27 @@ def _make_directory(name: str, parent: int | None, uid: int | None) -> None:
         os.chown(name, uid, uid, dir_fd=parent, follow_symlinks=False)
 
 
-def _make_readable(name: str, parent: int) -> None:
-    descriptor = open_with_full_access(name, parent)
-    try:
-        os.fchmod(descriptor, 0o755)
-    finally:
-        os.close(descriptor)
-
-
 class UidLease:
-    """A user id that nobody else gets until it is released, or this process is gone."""
+    """A user id that is reserved until it is released or this process ends."""
 
     def __init__(self, uid: int, descriptor: int) -> None:
         self.uid = uid
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Give it back; safe to call twice."""
+        """Release it; safe to call twice."""
         if self._descriptor >= 0:
-            # Said aloud: closing would not free it as long as a forked child has a copy.
+            # Explicitly: closing does not free it while a forked child has a copy.
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 class UidPool:
-    """The user ids of a range, from `first` to `last`, with their files in a directory that only we can write to.
+    """User ids from `first` to `last`, each with a file in a directory that only we can write to.
 
-    `exists` tells whether there still is an owner of this name.
+    The lock on the file reserves the id. The file contains the last owner, so that a workspace that is not in use
+    keeps the id of its files; `exists` tells whether an owner still exists.
     """
 
     def __init__(self, directory: Path, first: int, last: int, exists: Callable[[str], bool]) -> None:
@@ -266,31 +224,30 @@ class UidPool:
         self._exists = exists
 
     def claim(self, owner: str, preferred: int | None = None) -> UidLease:
-        """A user id for an owner: the preferred one, which it had before, or one that no living owner has.
+        """Reserve a user id for an owner: the preferred one, which it had before, or one without an existing owner.
 
-        Raises `ExecutorUnavailable` when the preferred one is in use by somebody else, or all are taken.
+        Raises `ExecutorUnavailable` if the preferred one is in use, or all are taken.
         """
         if preferred is not None:
             if _is_known(preferred):
                 raise ExecutorUnavailable(
-                    f"the user id {preferred} of this workspace belongs to somebody on this machine now; remove it"
+                    f"the user id {preferred} of this workspace now belongs to a user or group of this machine; remove "
+                    "the workspace"
                 )
             held = self._try_claim(preferred, owner)
             if held is None:
                 raise ExecutorUnavailable(f"the user id {preferred} of this workspace is in use; try again later")
             return held
-        for uid in self._candidates():
+        # From a random start, so that a free one is found soon.
+        start = random.randrange(len(self._range))  # noqa: S311 - only spreads
+        for step in range(len(self._range)):
+            uid = self._range[(start + step) % len(self._range)]
             if not _is_known(uid) and (held := self._try_claim(uid, owner)):
                 return held
         raise ExecutorUnavailable(
             f"all user ids from {self._range.start} to {self._range.stop - 1} are taken; remove workspaces with "
-            "`openskills workspaces clean`, or set OPENSKILL_SANDBOX_UIDS to more"
+            "`openskills workspaces clean`, or set OPENSKILL_SANDBOX_UIDS to a larger range"
         )
-
-    def _candidates(self) -> Iterator[int]:
-        # From anywhere on, so that the first free one is found soon.
-        start = random.randrange(len(self._range))  # noqa: S311 - only spreads
-        return (self._range[(start + step) % len(self._range)] for step in range(len(self._range)))
 
     def _open_file(self, uid: int) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -310,7 +267,7 @@ class UidPool:
                 os.close(descriptor)
                 return None
             if before != owner:
-                # Over what was there, without cutting it: that would make some file systems wait for the disk.
+                # Without truncating, which makes some file systems wait for the disk.
                 os.pwrite(descriptor, owner.ljust(len(before)).encode("ascii"), 0)
         except BlockingIOError:
             os.close(descriptor)
@@ -322,7 +279,7 @@ class UidPool:
 
 
 def _is_known(uid: int) -> bool:
-    """Whether the machine has a user or group of this number."""
+    """Whether the machine has a user or group with this id."""
     for look_up in (pwd.getpwuid, grp.getgrgid):
         try:
             look_up(uid)
@@ -340,11 +297,11 @@ _UIDS = ".uids"
 _UNFINISHED = 60.0
 
 ProgressCallback = Callable[[str, int, int | None], None]
-"""Told from time to time what is done, how many are, and of how many."""
+"""Called with the current action, the number done, and the total."""
 
 
 class Lease:
-    """The right of this process to use a workspace. It ends with `release`, or with the process."""
+    """The right of this process to use a workspace, until `release` or the end of the process."""
 
     def __init__(self, id_: str, directory: Path, lock: int, uid: UidLease | None) -> None:
         self.id = id_
@@ -355,18 +312,18 @@ class Lease:
         self._lock = lock
 
     def touch(self) -> None:
-        """Say that the workspace is being used: its time to live counts from here."""
+        """Restart the time to live of the workspace."""
         if self._lock >= 0:
             os.utime(self._lock)
 
     def release(self) -> None:
-        """Let others use it; safe to call twice."""
+        """Release the workspace; safe to call twice."""
         if self._lock >= 0:
             self.touch()
             self._close()
 
     def remove(self) -> None:
-        """Remove the workspace with all that it holds, and release it."""
+        """Remove the workspace with all its files, and release it."""
         if self._lock >= 0:
             doomed = _move_aside(self.directory)
             self._close()
@@ -380,7 +337,7 @@ class Lease:
 
 
 class WorkspaceStore:
-    """All workspaces below a directory. `uids` are the first and last user id to give away when we are root."""
+    """All workspaces below a directory. `uids` are the first and last user id for workspaces, used if we are root."""
 
     def __init__(self, root: Path, quota: Quota | None = None, uids: tuple[int, int] | None = None) -> None:
         self._root = root
@@ -389,14 +346,14 @@ class WorkspaceStore:
 
     @staticmethod
     def id_from_key(key: str, executor: str) -> str:
-        """What the workspace of a key is called. Executors do not share them: each has its own way to stage skills."""
+        """The workspace id of a key. Executors do not share workspaces, because they stage skills differently."""
         return hashlib.sha256(f"{executor}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def claim(self, key: str, *, executor: str, ttl: float = DAY) -> Lease:
-        """The workspace of a key, made when there is none.
+        """Lease the workspace of a key; it is created if missing.
 
-        Raises `ExecutorUnavailable` (try again) when another process or another part of this one has it, with its pid,
-        and `LimitExceeded` when there are too many.
+        Raises `ExecutorUnavailable` (retryable, with the pid) if it is leased already, and `LimitExceeded` if there are
+        too many workspaces.
         """
         id_ = self.id_from_key(key, executor)
         directory = self._root / id_
@@ -411,24 +368,20 @@ class WorkspaceStore:
             raise
 
     def list(self, progress: ProgressCallback | None = None) -> Sequence[WorkspaceInfo]:
-        """Every workspace, the one that was used last first."""
+        """Every workspace, most recently used first."""
         names = list(self._list_ids())
         found: list[WorkspaceInfo] = []
         for done, name in enumerate(names):
             if progress:
                 progress("looking at workspaces", done, len(names))
-            # Removed meanwhile: then it is no workspace.
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):  # removed meanwhile
                 found.append(self._read_info(name, measure=True))
         return sorted(found, key=lambda info: (info.idle, info.id))
 
     def remove(self, id_: str) -> bool:
-        """Remove a workspace with all that it holds; false when there is none.
-
-        Raises `ExecutorUnavailable` when somebody uses it.
-        """
+        """Remove a workspace with all its files; false if it does not exist. Raises `ExecutorUnavailable` if in use."""
         if not _ID.fullmatch(id_):
-            raise InvalidArgument("id", f"{id_!r} is no id of a workspace; `openskills workspaces list` shows them")
+            raise InvalidArgument("id", f"invalid workspace id {id_!r}; `openskills workspaces list` shows them")
         directory = self._root / id_
         try:
             lock = take_lock(directory)
@@ -443,12 +396,12 @@ class WorkspaceStore:
         return delete_tree(doomed)
 
     def clean(self, *, older_than: float = 0.0, progress: ProgressCallback | None = None) -> CleanupResult:
-        """Remove every workspace that nobody uses and nobody has used for so many seconds; all of them for 0."""
+        """Remove every workspace that is not in use and was not used for `older_than` seconds."""
         self._finish_removals()
         return self._remove_matching(lambda info: info.idle >= older_than, progress)
 
     def sweep(self, progress: ProgressCallback | None = None) -> CleanupResult:
-        """Put in order what processes that are no more have left: what is expired, and what was half removed."""
+        """Remove expired workspaces, and finish interrupted removals."""
         self._finish_removals()
         return self._remove_matching(lambda info: info.is_expired, progress)
 
@@ -469,7 +422,7 @@ class WorkspaceStore:
                 elif doomed(info) and self.remove(name):
                     removed.append(info)
             except FileNotFoundError:
-                continue  # somebody else was quicker
+                continue  # removed meanwhile
             except (OSError, ExecutorUnavailable) as error:
                 failures.append(f"{name}: {error}")
         return CleanupResult(tuple(removed), tuple(in_use), tuple(failures))
@@ -478,12 +431,12 @@ class WorkspaceStore:
         with suppress(FileNotFoundError):
             for name in os.listdir(self._root):
                 if name.startswith(_REMOVING):
-                    # What cannot be removed now is there at the next sweep.
+                    # The next sweep tries again.
                     with suppress(OSError):
                         delete_tree(self._root / name)
 
     def _prepare(self, id_: str, fresh: WorkspaceRecord) -> UidLease | None:
-        """Everything that a leased workspace needs; returns the user that it belongs to."""
+        """Write the record and create the directories of a leased workspace; returns the lease of its user id."""
         directory = self._root / id_
         record = read_record(directory)
         held = self._uids.claim(id_, record.uid if record else None) if self._uids else None
@@ -500,10 +453,10 @@ class WorkspaceStore:
         return held
 
     def _try_lock(self, directory: Path) -> int | None:
-        """The lock of a workspace, whose directory now exists; None when somebody else has it."""
+        """Create and lock a workspace; None if it is locked."""
         for _ in range(3):
             self._create(directory)
-            # Removed between the two: then it is made anew.
+            # It may be removed between the two; then it is created again.
             with suppress(FileNotFoundError):
                 return take_lock(directory)
         return None
@@ -511,12 +464,12 @@ class WorkspaceStore:
     def _create(self, directory: Path) -> None:
         if directory.is_dir():
             return
-        most = self._quota.max_workspaces
-        if len(list(self._list_ids())) >= most:
+        max_workspaces = self._quota.max_workspaces
+        if len(list(self._list_ids())) >= max_workspaces:
             self.sweep()
-            if (count := len(list(self._list_ids()))) >= most:
+            if (count := len(list(self._list_ids()))) >= max_workspaces:
                 raise LimitExceeded(
-                    f"there are {count:,} workspaces, and {most:,} is the most; remove some with "
+                    f"there are {count:,} workspaces; the maximum is {max_workspaces:,}; remove some with "
                     "`openskills workspaces clean --older-than 1h`"
                 )
         try:
@@ -536,7 +489,7 @@ class WorkspaceStore:
         directory = self._root / id_
         now = time.time()
         seen = read_lock(directory)
-        # Without a record it never came to be a workspace, or is about to become one.
+        # Without a record it was never finished, or is being created.
         record = read_record(directory) or WorkspaceRecord("", "", seen.used, _UNFINISHED)
         usage = measure_usage(directory / _TREE) if measure else None
         return WorkspaceInfo(
@@ -554,7 +507,7 @@ class WorkspaceStore:
 
 
 def _move_aside(directory: Path) -> Path:
-    """Take a workspace out of the list in one step; what is left to do can be done by anybody."""
+    """Rename a workspace so that it is not listed; any process can finish the removal."""
     doomed = directory.with_name(f"{_REMOVING}{secrets.token_hex(16)}")
     directory.rename(doomed)
     return doomed

@@ -1,11 +1,12 @@
-"""What workspaces may hold, and what they do hold. Blocking."""
+"""Disk quota and usage of workspaces. Blocking."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from openskills.errors import LimitExceeded
-from openskills.executors.files.beneath import open_writable_directory
+from openskills.executors.files.beneath import auto_close, open_with_full_access
 from openskills.executors.spec import GIB, MIB, SKILLS, VENV, WorkspaceUsage
 
 _MAX_OPEN = 64
@@ -15,7 +16,7 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What one workspace may hold, how many there may be, and what has to stay free on the disk."""
+    """The limits of one workspace, the number of workspaces, and the disk space that must stay free."""
 
     max_bytes: int = GIB
     max_files: int = 50_000
@@ -23,72 +24,52 @@ class Quota:
     min_free_bytes: int = 256 * MIB
 
     def describe_excess(self, usage: WorkspaceUsage) -> str:
-        """A sentence that names the limit which a workspace has passed; empty when there is none."""
+        """A message that names the exceeded limit; empty if there is none."""
         if usage.bytes > self.max_bytes:
-            return f"the workspace holds {usage.bytes:,} bytes; {self.max_bytes:,} is the most"
+            return f"the workspace has {usage.bytes:,} bytes; the maximum is {self.max_bytes:,}"
         if usage.files > self.max_files:
-            return f"the workspace holds {usage.files:,} files and directories; {self.max_files:,} is the most"
+            return f"the workspace has {usage.files:,} files and directories; the maximum is {self.max_files:,}"
         return ""
 
 
 def read_free_bytes(place: Path) -> int:
-    """What is left of the disk that a directory lies on, for us."""
+    """The free disk space at a directory."""
     disk = os.statvfs(place)
     return disk.f_bavail * disk.f_frsize
 
 
 def check_free_space(place: Path, quota: Quota) -> None:
-    """Raises `LimitExceeded` when less is left on the disk of this directory than has to stay free."""
+    """Raise `LimitExceeded` if the disk of this directory has too little free space."""
     free = read_free_bytes(place)
     if free < quota.min_free_bytes:
         raise LimitExceeded(
-            f"the disk of {place} has {free:,} bytes left, and {quota.min_free_bytes:,} have to stay free; make room, "
-            "for example with `openskills workspaces clean`"
+            f"the disk of {place} has {free:,} bytes left, and {quota.min_free_bytes:,} must stay free; free some "
+            "space, for example with `openskills workspaces clean`"
         )
 
 
-def measure_usage(tree: Path, *, most_files: int = 1_000_000) -> WorkspaceUsage:
-    """What a workspace takes of the disk, without its staged skills: those are shared, and not its own doing.
+def measure_usage(tree: Path, *, max_files: int = 1_000_000) -> WorkspaceUsage:
+    """The disk usage of a workspace, without its staged skills, which are shared.
 
-    Links are not followed, and a file with many names counts once. Stops at `most_files`. What cannot be looked into,
-    or is moved elsewhere meanwhile, is left out.
+    Links are not followed, and hard links count once. Stops at `max_files`. Directories that cannot be read, or are
+    moved at the same time, are left out.
     """
-    count = _UsageCounter(most_files)
+    count = _UsageCounter(max_files)
     try:
         top = os.open(tree, _OPEN)
     except FileNotFoundError:
         return WorkspaceUsage(0, 0)
-    try:
-        for name in count.count_entries(top, without=SKILLS):
+    with auto_close(top):
+        names = count.count_entries(top, without=SKILLS)
+        with suppress(OSError), auto_close(os.open(SKILLS, _OPEN, dir_fd=top)) as skills:
+            names += [f"{SKILLS}/{name}/{VENV}" for name in os.listdir(skills)]
+        for name in names:
             count.count_tree(name, top)
-        for place in _list_environments(top):
-            count.count_tree(place, top)
-    finally:
-        os.close(top)
     return WorkspaceUsage(count.bytes, count.files)
 
 
-def _list_environments(top: int) -> list[str]:
-    try:
-        skills = os.open(SKILLS, _OPEN, dir_fd=top)
-    except OSError:
-        return []
-    try:
-        return [f"{SKILLS}/{name}/{VENV}" for name in os.listdir(skills)]
-    finally:
-        os.close(skills)
-
-
-def _open_directory(name: str, parent: int) -> int:
-    try:
-        return os.open(name, _OPEN, dir_fd=parent)
-    except PermissionError:
-        # A directory that its owner closed would hide from us what it holds.
-        return open_writable_directory(name, parent)
-
-
 class _QuotaLevel:
-    """A directory on the way down, and what is still to be looked at in it."""
+    """A directory on the way down, and the names in it that are still to be counted."""
 
     def __init__(self, descriptor: int, names: list[str]) -> None:
         self.descriptor = descriptor
@@ -102,7 +83,7 @@ class _QuotaLevel:
             self.descriptor = -1
 
     def reopen_from(self, child: int) -> None:
-        """Come back to a directory that was closed on the way down; what is left of it is given up if it moved."""
+        """Reopen a directory that was closed on the way down; if it was moved, the rest of it is skipped."""
         try:
             self.descriptor = os.open("..", _OPEN, dir_fd=child)
             status = os.fstat(self.descriptor)
@@ -114,16 +95,16 @@ class _QuotaLevel:
 
 
 class _UsageCounter:
-    """Adds up, however deep it goes, with at most so many descriptors open."""
+    """Adds up files and bytes at any depth, with at most `_MAX_OPEN` open descriptors."""
 
-    def __init__(self, most_files: int) -> None:
+    def __init__(self, max_files: int) -> None:
         self.bytes = 0
         self.files = 0
-        self._most = most_files
+        self._max_files = max_files
         self._seen: set[tuple[int, int]] = set()
 
     def count_tree(self, name: str, parent: int) -> None:
-        """Everything in a directory."""
+        """Count everything in a directory."""
         levels = [_QuotaLevel(os.dup(parent), [name])]
         try:
             while levels:
@@ -140,12 +121,17 @@ class _UsageCounter:
 
     def _descend(self, levels: list[_QuotaLevel]) -> None:
         name = levels[-1].names.pop()
-        if self.files > self._most:
+        if self.files > self._max_files:
             return
+        parent = levels[-1].descriptor
         try:
-            inner = _open_directory(name, levels[-1].descriptor)
+            try:
+                inner = os.open(name, _OPEN, dir_fd=parent)
+            except PermissionError:
+                # A command could hide files in a directory without permissions.
+                inner = open_with_full_access(name, parent)
         except OSError:
-            return  # gone, or exchanged for something else
+            return  # removed, or replaced by something else
         level = _QuotaLevel(inner, [])
         levels.append(level)
         level.names = self.count_entries(inner)
@@ -153,14 +139,14 @@ class _UsageCounter:
             levels[-_MAX_OPEN].close()
 
     def count_entries(self, descriptor: int, *, without: str = "") -> list[str]:
-        """Count what is in a directory; returns the names of the directories in it."""
+        """Count the entries of a directory, and return the names of its subdirectories."""
         directories: list[str] = []
         with os.scandir(descriptor) as entries:
             for entry in entries:
                 if entry.name == without:
                     continue
                 self.files += 1
-                if self.files > self._most:
+                if self.files > self._max_files:
                     break
                 self._add(entry)
                 if entry.is_dir(follow_symlinks=False):
@@ -177,5 +163,5 @@ class _UsageCounter:
             if key in self._seen:
                 return
             self._seen.add(key)
-        # Blocks and not the size: a file with holes takes what is in it.
+        # Blocks instead of the size: sparse files take less.
         self.bytes += status.st_blocks * _BLOCK

@@ -1,11 +1,4 @@
-"""Inputs into a workspace.
-
-Which files a caller wants in the workspace before a run, where they come from and where they go. Pure.
-
-Where inputs come from: artifacts, files of this machine, and what the workspace holds already.
-
-Putting inputs into a workspace: written once, for all executors, over what every workspace can do.
-"""
+"""Stage input files in a workspace before a run, from artifacts, host files and the workspace; for all executors."""
 
 import os
 from collections.abc import AsyncGenerator, Mapping, MutableMapping, Sequence
@@ -32,7 +25,7 @@ _KEYS = ("from", "to", "mode", "pin")
 
 
 class InputMode(StrEnum):
-    """How an input comes into the workspace."""
+    """How an input is put into the workspace."""
 
     COPY = "copy"
     LINK = "link"
@@ -42,7 +35,7 @@ class InputMode(StrEnum):
 class InputSpec:
     """One input: `artifact://name[@version]`, `host:///path`, `workspace://path` or `skill://name/path`.
 
-    `to` is a path in the workspace; without it, `work/inputs/` and the last part of the source. `pin` keeps to the
+    `to` is a path in the workspace; by default `work/inputs/` and the last part of the source. `pin` always uses the
     version of an artifact that was found the first time.
     """
 
@@ -53,18 +46,22 @@ class InputSpec:
 
     @classmethod
     def parse(cls, value: Mapping[str, object]) -> "InputSpec":
-        """From what a model wrote: `from`, `to`, `mode` and `pin`, in any case. Raises `InvalidArgument`."""
+        """Parse arguments of a model: `from`, `to`, `mode` and `pin`, in any case. Raises `InvalidArgument`."""
         given = {key.lower(): one for key, one in value.items()}
         for key in given:
             if key not in _KEYS:
-                raise InvalidArgument("inputs", f"has no {key[:80]!r}; it has {', '.join(_KEYS)}")
+                raise InvalidArgument("inputs", f"unknown key {key[:80]!r}; expected one of {', '.join(_KEYS)}")
         source, to = _read_text(given, "from"), _read_text(given, "to")
         if not source:
-            raise InvalidArgument("inputs.from", "is missing; write one such as artifact://data.csv")
+            raise InvalidArgument("inputs.from", "is required; use one such as artifact://data.csv")
         pin = given.get("pin") or False
         if not isinstance(pin, bool):
-            raise InvalidArgument("inputs.pin", f"is {type(pin).__name__}; write true or false")
-        return cls(source, to or None, _parse_mode(_read_text(given, "mode")), pin)
+            raise InvalidArgument("inputs.pin", f"expected true or false, got {type(pin).__name__}")
+        mode = _read_text(given, "mode")
+        try:
+            return cls(source, to or None, InputMode(mode.lower() or InputMode.COPY), pin)
+        except ValueError:
+            raise InvalidArgument("inputs.mode", f"invalid mode {mode[:40]!r}; use copy or link") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +73,14 @@ class ArtifactInput:
 
 @dataclass(frozen=True, slots=True)
 class HostInput:
-    """An input from this machine, by its absolute path."""
+    """An input from the host, by its absolute path."""
 
     path: PurePosixPath
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceInput:
-    """An input that is in the workspace already; `skill` names the one that it lies in."""
+    """An input that is already in the workspace; `skill` is the one it belongs to."""
 
     path: str
     skill: str | None = None
@@ -102,10 +99,10 @@ class InputPlan:
 
 
 def plan_inputs(specs: Sequence[InputSpec], *, run_dir: str | None = None) -> list[InputPlan]:
-    """Where each input comes from and goes to.
+    """Check the source and destination of each input, without touching anything.
 
-    Raises `InvalidArgument` for what is no source, for a link to itself and for two inputs with one destination,
-    `ForbiddenPath` for a destination outside of `work/`, `out/` and `runs/`. Nothing has been touched then.
+    Raises `InvalidArgument` for an invalid source, a link to itself, or two inputs with one destination,
+    `ForbiddenPath` for a destination outside of `work/`, `out/` and `runs/`.
     """
     planned: dict[str, InputPlan] = {}
     for spec in specs:
@@ -113,7 +110,7 @@ def plan_inputs(specs: Sequence[InputSpec], *, run_dir: str | None = None) -> li
         to = _resolve_destination(spec.to, base, run_dir)
         if to in planned:
             raise InvalidArgument(
-                "inputs.to", f"{planned[to].spec.source} and {spec.source} both go to {to!r}; give one another place"
+                "inputs.to", f"{planned[to].spec.source} and {spec.source} have the same destination {to!r}"
             )
         if spec.mode is InputMode.LINK and isinstance(source, WorkspaceInput) and source.path == to:
             raise InvalidArgument("inputs.to", f"{to!r} cannot be a link to itself")
@@ -122,19 +119,19 @@ def plan_inputs(specs: Sequence[InputSpec], *, run_dir: str | None = None) -> li
 
 
 def _parse_source(text: str, run_dir: str | None) -> tuple[InputSource, str]:
-    """A source, and the name that it has there."""
+    """The source, and its base name."""
     scheme, found, rest = text.partition("://")
     field = "inputs.from"
     if not found or scheme.lower() not in ("artifact", "host", "workspace", "skill"):
         schemes = "artifact://name, host:///path, workspace://path or skill://name/path"
-        raise InvalidArgument(field, f"{text[:200]!r} is no input; write {schemes}")
+        raise InvalidArgument(field, f"unsupported source {text[:200]!r}; use {schemes}")
     match scheme.lower():
         case "artifact":
             ref = parse_ref(f"artifact://{rest}", field=field)
             return ArtifactInput(ref), PurePosixPath(ref.name.removeprefix(USER_PREFIX)).name
         case "host":
             if not rest.startswith("/"):
-                raise InvalidArgument(field, f"{text!r} is not absolute; write host:///path with three slashes")
+                raise InvalidArgument(field, f"{text!r} is not absolute; use host:///path with three slashes")
             path = PurePosixPath("/") / parse_relative(rest.lstrip("/"), field=field)
             return HostInput(path), path.name
         case "workspace":
@@ -161,15 +158,8 @@ def _read_text(given: Mapping[str, object], key: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InvalidArgument(f"inputs.{key}", f"is {type(value).__name__}; write text")
+        raise InvalidArgument(f"inputs.{key}", f"expected a string, got {type(value).__name__}")
     return value.strip() if key == "mode" else value
-
-
-def _parse_mode(text: str) -> InputMode:
-    try:
-        return InputMode(text.lower() or InputMode.COPY)
-    except ValueError:
-        raise InvalidArgument("inputs.mode", f"{text[:40]!r} is no mode; write copy or link") from None
 
 
 _MAX_FILES = 10_000
@@ -177,7 +167,7 @@ _MAX_FILES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class InputSources:
-    """What inputs may come from. `store` is None where there are no artifacts; `pins` are the versions to keep to."""
+    """Where inputs may come from. `store` is None without artifacts; `pins` are the pinned versions."""
 
     workspace: Workspace
     store: tuple[ArtifactStore, Scope] | None
@@ -185,22 +175,18 @@ class InputSources:
     pins: Mapping[str, int]
 
     async def check(self, planned: Sequence[InputPlan]) -> None:
-        """Raise what using one of the inputs would raise, before the first is used.
-
-        What an earlier input puts into the workspace need not be there yet. A source that goes away after this is an
-        error when its turn comes.
-        """
+        """Raise the error of any input before the first is staged. Files of earlier inputs need not exist yet."""
         for one in planned:
             if isinstance(one.source, HostInput):
                 find_host_root(self.host_roots, one.source.path)
-        # Of a single one everything is found out before it is written anyway.
+        # A single input is checked anyway before it is written.
         for number, one in enumerate(planned) if len(planned) > 1 else ():
             await self._check_input(one, [earlier.to for earlier in planned[:number]])
 
     def open_artifact(self, planned: InputPlan, source: ArtifactInput) -> AbstractAsyncContextManager[ArtifactReader]:
-        """An artifact, opened in the version that was asked for, or that the input keeps to."""
+        """Open an artifact in the requested or pinned version."""
         if self.store is None:
-            raise InvalidArgument("inputs.from", "there are no artifacts here; configure an artifact store")
+            raise InvalidArgument("inputs.from", "artifacts are not available; configure an artifact store")
         artifacts, scope = self.store
         name, version = source.ref
         if version is None and planned.spec.pin:
@@ -208,7 +194,7 @@ class InputSources:
         return artifacts.open(scope, name, version)
 
     async def open_host_files(self, source: HostInput) -> HostFiles:
-        """What lies at a path of this machine. The caller closes it."""
+        """Open the files at a host path. The caller closes them."""
         root, rest = find_host_root(self.host_roots, source.path)
         return await run_in_thread(lambda: HostFiles(root, rest))
 
@@ -225,44 +211,42 @@ class InputSources:
 
 
 def build_pin_key(planned: InputPlan, source: ArtifactInput) -> str:
-    """Under what an input's version is kept: `name -> destination`."""
+    """The key of an input's pinned version: `name -> destination`."""
     return f"{source.ref.name} -> {planned.to}"
 
 
 async def list_input_files(workspace: Workspace, source: WorkspaceInput) -> list[str]:
-    """The paths of the files below a path of the workspace; one empty path when it is a file itself."""
+    """The relative paths of the files below a path of the workspace; one empty path if it is a file itself."""
     found = await workspace.list([escape_glob(source.path), f"{escape_glob(source.path)}/**"], limit=_MAX_FILES)
     if not found.complete:
-        raise LimitExceeded(f"{source.path!r} has more than {_MAX_FILES:,} files; name a smaller directory")
+        raise LimitExceeded(f"{source.path!r} has more than {_MAX_FILES:,} files; use a smaller directory")
     names = [info.path.removeprefix(source.path).removeprefix("/") for info in found.files]
     if source.skill is not None and source.path == f"{SKILLS}/{source.skill}":
         names = [name for name in names if not name.startswith(f"{VENV}/")]
-    return names or await _check_single_file(workspace, source)
-
-
-async def _check_single_file(workspace: Workspace, source: WorkspaceInput) -> list[str]:
-    """What no listing shows and what can still be read: a link to a file. Otherwise this says what is missing."""
+    if names:
+        return names
+    # A link to a file is not listed, but can be read.
     if source.skill is not None:
         staged = await workspace.list([f"{SKILLS}/{escape_glob(source.skill)}/**"], limit=1)
         if not staged.files:
-            raise InvalidArgument("inputs.from", f"the skill {source.skill!r} is not in the workspace; load it first")
+            raise InvalidArgument("inputs.from", f"skill {source.skill!r} is not in the workspace; load it first")
     try:
         async with workspace.open(source.path):
             return [""]
     except InvalidArgument as error:
-        problem = f"{source.path!r} is neither a file nor a directory with files in it"
+        problem = f"{source.path!r} is neither a file nor a directory with files"
         raise InvalidArgument("inputs.from", problem) from error
 
 
 Pins = MutableMapping[str, int]
-"""Which version of an artifact an input keeps to, by `name -> destination`. The caller keeps it with the session."""
+"""The pinned artifact versions, by `name -> destination`. The caller stores them with the session."""
 
 _CHUNK = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class StagedInput:
-    """What became of an input. `source` says the version, where there is one; `mode` what was really done."""
+    """A staged input. `source` includes the version of an artifact; `mode` is what was actually done."""
 
     source: str
     to: str
@@ -282,44 +266,31 @@ async def stage_inputs(
     pins: Pins | None = None,
     run_dir: str | None = None,
 ) -> list[StagedInput]:
-    """Put every input in its place, in order.
+    """Stage every input, in order. All sources and destinations are checked before anything is written.
 
-    All sources and destinations are looked at before anything is written: then nothing has been. Raises
-    `InvalidArgument` for what is not there, `ForbiddenPath` for what is not allowed to be used, `LimitExceeded` for a
-    directory of more than 10,000 files.
+    Raises `InvalidArgument` for missing sources, `ForbiddenPath` for forbidden ones, `LimitExceeded` for a directory of
+    more than 10,000 files.
     """
     if not specs:
         return []
     with span("workspace.stage.inputs", {"workspace.inputs": len(specs)}) as watched:
         watched.show({"workspace.sources": [spec.source for spec in specs]})
         planned = plan_inputs(specs, run_dir=run_dir)
-        staged = await _stage_all(workspace, planned, scope, artifacts, host_roots, pins)
+        store = None if artifacts is None or scope is None else (artifacts, scope)
+        sources = InputSources(workspace, store, host_roots, {} if pins is None else pins)
+        await sources.check(planned)
+        staged: list[StagedInput] = []
+        for one in planned:
+            match one.source:
+                case ArtifactInput():
+                    staged.append(await _stage_artifact(workspace, one, one.source, sources, pins))
+                case HostInput():
+                    staged.append(await _stage_host_files(workspace, one, one.source, sources))
+                case WorkspaceInput():
+                    staged.append(await _stage_workspace_files(workspace, one, one.source))
         size = sum(one.size for one in staged)
         watched.set({"workspace.files": sum(one.files for one in staged), "workspace.bytes": size})
     count(BYTES, size, flow="staged")
-    return staged
-
-
-async def _stage_all(
-    workspace: Workspace,
-    planned: Sequence[InputPlan],
-    scope: Scope | None,
-    artifacts: ArtifactStore | None,
-    host_roots: Sequence[Path],
-    pins: Pins | None,
-) -> list[StagedInput]:
-    store = None if artifacts is None or scope is None else (artifacts, scope)
-    sources = InputSources(workspace, store, host_roots, {} if pins is None else pins)
-    await sources.check(planned)
-    staged: list[StagedInput] = []
-    for one in planned:
-        match one.source:
-            case ArtifactInput():
-                staged.append(await _stage_artifact(workspace, one, one.source, sources, pins))
-            case HostInput():
-                staged.append(await _stage_host_files(workspace, one, one.source, sources))
-            case WorkspaceInput():
-                staged.append(await _stage_workspace_files(workspace, one, one.source))
     return staged
 
 
@@ -346,12 +317,10 @@ async def _stage_host_files(
             to = f"{planned.to}/{name}" if name else planned.to
             descriptor, program = files.open(name)
             with auto_close(descriptor):
-                chunks = _read_chunks(descriptor)
-                size += (await workspace.write(to, chunks, executable=program)).size
+                size += (await workspace.write(to, _read_chunks(descriptor), executable=program)).size
     finally:
         files.close()
-    left_out = (f"{skipped}; it is left out" for skipped in files.skipped)
-    warnings = (*_warn_if_copied(planned), *left_out)
+    warnings = (*_warn_if_copied(planned), *(f"skipped: {skipped}" for skipped in files.skipped))
     return StagedInput(planned.spec.source, planned.to, InputMode.COPY, len(files.names), size, warnings)
 
 
@@ -371,7 +340,7 @@ async def _stage_workspace_files(workspace: Workspace, planned: InputPlan, sourc
 def _warn_if_copied(planned: InputPlan) -> tuple[str, ...]:
     if planned.spec.mode is InputMode.COPY:
         return ()
-    return (f"{planned.spec.source} was copied, not linked: a command must not be able to write to the original",)
+    return (f"{planned.spec.source} was copied, not linked: commands must not be able to write to the original",)
 
 
 async def _read_chunks(descriptor: int) -> AsyncGenerator[bytes]:

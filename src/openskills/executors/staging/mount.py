@@ -1,13 +1,7 @@
-"""A snapshot in a workspace.
+"""Stage snapshots in a workspace as `skills/<name>`: read-only, with links and a `.venv`. Blocking.
 
-Two names in a directory that change places in one step.
-
-Which snapshot a skill of a workspace was made from, and what becomes of one that another has replaced. Blocking.
-
-The record is written last. So after a crash in between, the replaced directory is the one that the record names, under
-another name: that is how its `.venv` finds its way back.
-
-A snapshot in a workspace: `skills/<name>`, read-only, with the links and the `.venv` that belong there. Blocking.
+A new snapshot replaces the old directory by exchanging names, then takes over its `.venv`. The digest is recorded last:
+after a crash in between, the recorded inode identifies the replaced directory, so that its `.venv` can be recovered.
 """
 
 import ctypes
@@ -24,40 +18,33 @@ from openskills.errors import ForbiddenPath, InvalidArgument
 from openskills.executors.files.beneath import auto_close, open_beneath, remove_entry
 from openskills.executors.spec import LINKS, SKILLS, VENV, SkillSnapshot
 from openskills.executors.staging.snapshots import DIRECTORY, FILE, PROGRAM, SnapshotStore, check_skill_name
-from openskills.filesystem import TEMPORARY_PREFIX, lock_file, replace_file
+from openskills.filesystem import TEMPORARY_PREFIX, lock_file, replace_file, write_all
 
 _EXCHANGE = 2
 _NOT_HERE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTSUP})
 
 
 def exchange_names(directory: int, first: str, second: str) -> None:
-    """Let two existing names in the directory of this descriptor change places.
+    """Exchange two existing names in the directory of this descriptor.
 
-    In one step where the system can do that; elsewhere there is a moment in which `second` does not exist.
+    Atomic where the system supports it; elsewhere `second` does not exist for a moment.
     """
-    if _exchange_by_kernel(directory, first, second):
-        return
+    call = _load_renameat2()
+    if call is not None:
+        number = call(directory, os.fsencode(first), os.fsencode(second))
+        if not number:
+            return
+        if number not in _NOT_HERE:
+            raise OSError(number, os.strerror(number), first, None, second)
     between = f"{first}-{secrets.token_hex(4)}"
     os.rename(second, between, src_dir_fd=directory, dst_dir_fd=directory)
     os.rename(first, second, src_dir_fd=directory, dst_dir_fd=directory)
     os.rename(between, first, src_dir_fd=directory, dst_dir_fd=directory)
 
 
-def _exchange_by_kernel(directory: int, first: str, second: str) -> bool:
-    call = _load_renameat2()
-    if call is None:
-        return False
-    number = call(directory, os.fsencode(first), os.fsencode(second))
-    if number in _NOT_HERE:
-        return False
-    if number:
-        raise OSError(number, os.strerror(number), first, None, second)
-    return True
-
-
 @cache
 def _load_renameat2() -> Callable[[int, bytes, bytes], int] | None:
-    """The call, which gives an error number or 0; None where there is no such call."""
+    """The system call, which returns an error number or 0; None where it is missing."""
     try:
         function = ctypes.CDLL(None, use_errno=True).renameat2
     except AttributeError:
@@ -71,13 +58,13 @@ def _load_renameat2() -> Callable[[int, bytes, bytes], int] | None:
 
 
 STAGED_DIRECTORY = "staged"
-"""The directory beside the tree that says which snapshots are in it, out of the reach of scripts."""
+"""The directory beside the tree that records the staged snapshots, out of reach of scripts."""
 
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 def record_digest(tree: Path, name: str, digest: str) -> None:
-    """Write down that the skill `name` of this workspace has this digest."""
+    """Record the digest and inode of a staged skill."""
     directory = tree.parent / STAGED_DIRECTORY
     directory.mkdir(mode=0o700, exist_ok=True)
     inode = os.lstat(tree / SKILLS / name).st_ino
@@ -85,7 +72,7 @@ def record_digest(tree: Path, name: str, digest: str) -> None:
 
 
 def read_digest(tree: Path, name: str) -> tuple[str, int] | None:
-    """The digest that was written down for a skill, and the inode of its directory; None when there is nothing."""
+    """The recorded digest of a skill, and the inode of its directory; None without a record."""
     try:
         digest, _, inode = (tree.parent / STAGED_DIRECTORY / name).read_text("ascii").partition(" ")
     except (FileNotFoundError, UnicodeDecodeError):
@@ -94,24 +81,27 @@ def read_digest(tree: Path, name: str) -> tuple[str, int] | None:
 
 
 def adopt_venv(skills: int, replaced: str, target: int) -> None:
-    """Take over the `.venv` of what was replaced. It takes the place of the empty one in one step, so that there is
-    one at any moment, also after a crash. One that is not empty any more stays."""
+    """Move the `.venv` of a replaced skill to the new one, unless that has a non-empty one. Atomic."""
     try:
         before = open_beneath(skills, replaced, _READ, links=False)
     except (OSError, ForbiddenPath):
         return
     with auto_close(before), suppress(FileNotFoundError):
         if stat.S_ISDIR(os.stat(VENV, dir_fd=before, follow_symlinks=False).st_mode):
-            # Who is not root needs the permission to take something out of a directory.
+            # Without root, moving something out of a directory takes write permission.
             os.fchmod(before, 0o700)
-            _move_venv(before, target)
+            try:
+                os.rename(VENV, VENV, src_dir_fd=before, dst_dir_fd=target)
+            except OSError as error:
+                if error.errno not in _NOT_EMPTY:
+                    raise
             os.fchmod(before, DIRECTORY)
 
 
 def recover(tree: Path, skills: int) -> None:
-    """Finish what a crash interrupted after a skill had been replaced, and before its `.venv` was taken over.
+    """Finish a replacement that a crash interrupted before the `.venv` was moved; usually does nothing.
 
-    `skills` is a descriptor of the workspace's skills. Nothing is done in the usual case.
+    `skills` is a descriptor of the workspace's skills.
     """
     waiting = {
         os.lstat(entry, dir_fd=skills).st_ino: entry
@@ -127,7 +117,7 @@ def _recover_skill(skills: int, replaced: str, name: str) -> None:
     try:
         current = open_beneath(skills, name, _READ, links=False)
     except FileNotFoundError:
-        # Where the system cannot exchange two names in one step there is a moment without.
+        # The crash came between the renames of a non-atomic exchange.
         os.rename(replaced, name, src_dir_fd=skills, dst_dir_fd=skills)
         return
     except (OSError, ForbiddenPath):
@@ -136,14 +126,6 @@ def _recover_skill(skills: int, replaced: str, name: str) -> None:
         os.fchmod(current, 0o700)
         adopt_venv(skills, replaced, current)
         os.fchmod(current, DIRECTORY)
-
-
-def _move_venv(before: int, target: int) -> None:
-    try:
-        os.rename(VENV, VENV, src_dir_fd=before, dst_dir_fd=target)
-    except OSError as error:
-        if error.errno not in _NOT_EMPTY:
-            raise
 
 
 def _read_all_digests(tree: Path) -> Iterator[tuple[str, int]]:
@@ -164,12 +146,12 @@ _CHUNK = 1024 * 1024
 def materialize_snapshot(
     store: SnapshotStore, snapshot: SkillSnapshot, tree: Path, *, share: bool, owner: tuple[int, int] | None = None
 ) -> None:
-    """Make a snapshot available as `tree/skills/<name>`. Costs two looks at the disk when it is already.
+    """Stage a snapshot as `tree/skills/<name>`. Cheap if it is staged already.
 
-    `share` uses the store's own files (hard links), which is right where commands cannot write to them whatever their
-    modes are; otherwise they are copied. `.venv` belongs to `owner` and is kept when another snapshot takes the place.
-    The name always leads to a whole skill. What it led to before stays where it was for those who run in it, until
-    `remove_replaced`. Raises `InvalidArgument` for a snapshot that is not in the store.
+    `share` hard-links the files of the store, for executors whose commands cannot write to them regardless of modes;
+    otherwise they are copied. `.venv` belongs to `owner` and survives the replacement by another snapshot. The name
+    always leads to a complete skill; a replaced directory stays for running commands until `remove_replaced`. Raises
+    `InvalidArgument` if the snapshot is not in the store.
     """
     name = check_skill_name(snapshot.name)
     source = store.path(snapshot.digest)
@@ -195,7 +177,7 @@ def materialize_snapshot(
 
 
 def is_staged(tree: Path, snapshot: SkillSnapshot) -> bool:
-    """Whether this snapshot is in the workspace, as far as can be told without reading it."""
+    """Whether this snapshot is staged, according to its record."""
     name = check_skill_name(snapshot.name)
     try:
         inode = os.lstat(tree / SKILLS / name).st_ino
@@ -205,10 +187,7 @@ def is_staged(tree: Path, snapshot: SkillSnapshot) -> bool:
 
 
 def remove_replaced(tree: Path) -> None:
-    """Remove what newer snapshots have taken the place of, and what a crash left; no command may run in it now.
-
-    A `.venv` that a crash kept from being taken over is taken over first.
-    """
+    """Remove replaced skills and leftovers of a crash. No command may be running in the workspace."""
     with lock_file(tree.parent / _LOCK), _open_skills(tree) as skills:
         recover(tree, skills)
         for entry in os.listdir(skills):
@@ -218,20 +197,20 @@ def remove_replaced(tree: Path) -> None:
 
 @contextmanager
 def _open_skills(tree: Path) -> Generator[int]:
-    """A descriptor of the skills of a workspace, which is never a link that a script has put there."""
+    """A descriptor of the skills of a workspace; links are not followed."""
     root = os.open(tree, _READ | os.O_NOFOLLOW | os.O_CLOEXEC)
     with auto_close(root), auto_close(open_beneath(root, SKILLS, _READ, links=False)) as skills:
         yield skills
 
 
 def _fill(source: Path, target: int, *, share: bool) -> None:
-    """Everything that is in the snapshot, below the directory of the descriptor `target`."""
+    """Copy or link everything in the snapshot to the directory of the descriptor `target`."""
     directories = [""]
     for prefix in directories:
         try:
             reading = os.open(source / prefix, _READ | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise InvalidArgument("snapshot", f"{source.name} is not in the store any more; take it again") from None
+            raise InvalidArgument("snapshot", f"{source.name} has been removed from the store; take it again") from None
         with auto_close(reading), auto_close(open_beneath(target, prefix or ".", _READ, links=False)) as writing:
             directories.extend(f"{prefix}{name}/" for name in _fill_directory(reading, writing, share=share))
     for prefix in reversed(directories[1:]):
@@ -240,7 +219,7 @@ def _fill(source: Path, target: int, *, share: bool) -> None:
 
 
 def _fill_directory(reading: int, writing: int, *, share: bool) -> list[str]:
-    """The files of one directory; its directories are made and returned."""
+    """Fill one directory with its files and empty subdirectories, whose names are returned."""
     below: list[str] = []
     with os.scandir(reading) as entries:
         for entry in entries:
@@ -268,14 +247,12 @@ def _copy_file(reading: int, writing: int, name: str) -> None:
     source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=reading)
     with auto_close(source), auto_close(os.open(name, _NEW, 0o600, dir_fd=writing)) as copy:
         while chunk := os.read(source, _CHUNK):
-            view = memoryview(chunk)
-            while view:
-                view = view[os.write(copy, view) :]
+            write_all(copy, chunk)
         os.fchmod(copy, PROGRAM if os.fstat(source).st_mode & 0o100 else FILE)
 
 
 def _add_workspace_links(target: int, owner: tuple[int, int] | None) -> None:
-    """The links to the workspace's directories, and an empty `.venv`."""
+    """Add the links to the workspace's directories, and an empty `.venv`."""
     for link, leads_to in LINKS.items():
         os.symlink(leads_to, link, dir_fd=target)
     os.mkdir(VENV, 0o700, dir_fd=target)
@@ -289,7 +266,7 @@ def _put_in_place(skills: int, aside: str, name: str) -> None:
     try:
         os.rename(aside, name, src_dir_fd=skills, dst_dir_fd=skills)
     except OSError as error:
-        # There is something with this name; it gets the other one.
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+        # The name exists: exchange the two.
+        if error.errno not in (*_NOT_EMPTY, errno.ENOTDIR):
             raise
         exchange_names(skills, aside, name)

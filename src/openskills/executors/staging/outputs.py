@@ -1,9 +1,4 @@
-"""Globs to files, artifacts.
-
-Which files a caller wants from a run, and what becomes of them: plain values. Pure.
-
-Bringing files back from a workspace: written once, for all executors. Bytes all the way.
-"""
+"""Collect output files of a run from a workspace, and save them as artifacts; the same for all executors."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,8 +26,9 @@ _READABLE = ("text/markdown", "text/plain", "text/html", "application/json", "te
 
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
-    """Files that match `globs`. With `inline` their content comes back, at most `max_file_bytes` of each and
-    `max_total_bytes` in all; with `save` each becomes an artifact, whole, named `name_template` + path."""
+    """The files to collect: those that match `globs`. With `inline` their content is returned, at most `max_file_bytes`
+    of each and `max_total_bytes` in all; with `save` each whole file becomes an artifact named `name_template` + path.
+    """
 
     globs: tuple[str, ...]
     inline: bool = True
@@ -44,38 +40,43 @@ class OutputSpec:
 
     def __post_init__(self) -> None:
         if not self.globs:
-            raise InvalidArgument("outputs.globs", "is empty; write patterns such as out/**")
+            raise InvalidArgument("outputs.globs", "must not be empty; use patterns such as out/**")
         compile_globs(self.globs, run_dir="runs/run", field="outputs.globs")
         normalize_name(f"{self.name_template}x", field="outputs.name_template")
         for name in _LIMITS:
             if getattr(self, name) < 0:
-                raise InvalidArgument(f"outputs.{name}", "is negative")
+                raise InvalidArgument(f"outputs.{name}", "must not be negative")
 
     @classmethod
     def parse(cls, value: Mapping[str, object]) -> "OutputSpec":
-        """From what a model wrote: `max_files` or `MaxFiles`, in any case; the first spelling wins.
+        """Parse arguments of a model: `max_files` or `MaxFiles`, in any case; the first spelling wins.
 
-        Raises `InvalidArgument` for an unknown key or a value of another kind.
+        Raises `InvalidArgument` for an unknown key or a value of another type.
         """
         given = _normalize_keys(value)
         globs = given.get("globs")
         if isinstance(globs, str):
             globs = [globs]
         if not isinstance(globs, Sequence) or not all(isinstance(one, str) for one in cast("Sequence[object]", globs)):
-            raise InvalidArgument("outputs.globs", "is no list of patterns; write some such as out/**")
+            raise InvalidArgument("outputs.globs", "expected a list of patterns such as out/**")
+        template = given.get("name_template") or ""
+        if not isinstance(template, str):
+            raise InvalidArgument(
+                "outputs.name_template", f"expected a string such as reports/, got {type(template).__name__}"
+            )
         return cls(
             tuple(cast("Sequence[str]", globs)),
             inline=_read_flag(given, "inline", default=True),
             save=_read_flag(given, "save", default=False),
-            name_template=_read_template(given),
+            name_template=template,
             **{name: _read_number(given, name) for name in _LIMITS if given.get(name) is not None},
         )
 
 
 @dataclass(frozen=True, slots=True)
 class OutputFile:
-    """One file that a run made. `data` is its content, as far as it was asked for; `truncated` says that a limit cut
-    it. `size` is that of the whole file."""
+    """One file that a run made. `data` is the requested content, `truncated` if a limit cut it; `size` is that of the
+    whole file."""
 
     path: str
     data: bytes = field(repr=False)
@@ -85,22 +86,19 @@ class OutputFile:
 
     @property
     def ref(self) -> str:
-        """How it is called in later calls of the same session."""
+        """The reference to the file in later calls of the same session."""
         return f"workspace://{self.path}"
 
     def text(self) -> str | None:
-        """The content as text, without a last character that was cut in two; None when it is no text."""
-        if not is_text(self.data, cut=self.truncated):
-            return None
-        return self.data.decode("utf-8", "ignore")
+        """The content as text, without a truncated last character; None if it is not text."""
+        return self.data.decode("utf-8", "ignore") if is_text(self.data, cut=self.truncated) else None
 
 
 def select_primary(files: Iterable[OutputFile], *, limit: int = PRIMARY_BYTES) -> OutputFile | None:
-    """The one file that a reader wants to see first; None when there is none.
+    """The file to show first: complete text of at most `limit` bytes that is not blank; None if there is none.
 
-    It is text, whole, not blank, and has at most 32 KiB. Among several: a name that says so (`answer`, `result`,
-    `report`, `summary`, `output`, `readme`, `index`, in this order), then Markdown, plain text, HTML, JSON, CSV, then
-    others, then the one in the fewest directories, then the first by path.
+    Preferred by name (`answer`, `result`, `report`, `summary`, `output`, `readme`, `index`, in this order), then by
+    type (Markdown, plain text, HTML, JSON, CSV, others), then by depth, then by path.
     """
     candidates = [file for file in files if not file.truncated and 0 < len(file.data) <= limit]
     return min((file for file in candidates if (file.text() or "").strip()), key=_rank_file, default=None)
@@ -108,19 +106,19 @@ def select_primary(files: Iterable[OutputFile], *, limit: int = PRIMARY_BYTES) -
 
 def _rank_file(file: OutputFile) -> tuple[int, int, int, str]:
     stem = file.path.rpartition("/")[2].partition(".")[0].lower()
-    told = _PRIMARY_STEMS.index(stem) if stem in _PRIMARY_STEMS else len(_PRIMARY_STEMS)
-    readable = _READABLE.index(file.mime_type) if file.mime_type in _READABLE else len(_READABLE)
-    return told, readable, file.path.count("/"), file.path
+    by_name = _PRIMARY_STEMS.index(stem) if stem in _PRIMARY_STEMS else len(_PRIMARY_STEMS)
+    by_type = _READABLE.index(file.mime_type) if file.mime_type in _READABLE else len(_READABLE)
+    return by_name, by_type, file.path.count("/"), file.path
 
 
 def _normalize_keys(value: Mapping[str, object]) -> dict[str, object]:
-    """The values under our names. A key in snake_case goes before the same one without underscores."""
+    """The values under canonical names. A key in snake_case takes precedence over one without underscores."""
     spellings = {key.replace("_", ""): key for key in _KEYS}
     given: dict[str, object] = {}
     for key, one in sorted(value.items(), key=lambda item: "_" in item[0], reverse=True):
         name = spellings.get(key.lower().replace("_", ""))
         if name is None:
-            raise InvalidArgument("outputs", f"has no {key[:80]!r}; it has {', '.join(_KEYS)}")
+            raise InvalidArgument("outputs", f"unknown key {key[:80]!r}; expected one of {', '.join(_KEYS)}")
         given.setdefault(name, one)
     return given
 
@@ -130,21 +128,14 @@ def _read_flag(given: Mapping[str, object], name: str, *, default: bool) -> bool
     if value is None:
         return default
     if not isinstance(value, bool):
-        raise InvalidArgument(f"outputs.{name}", f"is {type(value).__name__}; write true or false")
+        raise InvalidArgument(f"outputs.{name}", f"expected true or false, got {type(value).__name__}")
     return value
 
 
 def _read_number(given: Mapping[str, object], name: str) -> int:
     value = given[name]
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidArgument(f"outputs.{name}", f"is {type(value).__name__}; write a whole number")
-    return value
-
-
-def _read_template(given: Mapping[str, object]) -> str:
-    value = given.get("name_template") or ""
-    if not isinstance(value, str):
-        raise InvalidArgument("outputs.name_template", f"is {type(value).__name__}; write text such as reports/")
+        raise InvalidArgument(f"outputs.{name}", f"expected an integer, got {type(value).__name__}")
     return value
 
 
@@ -153,7 +144,7 @@ _MAX_CONCURRENT_READS = 4
 
 @dataclass(frozen=True, slots=True)
 class OutputCollection:
-    """The files, sorted by path, and what the caller should know about those that are missing or cut."""
+    """The files, sorted by path, and warnings about missing or truncated ones."""
 
     files: tuple[OutputFile, ...]
     warnings: tuple[str, ...] = ()
@@ -161,7 +152,7 @@ class OutputCollection:
 
 @dataclass(frozen=True, slots=True)
 class OutputSaveResult:
-    """The artifacts, in the order of the files, and what became of files that are none."""
+    """The artifacts, in the order of the files, and warnings about files that were not saved."""
 
     artifacts: tuple[Artifact, ...]
     warnings: tuple[str, ...] = ()
@@ -170,9 +161,9 @@ class OutputSaveResult:
 async def collect_outputs(
     workspace: Workspace, spec: OutputSpec, *, since: int | None = None, run_dir: str | None = None
 ) -> OutputCollection:
-    """The files that match and were changed since a mark, with as much content as the limits allow.
+    """Collect the files that match and were changed since a mark, with as much content as the limits allow.
 
-    What is neither file nor readable is a warning and loses nothing else. Raises what `Workspace.list` raises.
+    Special and unreadable files only give a warning. Raises what `Workspace.list` raises.
     """
     with span("workspace.collect", {"workspace.patterns": len(spec.globs)}) as watched:
         watched.show({"workspace.globs": spec.globs})
@@ -185,12 +176,12 @@ async def collect_outputs(
 
 
 def drop_empty_files(collected: OutputCollection) -> OutputCollection:
-    """A failed command leaves empty files where its output was redirected to: those mean nothing."""
+    """Drop empty files, which a failed command leaves where its output was redirected to."""
     files = tuple(file for file in collected.files if file.size)
     left_out = len(collected.files) - len(files)
     if not left_out:
         return collected
-    note = f"{left_out} empty output files of a failed command were left out"
+    note = f"skipped {left_out} empty output files of a failed command"
     return replace(collected, files=files, warnings=(*collected.warnings, note))
 
 
@@ -199,14 +190,14 @@ async def _collect_files(
 ) -> OutputCollection:
     globs = [expand_path(pattern, run_dir=run_dir, field="outputs.globs") for pattern in spec.globs]
     listing = await workspace.list(globs, since=since, limit=spec.max_files)
-    warnings = [f"{skipped}; it is left out" for skipped in listing.skipped]
+    warnings = [f"skipped: {skipped}" for skipped in listing.skipped]
     if not listing.complete:
-        warnings.append(f"there are more files than the first {len(listing.files)}; the others are left out")
+        warnings.append(f"too many files; only the first {len(listing.files)} were collected")
     plan = _plan_shares(spec, listing.files)
     without = sum(not share and bool(info.size) for info, share in plan) if spec.inline else 0
     if without:
-        limit = f"{spec.max_total_bytes:,} bytes in all"
-        warnings.append(f"{without} files come without content: the limit is {limit}; read or save them by their ref")
+        limit = f"{spec.max_total_bytes:,} bytes in total"
+        warnings.append(f"{without} files have no content: the limit is {limit}; read or save them by their ref")
     files: list[OutputFile] = []
     for read in await _read_files(workspace, plan):
         if isinstance(read, OutputFile):
@@ -219,16 +210,18 @@ async def _collect_files(
 async def save_outputs(
     workspace: Workspace, files: Sequence[OutputFile], store: ArtifactStore, scope: Scope, *, prefix: str = ""
 ) -> OutputSaveResult:
-    """Make each file an artifact named `prefix` + path: the whole file, streamed when its content is not here.
-
-    A file that is gone, or that the store refuses, is a warning and loses nothing else.
-    """
+    """Save each whole file as an artifact named `prefix` + path. A file that cannot be saved only gives a warning."""
     artifacts: list[Artifact] = []
     warnings: list[str] = []
     with span("workspace.save", {"workspace.files": len(files)}) as watched:
         for file in files:
             try:
-                artifacts.append(await _save_file(workspace, file, store, scope, prefix))
+                name = to_printable(prefix + file.path)
+                if len(file.data) == file.size:
+                    artifacts.append(await store.put(scope, name, file.data, mime_type=file.mime_type))
+                    continue
+                async with workspace.open(file.path) as reading:
+                    artifacts.append(await store.put(scope, name, reading.chunks, mime_type=file.mime_type))
             except (SkillError, OSError) as error:
                 warnings.append(f"{to_printable(file.path)} was not saved: {_error_message(error)}")
         size = sum(artifact.size for artifact in artifacts)
@@ -238,7 +231,7 @@ async def save_outputs(
 
 
 def _plan_shares(spec: OutputSpec, files: Sequence[FileInfo]) -> list[tuple[FileInfo, int]]:
-    """How many bytes to bring back of each file."""
+    """The number of bytes to read of each file."""
     left = spec.max_total_bytes if spec.inline else 0
     plan: list[tuple[FileInfo, int]] = []
     for info in files:
@@ -249,7 +242,7 @@ def _plan_shares(spec: OutputSpec, files: Sequence[FileInfo]) -> list[tuple[File
 
 
 async def _read_files(workspace: Workspace, plan: Sequence[tuple[FileInfo, int]]) -> list[OutputFile | str]:
-    """The content of files, a few at a time; of each, what went wrong instead."""
+    """Read the files, a few at a time; a string is the error message for one."""
     found: list[OutputFile | str] = []
     with span("workspace.inline", {"workspace.files": len(plan), "workspace.bytes": sum(share for _, share in plan)}):
         for start in range(0, len(plan), _MAX_CONCURRENT_READS):
@@ -260,7 +253,7 @@ async def _read_files(workspace: Workspace, plan: Sequence[tuple[FileInfo, int]]
 
 
 async def _read_file(workspace: Workspace, info: FileInfo, share: int) -> OutputFile | str:
-    """A file with its first `share` bytes, or what went wrong."""
+    """A file with its first `share` bytes, or an error message."""
     needed = max(share, SNIFF_BYTES)
     pieces: list[bytes] = []
     try:
@@ -273,21 +266,11 @@ async def _read_file(workspace: Workspace, info: FileInfo, share: int) -> Output
                     break
     except (SkillError, OSError) as error:
         return f"{to_printable(info.path)} could not be read: {_error_message(error)}"
-    # One piece is handed on as it is; large files mostly are one.
+    # A single piece is not copied.
     data = b"".join(pieces)
     head = data[:SNIFF_BYTES]
     data = data if len(data) == share else data[:share]
     return OutputFile(info.path, data, size, detect_mime_type(info.path, head), truncated=len(data) < size)
-
-
-async def _save_file(
-    workspace: Workspace, file: OutputFile, store: ArtifactStore, scope: Scope, prefix: str
-) -> Artifact:
-    name = to_printable(prefix + file.path)
-    if len(file.data) == file.size:
-        return await store.put(scope, name, file.data, mime_type=file.mime_type)
-    async with workspace.open(file.path) as reading:
-        return await store.put(scope, name, reading.chunks, mime_type=file.mime_type)
 
 
 def _error_message(error: SkillError | OSError) -> str:

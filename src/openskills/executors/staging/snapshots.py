@@ -1,12 +1,7 @@
-"""Content-addressed copies of skills.
+"""Content-addressed snapshots of skill folders. Blocking.
 
-What is in a skill's folder, and when it was changed: names and stamps, without reading any file.
-
-Copying a skill's folder, with a digest of exactly the bytes that were copied.
-
-What is remembered about folders that snapshots were taken of, so that they need not be read again.
-
-Skills as they were at one moment, kept once under the digest of what is in them. Blocking.
+A folder is scanned first (names and stamps, without reading files). It is copied only if a stamp differs from the
+record of the last snapshot, and stored under the digest of the bytes that were copied.
 """
 
 import hashlib
@@ -19,14 +14,14 @@ import threading
 import time
 from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded, SkillError
 from openskills.executors.files.beneath import auto_close, open_beneath, remove_entry
 from openskills.executors.spec import RESERVED, SkillSnapshot
-from openskills.filesystem import TEMPORARY_PREFIX, replace_file
+from openskills.filesystem import TEMPORARY_PREFIX, replace_file, write_all
 from openskills.paths import open_inside, to_printable
 from openskills.skillmd.rules.specification import describe_unsafe
 
@@ -34,7 +29,7 @@ MAX_ENTRIES = 20_000
 MAX_BYTES = 512 * 1024 * 1024
 
 EXCLUDED_NAMES = frozenset({".git", ".hg", ".svn", "__pycache__"})
-"""What lies in an author's folder and is no part of the skill."""
+"""Names in an author's folder that are not part of the skill."""
 
 _SETTLE_NANOSECONDS = 20_000_000
 
@@ -42,7 +37,7 @@ Stamp = tuple[int, ...]
 
 
 class SnapshotEntryKind(StrEnum):
-    """What becomes of an entry in a snapshot."""
+    """How an entry of the folder is stored in a snapshot."""
 
     DIRECTORY = "d"
     FILE = "f"
@@ -52,7 +47,7 @@ class SnapshotEntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotEntry:
-    """One entry of the folder; `why` says why it is left out, `target` where a link leads."""
+    """One entry of the folder; `why` is the reason for its exclusion, `target` that of a link."""
 
     path: str
     kind: SnapshotEntryKind
@@ -62,21 +57,19 @@ class SnapshotEntry:
 
 
 def stamp_from_stat(status: os.stat_result) -> Stamp:
-    """What changes when a file is changed; the change time, the last one, cannot be set by a program."""
+    """A value that differs after every change of a file; its last item, the change time, cannot be set by programs."""
     return (status.st_mode, status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def is_settled(stamp: Stamp, now: int) -> bool:
-    """Whether a change from `now` on gives another stamp. It may not when the last one was a moment ago, within two
-    ticks of the slowest clock of a file system."""
+    """Whether a change from `now` on gives another stamp. A change within two clock ticks of the last one may not."""
     return stamp[4] < now - _SETTLE_NANOSECONDS
 
 
 def scan_folder(folder: str) -> list[SnapshotEntry]:
-    """Everything in the folder, sorted by path. A link to a file in the same folder counts as that file, and one to a
-    directory in it stays a link.
+    """Everything in the folder, sorted by path. Links to files in it count as those files, links to directories stay.
 
-    Raises `LimitExceeded` for more than 20,000 entries or 512 MiB, `InvalidSkill` for what cannot be read.
+    Raises `LimitExceeded` for more than 20,000 entries or 512 MiB, `InvalidSkill` for unreadable entries.
     """
     items: list[SnapshotEntry] = []
     total = 0
@@ -84,35 +77,40 @@ def scan_folder(folder: str) -> list[SnapshotEntry]:
         items.append(item)
         total += item.stamp[1] if item.kind is SnapshotEntryKind.FILE else 0
         if len(items) > MAX_ENTRIES:
-            raise LimitExceeded(f"{folder} has more than {MAX_ENTRIES:,} files; no skill needs that many")
+            raise LimitExceeded(f"{folder} has more than {MAX_ENTRIES:,} files, the maximum for a skill")
         if total > MAX_BYTES:
-            raise LimitExceeded(f"{folder} has more than {MAX_BYTES // 1024**2} MiB; no skill needs that much")
+            raise _size_error(folder)
     directories = {item.path for item in items if item.kind is SnapshotEntryKind.DIRECTORY}
     return sorted((_check_link(item, directories) for item in items), key=lambda item: os.fsencode(item.path))
 
 
+def _size_error(folder: str) -> LimitExceeded:
+    return LimitExceeded(f"{folder} has more than {MAX_BYTES // 1024**2} MiB, the maximum for a skill")
+
+
 def _check_link(item: SnapshotEntry, directories: Set[str]) -> SnapshotEntry:
-    """A link to a directory is kept only when it says the way to one that is copied: then it leads nowhere else,
-    wherever the copy lies and whatever happens to the folder meanwhile."""
+    """Exclude links that do not lead directly to a copied directory, so that the copy has no link out of it."""
     if item.kind is not SnapshotEntryKind.LINK:
         return item
     parts = [part for part in item.target.split("/") if part not in ("", ".")]
-    # Up first and then down: on any other way there could be a link, after which `..` is not what it looks like.
+    # `..` only at the start: anywhere else it could follow a link and lead elsewhere.
     is_plain = ".." not in parts[parts.count("..") :]
     leads_to = os.path.normpath(os.path.join(os.path.dirname(item.path), item.target))
     if not is_plain or leads_to not in directories:
-        return replace(
-            item, kind=SnapshotEntryKind.EXCLUDED, why="is a link that does not say the way to a directory of the skill"
-        )
+        return _exclude(item.path, item.stamp, "is a link that does not lead directly to a directory of the skill")
     if item.path.startswith(f"{leads_to}/"):
-        return replace(item, kind=SnapshotEntryKind.EXCLUDED, why="is a link to a directory that it lies in itself")
+        return _exclude(item.path, item.stamp, "is a link to a directory that contains it")
     return item
 
 
+def _exclude(path: str, stamp: Stamp, why: str) -> SnapshotEntry:
+    return SnapshotEntry(path, SnapshotEntryKind.EXCLUDED, stamp, why)
+
+
 def build_unreadable_error(folder: str, path: str, error: OSError) -> InvalidSkill:
-    """The error for something in a skill's folder that cannot be read."""
+    """The error for an entry of a skill's folder that cannot be read."""
     shown = to_printable(os.path.join(folder, path))
-    return InvalidSkill(f"{shown} cannot be read: {error.strerror}; make it readable or remove it")
+    return InvalidSkill(f"cannot read {shown}: {error.strerror}; make it readable or remove it")
 
 
 def _walk_folder(folder: str) -> Iterator[SnapshotEntry]:
@@ -141,38 +139,36 @@ def _scan_directory(folder: str, root: int, prefix: str) -> Iterator[SnapshotEnt
 def _build_entry(folder: str, path: str, status: os.stat_result) -> SnapshotEntry:
     stamp = stamp_from_stat(status)
     if path in RESERVED:
-        return SnapshotEntry(
-            path, SnapshotEntryKind.EXCLUDED, stamp, "has a name that a workspace needs itself; rename it"
-        )
+        return _exclude(path, stamp, "has a name that is reserved in workspaces; rename it")
     if stat.S_ISDIR(status.st_mode):
         return SnapshotEntry(path, SnapshotEntryKind.DIRECTORY, stamp)
     if stat.S_ISREG(status.st_mode):
         return SnapshotEntry(path, SnapshotEntryKind.FILE, stamp)
     if stat.S_ISLNK(status.st_mode):
         return _resolve_link(folder, path, stamp)
-    return SnapshotEntry(path, SnapshotEntryKind.EXCLUDED, stamp, "is no file (a FIFO, socket or device)")
+    return _exclude(path, stamp, "is not a file (but a FIFO, socket or device)")
 
 
 def _resolve_link(folder: str, path: str, stamp: Stamp) -> SnapshotEntry:
-    """What a link is: the file in the same folder that it leads to, changed when either is, or a way to a directory."""
+    """The file in the same folder that a link leads to, with a stamp of both, or a link to a directory."""
     try:
         with auto_close(open_inside(folder, path)) as descriptor:
             status = os.fstat(descriptor)
     except ForbiddenPath:
-        return SnapshotEntry(path, SnapshotEntryKind.EXCLUDED, stamp, "is a link that leads out of the skill")
+        return _exclude(path, stamp, "is a link that leads out of the skill")
     except OSError:
-        return SnapshotEntry(path, SnapshotEntryKind.EXCLUDED, stamp, "is a link that leads nowhere")
+        return _exclude(path, stamp, "is a broken link")
     if stat.S_ISDIR(status.st_mode):
         return SnapshotEntry(path, SnapshotEntryKind.LINK, stamp, target=os.readlink(os.path.join(folder, path)))
     if not stat.S_ISREG(status.st_mode):
-        return SnapshotEntry(path, SnapshotEntryKind.EXCLUDED, stamp, "is a link to something that is no file")
+        return _exclude(path, stamp, "is a link to something that is not a file")
     target = stamp_from_stat(status)
     newest = (max(target[3], stamp[3]), max(target[4], stamp[4]))
     return SnapshotEntry(path, SnapshotEntryKind.FILE, (*target[:3], *newest, *stamp))
 
 
 DIRECTORY, FILE, PROGRAM = 0o555, 0o444, 0o555
-"""The modes of what is in a snapshot."""
+"""The modes of directories, files and programs in a snapshot."""
 
 _CHUNK = 1024 * 1024
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -180,7 +176,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCopy:
-    """What was copied: the digest is over sorted paths, kinds, executable bits and content."""
+    """The result of a copy: the digest covers sorted paths, kinds, executable bits and content."""
 
     digest: str
     files: int
@@ -195,9 +191,9 @@ class _SnapshotFile:
 
 
 def copy_entries(folder: str, items: Sequence[SnapshotEntry], target: Path) -> SnapshotCopy:
-    """Copy what a survey of `folder` found into the new directory `target`, read-only and durable.
+    """Copy the scanned entries of `folder` to the new directory `target`, read-only and durable.
 
-    Raises `InvalidSkill` for what cannot be read, `LimitExceeded` when it has become too large meanwhile.
+    Raises `InvalidSkill` for unreadable entries, `LimitExceeded` if the folder has become too large.
     """
     target.mkdir(mode=0o700)
     lines: list[bytes] = []
@@ -215,7 +211,7 @@ def copy_entries(folder: str, items: Sequence[SnapshotEntry], target: Path) -> S
             file = _copy_file(folder, item.path, target / item.path, left)
             files.append(file)
             left -= file.size
-            # No part can hold a NUL, so no two folders give the same bytes.
+            # No part can contain a NUL, so the encoding is unambiguous.
             lines.append(b"%s\0%s\0%s\0" % (b"x" if file.executable else b"f", path, file.digest.encode()))
     _sync_to_disk(target, items)
     return SnapshotCopy(hashlib.sha256(b"".join(lines)).hexdigest(), len(files), sum(file.size for file in files))
@@ -226,14 +222,14 @@ def _copy_file(folder: str, path: str, target: Path, limit: int) -> _SnapshotFil
     with auto_close(_open_source(folder, path)) as source, auto_close(os.open(target, _NEW, 0o600)) as copy:
         status = os.fstat(source)
         executable = bool(status.st_mode & 0o100)
-        # Counted as well as asked for: it may grow while it is read.
+        # Also counted: the file may grow while it is read.
         while status.st_size <= limit and (chunk := os.read(source, _CHUNK)) and size <= limit:
             size += len(chunk)
             digest.update(chunk)
-            _write_all(copy, chunk)
+            write_all(copy, chunk)
         os.fchmod(copy, PROGRAM if executable else FILE)
     if max(size, status.st_size) > limit:
-        raise LimitExceeded(f"{folder} has more than {MAX_BYTES // 1024**2} MiB; no skill needs that much")
+        raise _size_error(folder)
     return _SnapshotFile(digest.hexdigest(), size, executable)
 
 
@@ -243,18 +239,12 @@ def _open_source(folder: str, path: str) -> int:
     except OSError as error:
         raise build_unreadable_error(folder, path, error) from error
     except ForbiddenPath as error:
-        # A link was put there after the survey.
+        # It was replaced by a link after the scan.
         raise build_unreadable_error(folder, path, OSError(0, "it leads out of the skill")) from error
 
 
-def _write_all(descriptor: int, chunk: bytes) -> None:
-    view = memoryview(chunk)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
 def _sync_to_disk(target: Path, items: Sequence[SnapshotEntry]) -> None:
-    """Let everything survive a power cut; after all has been written, so that the disk can do it in one go."""
+    """Flush everything, after all has been written so that the disk can batch it."""
     for item in reversed(items):
         if item.kind is SnapshotEntryKind.FILE:
             with auto_close(os.open(target / item.path, os.O_RDONLY | os.O_CLOEXEC)) as descriptor:
@@ -275,9 +265,9 @@ _VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
-    """A folder as it was surveyed, and the snapshot that was taken then.
+    """A scanned folder and its snapshot.
 
-    `settled` is false when something in it had been changed so recently that a later change could look the same.
+    `settled` is false if something had been changed so recently that a later change could have the same stamp.
     """
 
     items: list[SnapshotEntry]
@@ -288,13 +278,13 @@ class SnapshotRecord:
 
 
 class SnapshotRecords:
-    """Records in a directory, one file per folder. What is damaged or of another version is not there."""
+    """Snapshot records in a directory, one file per folder. Invalid files and other versions are ignored."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def get(self, folder: str) -> SnapshotRecord | None:
-        """The record of a folder, if there is one."""
+        """The record of a folder, or None."""
         try:
             data = self._path(folder).read_bytes()
         except FileNotFoundError:
@@ -302,7 +292,7 @@ class SnapshotRecords:
         return _parse_record(data, folder)
 
     def put(self, folder: str, record: SnapshotRecord) -> None:
-        """Remember a folder; the last one who does wins."""
+        """Write the record of a folder; the last writer wins."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         items = [[item.path, item.kind, list(item.stamp), item.why, item.target] for item in record.items]
         value = {
@@ -317,7 +307,7 @@ class SnapshotRecords:
         replace_file(self._path(folder), json.dumps(value).encode("ascii"))
 
     def prune(self, digests: Set[str]) -> None:
-        """Remove the records of snapshots that are not there any more."""
+        """Remove the records of all other snapshots."""
         with suppress(FileNotFoundError):
             for path in self._directory.glob("*.json"):
                 with suppress(FileNotFoundError):
@@ -351,7 +341,7 @@ _REFRESH_SECONDS = 60.0
 
 
 class SnapshotStore:
-    """A directory of snapshots. Any number of processes may use it at once; the first use makes it."""
+    """A directory of snapshots. Any number of processes may use it at once; the first use creates it."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -360,17 +350,17 @@ class SnapshotStore:
         self._lock = threading.Lock()
 
     def path(self, digest: str) -> Path:
-        """Where the snapshot of this digest is, or would be. Raises `InvalidArgument` for what is no digest."""
+        """The path of the snapshot with this digest, which need not exist. Raises `InvalidArgument`."""
         if not _DIGEST.fullmatch(digest):
-            raise InvalidArgument("digest", f"{digest[:80]!r} is no digest of a snapshot")
+            raise InvalidArgument("digest", f"invalid snapshot digest {digest[:80]!r}")
         return self._root / digest
 
     def take(self, name: str, directory: Path) -> SkillSnapshot:
-        """A snapshot of a skill's folder. Files are read only when something in the folder has changed.
+        """Take a snapshot of a skill's folder. Files are only read if something in the folder has changed.
 
-        Left out, with a warning: links that leave the folder or lead to a directory that they do not name plainly, what
-        is neither file nor directory, and names that a workspace needs itself. Raises `InvalidSkill` for what cannot be
-        read, `LimitExceeded` for what is too much.
+        Excluded, with a warning: links that leave the folder or lead to a directory indirectly, special files, and
+        names that are reserved in workspaces. Raises `InvalidSkill` for unreadable entries, `LimitExceeded` if the
+        folder is too large.
         """
         check_skill_name(name)
         folder = os.path.abspath(directory)
@@ -385,8 +375,8 @@ class SnapshotStore:
         return SkillSnapshot(name, record.digest, record.files, record.size, _describe_exclusions(items))
 
     def sweep(self, keep: Set[str], *, older_than: float) -> int:
-        """Remove snapshots that are not to be kept and were not taken for `older_than` seconds, and what somebody began
-        to build before that and never finished. Says how many were removed."""
+        """Remove snapshots that are not in `keep` and were not taken for `older_than` seconds, and unfinished ones of
+        that age. Returns the number removed."""
         removed = 0
         if not self._root.is_dir():
             return 0
@@ -409,7 +399,7 @@ class SnapshotStore:
         return record
 
     def _has_snapshot(self, digest: str) -> bool:
-        """Whether a snapshot can be used; its time says that it was, so that no sweep takes it away."""
+        """Whether a snapshot exists; its time is updated, so that no sweep removes it."""
         path = self._root / digest
         try:
             if time.time() - path.stat().st_mtime > _REFRESH_SECONDS:
@@ -433,17 +423,17 @@ class SnapshotStore:
         target = self._root / digest
         if self._has_snapshot(digest):
             return
-        # Fails when somebody else was faster: a directory that holds something is not replaced.
+        # Fails if another process was faster: a directory that is not empty is not replaced.
         with suppress(OSError):
             os.rename(aside, target)
         if not target.is_dir():
-            raise SkillError(f"a snapshot cannot be kept in {self._root}; is the disk full?")
+            raise SkillError(f"cannot store a snapshot in {self._root}; is the disk full?")
         with auto_close(os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
             os.fsync(root)
 
 
 def check_skill_name(name: str) -> str:
-    """The same name; raises `InvalidArgument` for what cannot be the name of a directory."""
+    """Return the name; raises `InvalidArgument` if it cannot be the name of a directory."""
     unsafe = describe_unsafe(name) or ("begins with a dot" if name.startswith(".") else "")
     if unsafe or not name or len(os.fsencode(name)) > 255:
         raise InvalidArgument("skill", f"the name {name[:80]!r} {unsafe or 'is empty or too long'}; rename the skill")
@@ -464,7 +454,7 @@ def _measure_age(root: int, entry: str) -> float:
 
 
 def _remove_stale(root: int, entry: str) -> bool:
-    # Under another name first: nobody must find half of it.
+    # Renamed first, so that no process finds a partial snapshot.
     leaving = TEMPORARY_PREFIX + secrets.token_hex(8)
     with suppress(FileNotFoundError):
         os.rename(entry, leaving, src_dir_fd=root, dst_dir_fd=root)

@@ -1,21 +1,11 @@
-"""Client, runs, events.
-
-What a host says of its skills. Pure.
-
-What a client sees while a skill works: one event after the other, the last of them the result. Pure.
-
-The events of an answer, from its pieces.
-
-A run that goes on at the host, whoever watches.
-
-A client of the skill host. Blocking callers use `openskills.sync.run`.
-"""
+"""HTTP client of the skill host. Blocking callers use `openskills.sync.run`."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
+from uuid import uuid4
 
 from openskills.errors import BadSkillOutput, HostUnavailable, InvalidArgument, Unauthorized, UnknownSkill
 from openskills.host.client.transport import (
@@ -41,18 +31,16 @@ from openskills.host.client.transport import (
     skill_path,
     unwrap,
 )
-from openskills.host.http import MAX_TRACE_ID_LENGTH as LONGEST_TRACE_ID
-from openskills.host.http import new_trace
-from openskills.host.model import InvokeResult
+from openskills.host.model import MAX_TRACE_ID_LENGTH, InvokeResult
 from openskills.settings import Settings
 from openskills.telemetry.context import trace_id as bound_trace_id
 
 
 @dataclass(frozen=True, slots=True)
 class HostedSkill:
-    """A skill of a host. `plain` is everything that the host says of it.
+    """A skill of a host. `plain` is the whole description.
 
-    `status` is `ready`, `broken` or `unavailable`; `kind` is `type:runtime`. The schema is None when it has none.
+    `status` is `ready`, `broken` or `unavailable`; `kind` is `type:runtime`.
     """
 
     id: str
@@ -65,17 +53,17 @@ class HostedSkill:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be invoked now."""
+        """Whether it can be invoked."""
         return self.status == "ready"
 
     @property
     def required_fields(self) -> tuple[str, ...]:
-        """The names that an input must have."""
+        """The required fields of the input."""
         return _read_strings((self.input_schema or {}).get("required"))
 
 
 def read_data(result: InvokeResult) -> Mapping[str, Any]:
-    """The data of a document. Raises `Unauthorized`, or `SkillFailed` for whatever else kept it back."""
+    """The data of a result. Raises `Unauthorized`, or `SkillFailed` for other failures."""
     failure = result.outcome.failure
     if failure is not None and failure.code == Unauthorized.code:
         raise Unauthorized(f"{failure.message}; set OPENSKILL_API_KEY to a key of this host")
@@ -86,12 +74,12 @@ def read_skills(result: InvokeResult) -> tuple[HostedSkill, ...]:
     """The skills of `GET /skills`. Raises `BadSkillOutput`."""
     listed = read_data(result).get("skills")
     if not isinstance(listed, list):
-        raise BadSkillOutput("the host's list of skills has no field 'skills'")
+        raise BadSkillOutput("invalid list of skills from the host: no field 'skills'")
     return tuple(map(_parse_skill, cast("list[object]", listed)))
 
 
 def read_skill(result: InvokeResult, skill_id: str) -> HostedSkill:
-    """The skill of `GET /skills/ID`. Raises `UnknownSkill` with the nearest names."""
+    """The skill of `GET /skills/ID`. Raises `UnknownSkill` with similar names."""
     failure = result.outcome.failure
     if failure is not None and failure.code == UnknownSkill.code:
         raise UnknownSkill(skill_id, _read_strings(failure.details.get("near")))
@@ -106,7 +94,7 @@ def _parse_skill(value: object) -> HostedSkill:
     found = cast("Mapping[str, Any]", value if isinstance(value, Mapping) else {})
     skill_id = found.get("id")
     if not isinstance(skill_id, str) or not skill_id:
-        raise BadSkillOutput("the host tells of a skill without an id")
+        raise BadSkillOutput("invalid skill from the host: no id")
     schema = found.get("input_schema")
     return HostedSkill(
         id=skill_id,
@@ -129,9 +117,9 @@ RESULT = "result"
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """`kind` is `start`, `stdout`, `stderr`, `progress`, `artifact` or `result`; hosts may have others.
+    """An event. `kind` is `start`, `stdout`, `stderr`, `progress`, `artifact` or `result`; hosts may have others.
 
-    `result` is there in the event of that kind, which is the last. `id` is where one may go on after it.
+    The last event has the `result`. A stream can be resumed after the event with this `id`.
     """
 
     kind: str
@@ -140,22 +128,22 @@ class StreamEvent:
     result: InvokeResult | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """As JSON."""
         return {"event": self.kind, "data": dict(self.data)}
 
 
 def result_event(result: InvokeResult) -> StreamEvent:
-    """The last event, where a host has answered without a stream."""
+    """The last event, for a host that responded without a stream."""
     return StreamEvent(RESULT, result.to_dict(), None, result)
 
 
 def read_event(event: ServerEvent) -> StreamEvent:
-    """An event of the wire. Raises `BadSkillOutput` with an excerpt when it is not what it says."""
+    """Parse an event. Raises `BadSkillOutput` with an excerpt."""
     try:
-        data = check_object(read_json(event.data), "it")
+        data = check_object(read_json(event.data), "the event")
         return StreamEvent(event.kind, data, event.id, result_from_dict(data) if event.kind == RESULT else None)
     except InvalidResult as why:
-        message = f"an event {event.kind[:50]!r} of the host cannot be read: {why}"
+        message = f"invalid event {event.kind[:50]!r} from the host: {why}"
         raise BadSkillOutput(message, excerpt=excerpt(event.data.encode("utf-8", "replace"))) from None
 
 
@@ -165,17 +153,14 @@ _EVENT_STREAM_TYPE = "text/event-stream"
 async def read_events(
     connection: ClientTransport, answer: ClientResponse[AsyncIterator[bytes]]
 ) -> AsyncGenerator[StreamEvent]:
-    """The events of a stream; of a result in JSON, which is what a refusal is, that one.
-
-    Raises `BadSkillOutput` for every other answer.
-    """
+    """The events of a response; a JSON result is one event. Raises `BadSkillOutput` for other responses."""
     if is_json_response(answer.headers):
         yield result_event(read_result(await connection.read_all(answer.body), status=answer.status))
         return
     kind = answer.headers.get("content-type", "")
     if answer.status != 200 or kind.partition(";")[0].strip().lower() != _EVENT_STREAM_TYPE:
         body = await connection.read_all(answer.body)
-        message = f"{connection.base} answered {answer.status} with {kind[:50]!r} instead of a stream of events"
+        message = f"expected an event stream from {connection.base}, got status {answer.status} and {kind[:50]!r}"
         raise BadSkillOutput(message, status=answer.status, excerpt=excerpt(body))
     reader = EventReader()
     async for piece in answer.body:
@@ -184,11 +169,11 @@ async def read_events(
 
 
 _MAX_RECONNECTS = 5
-"""How often in a row a stream may break off without anything new."""
+"""Consecutive reconnects without a new event."""
 
 
 class ClientRun:
-    """A run of the host. `id` is empty when the host had the result, or a refusal, at once."""
+    """An asynchronous run. `id` is empty if the host responded with the result at once."""
 
     def __init__(
         self,
@@ -205,9 +190,9 @@ class ClientRun:
         self._done = done
 
     async def events(self, after: str | None = None) -> AsyncGenerator[StreamEvent]:
-        """What the run does, from its beginning or from after the event of an id, to its result.
+        """The events of the run, from its start or after the event with this id, up to its result.
 
-        A stream that breaks off is taken up again where it was. Closing the generator leaves the run alone.
+        Reconnects after a broken connection. Closing the generator does not affect the run.
         """
         if self._done is not None:
             yield result_event(self._done)
@@ -215,7 +200,7 @@ class ClientRun:
         deadline = None if self._timeout is None else asyncio.get_running_loop().time() + self._timeout
         breaks = 0
         numbered = True
-        # Where events have no ids, to begin again would be to tell them twice.
+        # Without ids a reconnect would repeat events.
         while numbered and breaks <= _MAX_RECONNECTS:
             with suppress(HostUnavailable):
                 async with aclosing(self._follow(after, deadline)) as watched:
@@ -227,27 +212,27 @@ class ClientRun:
                             return
             breaks += 1
             await asyncio.sleep(self._connection.limits.retries.compute_pause(breaks, 0.5))
-        raise HostUnavailable(f"{self._connection.base} ends the events of the run {self.id} before its result")
+        raise HostUnavailable(f"{self._connection.base} closed the events of run {self.id} before its result")
 
     async def result(self) -> InvokeResult:
-        """Wait for the end."""
+        """Wait for the result."""
         async with aclosing(self.events()) as events:
             async for event in events:
                 if event.result is not None:
                     return event.result
-        raise HostUnavailable(f"the run {self.id} has no result")
+        raise HostUnavailable(f"run {self.id} has no result")
 
     async def status(self) -> Mapping[str, Any]:
-        """What the host says of the run now. Raises `SkillFailed` for one that it does not know any more."""
+        """The current state of the run. Raises `SkillFailed` for an unknown run."""
         return read_data(await self._request("GET", ""))
 
     async def cancel(self) -> None:
-        """End the run. One that has ended already stays as it is."""
+        """Cancel the run. A run that has ended is unchanged."""
         if self._done is None:
             read_data(await self._request("POST", ":cancel"))
 
     async def _request(self, method: str, rest: str) -> InvokeResult:
-        # To cancel twice is to cancel.
+        # Cancelling is idempotent.
         ask = ClientRequest(method, run_path(self.id, rest), {"X-Trace-Id": self.trace_id}, repeatable=True)
         answer = await self._connection.fetch(ask, asyncio.get_running_loop().time() + (self._timeout or 30.0))
         return read_result(answer.body, status=answer.status)
@@ -266,35 +251,35 @@ class ClientRun:
 
 
 def run_from_response(connection: ClientTransport, answer: ClientResponse[bytes], timeout: float | None) -> ClientRun:
-    """The run that an answer to `Prefer: respond-async` tells of. A host may also answer with the result itself."""
+    """The run of a response to `Prefer: respond-async`. A host may also respond with the result."""
     result = read_result(answer.body, status=answer.status)
     if answer.status != 202:
         return ClientRun(connection, "", result.trace_id, timeout, result)
     data = result.outcome.data or {}
     run_id = data.get("run_id") or data.get("id") or answer.headers.get("location", "").rpartition("/")[2]
     if not isinstance(run_id, str) or not run_id:
-        raise BadSkillOutput("the host started a run and did not say which", excerpt=excerpt(answer.body))
+        raise BadSkillOutput("the host started a run without returning its id", excerpt=excerpt(answer.body))
     return ClientRun(connection, run_id, result.trace_id, timeout)
 
 
 _BASE_URL_VARIABLE = "OPENSKILL_HTTP_BASE_URL"
 _TIMEOUT_MARGIN = 5.0
-"""Seconds beyond the host's own limit: then it is the host that says what took too long."""
+"""Seconds beyond the timeout of the host, so that the host reports a timeout first."""
 
 
 class Client:
     """Invokes the skills of one host.
 
-    `base_url` and `api_key` are those of the settings unless given, and the settings those of the environment.
-    `timeout` is how many seconds one call may take, with everything in it; unless given, an invocation has those that
-    the host allows by default and a few more, and streams have no end as long as the host gives signs of life.
+    `base_url` and `api_key` default to those of the settings, and the settings to those of the environment. `timeout`
+    is the total time of one call in seconds; the default for an invocation is a little more than the default of the
+    host, and streams have none as long as the host sends pings.
 
-    A skill that fails is a result that says so; `unwrap` makes an exception of it. Raised are `HostUnavailable`,
-    `DeadlineExceeded`, `BadSkillOutput` for an answer that is no Normalized Skill Result, `LimitExceeded` for one that
-    is too large, and `InvalidArgument` for what cannot be sent. Nothing is sent twice unless that is safe: nobody
-    accepted the connection, the host was busy and said when to come back, or there is an idempotency key.
+    A failed skill is a result; `unwrap` turns it into an exception. Raises `HostUnavailable`, `DeadlineExceeded`,
+    `BadSkillOutput` for a response that is not a Normalized Skill Result, `LimitExceeded` for one that is too large,
+    and `InvalidArgument`. Requests are retried only when that is safe: the connection was refused, the host was busy
+    and sent `Retry-After`, or there is an idempotency key.
 
-    One client may be used by any number of tasks and loops; `close`, or `async with`, closes its connections.
+    A client may be used by any number of tasks and event loops; close it with `close` or `async with`.
     """
 
     def __init__(
@@ -308,7 +293,7 @@ class Client:
     ) -> None:
         settings = settings or Settings.from_env()
         if timeout is not None and not 0 < timeout < 1e7:
-            raise InvalidArgument("timeout", f"{timeout!r} is no number of seconds; use something like 30")
+            raise InvalidArgument("timeout", f"invalid timeout {timeout!r}: expected seconds, such as 30")
         key = api_key or settings.host_api_key
         base = parse_base_url(base_url or settings.http_base_url, name="base_url" if base_url else _BASE_URL_VARIABLE)
         headers = {"Authorization": bearer_header(key)} if key else {}
@@ -318,7 +303,7 @@ class Client:
 
     @property
     def base_url(self) -> str:
-        """Where the host is."""
+        """The URL of the host."""
         return self._connection.base
 
     async def invoke(
@@ -329,10 +314,7 @@ class Client:
         trace_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> InvokeResult:
-        """Invoke a skill, and wait for its result.
-
-        Without a trace id it is that of the block around the call (`openskills.telemetry.bind`), or a new one.
-        """
+        """Invoke a skill and return its result. `trace_id` defaults to the bound one (`telemetry.bind`), or is new."""
         ask = _build_invoke_request(skill_id, "invoke", input, trace_id, idempotency_key)
         answer = await self._connection.fetch(ask, _compute_deadline(self._whole_call))
         return read_result(answer.body, status=answer.status)
@@ -345,9 +327,9 @@ class Client:
         trace_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> AsyncGenerator[StreamEvent]:
-        """Invoke a skill, and see what it does while it does it. The last event has the result.
+        """Invoke a skill and yield its events; the last one has the result.
 
-        Closing the generator ends the run. Raises `HostUnavailable` when the stream ends before the result came.
+        Closing the generator cancels the skill. Raises `HostUnavailable` if the stream ends without a result.
         """
         ask = _build_invoke_request(skill_id, "stream", input, trace_id, idempotency_key, Accept="text/event-stream")
         async with (
@@ -368,13 +350,13 @@ class Client:
         trace_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> ClientRun:
-        """Start a run that goes on without us, and can be watched, waited for and cancelled."""
+        """Start an asynchronous run."""
         ask = _build_invoke_request(skill_id, "invoke", input, trace_id, idempotency_key, Prefer="respond-async")
         answer = await self._connection.fetch(ask, _compute_deadline(self._whole_call))
         return run_from_response(self._connection, answer, self._stream_call)
 
     async def skills(self) -> tuple[HostedSkill, ...]:
-        """Everything that the host has, broken skills included."""
+        """All skills of the host, including broken ones."""
         return read_skills(await self._get("/skills"))
 
     async def skill(self, skill_id: str) -> HostedSkill:
@@ -382,11 +364,11 @@ class Client:
         return read_skill(await self._get(skill_path(skill_id)), skill_id)
 
     async def health(self) -> Mapping[str, Any]:
-        """What the host says of itself at `/healthz`."""
+        """The response of `/healthz`."""
         return read_data(await self._get("/healthz"))
 
     async def close(self) -> None:
-        """Close the connections of the running loop."""
+        """Close the connections of the running event loop."""
         await self._connection.close()
 
     async def __aenter__(self) -> Self:
@@ -418,10 +400,10 @@ def _build_invoke_request(
 
 def _trace_headers(trace_id: str | None) -> dict[str, str]:
     if trace_id is not None:
-        return {"X-Trace-Id": check_header_value(trace_id, name="trace_id", most=LONGEST_TRACE_ID)}
+        return {"X-Trace-Id": check_header_value(trace_id, name="trace_id", max_length=MAX_TRACE_ID_LENGTH)}
     bound = bound_trace_id()
-    # An application may bind what no header can have.
-    return {"X-Trace-Id": bound if is_sendable(bound, LONGEST_TRACE_ID) else new_trace().id}
+    # Applications may bind ids that are not valid in headers.
+    return {"X-Trace-Id": bound if is_sendable(bound, MAX_TRACE_ID_LENGTH) else uuid4().hex}
 
 
 def _compute_deadline(seconds: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""The skills that a host would serve from here, invoked in this process: no server, no keys, no history."""
+"""Invoke hosted skills in this process, without a server, keys or history."""
 
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -11,11 +11,12 @@ from openskills.host.admission import Admission
 from openskills.host.auth import Principal
 from openskills.host.client.client import HostedSkill, StreamEvent, read_event
 from openskills.host.client.transport import ServerEvent, check_header_value, encode_body
-from openskills.host.http import MAX_TRACE_ID_LENGTH, new_trace
+from openskills.host.http import new_trace
 from openskills.host.invoke import stream_events
-from openskills.host.model import InvokeResult
+from openskills.host.model import MAX_TRACE_ID_LENGTH, InvokeResult
 from openskills.host.parts import RunnerTable
 from openskills.host.registry.registry import Registry
+from openskills.host.runners.table import Runners
 from openskills.host.service import Host, InvokeRequest
 from openskills.host.strict_json import read_input
 from openskills.settings import Settings
@@ -24,7 +25,7 @@ _LOCAL_PRINCIPAL = Principal("local")
 
 
 class LocalHost:
-    """Invokes like a `Client`, and gives the same results. Made by `open_local_host`."""
+    """Invokes skills like a `Client`, with the same results. Created by `open_local_host`."""
 
     def __init__(self, registry: Registry, host: Host) -> None:
         self._registry = registry
@@ -38,7 +39,7 @@ class LocalHost:
         trace_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> InvokeResult:
-        """Invoke a skill; whatever happens is in the result."""
+        """Invoke a skill; failures are in the result."""
         asked = _build_request(skill_id, input, trace_id, idempotency_key)
         return (await self._host.perform(asked)).result
 
@@ -50,7 +51,7 @@ class LocalHost:
         trace_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> AsyncGenerator[StreamEvent]:
-        """Invoke a skill, and see what it does meanwhile. Closing the generator ends it."""
+        """Invoke a skill and yield its events. Closing the generator cancels it."""
         asked = _build_request(skill_id, input, trace_id, idempotency_key)
         async with aclosing(stream_events(self._host, asked)) as events:
             async for event in events:
@@ -60,7 +61,7 @@ class LocalHost:
                     yield StreamEvent(event.kind, event.data, event.id)
 
     async def skills(self) -> tuple[HostedSkill, ...]:
-        """Everything that there is, broken skills included."""
+        """All skills, including broken ones."""
         return tuple(
             HostedSkill(entry.id, status=entry.status)
             if (found := entry.registration) is None
@@ -77,19 +78,13 @@ async def open_local_host(
     skills: Sequence[Path] = (),
     runners: Callable[[Settings], RunnerTable] | None = None,
 ) -> AsyncGenerator[LocalHost]:
-    """The skills of the settings, and of more directories, for the time of the block; what was started ends with it."""
+    """Serve the skills of the settings and of further directories while the block runs."""
     registry = Registry.load(settings, manifests=manifests, skills=skills)
-    table = (runners or _open_runners)(settings)
+    table = (runners or Runners)(settings)
     try:
         yield LocalHost(registry, Host(registry, table, Admission(capacity=16, queue=64), secrets=settings.environment))
     finally:
         await table.close()
-
-
-def _open_runners(settings: Settings) -> RunnerTable:
-    from openskills.host.runners.table import Runners
-
-    return Runners(settings)
 
 
 def _build_request(
@@ -99,10 +94,11 @@ def _build_request(
     idempotency_key: str | None,
 ) -> InvokeRequest:
     if idempotency_key is not None:
-        raise InvalidArgument("idempotency_key", "needs a host that remembers it; leave it out here")
-    traced = (
-        new_trace().id if trace_id is None else check_header_value(trace_id, name="trace_id", most=MAX_TRACE_ID_LENGTH)
-    )
+        raise InvalidArgument("idempotency_key", "is not supported without a host; leave it out")
+    if trace_id is None:
+        trace_id = new_trace().id
+    else:
+        check_header_value(trace_id, name="trace_id", max_length=MAX_TRACE_ID_LENGTH)
+    # Encoded and decoded, so that the skill gets what it would get over HTTP.
     body = encode_body(input)
-    # Through the bytes, so that a skill gets what it would get over HTTP.
-    return InvokeRequest(skill_id, read_input(body), traced, _LOCAL_PRINCIPAL, time.perf_counter(), body)
+    return InvokeRequest(skill_id, read_input(body), trace_id, _LOCAL_PRINCIPAL, time.perf_counter(), body)

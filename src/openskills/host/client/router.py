@@ -1,12 +1,7 @@
-"""Request in words to a hosted skill.
+"""Routes a request in natural language to a hosted skill, and extracts its input; English and Chinese.
 
-From a request in words to a skill: by the rules of the mission, by search, or to the default, which is no answer.
-
-The numbers of a request, and what is to be computed of them, in English and Chinese. Pure.
-
-A number that could be read in two ways is not read at all.
-
-The input of a hosted skill, as far as a request in words says it. What it does not say is asked for. Pure.
+A skill is chosen by fixed rules, by search, or is the default. Ambiguous numbers are not guessed, and missing input is
+reported.
 """
 
 import logging
@@ -31,8 +26,7 @@ COMMANDS = (
     "mean, median, min, max of NUMBERS / 平均 NUMBERS",
     "parse PATH of a log / 转换日志 PATH",
 )
-"""What the rules understand, for those whom they did not."""
-
+"""Examples of requests that the rules understand."""
 _LOG = logging.getLogger("openskills.host.client.router")
 _MAX_CHARACTERS = 4_000
 _MAX_HITS = 10
@@ -40,7 +34,7 @@ _MAX_SUGGESTIONS = 3
 
 
 class RouteStage(StrEnum):
-    """What decided. `SEARCH` looks at the host's skills, `CATALOG` at SKILL.md folders, `DEFAULT` at nothing."""
+    """How a skill was chosen: by a rule, by search in the host or in SKILL.md folders (`CATALOG`), or by default."""
 
     RULE = "rule"
     SEARCH = "search"
@@ -50,7 +44,7 @@ class RouteStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RoutableSkill:
-    """A skill that the host can invoke, as far as routing goes."""
+    """A skill of the host for routing."""
 
     id: str
     description: str = ""
@@ -58,10 +52,10 @@ class RoutableSkill:
 
 @dataclass(frozen=True, slots=True)
 class RouteDecision:
-    """Where a request goes, and why. `detail` is the word of the text that decided, or empty.
+    """The skill for a request, and why. `detail` is the matched word of a rule.
 
-    `hosted` says whether the host can invoke it; None when nobody asked the host. `near` are other skills that fit.
-    `notes` are sentences about what else was found on the way.
+    `hosted` says whether the host has the skill; None if it is unknown. `near` are other matching skills, `notes`
+    further remarks.
     """
 
     selected_skill_id: str
@@ -73,34 +67,32 @@ class RouteDecision:
 
     @property
     def is_understood(self) -> bool:
-        """False when nothing fits and the request goes to the default."""
+        """Whether anything but the default matched."""
         return self.stage is not RouteStage.DEFAULT
 
     @property
     def routing_reason(self) -> str:
-        """For a log: a rule by its skill and word, both from our table; of other stages nothing that a user wrote."""
+        """The reason for logs: the matched word of a rule, or the stage; nothing else that the user wrote."""
         return f"rule:{self.detail}" if self.stage is RouteStage.RULE else str(self.stage)
 
 
 class Router:
-    """Decides for requests.
-
-    `hosted` are the skills of a host, None when it cannot be asked; `catalog` those of SKILL.md folders.
-    """
+    """Chooses skills. `hosted` are those of the host (None if unknown), `catalog` those of SKILL.md folders."""
 
     def __init__(self, hosted: Sequence[RoutableSkill] | None, catalog: Sequence[Skill] = ()) -> None:
         self._hosted = hosted
         self._ids = {squeeze(one.id): one.id for one in reversed(hosted or ())}
-        self._search = SearchIndex([_to_skill(one) for one in hosted or ()])
+        described = [SkillManifest(one.id, one.description) for one in hosted or ()]
+        self._search = SearchIndex([Skill(manifest, directory="", source="host") for manifest in described])
         self._catalog = SearchIndex([skill for skill in catalog if squeeze(skill.name) not in self._ids])
 
     def choose(self, text: str, *, trace_id: str | None = None) -> RouteDecision:
-        """The skill for a request; the first rule that fits, then search, then the default. Writes a line of the log.
+        """The skill for a request: the first matching rule, else search, else the default. Logs the decision.
 
-        Raises `InvalidArgument` for a text without a word.
+        Raises `InvalidArgument` for an empty text.
         """
         if not text.strip():
-            raise InvalidArgument("text", "is empty; say what is wanted, such as 'echo: hello'")
+            raise InvalidArgument("text", "is empty; write a request such as 'echo: hello'")
         text = text[:_MAX_CHARACTERS]
         with bind(trace_id):
             chosen = self._decide(text)
@@ -113,7 +105,7 @@ class Router:
         known = [(self._find_rule_skill(rule), word) for rule, word in fitting]
         found = [(skill_id, word) for skill_id, word in known if skill_id]
         notes = tuple(
-            f"the rule for {rule.skill_id} fits {word!r}, but the host has no such skill"
+            f"the rule for {rule.skill_id} matches {word!r}, but the host does not have this skill"
             for (rule, word), (skill_id, _) in zip(fitting, known, strict=True)
             if not skill_id
         )
@@ -124,7 +116,6 @@ class Router:
         return self._route_by_search(text, notes)
 
     def _find_rule_skill(self, rule: RoutingRule) -> str:
-        """The id that the host has for the skill of a rule, however it separates words; empty when it has none."""
         return rule.skill_id if self._hosted is None else self._ids.get(squeeze(rule.skill_id), "")
 
     def _route_by_search(self, text: str, notes: tuple[str, ...]) -> RouteDecision:
@@ -143,29 +134,21 @@ class Router:
 def _match_rules(text: str) -> Iterator[tuple[RoutingRule, str]]:
     for rule in RULES:
         words = (match.group() for match in rule.pattern.finditer(text))
-        # The table also knows `17 * 23`, for agents with a calculator that multiplies; the hosted one has statistics.
+        # The rules also match `17 * 23`, for agents; the hosted calculator only does statistics.
         word = next((word for word in words if not any(map(str.isdigit, word))), None)
         if word is not None:
             yield rule, word.strip().lower().replace("：", ":")
 
 
 def _find_matches(index: SearchIndex, text: str) -> list[str]:
-    """The skills that share enough words with a request, best first. The best of a bad lot is none of them."""
-    asked = set(extract_keywords(text))
-    return [
-        hit.skill.name
-        for hit in index.search(text, _MAX_HITS)
-        if is_enough(_count_common_words(asked, hit.skill), len(asked))
-    ]
-
-
-def _count_common_words(asked: set[str], skill: Skill) -> int:
-    about = (skill.name, skill.description, skill.manifest.when_to_use or "", *skill.manifest.keywords)
-    return len(asked & set(extract_words(" ".join(about))))
-
-
-def _to_skill(one: RoutableSkill) -> Skill:
-    return Skill(SkillManifest(one.id, one.description), directory="", source="host")
+    """The skills that share enough words with a request, best first."""
+    asked, names = set(extract_keywords(text)), list[str]()
+    for hit in index.search(text, _MAX_HITS):
+        skill = hit.skill
+        about = (skill.name, skill.description, skill.manifest.when_to_use or "", *skill.manifest.keywords)
+        if is_enough(len(asked & set(extract_words(" ".join(about)))), len(asked)):
+            names.append(skill.name)
+    return names
 
 
 _OPERATIONS = (
@@ -194,7 +177,7 @@ _LIST = re.compile(r"(?<=\d),(?=[-+−.]?\d)")
 
 
 def find_operations(text: str) -> list[str]:
-    """What the request wants computed, in the order of its words; each once."""
+    """The requested operations in order of appearance."""
     found = [(match.start(), operation) for operation, pattern in _PATTERNS for match in pattern.finditer(text)]
     found += [
         (match.start(), f"p{_percentile_rank(match)}")
@@ -205,7 +188,7 @@ def find_operations(text: str) -> list[str]:
 
 
 def remove_percentiles(text: str) -> str:
-    """The request without the numbers that only say which percentile."""
+    """The request without numbers of percentiles."""
     return _PERCENTILE.sub(" ", text)
 
 
@@ -215,16 +198,16 @@ def is_comparison(text: str) -> bool:
 
 
 def find_numbers(text: str) -> tuple[list[int | float], str]:
-    """The numbers of a request, or a sentence that asks for them in another form."""
+    """The numbers of a request, or a message that asks for another form."""
     grouped = _GROUPED.search(text)
     if grouped is not None:
         again = grouped.group()
-        return [], f"{again!r} is one number or several; write {again.replace(',', '')} or {again.replace(',', ', ')}"
+        return [], f"{again!r} is ambiguous; write {again.replace(',', '')} or {again.replace(',', ', ')}"
     text = _LIST.sub(", ", text)
     rest = _NUMBER.sub(" ", text)
     strange = _JOINED.search(text) or re.search(r"\S*\d\S*", rest)
     if strange is not None:
-        return [], f"{strange.group()[:40]!r} is no plain number; write numbers like 10.5, without units"
+        return [], f"{strange.group()[:40]!r} is not a plain number; write numbers like 10.5, without units"
     return [_parse_number(match) for match in _NUMBER.findall(text)], ""
 
 
@@ -277,25 +260,23 @@ _TO_FILE = re.compile(r"(?:in|to|as)(?:to)?\s+a\s+file|(?<![a-z])save(?![a-z])|�
 
 @dataclass(frozen=True, slots=True)
 class PartialInput:
-    """What a request says of an input; `missing` are fields with a sentence that asks for each."""
+    """The input found in a request; `missing` maps missing fields to what to provide."""
 
     input: Mapping[str, Any] = field(default_factory=dict[str, Any])
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def extract_input(skill_id: str, text: str) -> PartialInput | None:
-    """The input for one of the skills of the mission; None for a skill of which nobody knows how to read a request."""
+    """Extract the input for one of the four hosted example skills from a request; None for any other skill."""
     reader = _EXTRACTORS.get(squeeze(skill_id))
     return reader(text) if reader is not None else None
 
 
 def _extract_echo(text: str) -> PartialInput:
     said = _ECHO.sub("", text)
-    return (
-        PartialInput({"text": said})
-        if said.strip()
-        else PartialInput(missing={"text": "what to say, as in 'echo: hello'"})
-    )
+    if said.strip():
+        return PartialInput({"text": said})
+    return PartialInput(missing={"text": "what to say, as in 'echo: hello'"})
 
 
 def _extract_file_search(text: str) -> PartialInput:
@@ -319,7 +300,7 @@ def _extract_file_search(text: str) -> PartialInput:
 
 
 def _find_directory(text: str) -> re.Match[str] | None:
-    # `in docs` may be a part of what is looked for; a path says so by its slash, or in Chinese by what follows it.
+    # `in docs` may be part of the query; a path has a slash, or in Chinese a suffix.
     return next((m for m in _WITHIN.finditer(text) if "/" in m["path"] or m["after"].strip()), None)
 
 
@@ -343,7 +324,7 @@ def _extract_calculator(text: str) -> PartialInput:
     if is_comparison(text) and not doubt:
         if len(numbers) == 2:
             found["compare"] = {"a": numbers[0], "b": numbers[1]}
-            # The skill wants at least one, and these are what a comparison is about.
+            # The skill needs at least one operation.
             operations = operations or ["min", "max"]
         elif not operations:
             missing["compare"] = "two numbers to be compared, as in: compare 10 and 12"
@@ -355,9 +336,8 @@ def _extract_calculator(text: str) -> PartialInput:
 
 
 def _extract_log_transform(text: str) -> PartialInput:
-    paths = (
-        [quoted] if (quoted := _find_quotation(text)) else [one for one in _PATH.findall(text) if _LOG_NAME.search(one)]
-    )
+    quoted = _find_quotation(text)
+    paths = [quoted] if quoted else [one for one in _PATH.findall(text) if _LOG_NAME.search(one)]
     if len(set(paths)) != 1:
         some = f"one file of {', '.join(sorted(set(paths)))[:200]}" if paths else "which file"
         return PartialInput(missing={"input_path": f"{some}, as in: parse ./data/logs/app.log"})

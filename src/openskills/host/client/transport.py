@@ -1,16 +1,6 @@
-"""HTTP, retries, SSE, strict reading.
+"""HTTP transport of the client: request building, retries, server-sent events and strict parsing of results.
 
-What a client of the host sends: addresses, headers and bodies that nothing in them can bend. Pure.
-
-Paths always begin with a slash. `echo:invoke` alone is, for every library that joins addresses, the scheme `echo`.
-
-Whether a client may ask the host again, and when. Only what is safe: nothing is ever done twice. Pure.
-
-The HTTP below a client of the host: bounded in time and size, asking again only where that is safe.
-
-Server-sent events, from bytes as they come. Strict and bounded: what is no event is refused, not skipped. Pure.
-
-A Normalized Skill Result as it comes over the wire, read strictly. Pure.
+Paths always start with a slash: `echo:invoke` alone would be a URL with the scheme `echo`.
 """
 
 import asyncio
@@ -48,7 +38,7 @@ _VISIBLE = re.compile(r"[\x21-\x7e]{1,4096}")
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """One request. What is `repeatable` does no harm when it arrives twice."""
+    """One request. A `repeatable` one may safely be sent twice."""
 
     method: str
     path: str
@@ -58,26 +48,26 @@ class ClientRequest:
 
 
 def parse_base_url(url: str, *, name: str) -> str:
-    """The address of a host without the slash at its end; `name` says where it comes from.
+    """The URL of a host without a trailing slash; `name` is used in errors.
 
-    Raises `InvalidArgument` for what is no http(s) address, and for one with a password, a query or a fragment.
+    Raises `InvalidArgument` for an invalid URL, and for one with a password, query or fragment.
     """
     try:
         parts = urlsplit(url.strip())
         port = parts.port
     except ValueError:
-        raise InvalidArgument(name, "is no address; write http://127.0.0.1:8000") from None
+        raise InvalidArgument(name, "not a URL; use one such as http://127.0.0.1:8000") from None
     if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0 or not url.strip().isprintable():
-        raise InvalidArgument(name, f"{url!r} is no address of a host; write http://127.0.0.1:8000")
+        raise InvalidArgument(name, f"{url!r} is not a URL of a host; use one such as http://127.0.0.1:8000")
     if parts.username is not None or parts.password is not None:
-        raise InvalidArgument(name, "has a user or a password in it; set OPENSKILL_API_KEY instead")
+        raise InvalidArgument(name, "must not contain a user or password; set OPENSKILL_API_KEY instead")
     if parts.query or parts.fragment:
-        raise InvalidArgument(name, f"{url!r} has a query or a fragment; write http://127.0.0.1:8000")
+        raise InvalidArgument(name, f"{url!r} must not have a query or fragment; use one such as http://127.0.0.1:8000")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
 def is_local_url(url: str) -> bool:
-    """Whether an address leads to this machine and no further."""
+    """Whether a URL has a loopback host."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback
@@ -86,86 +76,84 @@ def is_local_url(url: str) -> bool:
 
 
 def skill_path(skill_id: str, verb: str = "") -> str:
-    """`/skills/ID`, or `/skills/ID:verb`. Raises `InvalidArgument` for what can be no id."""
+    """`/skills/ID`, or `/skills/ID:verb`. Raises `InvalidArgument` for an invalid id."""
     return f"/skills/{_quote_segment(skill_id, 'skill_id')}" + (f":{verb}" if verb else "")
 
 
 def run_path(run_id: str, rest: str = "") -> str:
-    """`/runs/ID`, with `:cancel` or `/events` after it. Raises `InvalidArgument` for what can be no id."""
+    """`/runs/ID`, followed by `:cancel` or `/events`. Raises `InvalidArgument` for an invalid id."""
     return f"/runs/{_quote_segment(run_id, 'run_id')}{rest}"
 
 
 def _quote_segment(text: str, name: str) -> str:
     if not text or len(text) > _MAX_ID_LENGTH or not text.isprintable() or "/" in text or text.strip(".") == "":
-        raise InvalidArgument(name, f"{text[:_MAX_ID_LENGTH]!r} is no id; ids are like file_search")
+        raise InvalidArgument(name, f"invalid id {text[:_MAX_ID_LENGTH]!r}; ids look like file_search")
     return quote(text, safe="")
 
 
-def is_sendable(text: str, most: int) -> bool:
-    """Whether a header can have this text: visible ASCII, not too long."""
-    return _VISIBLE.fullmatch(text) is not None and len(text) <= most
+def is_sendable(text: str, max_length: int) -> bool:
+    """Whether a text is a valid header value: visible ASCII of at most this length."""
+    return _VISIBLE.fullmatch(text) is not None and len(text) <= max_length
 
 
-def check_header_value(text: str, *, name: str, most: int = 255) -> str:
-    """Text for a header: visible ASCII of a bounded length. Raises `InvalidArgument` for other text."""
-    if not is_sendable(text, most):
-        raise InvalidArgument(
-            name, f"{text[:_MAX_ID_LENGTH]!r} cannot be sent; use up to {most} visible ASCII characters"
-        )
+def check_header_value(text: str, *, name: str, max_length: int = 255) -> str:
+    """Return a valid header value; raises `InvalidArgument` for others."""
+    if not is_sendable(text, max_length):
+        message = f"invalid value {text[:_MAX_ID_LENGTH]!r}: use up to {max_length} visible ASCII characters"
+        raise InvalidArgument(name, message)
     return text
 
 
 def bearer_header(api_key: str) -> str:
-    """The header of a key. Raises `InvalidArgument`, which does not repeat it."""
+    """The `Authorization` header of a key. Raises `InvalidArgument`, without quoting the key."""
     if not _VISIBLE.fullmatch(api_key):
-        raise InvalidArgument("api_key", "has characters that no key has; `openskills keys new` makes one")
+        raise InvalidArgument("api_key", "contains invalid characters; create a key with `openskills keys new`")
     return f"Bearer {api_key}"
 
 
 def encode_body(input: Mapping[str, Any]) -> bytes:  # noqa: A002 - the protocol calls it that
-    """The body of an invocation. Raises `InvalidArgument` for an input that is no JSON object."""
+    """The body of an invocation. Raises `InvalidArgument` if the input cannot be encoded as JSON."""
     if not isinstance(input, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
-        raise InvalidArgument("input", f"is a {type(input).__name__}; it must be an object, such as {{'text': 'hi'}}")
+        raise InvalidArgument("input", f"expected an object such as {{'text': 'hi'}}, got {type(input).__name__}")
     try:
         return json.dumps({"input": dict(input)}, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
-        raise InvalidArgument("input", "has half a character in it (a lone surrogate)") from None
+        raise InvalidArgument("input", "contains a lone surrogate") from None
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArgument("input", f"cannot be written as JSON: {error}") from None
+        raise InvalidArgument("input", f"cannot be encoded as JSON: {error}") from None
 
 
 DEFAULT_RETRIES = RetryPolicy(attempts=4, pause=0.1, longest_pause=5.0, longest_retry_after=30.0)
-"""A host that is just restarting is back within a second; somebody without one should not wait long to hear it."""
-
+"""Covers the restart of a host, without a long wait if there is none."""
 _BUSY = frozenset({429, 503})
 _GATEWAY = frozenset({502, 504})
 
 
 def pause_if_unsent(retries: RetryPolicy, tried: int, chance: float) -> float | None:
-    """The pause after a request that never left, because nobody accepted a connection; None when it is enough."""
+    """The pause after a failed connection; None after the last attempt."""
     return retries.compute_pause(tried, chance) if tried < retries.attempts else None
 
 
 def pause_if_unanswered(retries: RetryPolicy, tried: int, chance: float, *, repeatable: bool) -> float | None:
-    """The pause after a request that may have arrived, and had no whole answer."""
+    """The pause after a request without a complete response; None if it must not be repeated."""
     return pause_if_unsent(retries, tried, chance) if repeatable else None
 
 
 def pause_after_response(
     retries: RetryPolicy, tried: int, chance: float, status: int, headers: Mapping[str, str], *, repeatable: bool
 ) -> float | None:
-    """The pause after an answer; None when it counts.
+    """The pause after a response; None if it is final.
 
-    A host that is busy (429, 503) has done nothing, and says when to come back. A conflict with a pause is a request of
-    the same idempotency key that still runs. A gateway (502, 504) knows nothing of what happened; when it is the host
-    who says that, in JSON, it is the result of the skill, and asking again would give the same.
+    A busy host (429, 503) has done nothing and sends `Retry-After`. 409 means that the request with the same
+    idempotency key is still running. 502 and 504 of a gateway are retried; from the host, in JSON, they are the result
+    of the skill.
     """
     asked = _read_retry_after(headers)
     if tried >= retries.attempts or (asked is not None and asked > retries.longest_retry_after):
         return None
     pause = retries.compute_pause(tried, chance)
     if status in _BUSY or (status == 409 and repeatable):
-        # Not at the very moment: many were told the same.
+        # With jitter, because others were told the same time.
         return asked + pause if asked is not None else None
     if status in _GATEWAY and repeatable and not is_json_response(headers):
         return (asked or 0.0) + pause
@@ -173,12 +161,12 @@ def pause_after_response(
 
 
 def is_json_response(headers: Mapping[str, str]) -> bool:
-    """Whether an answer says that it is JSON."""
+    """Whether a response has a JSON content type."""
     return headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
 
 
 def _read_retry_after(headers: Mapping[str, str]) -> float | None:
-    # A date can be compared only with the server's own clock: ours may be another.
+    # A date can only be compared with the clock of the server.
     is_date = "," in headers.get("retry-after", "")
     return parse_retry_after(headers, 0.0) if "date" in headers or not is_date else None
 
@@ -191,10 +179,7 @@ _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout)
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """What a client puts up with: bytes of one answer, seconds to connect, seconds of silence in a stream.
-
-    The host sends a sign of life every 15 seconds.
-    """
+    """Bytes of a response, seconds to connect, seconds of silence in a stream (hosts ping every 15), and retries."""
 
     answer_bytes: int = 32 * 1024 * 1024
     connect: float = 5.0
@@ -203,12 +188,12 @@ class ClientLimits:
 
 
 async def _close_nothing() -> None:
-    """There is nothing to close."""
+    """Nothing to close."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientResponse(Generic[T]):
-    """An answer with its bytes, or with the pieces that they come in. Names of headers are in lower case."""
+    """A response with its body, as bytes or as an iterator. Header names are lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -217,9 +202,9 @@ class ClientResponse(Generic[T]):
 
 
 class ClientTransport:
-    """Connections to one host, for any number of event loops. Raises `SkillError`s, and nothing of the HTTP library.
+    """Connections to one host, for any number of event loops. Raises only `SkillError`s.
 
-    `named` is how a person sets the address.
+    `named` is the setting of the URL, for messages.
     """
 
     def __init__(self, base: str, headers: Mapping[str, str], limits: ClientLimits, *, named: str) -> None:
@@ -230,9 +215,9 @@ class ClientTransport:
         self._clients = LoopLocal(self._get_client)
 
     async def fetch(self, ask: ClientRequest, deadline: float | None) -> ClientResponse[bytes]:
-        """Send a request, and read the whole answer by the deadline, in the time of the loop.
+        """Send a request and read the whole response by the deadline, a time of the loop.
 
-        Raises `HostUnavailable`, `DeadlineExceeded`, and `LimitExceeded` for an answer that is too large.
+        Raises `HostUnavailable`, `DeadlineExceeded`, and `LimitExceeded` for a response that is too large.
         """
 
         async def attempt() -> ClientResponse[bytes]:
@@ -249,9 +234,9 @@ class ClientTransport:
     async def open_stream(
         self, ask: ClientRequest, deadline: float | None
     ) -> AsyncGenerator[ClientResponse[AsyncIterator[bytes]]]:
-        """Send a request, and read the answer piece by piece in the block; its end closes it, wherever it is.
+        """Send a request and stream the response while the block runs.
 
-        The pieces raise `HostUnavailable` where the answer breaks off, and `DeadlineExceeded` after too long a silence.
+        The iterator raises `HostUnavailable` for a broken connection, and `DeadlineExceeded` after a long silence.
         """
         async with self._enforce_deadline(deadline):
             answer = await self._retry(lambda: self._send(ask), ask, deadline)
@@ -262,16 +247,16 @@ class ClientTransport:
             await answer.close()
 
     async def read_all(self, pieces: AsyncIterator[bytes]) -> bytes:
-        """All pieces of an answer. Raises `LimitExceeded`."""
-        body, most = bytearray(), self.limits.answer_bytes
+        """Read a whole body. Raises `LimitExceeded`."""
+        body, limit = bytearray(), self.limits.answer_bytes
         async for piece in pieces:
             body += piece
-            if len(body) > most:
-                raise LimitExceeded(f"the answer of {self.base} is larger than {most:,} bytes", limit=most)
+            if len(body) > limit:
+                raise LimitExceeded(f"the response of {self.base} is larger than {limit:,} bytes", limit=limit)
         return bytes(body)
 
     async def close(self) -> None:
-        """Close the connections of the running loop."""
+        """Close the connections of the running event loop."""
         client = await self._clients.pop()
         if client is not None:
             await client.aclose()
@@ -279,11 +264,11 @@ class ClientTransport:
     async def _get_client(self) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(
             headers=self._headers,
-            # Deadlines are ours: they bound a whole call, and these would bound only one step of it.
+            # Our deadlines bound a whole call; these would bound single steps.
             timeout=httpx2.Timeout(None, connect=self.limits.connect),
-            # Shorter than a server keeps an idle connection: a request should not meet one that is being closed.
+            # Shorter than the keep-alive of servers, to avoid connections that are being closed.
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=2.0),
-            # A proxy that is set for the network has nothing to do with this machine.
+            # Proxies do not apply to this machine.
             trust_env=not is_local_url(self.base),
         )
 
@@ -311,10 +296,10 @@ class ClientTransport:
                     return answer
                 await answer.close()
             await asyncio.sleep(pause)
-        raise HostUnavailable(f"{self.base} was asked without end")
+        raise HostUnavailable(f"{self.base} did not respond")
 
     async def _send(self, ask: ClientRequest) -> ClientResponse[AsyncIterator[bytes]]:
-        """One attempt: the head of the answer. Redirects are followed within the host only."""
+        """One attempt, up to the headers. Redirects are followed within the host only."""
         client = await self._clients.get()
         request = client.build_request(ask.method, self.base + ask.path, headers=ask.headers, content=ask.content)
         for _ in range(_MAX_REDIRECTS + 1):
@@ -324,19 +309,17 @@ class ClientTransport:
                 headers = {name.lower(): value for name, value in response.headers.items()}
                 if packed := _content_encoding(headers):
                     await response.aclose()
-                    raise BadSkillOutput(f"the answer is packed with {packed!r}, which was not asked for")
+                    raise BadSkillOutput(f"the host sent a compressed response ({packed!r})")
                 return ClientResponse(response.status_code, headers, response.aiter_raw(), response.aclose)
             await response.aclose()
             self._check_redirect(request, following)
             request = following
-        raise HostUnavailable(f"{self.base} redirects more than {_MAX_REDIRECTS} times; is {self._named} right?")
+        raise HostUnavailable(f"{self.base} redirects more than {_MAX_REDIRECTS} times; check {self._named}")
 
     def _check_redirect(self, request: httpx2.Request, following: httpx2.Request) -> None:
         here, there = (_origin_of(one.url) for one in (request, following))
         if here != there:
-            raise HostUnavailable(
-                f"{self.base} redirects to {there}, which is not followed; set {self._named} to where the host is"
-            )
+            raise HostUnavailable(f"{self.base} redirects to {there}, another host; set {self._named} to its URL")
         if request.method != following.method:
             raise HostUnavailable(
                 f"{self.base} redirects an invocation to a page; set {self._named} to the host itself"
@@ -361,19 +344,19 @@ class ClientTransport:
             async with asyncio.timeout_at(deadline):
                 yield
         except TimeoutError:
-            message = f"{self.base} did not answer in time; a longer timeout may help, or look at what the skill does"
+            message = f"{self.base} timed out; use a longer timeout, or check what the skill does"
             raise DeadlineExceeded(message) from None
 
     def _unreachable_error(self, error: httpx2.TransportError, tried: int) -> HostUnavailable:
         message = (
-            f"no skill host answers at {self.base} ({_error_message(error)}); start one with `openskills serve`, "
-            f"or set {self._named} to the address of another"
+            f"cannot connect to a skill host at {self.base} ({_error_message(error)}); start one with "
+            f"`openskills serve`, or set {self._named} to the URL of another"
         )
         return HostUnavailable(message, url=self.base, attempts=tried)
 
     def _connection_error(self, error: httpx2.TransportError) -> HostUnavailable:
-        message = f"{self.base} broke off before its answer was whole ({_error_message(error)}); the skill may have run"
-        return HostUnavailable(message, url=self.base)
+        message = f"{self.base} closed the connection before the response was complete ({_error_message(error)})"
+        return HostUnavailable(f"{message}; the skill may have run", url=self.base)
 
 
 def _content_encoding(headers: Mapping[str, str]) -> str:
@@ -390,19 +373,18 @@ def _origin_of(url: httpx2.URL) -> str:
 
 
 def _error_message(error: httpx2.TransportError) -> str:
-    """What the system said, where it did: that says more than the library below."""
+    # The error of the system, if there is one, is more helpful than that of the library.
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno:
-            # Numbers of name resolution are below zero, and have texts of their own.
+            # Name resolution has negative numbers and its own messages.
             return os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)
         cause = cause.__cause__ or cause.__context__
     return str(error) or type(error).__name__
 
 
 MAX_EVENT_BYTES = 8 * 1024 * 1024
-"""Of one event: the result of a skill may have some megabytes."""
-
+"""Size of one event; results may have some megabytes."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _FIELDS = frozenset({"event", "data", "id", "retry"})
 _BOM = b"\xef\xbb\xbf"
@@ -410,7 +392,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """One event: its kind, its text, and the id after which a client may go on."""
+    """A server-sent event. A client can resume after `id`."""
 
     kind: str
     data: str
@@ -419,24 +401,23 @@ class ServerEvent:
 
 @dataclass(slots=True)
 class EventReader:
-    """Takes bytes, gives the events that they complete. `last_id` is the last id that was said.
+    """Incremental, strict parser of server-sent events. `last_id` is the last id so far.
 
-    Raises `LimitExceeded` for an event that does not end, `BadSkillOutput` for bytes that are no UTF-8 and for fields
-    that the format does not have: a page of HTML is no stream without events.
+    Raises `LimitExceeded` for an event that is too large, and `BadSkillOutput` for invalid UTF-8 and unknown fields.
     """
 
     max_bytes: int = MAX_EVENT_BYTES
     last_id: str | None = None
     _rest: bytearray = field(default_factory=bytearray)
     _seen: int = 0
-    """How much of the rest is known to have no end of line."""
+    """How much of `_rest` has no line end."""
     _kind: str = ""
     _lines: list[str] = field(default_factory=list[str])
     _size: int = 0
     _begun: bool = False
 
     def feed(self, data: bytes) -> Iterator[ServerEvent]:
-        """The events that are whole now. The iterator must be used up before the next call."""
+        """The events that are complete now. Exhaust the iterator before the next call."""
         self._rest += data
         if not self._begun:
             if len(self._rest) < len(_BOM) and _BOM.startswith(self._rest):
@@ -453,7 +434,7 @@ class EventReader:
     def _take_lines(self) -> Iterator[bytes]:
         start = 0
         while end := _LINE_END.search(self._rest, max(start, self._seen)):
-            # A carriage return at the very end may be half of a line's end.
+            # A carriage return at the end may be the first half of a CRLF.
             if end.group() == b"\r" and end.end() == len(self._rest):
                 break
             yield bytes(self._rest[start : end.start()])
@@ -481,7 +462,7 @@ class EventReader:
     def _build_event(self) -> ServerEvent | None:
         kind, lines = self._kind or "message", self._lines
         self._kind, self._lines, self._size = "", [], 0
-        # The format says so: without data there is no event, whatever else was said.
+        # By the specification, an event needs data.
         return ServerEvent(kind, "\n".join(lines), self.last_id) if lines else None
 
     def _check_size(self, more: int) -> None:
@@ -496,25 +477,25 @@ def _split_field(line: bytes) -> tuple[str, str]:
         raise _parse_error(line, "a line is not UTF-8") from None
     name, _, value = text.partition(":")
     if name not in _FIELDS:
-        raise _parse_error(line, "a line begins with no field of the format")
+        raise _parse_error(line, "unknown field")
     return name, value.removeprefix(" ")
 
 
 def _parse_error(line: bytes, why: str) -> BadSkillOutput:
     shown = line[:200].decode("utf-8", "replace")
-    return BadSkillOutput(f"the host sent no stream of events: {why}", excerpt=shown)
+    return BadSkillOutput(f"invalid event stream from the host: {why}", excerpt=shown)
 
 
 MAX_EXCERPT = 500
-"""Characters of an answer that an error repeats."""
+"""Characters of a response that errors quote."""
 
 
 class InvalidResult(ValueError):
-    """Why something is no Normalized Skill Result."""
+    """Not a valid Normalized Skill Result; the message says why."""
 
 
 class SkillFailed(SkillError):
-    """An invocation that did not succeed, raised by `unwrap`; `result` has everything that is known of it."""
+    """A failed invocation, raised by `unwrap`, with its `result`."""
 
     code = 502
     reason = "SKILL_FAILED"
@@ -527,7 +508,7 @@ class SkillFailed(SkillError):
 
 
 def unwrap(result: InvokeResult) -> Mapping[str, Any]:
-    """The data of a skill that succeeded; raises `SkillFailed` otherwise."""
+    """The data of a successful result; raises `SkillFailed` otherwise."""
     failure = result.outcome.failure
     if failure is not None:
         raise SkillFailed(result, failure)
@@ -535,8 +516,8 @@ def unwrap(result: InvokeResult) -> Mapping[str, Any]:
 
 
 def result_from_dict(value: object, *, retry_after: float | None = None) -> InvokeResult:
-    """The result that `InvokeResult.plain` has written. Raises `InvalidResult` with the first thing that is wrong."""
-    found = check_object(value, "the answer")
+    """The inverse of `InvokeResult.to_dict`. Raises `InvalidResult`."""
+    found = check_object(value, "the response")
     for name in ("success", "skill_id", "trace_id", "data", "error"):
         if name not in found:
             raise InvalidResult(f"{name!r} is missing")
@@ -551,84 +532,78 @@ def result_from_dict(value: object, *, retry_after: float | None = None) -> Invo
 
 
 def read_result(body: bytes, *, status: int = 200, retry_after: float | None = None) -> InvokeResult:
-    """The result in the body of an answer with this HTTP status.
-
-    Raises `BadSkillOutput`, with an excerpt of what came instead and the status.
-    """
+    """The result in a response body. Raises `BadSkillOutput` with the status and an excerpt."""
     try:
         found = result_from_dict(read_json(body), retry_after=retry_after)
-        _check_status(found, status)
+        fault = "success is true, but the HTTP status is an error" if found.success and status // 100 != 2 else None
     except InvalidResult as why:
-        message = f"the host answered {status} with something that is no Normalized Skill Result: {why}"
+        found, fault = None, why
+    if found is None or fault is not None:
+        message = f"the response of the host ({status}) is not a Normalized Skill Result: {fault}"
         raise BadSkillOutput(message, status=status, excerpt=excerpt(body)) from None
     return found
 
 
 def read_json(body: bytes | str) -> object:
-    """A value of strict JSON: no name twice, no NaN, bounded depth. Raises `InvalidResult`."""
+    """Parse strict JSON: no duplicate keys, no NaN, bounded depth. Raises `InvalidResult`."""
     try:
         text = body.decode("utf-8") if isinstance(body, bytes) else body
         return json.loads(text, object_pairs_hook=_build_object, parse_constant=_reject_constant)
     except UnicodeDecodeError:
-        raise InvalidResult("it is not UTF-8") from None
+        raise InvalidResult("not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise InvalidResult(f"it is not JSON ({error.msg} at character {error.pos:,})") from None
+        raise InvalidResult(f"not valid JSON ({error.msg} at character {error.pos:,})") from None
     except InvalidResult:
         raise
     except ValueError:
-        # Python reads no number of more than some thousand digits.
-        raise InvalidResult("it has a number that is too long") from None
+        # Python does not parse integers with thousands of digits.
+        raise InvalidResult("a number is too long") from None
     except RecursionError:
-        raise InvalidResult("it is nested too deeply") from None
+        raise InvalidResult("nested too deeply") from None
 
 
 def check_object(value: object, what: str) -> Mapping[str, Any]:
-    """A value that has to be an object of JSON. Raises `InvalidResult`."""
+    """Return a value that is a JSON object; raises `InvalidResult` for others."""
     if not isinstance(value, Mapping):
-        raise InvalidResult(f"{what} is no object")
+        raise InvalidResult(f"{what} is not an object")
     return cast("Mapping[str, Any]", value)
 
 
 def excerpt(body: bytes) -> str:
-    """The beginning of an answer, as text."""
+    """The start of a response, as text."""
     text = body[: MAX_EXCERPT * 4].decode("utf-8", "replace")
     return text if len(text) <= MAX_EXCERPT else f"{text[:MAX_EXCERPT]}…"
-
-
-def _check_status(found: InvokeResult, status: int) -> None:
-    if found.success and not 200 <= status < 300:
-        raise InvalidResult("it says success, and the HTTP status does not")
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise InvalidResult("an object has the same name twice")
+        raise InvalidResult("an object has a duplicate key")
     return found
 
 
 def _reject_constant(word: str) -> NoReturn:
-    raise InvalidResult(f"{word} is no number of JSON")
+    raise InvalidResult(f"{word} is not a JSON number")
 
 
 def _parse_outcome(found: Mapping[str, Any], meta: Mapping[str, Any], retry_after: float | None) -> Outcome:
     version = meta.get("version")
     if version is not None and not isinstance(version, str):
-        raise InvalidResult("meta.version is no text")
+        raise InvalidResult("meta.version is not a string")
     truncated = meta.get("truncated", False)
     if not isinstance(truncated, bool):
-        raise InvalidResult("meta.truncated is neither true nor false")
+        raise InvalidResult("meta.truncated is not a boolean")
     notes = {name: value for name, value in meta.items() if name not in {"latency_ms", "version", "truncated"}}
     success = found["success"]
     if not isinstance(success, bool):
-        raise InvalidResult("'success' is neither true nor false")
+        raise InvalidResult("'success' is not a boolean")
     if success:
         if found["error"] is not None:
-            raise InvalidResult("it has success and an error")
+            raise InvalidResult("it has both success and an error")
         data = check_object({} if found["data"] is None else found["data"], "'data'")
         return success_outcome(data, truncated=truncated, version=version, notes=notes)
     if found["data"] is not None:
-        raise InvalidResult("it has data without success")
+        raise InvalidResult("it has data although it failed")
     return failure_outcome(
         _parse_failure(check_object(found["error"], "'error'"), retry_after), version=version, notes=notes
     )
@@ -637,24 +612,20 @@ def _parse_outcome(found: Mapping[str, Any], meta: Mapping[str, Any], retry_afte
 def _parse_failure(error: Mapping[str, Any], retry_after: float | None) -> Failure:
     code = error.get("code")
     if isinstance(code, bool) or not isinstance(code, int):
-        raise InvalidResult("error.code is no whole number")
+        raise InvalidResult("error.code is not an integer")
     details = error.get("details")
-    return Failure(
-        code,
-        _read_text(error, "message"),
-        {} if details is None else check_object(details, "error.details"),
-        retry_after,
-    )
+    evidence: Mapping[str, Any] = {} if details is None else check_object(details, "error.details")
+    return Failure(code, _read_text(error, "message"), evidence, retry_after)
 
 
 def _parse_latency(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise InvalidResult("meta.latency_ms is no length of time")
+        raise InvalidResult("meta.latency_ms is not a valid duration")
     return float(value)
 
 
 def _read_text(found: Mapping[str, Any], name: str) -> str:
     value = found.get(name)
     if not isinstance(value, str):
-        raise InvalidResult(f"{name!r} is no text")
+        raise InvalidResult(f"{name!r} is not a string")
     return value

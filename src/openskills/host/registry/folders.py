@@ -1,16 +1,9 @@
-"""Files and folders.
-
-The files that can be manifests: where they lie, and reading one that may be anything.
-
-Where the paths of a manifest lead on this machine: the script to call, and the directory it may read.
-
-SKILL.md folders that the host can call: those that name an entry script, or have one where it is looked for.
-"""
+"""Find manifests and SKILL.md folders on disk, and resolve the paths of manifests."""
 
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,18 +18,17 @@ from openskills.skillmd.problem import Problem, Severity
 
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 MAX_FILES = 10_000
-"""Manifests and scripts of one directory that are looked at."""
-
+"""Entries of one directory that are read."""
 _CLOCK_TICK = 100_000_000
-"""Nanoseconds; the kernels we know count file times in steps of at most a tenth of that."""
+"""Nanoseconds; ten times the coarsest file time of known kernels."""
 
 FileStamp = tuple[int, int, int, int]
-"""Modified, changed (nanoseconds), size, inode: as long as these are the same, so is the content."""
+"""mtime and ctime (nanoseconds), size and inode: unchanged as long as the content is."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """A file below one of the host's directories. `skill` is the id that its name gives."""
+    """A file below a directory of the host. `skill` is the id derived from its name."""
 
     root: Path
     name: str
@@ -44,18 +36,18 @@ class ManifestFile:
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """The path of the file."""
         return self.root / self.name
 
     @property
     def is_json(self) -> bool:
-        """Whether it is JSON by its name."""
+        """Whether its name ends with .json."""
         return self.name.endswith(".json")
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestDirectory:
-    """What a directory holds, sorted by name: manifests, Python scripts, and what is wrong with the directory."""
+    """The manifests and Python scripts of a directory, sorted by name, and problems with it."""
 
     manifests: tuple[ManifestFile, ...] = ()
     scripts: tuple[ManifestFile, ...] = ()
@@ -63,9 +55,9 @@ class ManifestDirectory:
 
 
 def scan_directory(directory: Path) -> ManifestDirectory:
-    """The manifests of a directory (`*.yaml`, `*.yml`, `*.json`, `<id>/manifest.yaml`) and the scripts in it.
+    """List the manifests (`*.yaml`, `*.yml`, `*.json`, `<id>/manifest.yaml`) and scripts of a directory.
 
-    Names that begin with a dot or an underscore are somebody's own business. A directory that is not there is empty.
+    Names that start with a dot or underscore are ignored. A missing directory counts as empty.
     """
     try:
         with os.scandir(directory) as entries:
@@ -73,21 +65,15 @@ def scan_directory(directory: Path) -> ManifestDirectory:
     except FileNotFoundError:
         return ManifestDirectory()
     except OSError as error:
-        message = f"the directory cannot be read: {error.strerror or error}"
+        message = f"cannot read the directory: {error.strerror or error}"
         return ManifestDirectory(problems=(Problem("directory-unreadable", message, path=str(directory)),))
     problems = ()
     if len(names) > MAX_FILES:
-        message = f"the directory has {len(names):,} files; the first {MAX_FILES:,} by name are looked at"
+        message = f"the directory has {len(names):,} files; only the first {MAX_FILES:,} by name are used"
         problems = (Problem("directory-size", message, path=str(directory)),)
-    return _classify_files(directory, names[:MAX_FILES], problems)
-
-
-def _classify_files(
-    directory: Path, names: Iterable[tuple[str, bool]], problems: tuple[Problem, ...]
-) -> ManifestDirectory:
     manifests: list[ManifestFile] = []
     scripts: list[ManifestFile] = []
-    for name, is_directory in names:
+    for name, is_directory in names[:MAX_FILES]:
         stem, suffix = os.path.splitext(name)
         skill = to_printable(stem)
         if is_directory:
@@ -100,13 +86,13 @@ def _classify_files(
 
 
 def find_manifests(directory: Path, folder: str) -> list[ManifestFile]:
-    """The manifest of one skill's folder; more than one where somebody has written more than one."""
+    """The manifests in the folder of a skill, normally one."""
     names = (f"{folder}/manifest{suffix}" for suffix in MANIFEST_SUFFIXES)
     return [ManifestFile(directory, name, to_printable(folder)) for name in names if os.path.lexists(directory / name)]
 
 
 def read_stamp(path: str | Path) -> FileStamp | None:
-    """The stamp of a file; None where there is none."""
+    """The stamp of a file; None if it does not exist."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -115,24 +101,24 @@ def read_stamp(path: str | Path) -> FileStamp | None:
 
 
 def read_manifest_file(file: ManifestFile) -> tuple[FileStamp | None, bytes, Problem | None]:
-    """The stamp and bytes of a file, or the problem with it. There is no stamp while the file may still be changing.
+    """The stamp and bytes of a file, or the problem with it. A file that has just changed has none.
 
-    A link is followed as long as it stays below the directory; a FIFO is not waited for.
+    Links are followed within the directory; a FIFO does not block.
     """
     try:
         descriptor = open_inside(str(file.root), file.name)
     except (ForbiddenPath, InvalidArgument):
-        message = "the file is a link that leads out of its directory; put the file itself there"
+        message = "the file is a link out of its directory; copy the file instead"
         return None, b"", Problem("link-leaves", message)
     except OSError as error:
         return None, b"", _unreadable_problem(error)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            return None, b"", Problem("file-type", "this is no file that can be read")
+            return None, b"", Problem("file-type", "not a regular file")
         if status.st_size > MAX_MANIFEST_BYTES:
             return _stable_stamp(status), b"", size_problem(status.st_size)
-        # One byte more, so that a file that grows in this moment is not taken for a whole one.
+        # One byte more, to notice a file that grows meanwhile.
         return _stable_stamp(status), os.read(descriptor, MAX_MANIFEST_BYTES + 1), None
     except OSError as error:
         return None, b"", _unreadable_problem(error)
@@ -145,12 +131,12 @@ def _stamp_from_stat(status: os.stat_result) -> FileStamp:
 
 
 def _stable_stamp(status: os.stat_result) -> FileStamp | None:
-    """The stamp, unless the next change could leave it as it is: clocks of file systems tick slowly."""
+    # File times are coarse: a change right after another may leave the stamp unchanged.
     return _stamp_from_stat(status) if time.time_ns() - status.st_ctime_ns > _CLOCK_TICK else None
 
 
 def _unreadable_problem(error: OSError) -> Problem:
-    return Problem("file-unreadable", f"the file cannot be read: {error.strerror or error}")
+    return Problem("file-unreadable", f"cannot read the file: {error.strerror or error}")
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
@@ -165,9 +151,9 @@ _KINDS_ON_DISK = ("cli:python", "cli:exec")
 
 @dataclass(frozen=True, slots=True)
 class ManifestBasePaths:
-    """What relative paths are relative to: the directory the host was started in, then that of the manifest.
+    """Base directories of relative paths: where the host was started, then that of the manifest.
 
-    An absolute `allowed_root` must lie in one of `roots` or in one of the others.
+    An absolute `allowed_root` must be in one of `roots` or in one of these.
     """
 
     start: Path
@@ -185,7 +171,7 @@ class _UnusablePath(Exception):
 def resolve_paths(
     registration: Registration, bases: ManifestBasePaths
 ) -> tuple[Registration | None, tuple[Problem, ...]]:
-    """The registration with absolute paths, links resolved, or None and what is wrong with them."""
+    """The registration with absolute, resolved paths, or None; and problems."""
     problems: list[Problem] = []
     found: Registration | None = registration
     try:
@@ -210,16 +196,15 @@ def _resolve_entry(entry: str, bases: ManifestBasePaths, *, program: bool) -> Pa
         except OSError:
             continue
         if not stat.S_ISREG(status.st_mode):
-            raise _UnusablePath("entry-type", f"entry: {path} is no file")
+            raise _UnusablePath("entry-type", f"entry: {path} is not a regular file")
         if program and not os.access(path, os.X_OK):
-            raise _UnusablePath("entry-executable", f"entry: {path} cannot be executed; run chmod +x on it")
+            raise _UnusablePath("entry-executable", f"entry: {path} is not executable; run chmod +x on it")
         if not os.access(path, os.R_OK):
-            raise _UnusablePath("entry-unreadable", f"entry: {path} cannot be read by the host")
+            raise _UnusablePath("entry-unreadable", f"entry: {path} is not readable by the host")
         return path
     looked = " nor at ".join(map(str, dict.fromkeys(tried)))
-    raise _UnusablePath(
-        "entry-missing", f"entry: there is no file at {looked}; relative paths begin where the host starts"
-    )
+    message = f"entry: file not found at {looked}; relative paths start in the directory of the host"
+    raise _UnusablePath("entry-missing", message)
 
 
 def _resolve_root(wanted: Path, bases: ManifestBasePaths) -> tuple[Path, Sequence[Problem]]:
@@ -229,41 +214,37 @@ def _resolve_root(wanted: Path, bases: ManifestBasePaths) -> tuple[Path, Sequenc
         tried.append(path)
         if homes and not any(_is_below(path, home) for home in homes):
             message = (
-                f"allowed_root: {wanted} lies neither in OPENSKILL_ALLOWED_ROOT, nor in OPENSKILL_HOST_ROOTS, nor "
-                "where the host was started; add it to OPENSKILL_HOST_ROOTS"
+                f"allowed_root: {wanted} is not below OPENSKILL_ALLOWED_ROOT, OPENSKILL_HOST_ROOTS or the directory "
+                "of the host; add it to OPENSKILL_HOST_ROOTS"
             )
             raise _UnusablePath("root-outside", message)
         if path.is_dir():
             return path, ()
         if path.exists():
-            raise _UnusablePath("root-type", f"allowed_root: {path} is no directory")
+            raise _UnusablePath("root-type", f"allowed_root: {path} is not a directory")
     if wanted in bases.roots:
-        # The host's own, which many skills have no use for.
+        # The default of the host, which many skills do not use.
         return tried[0], ()
-    message = f"allowed_root: there is no directory {tried[0]} yet; the skill can read nothing until there is"
+    message = f"allowed_root: directory {tried[0]} does not exist; the skill can read nothing until it does"
     return tried[0], (Problem("root-missing", message, Severity.WARNING),)
 
 
 def _candidate_paths(written: str, field: str, bases: ManifestBasePaths) -> Iterator[Path]:
-    """Where a path may lead, best first; who is content with the first does not pay for the second."""
     rule = f"{field.replace('_', '-')}-outside"
     if os.path.isabs(written):
         if ".." in Path(written).parts or "\0" in written:
-            raise _UnusablePath(rule, f"{field}: {written!r} climbs with '..'")
+            raise _UnusablePath(rule, f"{field}: {written!r} contains '..'")
         yield Path(os.path.realpath(written))
         return
     try:
-        yield _join_path(bases.start, written, field)
-        yield _join_path(bases.manifest, written, field)
+        for base in (bases.start, bases.manifest):
+            # A directory may be the base itself; `inside` is for names of files.
+            is_base = field == "allowed_root" and os.path.normpath(written) == "."
+            yield Path(os.path.realpath(base)) if is_base else inside(base, written, field=field)
     except (ForbiddenPath, InvalidArgument) as error:
-        raise _UnusablePath(rule, f"{error.message}; it must stay below the directory it is relative to") from None
-
-
-def _join_path(base: Path, written: str, field: str) -> Path:
-    # A directory may be the base itself; `inside` is about names of files.
-    if field == "allowed_root" and os.path.normpath(written) == ".":
-        return Path(os.path.realpath(base))
-    return inside(base, written, field=field)
+        raise _UnusablePath(
+            rule, f"{error.message}; the path must stay below the directory it is relative to"
+        ) from None
 
 
 def _is_below(path: Path, home: Path) -> bool:
@@ -272,12 +253,12 @@ def _is_below(path: Path, home: Path) -> bool:
 
 
 ENTRY_SCRIPTS = ("scripts/invoke.py", "scripts/invoke")
-"""The entry of a folder that names none: a name that nobody gives by accident."""
+"""Default entries of a folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostedFolder:
-    """A skill's folder with an entry, or with a manifest of its own, which then counts before its SKILL.md."""
+    """A SKILL.md folder with an entry, or with a manifest, which takes precedence."""
 
     skill: str
     directory: Path
@@ -289,14 +270,14 @@ class HostedFolder:
     problems: tuple[Problem, ...] = ()
 
     def manifest_defaults(self) -> dict[str, str]:
-        """What its manifest need not say."""
+        """Defaults for its manifest."""
         kind = "cli:python" if self.entry.endswith(".py") else "cli:exec"
         found = {"description": self.description, "entry": self.entry, "kind": kind if self.entry else ""}
         return {**found, "version": self.version} if self.version else found
 
 
 class SkillFolders:
-    """The SKILL.md folders below some directories."""
+    """The SKILL.md folders below some directories that have an entry or a manifest."""
 
     def __init__(self, directories: Sequence[Path], settings: Settings) -> None:
         self._directories = tuple(directories)
@@ -304,7 +285,7 @@ class SkillFolders:
         self._catalog: Catalog | None = None
 
     def scan(self) -> tuple[list[HostedFolder], tuple[Problem, ...]]:
-        """What can be called now, and what is wrong with the directories and their skills."""
+        """The current folders, and problems with the directories and skills."""
         if not self._directories:
             return [], ()
         if self._catalog is None:
@@ -323,9 +304,7 @@ def _build_hosted_folder(skill: Skill, hidden: str | None) -> HostedFolder | Non
     if manifest is None and not entry:
         return None
     version = skill.manifest.version or skill.manifest.metadata.get("version")
-    problems = (
-        (Problem("skill-hidden", f"models are not shown this skill: {hidden}", Severity.WARNING),) if hidden else ()
-    )
+    problem = Problem("skill-hidden", f"this skill is hidden from models: {hidden}", Severity.WARNING)
     return HostedFolder(
         skill=skill.name,
         directory=skill.path,
@@ -334,7 +313,7 @@ def _build_hosted_folder(skill: Skill, hidden: str | None) -> HostedFolder | Non
         description=skill.description,
         version=version if isinstance(version, str) else None,
         manifest=manifest,
-        problems=problems,
+        problems=(problem,) if hidden else (),
     )
 
 

@@ -1,24 +1,8 @@
-"""Manifest to Registration.
+"""Manifests of hosted skills, in YAML or JSON, parsed into a `Registration`. Everything wrong is reported at once.
 
-The values of a manifest, each with how and where it was written. Pure.
-
-One field of a manifest after the other, each with its type; what is wrong becomes a problem that names the field.
-
-Pure. A field that is absent or null has its default, and so has a wrong one: the rest is still looked at.
-
-The JSON schemas of a manifest: checked when it is read, so that no invocation meets one that is none. Pure.
-
-A manifest in JSON, read strictly: no key twice, no NaN, no half characters, bounded depth. Pure.
-
-The text of a manifest, YAML or JSON, to values that remember how and where they were written. Pure.
-
-YAML comes from the reader of SKILL.md, which refuses aliases, anchors and tags and bounds depth and number of values.
-Its scalars stay text; here an unquoted one also gets the meaning it has in the core schema of YAML 1.2, so `no` is
-text and `true` is not, and whoever knows the field takes the text or the meaning.
-
-A manifest to a registration: every field checked, everything that is wrong told at once. Pure.
-
-Paths are taken as they are written; `manifest_paths` looks for them on the disk.
+YAML is read by the parser of SKILL.md, which rejects aliases, anchors and tags and bounds size. Scalars keep their
+text; unquoted ones also get their value in the core schema of YAML 1.2, so `no` is text and `true` is not. A
+missing, null or invalid field has its default. Paths are resolved later, in `folders.py`.
 """
 
 import json
@@ -44,7 +28,7 @@ from openskills.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class ManifestScalar:
-    """A value that is neither list nor map. `text` is as it was written; None for what JSON does not write as text."""
+    """A scalar. `text` is its source text; None for numbers, booleans and null of JSON."""
 
     text: str | None
     value: str | int | float | bool | None
@@ -55,7 +39,7 @@ ManifestNode: TypeAlias = "ManifestScalar | list[ManifestNode] | dict[str, Manif
 
 @dataclass(frozen=True, slots=True)
 class ManifestDocument:
-    """The fields of a manifest; what kept them from being read; where each stands (line and column, from 1)."""
+    """The fields of a manifest, or the problems with it, and the position (line and column) of each field."""
 
     fields: Mapping[str, ManifestNode] = field(default_factory=dict[str, ManifestNode])
     problems: tuple[Problem, ...] = ()
@@ -63,7 +47,7 @@ class ManifestDocument:
 
 
 def node_value(node: ManifestNode) -> Any:
-    """What a value means, without how it was written."""
+    """The plain value of a node."""
     if isinstance(node, ManifestScalar):
         return node.value
     if isinstance(node, list):
@@ -72,32 +56,32 @@ def node_value(node: ManifestNode) -> Any:
 
 
 class ManifestPositions:
-    """Where values begin and how they were written; a `PositionRecorder`."""
+    """Positions and styles of values; implements `PositionRecorder`."""
 
     def __init__(self) -> None:
         self.spans: dict[ValuePath, tuple[int, str]] = {}
 
     def key(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        """Of no interest: the values tell."""
+        """Not needed."""
 
     def value(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        """Note a value."""
+        """Record a value."""
         del end
         self.spans[path] = (start, style)
 
     def close(self, path: ValuePath, end: int) -> None:
-        """Of no interest."""
+        """Not needed."""
 
     def to_lines(self, text: str) -> dict[ValuePath, tuple[int, int]]:
-        """Line and column of every value."""
+        """Line and column of all values."""
         lines = LineIndex(text)
         return {path: lines.at(start) for path, (start, _) in self.spans.items()}
 
 
 def duplicate_key_problem(name: str, line: int | None = None, column: int | None = None) -> Problem:
-    """The problem of a key that two values have."""
+    """The problem of a duplicate key."""
     shown = name if len(name) <= 60 else f"{name[:60]}…"
-    return Problem("key-twice", f"{shown!r} stands twice; keep one of them", line=line, column=column)
+    return Problem("key-twice", f"duplicate key {shown!r}; keep one of them", line=line, column=column)
 
 
 VARIABLE_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
@@ -109,7 +93,7 @@ _EXCERPT_LENGTH = 60
 
 
 class ManifestReader:
-    """Reads the fields of one document and collects what is wrong with them."""
+    """Reads typed fields of a document, and collects problems with them."""
 
     def __init__(self, document: ManifestDocument, *path: str) -> None:
         self._document = document
@@ -120,15 +104,15 @@ class ManifestReader:
             below = self._fields.get(step)
             self._fields = below if isinstance(below, dict) else {}
 
-    def read_text(self, name: str, default: str = "", *, longest: int = 4096) -> str:
-        """One text; what was written unquoted in YAML counts as it was written."""
+    def read_text(self, name: str, default: str = "", *, max_length: int = 4096) -> str:
+        """A string; an unquoted YAML scalar counts as its text."""
         node = self._get(name)
         if node is None:
             return default
         if not isinstance(node, ManifestScalar) or node.text is None:
-            return self._reject(name, f"is {_describe_kind(node)}; write text", default)
-        if "\0" in node.text or len(node.text) > longest:
-            return self._reject(name, f"is longer than {longest:,} characters or has a NUL in it", default)
+            return self._reject(name, f"expected a string, got {_describe_kind(node)}", default)
+        if "\0" in node.text or len(node.text) > max_length:
+            return self._reject(name, f"is longer than {max_length:,} characters, or contains a NUL", default)
         return node.text
 
     def read_choice(self, name: str, words: Collection[str], default: str) -> str:
@@ -136,39 +120,39 @@ class ManifestReader:
         text = self.read_text(name, default)
         if text in words:
             return text
-        return self._reject(
-            name, f"{excerpt(text)} is not one of {', '.join(words)}{_suggest_word(text, words)}", default
-        )
+        message = f"{excerpt(text)} is not one of {', '.join(words)}{_suggest_word(text, words)}"
+        return self._reject(name, message, default)
 
     def read_match(self, name: str, pattern: str, what: str, default: str = "") -> str:
-        """A text of a certain form; `what` tells people the form."""
+        """A string that matches a pattern; `what` describes it in messages."""
         text = self.read_text(name, default)
         if text == default or re.fullmatch(pattern, text, re.ASCII):
             return text
-        return self._reject(name, f"{excerpt(text)} is no {what}", default)
+        return self._reject(name, f"{excerpt(text)} is not {what}", default)
 
-    def read_integer(self, name: str, default: int, least: int, most: int) -> int:
-        """A whole number."""
+    def read_integer(self, name: str, default: int, minimum: int, maximum: int) -> int:
+        """An integer."""
         node = self._get(name)
         if node is None:
             return default
         value = node.value if isinstance(node, ManifestScalar) else None
-        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+        if isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum:
             return value
-        return self._reject(name, f"{describe_node(node)} is no whole number from {least:,} to {most:,}", default)
+        message = f"{describe_node(node)} is not an integer from {minimum:,} to {maximum:,}"
+        return self._reject(name, message, default)
 
     def read_flag(self, name: str, default: bool) -> bool:
-        """True or false."""
+        """A boolean."""
         node = self._get(name)
         if node is None:
             return default
         value = node.value if isinstance(node, ManifestScalar) else None
         if isinstance(value, bool):
             return value
-        return self._reject(name, f"{describe_node(node)} is neither true nor false", default)
+        return self._reject(name, f"{describe_node(node)} is not a boolean", default)
 
-    def read_limit(self, name: str, default: int | None, *, most: int) -> int | None:
-        """A number or an amount such as 512M; null is no limit."""
+    def read_limit(self, name: str, default: int | None, *, maximum: int) -> int | None:
+        """A number, or an amount such as 512M; null means no limit."""
         node = self._fields.get(name)
         if node is None:
             return default
@@ -179,18 +163,20 @@ class ManifestReader:
             number = parse_amount(value, name) if isinstance(value, str) else value
         except InvalidArgument:
             number = None
-        if isinstance(number, int) and not isinstance(number, bool) and 0 < number <= most:
+        if isinstance(number, int) and not isinstance(number, bool) and 0 < number <= maximum:
             return number
-        message = f"{describe_node(node)} is not a number from 1 to {most:,}; write 512M for amounts, null for no limit"
+        message = (
+            f"{describe_node(node)} is not a number from 1 to {maximum:,}; use 512M for amounts, null for no limit"
+        )
         return self._reject(name, message, default)
 
     def read_names(self, name: str, pattern: re.Pattern[str], what: str, *, secret: bool = False) -> tuple[str, ...]:
-        """A list of names. Of `secret` ones nothing that is wrong is repeated: it may be the secret itself."""
+        """A list of names. Invalid `secret` names are not quoted in messages: they may be the secret itself."""
         node = self._get(name)
         if node is None:
             return ()
         if not isinstance(node, list):
-            return self._reject(name, f"is {_describe_kind(node)}; write a list of names", ())
+            return self._reject(name, f"expected a list of names, got {_describe_kind(node)}", ())
         if len(node) > _MAX_LIST_LENGTH:
             return self._reject(name, f"has {len(node):,} items, more than {_MAX_LIST_LENGTH}", ())
         found: list[str] = []
@@ -200,21 +186,21 @@ class ManifestReader:
                 found.append(text)
             else:
                 said = f"item {number + 1}" if secret else describe_node(item)
-                self.add_error(name, f"{said} is no {what}", at=(name, number))
+                self.add_error(name, f"{said} is not {what}", at=(name, number))
         return tuple(dict.fromkeys(found))
 
     def read_variables(self, name: str) -> dict[str, str]:
-        """A map from variable names to texts."""
+        """A map from variable names to strings."""
         found: dict[str, str] = {}
         for key, item in self.read_map(name).items():
             if not VARIABLE_PATTERN.fullmatch(key):
-                self.add_error(name, f"{excerpt(key)} is no name of a variable", at=(name, key))
+                self.add_error(name, f"{excerpt(key)} is not a variable name", at=(name, key))
             elif not isinstance(item, ManifestScalar) or (item.text is None and item.value is None):
-                self.add_error(name, f"{key} is {_describe_kind(item)}; write text", at=(name, key))
+                self.add_error(name, f"{key}: expected a string, got {_describe_kind(item)}", at=(name, key))
             else:
                 found[key] = item.text if item.text is not None else str(node_value(item)).lower()
                 if "\0" in found[key]:
-                    self.add_error(name, f"{key} has a NUL in it", at=(name, key))
+                    self.add_error(name, f"{key} contains a NUL", at=(name, key))
         return found
 
     def read_map(self, name: str) -> Mapping[str, ManifestNode]:
@@ -224,36 +210,35 @@ class ManifestReader:
             return {}
         if isinstance(node, dict):
             return node
-        return self._reject(name, f"is {_describe_kind(node)}; write a map", {})
+        return self._reject(name, f"expected a map, got {_describe_kind(node)}", {})
 
     def is_list(self, name: str) -> bool:
-        """Whether a list was written."""
+        """Whether the field is a list."""
         return isinstance(self._fields.get(name), list)
 
     def is_null(self, name: str) -> bool:
-        """Whether somebody has written that there is none."""
+        """Whether the field is null."""
         node = self._fields.get(name)
         return isinstance(node, ManifestScalar) and node.value is None
 
     def has_field(self, name: str) -> bool:
-        """Whether something was written."""
+        """Whether the field has a value."""
         return self._get(name) is not None
 
     def add_error(self, name: str, message: str, *, rule: str = "field-value", at: ValuePath | None = None) -> None:
-        """Note an error of a field."""
+        """Report an error."""
         self._add_problem(name, message, rule, at, Severity.ERROR)
 
     def add_warning(self, name: str, message: str, *, rule: str, at: ValuePath | None = None) -> None:
-        """Note something that does not keep the manifest from being used."""
+        """Report a warning."""
         self._add_problem(name, message, rule, at, Severity.WARNING)
 
     def warn_unknown(self, known: Collection[str]) -> None:
-        """Warn about every field that nobody reads."""
+        """Warn about unknown fields."""
         for name in self._fields:
             if name not in known:
-                self.add_warning(
-                    name, f"is no field of a manifest and is ignored{_suggest_word(name, known)}", rule="field-unknown"
-                )
+                message = f"unknown field, ignored{_suggest_word(name, known)}"
+                self.add_warning(name, message, rule="field-unknown")
 
     def _get(self, name: str) -> "ManifestNode | None":
         node = self._fields.get(name)
@@ -270,23 +255,22 @@ class ManifestReader:
 
 
 def describe_node(node: ManifestNode) -> str:
-    """A value for a message: itself where that is short, its kind otherwise."""
+    """A value for a message: a short one itself, otherwise its kind."""
     if isinstance(node, ManifestScalar) and node.value is not None:
-        return (
-            excerpt(node.value) if isinstance(node.value, str) else str(node.text or node_value(node))[:_EXCERPT_LENGTH]
-        )
+        text = str(node.text or node.value)[:_EXCERPT_LENGTH]
+        return excerpt(node.value) if isinstance(node.value, str) else text
     return _describe_kind(node)
 
 
 def excerpt(text: str) -> str:
-    """Somebody's text in a message."""
+    """A quoted text for a message, shortened."""
     return repr(text if len(text) <= _EXCERPT_LENGTH else f"{text[:_EXCERPT_LENGTH]}…")
 
 
 def _describe_kind(node: ManifestNode) -> str:
     if isinstance(node, ManifestScalar):
-        words = {"str": "text", "bool": "true or false", "int": "a number", "float": "a number"}
-        return words.get(type(node.value).__name__, "empty")
+        words = {"str": "a string", "bool": "a boolean", "int": "a number", "float": "a number"}
+        return words.get(type(node.value).__name__, "null")
     return "a list" if isinstance(node, list) else "a map"
 
 
@@ -299,26 +283,24 @@ _MAX_EXCERPT = 300
 
 
 def read_schema(fields: ManifestReader, name: str) -> Mapping[str, Any] | None:
-    """The schema in this field, or None where there is none or it cannot be used."""
+    """The JSON schema in this field; None if it is missing or invalid."""
     found = cast("dict[str, Any]", node_value(cast("ManifestNode", fields.read_map(name))))
     if not found:
         return found if fields.has_field(name) else None
     if found.get("type", "object") != "object":
-        fields.add_warning(
-            name, "inputs and outputs are always objects; write type: object", rule="schema-type", at=(name, "type")
-        )
+        message = "inputs and outputs are always objects; use type: object"
+        fields.add_warning(name, message, rule="schema-type", at=(name, "type"))
     try:
-        # Offline: a reference to another place is refused, never fetched. `meta.validate` would fetch a `$schema`.
+        # Offline: references to other documents are refused. `meta.validate` would fetch a `$schema`.
         jsonschema_rs.validator_for(found, offline=True)
     except jsonschema_rs.ValidationError as error:
         path = [*error.instance_path]
         where = f" at {'.'.join(map(str, path))[:_MAX_EXCERPT]}" if path else ""
-        fields.add_error(
-            name, f"is no JSON schema{where}: {_shorten(error.message)}", rule="schema-invalid", at=(name, *path)
-        )
+        message = f"not a valid JSON schema{where}: {_shorten(error.message)}"
+        fields.add_error(name, message, rule="schema-invalid", at=(name, *path))
         return None
     except (jsonschema_rs.ReferencingError, ValueError) as error:
-        fields.add_error(name, f"is no JSON schema: {_shorten(str(error))}", rule="schema-invalid")
+        fields.add_error(name, f"not a valid JSON schema: {_shorten(str(error))}", rule="schema-invalid")
         return None
     return found
 
@@ -337,7 +319,7 @@ class _DuplicateManifestKey(Exception):
 
 
 def read_json(text: str) -> ManifestDocument:
-    """The document of a text in JSON; faults are in it."""
+    """Parse a manifest in JSON strictly: no duplicate keys, no NaN, no lone surrogates, bounded depth."""
     try:
         found: object = json.loads(
             text, object_pairs_hook=_build_object, parse_constant=_reject_constant, parse_float=_parse_float
@@ -345,18 +327,17 @@ def read_json(text: str) -> ManifestDocument:
     except _DuplicateManifestKey as same:
         return ManifestDocument(problems=(duplicate_key_problem(same.name),))
     except json.JSONDecodeError as error:
-        return ManifestDocument(
-            problems=(Problem("json-syntax", f"not JSON: {error.msg}", line=error.lineno, column=error.colno),)
-        )
+        problem = Problem("json-syntax", f"not valid JSON: {error.msg}", line=error.lineno, column=error.colno)
+        return ManifestDocument(problems=(problem,))
     except ValueError as error:
-        return ManifestDocument(problems=(Problem("json-number", f"not JSON: {str(error)[:100]}"),))
+        return ManifestDocument(problems=(Problem("json-number", f"not valid JSON: {str(error)[:100]}"),))
     except RecursionError:
         return ManifestDocument(problems=(_depth_problem(),))
     problem = _find_unsupported(found)
     if problem is not None:
         return ManifestDocument(problems=(problem,))
     seen = ManifestPositions()
-    # Nearly all JSON is YAML too, and that reader knows where things stand. Where it is not, there are no lines.
+    # Nearly all JSON is also YAML, whose parser reports positions. Otherwise there are none.
     with suppress(FrontMatterError):
         read_yaml(text, seen)
     fields = cast("Mapping[str, object]", found)
@@ -365,7 +346,7 @@ def read_json(text: str) -> ManifestDocument:
 
 def _find_unsupported(found: object) -> Problem | None:
     if not isinstance(found, dict):
-        return Problem("manifest-mapping", 'the manifest is no object; write fields as {"id": ...}', line=1, column=1)
+        return Problem("manifest-mapping", 'expected an object such as {"id": ...}', line=1, column=1)
     level: list[object] = [cast("object", found)]
     count = 0
     for _ in range(MAX_DEPTH):
@@ -376,7 +357,7 @@ def _find_unsupported(found: object) -> Problem | None:
         if count > MAX_KEYS:
             return Problem("json-keys", f"more than {MAX_KEYS:,} keys and items")
         if any(isinstance(item, str) and _LONE_SURROGATE.search(item) for item in level):
-            return Problem("text-surrogate", "a text holds half a character (a lone surrogate); write whole characters")
+            return Problem("text-surrogate", "a string contains a lone surrogate")
     return _depth_problem() if any(isinstance(item, dict | list) for item in level) else None
 
 
@@ -405,7 +386,7 @@ def _build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _reject_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _parse_float(text: str) -> float:
@@ -418,7 +399,7 @@ def _depth_problem() -> Problem:
 
 
 MAX_MANIFEST_BYTES = 256 * 1024
-"""A whole manifest. Even those with large schemas have a few kilobytes."""
+"""Size of a manifest."""
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]{1,30}|[0-9]{1,30}(?:\.[0-9]{0,30})?)(?:[eE][-+]?[0-9]{1,3})?")
@@ -426,7 +407,7 @@ _BOOLEANS = {word: value for value in (True, False) for word in (str(value), str
 
 
 def read_document(data: bytes, *, is_json: bool) -> ManifestDocument:
-    """Read a manifest; faults are in the document and nothing is raised."""
+    """Parse a manifest; errors are in `problems`."""
     if len(data) > MAX_MANIFEST_BYTES:
         return ManifestDocument(problems=(size_problem(len(data)),))
     try:
@@ -439,8 +420,8 @@ def read_document(data: bytes, *, is_json: bool) -> ManifestDocument:
 
 
 def size_problem(size: int) -> Problem:
-    """The problem of a file that is no manifest."""
-    return Problem("file-size", f"the file has {size:,} bytes; a manifest has at most {MAX_MANIFEST_BYTES:,}")
+    """The problem of a file that is too large."""
+    return Problem("file-size", f"the file has {size:,} bytes; the limit for manifests is {MAX_MANIFEST_BYTES:,}")
 
 
 def _read_yaml(text: str) -> ManifestDocument:
@@ -450,15 +431,11 @@ def _read_yaml(text: str) -> ManifestDocument:
     except FrontMatterError as fault:
         line, column = lines.at(fault.offset)
         rule = fault.rule.replace("frontmatter", "manifest")
-        return ManifestDocument(
-            problems=(Problem(rule, fault.message.replace("front matter", "manifest"), line=line, column=column),)
-        )
-    problems: list[Problem] = []
-    for name, offset in tree.duplicates:
-        line, column = lines.at(offset)
-        problems.append(duplicate_key_problem(name, line, column))
+        problem = Problem(rule, fault.message.replace("front matter", "manifest"), line=line, column=column)
+        return ManifestDocument(problems=(problem,))
+    problems = tuple(duplicate_key_problem(name, *lines.at(offset)) for name, offset in tree.duplicates)
     fields = {name: _build_node(value, (name,), seen) for name, value in tree.fields.items()}
-    return ManifestDocument(fields, tuple(problems), seen.to_lines(text))
+    return ManifestDocument(fields, problems, seen.to_lines(text))
 
 
 def _build_node(value: Value, path: ValuePath, seen: ManifestPositions) -> ManifestNode:
@@ -477,15 +454,15 @@ def _parse_scalar(text: str) -> str | int | float | bool:
         return _BOOLEANS[text]
     if _INTEGER.fullmatch(text):
         return int(text)
-    # Four digits of an exponent would be infinite, which JSON does not have.
+    # A large exponent gives infinity, which JSON does not have.
     number = float(text) if _FLOAT.fullmatch(text) else None
     return text if number is None or number in (float("inf"), float("-inf")) else number
 
 
 ID_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-ID_FORM = "id; use up to 64 of a-z, 0-9, _ and -, and begin with a letter or digit"
+ID_FORM = "a valid id; use up to 64 of a-z, 0-9, _ and -, starting with a letter or digit"
 KINDS = ("cli:python", "cli:exec", "http", "docker", "inproc")
-"""What the host can call without anything installed beside it."""
+"""The built-in kinds."""
 MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000
 
 FIELDS = (
@@ -499,23 +476,20 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "docker": ("args", "network", "user"),
     "inproc": (),
 }
-"""The fields that only one kind of runner knows; they may stand at the top or below `options`."""
+"""Fields for one kind of runner only, at the top level or below `options`."""
 
 _MODULE_PATTERN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
 _IMAGE_PATTERN = re.compile(r"[a-z0-9][\w.:/@-]{0,254}", re.ASCII)
 SECRET_NAME_PATTERN = re.compile(
     r"(?:^|_)(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)|APIKEY|PASSWORD", re.IGNORECASE
 )
-"""Names of variables whose values nobody should see."""
+"""Names of variables that probably hold secrets."""
 _MAX_BYTES = 1024**5
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestDefaults:
-    """What counts where a manifest is silent.
-
-    `kinds` are those that some runner takes. For one that is not among them `more_kinds` is asked.
-    """
+    """Defaults for missing fields. `kinds` are the known kinds; `more_kinds` is called for others."""
 
     timeout_ms: int = 15_000
     allowed_root: Path | None = None
@@ -531,10 +505,9 @@ class ManifestDefaults:
 
 @dataclass(frozen=True, slots=True)
 class ManifestResult:
-    """What came of a manifest. `registration` is None when there are errors; its paths are as they were written.
+    """A parsed manifest. `registration` is None if there are errors; its paths are not resolved yet.
 
-    `id` is what the manifest calls itself, or the name of its file. `lines` has the fields that were given, each with
-    its line where that is known.
+    `id` is that of the manifest, or the name of its file. `lines` maps the given fields to lines, if known.
     """
 
     id: str
@@ -544,14 +517,14 @@ class ManifestResult:
 
 
 def parse_manifest(data: bytes, *, name: str, is_json: bool, defaults: ManifestDefaults) -> ManifestResult:
-    """Read a manifest; `name` is its id where it gives none. Nothing is raised for what somebody has written."""
+    """Parse a manifest; `name` is its default id. Errors are in `problems`."""
     document = read_document(data, is_json=is_json)
     if document.problems:
         return ManifestResult(name, None, document.problems)
     found = ManifestReader(document)
     skill_id = found.read_match("id", ID_PATTERN.pattern, ID_FORM, name)
     if skill_id == name and not ID_PATTERN.fullmatch(name):
-        found.add_error("id", f"{excerpt(name)} (the name of the file) is no {ID_FORM}", rule="id-form")
+        found.add_error("id", f"{excerpt(name)} (the name of the file) is not {ID_FORM}", rule="id-form")
     limits = ManifestReader(document, "limits")
     registration = _build_registration(found, limits, document, skill_id, defaults)
     problems = (*found.problems, *limits.problems)
@@ -567,7 +540,7 @@ def _build_registration(
         id=skill_id,
         kind=kind,
         entry=_read_entry(found, kind, defaults.entry),
-        version=found.read_text("version", defaults.version, longest=128),
+        version=found.read_text("version", defaults.version, max_length=128),
         description=found.read_text("description", defaults.description),
         timeout_ms=found.read_integer("timeout_ms", defaults.timeout_ms, 1, MAX_TIMEOUT_MS),
         allowed_root=_read_allowed_root(found, defaults),
@@ -575,28 +548,25 @@ def _build_registration(
         input_schema=read_schema(found, "input_schema"),
         output_schema=read_schema(found, "output_schema"),
         environment=_read_environment(found, defaults),
-        secrets=found.read_names(
-            "secrets", VARIABLE_PATTERN, "name of a variable; only names belong here, never values", secret=True
-        ),
+        secrets=found.read_names("secrets", VARIABLE_PATTERN, "a variable name; do not put values here", secret=True),
         limits=_read_limits(found, limits),
-        executor=found.read_match("executor", r"[A-Za-z_][\w.:-]{0,199}", "name of an executor", defaults.executor),
+        executor=found.read_match("executor", r"[A-Za-z_][\w.:-]{0,199}", "an executor name", defaults.executor),
         warm=SkillStartMethod(found.read_choice("warm", tuple(SkillStartMethod), SkillStartMethod.FORK)),
-        preload=found.read_names("preload", _MODULE_PATTERN, "name of a module"),
+        preload=found.read_names("preload", _MODULE_PATTERN, "a module name"),
         options=_read_options(found, document, kind),
     )
 
 
 def _read_kind(found: ManifestReader, defaults: ManifestDefaults) -> str:
-    """`type:runtime` where both are given, `type` where there is no runtime."""
     if not found.has_field("type") and not found.has_field("runtime") and defaults.kind:
         return defaults.kind
-    kind, runtime = found.read_text("type", longest=64), found.read_text("runtime", longest=64)
+    kind, runtime = found.read_text("type", max_length=64), found.read_text("runtime", max_length=64)
     whole = f"{kind}:{runtime}" if runtime else kind
     if whole in defaults.kinds:
         return whole
     kinds = (*defaults.kinds, *defaults.more_kinds())
     if runtime and whole not in kinds and kind in kinds:
-        found.add_warning("runtime", f"is ignored: skills of type {kind} have none", rule="field-unused")
+        found.add_warning("runtime", f"is ignored: skills of type {kind} have no runtime", rule="field-unused")
         return kind
     if whole not in kinds:
         _report_unknown_kind(found, kind, kinds)
@@ -607,23 +577,22 @@ def _report_unknown_kind(found: ManifestReader, kind: str, kinds: Collection[str
     types = tuple(dict.fromkeys(known.partition(":")[0] for known in kinds))
     runtimes = [known.partition(":")[2] for known in kinds if known.startswith(f"{kind}:")]
     if not found.has_field("type"):
-        found.add_error("type", f"is missing; write one of {', '.join(types)}", rule="field-missing")
+        found.add_error("type", f"missing; use one of {', '.join(types)}", rule="field-missing")
     elif kind not in types:
         found.read_choice("type", types, "")
     elif found.has_field("runtime"):
         found.read_choice("runtime", runtimes, "")
     else:
-        found.add_error("runtime", f"is missing; write one of {', '.join(runtimes)}", rule="field-missing")
+        found.add_error("runtime", f"missing; use one of {', '.join(runtimes)}", rule="field-missing")
 
 
 def _read_entry(found: ManifestReader, kind: str, default: str) -> str:
     entry = found.read_text("entry", default)
     if not entry:
-        found.add_error(
-            "entry", f"is missing; write {_ENTRY_FORMS.get(kind, 'what the runner is to call')}", rule="field-missing"
-        )
+        message = f"missing; use {_ENTRY_FORMS.get(kind, 'the target of the runner')}"
+        found.add_error("entry", message, rule="field-missing")
     elif not entry.isprintable():
-        found.add_error("entry", f"{excerpt(entry)} has characters that cannot be seen", rule="entry-form")
+        found.add_error("entry", f"{excerpt(entry)} contains unprintable characters", rule="entry-form")
     elif not _is_valid_entry(kind, entry):
         found.add_error("entry", f"{excerpt(entry)} is not {_ENTRY_FORMS[kind]}", rule="entry-form")
     return entry
@@ -632,15 +601,15 @@ def _read_entry(found: ManifestReader, kind: str, default: str) -> str:
 _ENTRY_FORMS = {
     "cli:python": "the path of a script such as ./skills_cli/calculator.py",
     "cli:exec": "the path of a program such as ./skills_cli/convert",
-    "http": "an address such as https://skills.example.org/echo, without a user name or a fragment",
-    "docker": "the name of an image such as registry.example.org/echo:1.0",
+    "http": "a URL such as https://skills.example.org/echo, without a user name or fragment",
+    "docker": "an image name such as registry.example.org/echo:1.0",
     "inproc": "a callable such as package.module:function",
 }
 
 
 def _is_valid_entry(kind: str, entry: str) -> bool:
     if kind == "http":
-        # Loaded only for who needs it. It is what dials, so what it does not understand can never work.
+        # Imported only if needed. It makes the requests, so it must accept the URL.
         import httpx2
 
         try:
@@ -659,7 +628,7 @@ def _is_valid_entry(kind: str, entry: str) -> bool:
 
 
 def _read_allowed_root(found: ManifestReader, defaults: ManifestDefaults) -> Path | None:
-    """What is not said is the host's; null is no directory at all."""
+    # Missing means the host's; null means none.
     if found.is_null("allowed_root"):
         return None
     written = found.read_text("allowed_root")
@@ -667,19 +636,19 @@ def _read_allowed_root(found: ManifestReader, defaults: ManifestDefaults) -> Pat
 
 
 def _read_environment(found: ManifestReader, defaults: ManifestDefaults) -> dict[str, str]:
-    """A map gives values; a list names variables of the host that are passed on."""
+    # A map has values; a list names variables of the host's environment.
     if found.is_list("env"):
-        names = found.read_names("env", VARIABLE_PATTERN, "name of a variable")
+        names = found.read_names("env", VARIABLE_PATTERN, "a variable name")
         for name in names:
             if SECRET_NAME_PATTERN.search(name):
-                found.add_error("env", f"{name} looks like a secret; name it under secrets", rule="secret-in-manifest")
+                found.add_error("env", f"{name} looks like a secret; list it under secrets", rule="secret-in-manifest")
             elif name not in defaults.environment:
-                found.add_warning("env", f"{name} is not set where the host runs", rule="variable-missing")
+                found.add_warning("env", f"{name} is not set in the environment of the host", rule="variable-missing")
         return {name: defaults.environment[name] for name in names if name in defaults.environment}
     values = found.read_variables("env")
     for name, value in values.items():
         if value and SECRET_NAME_PATTERN.search(name):
-            message = f"{name} looks like a secret; name it under secrets and set it where the host runs"
+            message = f"{name} looks like a secret; list it under secrets, and set it in the environment of the host"
             found.add_warning("env", message, rule="secret-in-manifest", at=("env", name))
     return values
 
@@ -689,23 +658,22 @@ def _read_limits(found: ManifestReader, limits: ManifestReader) -> HostLimits:
     known = tuple(each.name for each in fields(HostLimits))
     limits.warn_unknown(known)
     default = HostLimits()
-    output = limits.read_limit("output_bytes", default.output_bytes, most=_MAX_BYTES)
+    output = limits.read_limit("output_bytes", default.output_bytes, maximum=_MAX_BYTES)
     if output is None:
-        limits.add_error("output_bytes", "cannot be without a limit; write an amount such as 5M")
+        limits.add_error("output_bytes", "must have a limit; use an amount such as 5M")
     return HostLimits(
         output_bytes=output or default.output_bytes,
-        memory_bytes=limits.read_limit("memory_bytes", default.memory_bytes, most=_MAX_BYTES),
-        processes=limits.read_limit("processes", default.processes, most=100_000),
-        file_bytes=limits.read_limit("file_bytes", default.file_bytes, most=_MAX_BYTES),
-        cpu_seconds=limits.read_limit("cpu_seconds", default.cpu_seconds, most=MAX_TIMEOUT_MS // 1000),
-        concurrency=limits.read_limit("concurrency", default.concurrency, most=10_000),
+        memory_bytes=limits.read_limit("memory_bytes", default.memory_bytes, maximum=_MAX_BYTES),
+        processes=limits.read_limit("processes", default.processes, maximum=100_000),
+        file_bytes=limits.read_limit("file_bytes", default.file_bytes, maximum=_MAX_BYTES),
+        cpu_seconds=limits.read_limit("cpu_seconds", default.cpu_seconds, maximum=MAX_TIMEOUT_MS // 1000),
+        concurrency=limits.read_limit("concurrency", default.concurrency, maximum=10_000),
     )
 
 
 def _read_options(found: ManifestReader, document: ManifestDocument, kind: str) -> dict[str, Any]:
-    """What stands below `options`, and at the top what this kind of runner knows."""
     own = OPTIONS.get(kind)
-    # What a runner from another package knows is not for us to judge.
+    # The fields of runners from other packages are unknown.
     known = (*FIELDS, *(own if own is not None else document.fields))
     found.warn_unknown(known)
     options = cast("dict[str, Any]", node_value(cast("ManifestNode", found.read_map("options"))))

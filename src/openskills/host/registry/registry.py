@@ -1,10 +1,6 @@
-"""Registry.
+"""The registry of hosted skills, from manifests, scripts and SKILL.md folders on disk.
 
-What the host offers at one moment, as one value that never changes. Pure.
-
-The registry: which skills the host can invoke, from manifests, scripts and SKILL.md folders on disk.
-
-Reading is blocking; a server does it in a thread. A reader sees the old state or the new one, never a mixture.
+Loading is blocking; a server does it in a thread. Readers see the old state or the new one, never a mixture.
 """
 
 import threading
@@ -50,11 +46,11 @@ _MAX_COMPARISONS = 200
 
 @dataclass(frozen=True, slots=True)
 class RegistryEntry:
-    """One skill of the host, usable or not, with everything that is wrong with it.
+    """A skill of the host with its problems.
 
-    `broken`: its manifest has errors, and there is no registration. `unavailable`: the manifest is fine, and this
-    machine lacks something. `lines` has the fields that its manifest gives, with their lines where these are known.
-    `rank` says which of several with one id counts: the highest.
+    `broken`: the manifest has errors, and `registration` is None. `unavailable`: the manifest is fine, but this
+    machine lacks something. `lines` maps the fields of the manifest to lines, if known. Of several entries with one id
+    the one with the highest `rank` counts.
     """
 
     id: str
@@ -69,7 +65,7 @@ class RegistryEntry:
 
 @dataclass(frozen=True, slots=True)
 class RegistryChanges:
-    """Ids whose entries came, went, or are not what they were; a script that was edited changes its skill too."""
+    """Ids of entries that were added, removed or changed, also by editing the script."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -80,13 +76,13 @@ class RegistryChanges:
 
 
 class RegistrySnapshot:
-    """All entries at one moment, sorted by id. Of several with one id one counts; the others say which."""
+    """An immutable state of the registry, sorted by id. Of duplicate ids one counts; the others are broken."""
 
     def __init__(self, entries: Iterable[RegistryEntry] = (), problems: Iterable[Problem] = ()) -> None:
         self.problems = tuple(problems)
         self.by_id: dict[str, RegistryEntry] = {}
         losers: list[RegistryEntry] = []
-        # Usable ones first: a broken manifest takes nothing away from another.
+        # Usable ones first: a broken manifest does not displace another.
         for entry in sorted(entries, key=lambda each: (each.registration is None, -each.rank, str(each.origin))):
             winner = self.by_id.setdefault(entry.id, entry)
             if winner is not entry:
@@ -97,35 +93,38 @@ class RegistrySnapshot:
 
     @cached_property
     def stamp(self) -> str:
-        """A digest of all of it."""
+        """A digest of the content."""
         return blake2b(repr((self.entries, self.problems)).encode(errors="replace"), digest_size=16).hexdigest()
 
     def is_same_as(self, other: "RegistrySnapshot") -> bool:
-        """Whether the two say the same."""
+        """Whether both have the same content."""
         return self.entries == other.entries and self.problems == other.problems
 
     def get_entry(self, skill_id: str) -> RegistryEntry:
-        """The entry of this id; `_` and `-` find each other. Raises `UnknownSkill` with the nearest ids."""
+        """The entry with this id; `_` and `-` are equivalent. Raises `UnknownSkill` with similar ids."""
         found = self._find_entry(skill_id)
         if found is None:
-            raise UnknownSkill(skill_id, self._find_similar(skill_id))
+            # Comparing is slow and callers may ask often: only plausible ids are compared.
+            name = _normalize_id(skill_id[:64])
+            ids = [each for each in self.by_id if each[:1] == name[:1] or abs(len(each) - len(name)) < _MAX_SUGGESTIONS]
+            raise UnknownSkill(skill_id, get_close_matches(name, ids[:_MAX_COMPARISONS], n=_MAX_SUGGESTIONS))
         return found
 
     def get(self, skill_id: str) -> Registration:
-        """The registration of this id. Raises `UnknownSkill`, and `InvalidSkill` where the manifest is broken."""
+        """The registration with this id. Raises `UnknownSkill`, and `InvalidSkill` for a broken manifest."""
         found = self.get_entry(skill_id)
         if found.registration is None:
             said = "; ".join(problem.message for problem in select_errors(found.problems)[:3])
-            raise InvalidSkill(f"the manifest of {found.id!r} is broken: {said}", found.problems)
+            raise InvalidSkill(f"the manifest of {found.id!r} is invalid: {said}", found.problems)
         return found.registration
 
     def find(self, skill_id: str) -> Registration | None:
-        """The same, or None."""
+        """The registration with this id, or None."""
         found = self._find_entry(skill_id)
         return None if found is None else found.registration
 
     def compare_with(self, earlier: "RegistrySnapshot") -> RegistryChanges:
-        """What is different from an earlier moment."""
+        """The changes since an earlier state."""
         before, after = earlier.by_id, self.by_id
         return RegistryChanges(
             added=tuple(sorted(after.keys() - before.keys())),
@@ -136,30 +135,24 @@ class RegistrySnapshot:
     def _find_entry(self, skill_id: str) -> RegistryEntry | None:
         return self.by_id.get(skill_id) or self.by_id.get(self._folded.get(_normalize_id(skill_id), ""))
 
-    def _find_similar(self, skill_id: str) -> list[str]:
-        # Comparing is slow, and whoever asks may ask often: only what can be near is compared.
-        name = _normalize_id(skill_id[:64])
-        ids = [each for each in self.by_id if each[:1] == name[:1] or abs(len(each) - len(name)) < _MAX_SUGGESTIONS]
-        return get_close_matches(name, ids[:_MAX_COMPARISONS], n=_MAX_SUGGESTIONS)
-
 
 def _normalize_id(skill_id: str) -> str:
     return skill_id.replace("-", "_")
 
 
 def _report_duplicate(entry: RegistryEntry, winner: RegistryEntry) -> RegistryEntry:
-    message = f"id: {entry.id!r} is taken by {to_printable(str(winner.origin))}; give this one another id"
+    message = f"id: {entry.id!r} is taken by {to_printable(str(winner.origin))}; use another id"
     path = to_printable(str(entry.origin or ""))
     problem = Problem("id-taken", message, Severity.ERROR, entry.lines.get("id"), path=path)
     return RegistryEntry(entry.id, None, (*entry.problems, problem), "broken", entry.origin, entry.lines, entry.rank)
 
 
 _FOLDER_RANK, _SCRIPT_RANK, _MANIFEST_RANK = range(3)
-"""Ranks: of one id the manifest counts before the script, and the script before the SKILL.md folder."""
+"""Precedence: manifest, script, SKILL.md folder."""
 
 
 class Registry:
-    """The skills of a host. Of equal ids a later source counts; the other is reported as broken."""
+    """The skills of a host. Of duplicate ids the later source counts; the other is reported as broken."""
 
     def __init__(
         self,
@@ -181,7 +174,7 @@ class Registry:
             allowed_root=settings.allowed_root,
             environment=settings.environment,
             kinds=KINDS if kinds is None else tuple(kinds),
-            # Asked at most once, and only when somebody wants a kind that is not ours: looking takes a while.
+            # Called at most once, and only for an unknown kind: scanning entry points is slow.
             more_kinds=cache(find_installed_kinds) if kinds is None else tuple,
             executor=settings.executor,
         )
@@ -201,63 +194,60 @@ class Registry:
         start: Path | None = None,
         kinds: Collection[str] | None = None,
     ) -> "Registry":
-        """Read the manifests of `settings.cli_dir` and of the directories `manifests`, the scripts without one, and
-        the SKILL.md folders below the directories `skills` that have an entry script.
+        """Load the manifests and scripts of `settings.cli_dir`, the manifests in the directories `manifests`, and the
+        SKILL.md folders below the directories `skills`.
 
-        `start` is what relative paths in manifests are relative to first: the current directory, unless told otherwise.
-        `kinds` are those that some runner takes: ours and those of installed packages, unless told otherwise. Raises
-        `InvalidArgument` for a directory that is none; faults in files are in their entries.
+        `start` is the base of relative paths in manifests, by default the current directory. `kinds` are the known
+        kinds, by default the built-in ones and those of installed packages. Raises `InvalidArgument` for a missing
+        directory; errors in files are in their entries.
         """
         for option, directories in (("--manifests", manifests), ("--skills", skills)):
             for directory in directories:
                 if not directory.is_dir():
-                    raise InvalidArgument(option, f"{directory} is no directory")
+                    raise InvalidArgument(option, f"{directory} is not a directory")
         registry = cls(settings, manifests=manifests, skills=skills, start=start, kinds=kinds)
         registry.reload()
         return registry
 
     @property
     def stamp(self) -> str:
-        """A digest that changes whenever anything in it does; the same content has the same one in every process."""
+        """A digest of the content, the same in every process."""
         return self._offer.stamp
 
     @property
     def directories(self) -> tuple[Path, ...]:
-        """Where to look for changes."""
+        """The directories to watch for changes."""
         return (*self._directories, *self._skills)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the directories themselves."""
+        """Problems with the directories themselves."""
         return self._offer.problems
 
     def get(self, skill_id: str) -> Registration:
-        """The registration of this id, exactly or with `_` for `-` and the other way round.
-
-        Raises `UnknownSkill` with the nearest ids, and `InvalidSkill` with the problems of a broken manifest.
-        """
+        """See `RegistrySnapshot.get`."""
         return self._offer.get(skill_id)
 
     def find(self, skill_id: str) -> Registration | None:
-        """The same, or None when there is none; costs little."""
+        """See `RegistrySnapshot.find`."""
         return self._offer.find(skill_id)
 
     def get_entry(self, skill_id: str) -> RegistryEntry:
-        """The same for broken ones too. Raises `UnknownSkill`."""
+        """See `RegistrySnapshot.get_entry`."""
         return self._offer.get_entry(skill_id)
 
     def list_registrations(self) -> tuple[Registration, ...]:
-        """Everything that can be invoked, sorted by id."""
+        """All usable skills, sorted by id."""
         return self._offer.registrations
 
     def list_entries(self) -> tuple[RegistryEntry, ...]:
-        """Everything that was found, sorted by id, usable or not."""
+        """All skills, usable or not, sorted by id."""
         return self._offer.entries
 
     def set_problem(self, registration: Registration, problem: Problem | None) -> None:
-        """Note that a skill cannot be called on this machine, or with None that it can; holds until it changes.
+        """Mark a skill as unavailable, or with None as available, until it changes.
 
-        Nothing happens when it has changed already, or is gone: what was found out says nothing of what is there now.
+        Ignored if it has already changed or was removed.
         """
         with self._reloading:
             noted = None if problem is None else (registration, problem)
@@ -270,13 +260,14 @@ class Registry:
             self._publish(self._found, self._offer.problems)
 
     def reload(self) -> RegistryChanges:
-        """Look at the disk again, and read what has changed. What could not be read is in the entries."""
+        """Read what has changed on disk. Errors in files are in their entries."""
         with self._reloading:
             directories = [scan_directory(directory) for directory in self._directories]
             folders, problems = self._skill_folders.scan()
             manifests = [*self._read_manifests(directories), *self._read_folders(folders)]
             found = (*manifests, *self._read_scripts(directories[0], manifests))
-            self._forget({entry.origin for entry in found})
+            for path in self._read.keys() - {entry.origin for entry in found}:
+                del self._read[path]
             return self._publish(found, (*(each for one in directories for each in one.problems), *problems))
 
     def _publish(self, found: tuple[RegistryEntry, ...], problems: tuple[Problem, ...]) -> RegistryChanges:
@@ -306,23 +297,21 @@ class Registry:
             if folder.manifest is not None:
                 parsed, origin = self._parse_file(folder.manifest, defaults), folder.manifest.path
             else:
-                parsed, origin = (
-                    parse_manifest(b"", name=folder.skill, is_json=False, defaults=defaults),
-                    folder.location,
-                )
+                parsed = parse_manifest(b"", name=folder.skill, is_json=False, defaults=defaults)
+                origin = folder.location
             yield self._build_entry(parsed, origin, _FOLDER_RANK, folder.problems, start=folder.directory)
 
     def _read_scripts(
         self, directory: ManifestDirectory, manifests: Sequence[RegistryEntry]
     ) -> Iterable[RegistryEntry]:
-        """The scripts that no manifest is about: also none that is broken, for it may have said what they may do."""
+        # Scripts without a manifest. A broken one counts, because it may restrict the script.
         taken = {entry.id for entry in manifests} | {file.skill for file in directory.manifests}
         called = {entry.registration.entry for entry in manifests if entry.registration is not None}
         for file in directory.scripts:
             if file.skill in taken or str(file.path.resolve()) in called:
                 continue
             if not ID_PATTERN.fullmatch(file.skill):
-                problem = Problem("id-form", f"the name of the script is no {ID_FORM}")
+                problem = Problem("id-form", f"the name of the script is not {ID_FORM}")
                 yield RegistryEntry(
                     file.skill, None, (_locate_problem(problem, file.path),), "broken", file.path, rank=_SCRIPT_RANK
                 )
@@ -332,7 +321,6 @@ class Registry:
             yield self._build_entry(parsed, file.path, _SCRIPT_RANK, start=file.root)
 
     def _parse_file(self, file: ManifestFile, defaults: ManifestDefaults) -> ManifestResult:
-        """What a file says. It is read again only when it or what counts without it has changed."""
         known = self._read.get(file.path)
         if known is not None and known[0] == read_stamp(file.path) and known[1] == defaults:
             return known[2]
@@ -354,14 +342,12 @@ class Registry:
         *,
         start: Path | None = None,
     ) -> RegistryEntry:
-        """The entry of a manifest on this machine: its paths are looked for every time, for they may have changed."""
+        # Paths are resolved every time, because they may have changed.
         problems = parsed.problems
         registration = parsed.registration
         if registration is not None:
-            registration = replace(registration, origin=origin)
-            registration, found = resolve_paths(
-                registration, ManifestBasePaths(start or self._start, origin.parent, self._roots)
-            )
+            bases = ManifestBasePaths(start or self._start, origin.parent, self._roots)
+            registration, found = resolve_paths(replace(registration, origin=origin), bases)
             problems = (*problems, *found)
         told = tuple(_locate_problem(problem, origin) for problem in (*problems, *more))
         if registration is None:
@@ -370,7 +356,6 @@ class Registry:
         return RegistryEntry(parsed.id, registration, told, "ready", origin, parsed.lines, rank, content)
 
     def _check_availability(self, entry: RegistryEntry) -> RegistryEntry:
-        """The entry with what this machine lacks for it."""
         registration = entry.registration
         if registration is None:
             return entry
@@ -380,23 +365,19 @@ class Registry:
             lacks.append(noted[1])
         return replace(entry, status="unavailable", problems=(*entry.problems, *lacks)) if lacks else entry
 
-    def _forget(self, origins: set[Path | None]) -> None:
-        for path in self._read.keys() - origins:
-            del self._read[path]
-
 
 def find_installed_kinds() -> tuple[str, ...]:
-    """The kinds that installed packages add (see `runners`)."""
+    """The kinds that installed packages add (see `runners/table.py`)."""
     return tuple(sorted({point.name for point in entry_points(group="openskills.runners")}))
 
 
 def _locate_problem(problem: Problem, origin: Path) -> Problem:
-    """The problem with its file, in characters that everybody can print: paths may have any bytes."""
+    # Paths may contain any bytes.
     return replace(problem, message=to_printable(problem.message), path=to_printable(problem.path or str(origin)))
 
 
 def _reuse_entry(before: Mapping[Path | None, RegistryEntry], entry: RegistryEntry) -> RegistryEntry:
-    # Who holds a registration may ask with `is` whether it is still the same.
+    # Unchanged registrations stay identical objects, so that `is` detects changes.
     known = before.get(entry.origin, entry)
     return known if known == entry else entry
 
@@ -406,7 +387,6 @@ def _find_missing_secrets(
 ) -> Iterable[Problem]:
     for name in registration.secrets:
         if not environment.get(name):
-            message = f"secrets: {name} is not set where the host runs; set it and start the host again"
-            yield Problem(
-                "secret-missing", message, line=entry.lines.get("secrets"), path=to_printable(str(entry.origin))
-            )
+            message = f"secrets: {name} is not set in the environment of the host; set it and restart the host"
+            line, path = entry.lines.get("secrets"), to_printable(str(entry.origin))
+            yield Problem("secret-missing", message, line=line, path=path)

@@ -1,4 +1,4 @@
-"""Skills that come, go and change while the host runs."""
+"""Reload skills that are added, removed or changed while the host runs."""
 
 import asyncio
 import logging
@@ -19,25 +19,27 @@ from openskills.skillmd.problem import Problem
 
 _log = logging.getLogger("openskills.host")
 RETRY_SECONDS = 2.0
-"""Seconds between looks where the system cannot tell of changes."""
+"""Seconds between two polls where file events are not available."""
 _WatchTarget = tuple[Path, int, int]
 
 
 async def prepare_all(parts: HostParts) -> None:
-    """Try every skill: what cannot be called here is marked as unavailable, with what is missing."""
+    """Prepare all skills; those that fail are marked as unavailable, with the reason."""
     await _prepare(parts, parts.registry.list_registrations())
     parts.prepared = True
 
 
 async def reload(parts: HostParts) -> RegistryChanges:
-    """Read the manifests that have changed. Invocations that are under way go on with what they began with."""
+    """Reload changed manifests. Running invocations keep their registration."""
     before = {registration.id: registration for registration in parts.registry.list_registrations()}
     changes = await asyncio.to_thread(parts.registry.reload)
     if not changes:
         return changes
     for skill_id in (*changes.removed, *changes.changed):
         parts.host.forget(skill_id)
-        await _forget(parts, before.get(skill_id))
+        if (registration := before.get(skill_id)) is not None:
+            with suppress(SkillError):
+                await parts.runners.get_runner(registration).forget(skill_id)
     fresh = {*changes.added, *changes.changed}
     await _prepare(parts, (each for each in parts.registry.list_registrations() if each.id in fresh))
     _log.info("skills: added %s, removed %s, changed %s", changes.added, changes.removed, changes.changed)
@@ -45,19 +47,19 @@ async def reload(parts: HostParts) -> RegistryChanges:
 
 
 async def watch(parts: HostParts) -> None:
-    """Reload whenever something changes in the directories of the registry. Runs until it is cancelled."""
+    """Reload whenever the directories of the registry change, until cancelled."""
     while True:
         try:
             await _reload_on_changes(parts, _find_directories(parts))
         except OSError as error:
-            _log.warning("changes of manifests are looked for every %g s: %s", RETRY_SECONDS, error)
+            _log.warning("cannot watch manifests, polling every %g s instead: %s", RETRY_SECONDS, error)
             await asyncio.sleep(RETRY_SECONDS)
             await reload(parts)
 
 
 @contextmanager
 def reload_on_hangup(parts: HostParts) -> Generator[None]:
-    """In this block SIGHUP means: read the manifests again. Where signals belong to somebody else they stay theirs."""
+    """Reload on SIGHUP while the block runs. Does nothing outside of the main thread."""
     loop = asyncio.get_running_loop()
     going: set[asyncio.Task[RegistryChanges]] = set()
 
@@ -78,12 +80,12 @@ def reload_on_hangup(parts: HostParts) -> Generator[None]:
 
 
 async def _reload_on_changes(parts: HostParts, places: frozenset[_WatchTarget]) -> None:
-    """Reload after each change, until the directories that exist are others."""
+    """Reload after each change, until a directory appears, disappears or is replaced."""
     if not places:
         await asyncio.sleep(RETRY_SECONDS)
         await reload(parts)
         return
-    # One for all changes: what comes while one reloads is told after it. Its type is not known whole.
+    # One iterator, so that changes during a reload are reported after it. It is not fully typed.
     changes: AsyncGenerator[object] = cast("Any", watchfiles).awatch(
         *(path for path, *_ in places),
         debounce=200,
@@ -95,7 +97,7 @@ async def _reload_on_changes(parts: HostParts, places: frozenset[_WatchTarget]) 
     async with aclosing(changes):
         async for changed in changes:
             moved = _find_directories(parts) != places
-            # What changed before the system began to watch was told to nobody.
+            # Changes before the watch was set up are not reported.
             if changed or unseen or moved:
                 await reload(parts)
             if moved:
@@ -104,7 +106,7 @@ async def _reload_on_changes(parts: HostParts, places: frozenset[_WatchTarget]) 
 
 
 def _find_directories(parts: HostParts) -> frozenset[_WatchTarget]:
-    """The directories that exist, each with what it is now: one that was replaced has to be watched anew."""
+    # With inodes: a directory that was replaced has to be watched anew.
     found: set[_WatchTarget] = set()
     for path in parts.registry.directories:
         with suppress(OSError):
@@ -119,8 +121,8 @@ async def _prepare(parts: HostParts, registrations: Iterable[Registration]) -> N
     done = await asyncio.gather(*(_prepare_one(parts, each) for each in chosen), return_exceptions=True)
     for registration, error in zip(chosen, done, strict=True):
         if error is not None:
-            # Runners are of other people, too. The others are served all the same.
-            _log.error("%s could not be tried through a fault of its runner", registration.id, exc_info=error)
+            # Runners may come from other packages. Other skills are served anyway.
+            _log.error("%s: its runner failed to prepare it", registration.id, exc_info=error)
 
 
 async def _prepare_one(parts: HostParts, registration: Registration) -> None:
@@ -128,12 +130,6 @@ async def _prepare_one(parts: HostParts, registration: Registration) -> None:
     try:
         await parts.runners.get_runner(registration).prepare(registration)
     except SkillError as error:
-        _log.warning("%s cannot be called: %s", registration.id, error.message)
+        _log.warning("%s is unavailable: %s", registration.id, error.message)
         problem = Problem(error.reason.lower().replace("_", "-"), error.message, path=str(registration.origin or ""))
     parts.registry.set_problem(registration, problem)
-
-
-async def _forget(parts: HostParts, registration: Registration | None) -> None:
-    if registration is not None:
-        with suppress(SkillError):
-            await parts.runners.get_runner(registration).forget(registration.id)

@@ -1,11 +1,7 @@
-"""Docker.
+"""Calls skills that are container images (`docker`): a new container for each call, with the call on its stdin.
 
-The request that makes the container of one call. Pure.
-
-Everything that keeps a skill in is in it: another user than root, no network, a root that cannot be written to, no
-capability, limits. The manifest may name another user, and `network: true` where a skill has to have one.
-
-Calls skills that are container images (`docker`): a new container for each call, with the call on its stdin.
+The container runs as a non-root user, without network and capabilities, with a read-only root and resource limits. The
+manifest may set another user, and `network: true`.
 """
 
 import asyncio
@@ -29,7 +25,7 @@ from openskills.host.runners.program import STDERR_BYTES, encode_call_input, rea
 from openskills.settings import Settings
 
 DATA_DIR: Final = "/data"
-"""Where a container sees the `allowed_root` of its skill."""
+"""Where `allowed_root` is mounted in the container."""
 _TMP_DIR, _HOME_DIR = "/tmp", "/home/skill"  # noqa: S108 - inside the container
 _DEFAULT_USER = "65534:65534"
 _MIB = 1024 * 1024
@@ -38,7 +34,7 @@ _ROOT_USERS = ("0", "root")
 
 
 def build_container_request(registration: Registration, env: Mapping[str, str], mark: str) -> dict[str, Any]:
-    """The body of the request; `mark` says which host made it. Raises `ManifestFault` for what cannot be asked."""
+    """The request that creates a container, labelled with `mark`. Raises `ManifestFault`."""
     network = bool(registration.options.get("network", False))
     return {
         "Image": registration.entry,
@@ -77,7 +73,7 @@ def _build_host_config(registration: Registration, *, network: bool) -> dict[str
         "NanoCpus": _CPU_PERIOD,
         "ShmSize": 16 * _MIB,
         "Ulimits": [{"Name": n, "Soft": v, "Hard": v} for n, v in ulimits.items() if v is not None],
-        # What it prints is read while it runs, and would fill the engine's disk.
+        # Output is read while it runs; logging it would fill the engine's disk.
         "LogConfig": {"Type": "none", "Config": {}},
         "Tmpfs": dict.fromkeys((_TMP_DIR, _HOME_DIR), f"rw,nosuid,nodev,size={64 * _MIB},mode=1777"),
         "Mounts": _build_mounts(registration),
@@ -87,19 +83,12 @@ def _build_host_config(registration: Registration, *, network: bool) -> dict[str
 def _build_mounts(registration: Registration) -> list[dict[str, Any]]:
     if registration.allowed_root is None:
         return []
-    return [
-        {
-            "Type": "bind",
-            "Source": str(registration.allowed_root),
-            "Target": DATA_DIR,
-            "ReadOnly": not registration.writable,
-            "BindOptions": {"Propagation": "rprivate"},
-        }
-    ]
+    mount = {"Type": "bind", "Source": str(registration.allowed_root), "Target": DATA_DIR}
+    return [{**mount, "ReadOnly": not registration.writable, "BindOptions": {"Propagation": "rprivate"}}]
 
 
 def build_container_environment(registration: Registration, per_call: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a call; PATH is the image's own."""
+    """The environment of a call; PATH is that of the image."""
     root = {} if registration.allowed_root is None else {"OPENSKILL_ALLOWED_ROOT": DATA_DIR}
     return {
         "HOME": _HOME_DIR,
@@ -115,7 +104,7 @@ def build_container_environment(registration: Registration, per_call: Mapping[st
 def _check_user(registration: Registration) -> str:
     user = str(registration.options.get("user", _DEFAULT_USER))
     if user.partition(":")[0] in _ROOT_USERS:
-        raise ManifestFault("user", "a skill does not run as root; name another user of the image")
+        raise ManifestFault("user", "skills must not run as root; use another user of the image")
     return user
 
 
@@ -124,25 +113,25 @@ _SIGNAL_BASE, _LAST_SIGNAL = 128, 64
 
 
 class DockerRunner:
-    """Implements `Runner`. `connect` makes the engine of an address; blocking."""
+    """Implements `SkillRunner`. `connect` opens the engine at an address; blocking."""
 
     def __init__(self, settings: Settings, connect: Callable[[str | None], OneShotEngine] = OneShotEngine) -> None:
         self._address = settings.docker_host
         self._connect = connect
-        # Not the threads that everybody uses: they must be there for what ends a container that these wait for.
+        # Not the default threads, which must stay free to remove containers.
         threads = settings.host_concurrency or 2 * (os.cpu_count() or 1)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="openskills-docker")
         self._engine: OneShotEngine | None = None
         self._connecting = asyncio.Lock()
 
     async def prepare(self, registration: Registration) -> None:
-        """See `Runner.prepare`: the engine answers, can limit containers, and has the image."""
+        """See `SkillRunner.prepare`: checks the engine and the image."""
         engine = await self._connect_engine()
         build_container_request(registration, {}, "")
         await asyncio.to_thread(engine.find_image, registration.entry)
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
-        """See `Runner.invoke`."""
+        """See `SkillRunner.invoke`."""
         engine = await self._connect_engine()
         env = build_container_environment(registration, build_call_environment(call))
         request = build_container_request(registration, env, str(HostIdentity.of_this_process()))
@@ -170,10 +159,10 @@ class DockerRunner:
         return outcome_from_output(written)
 
     async def forget(self, skill_id: str) -> None:
-        """See `Runner.forget`. Nothing is kept between calls."""
+        """See `SkillRunner.forget`. Nothing is kept between calls."""
 
     async def close(self) -> None:
-        """See `Runner.close`."""
+        """See `SkillRunner.close`."""
         if self._engine is not None:
             await asyncio.to_thread(self._engine.close)
             self._engine = None
@@ -184,13 +173,13 @@ class DockerRunner:
             if self._engine is None:
                 engine = await asyncio.to_thread(self._connect, self._address)
                 await asyncio.to_thread(engine.check)
-                # What a host that was killed has left.
+                # Left behind by killed hosts.
                 await asyncio.to_thread(remove_orphaned_containers, engine)
                 self._engine = engine
             return self._engine
 
     async def _stop(self, engine: OneShotEngine, said: "_DockerSkillOutput", work: "asyncio.Future[int]") -> None:
-        """Remove the container, wherever its thread is, and wait until that has ended, too."""
+        """Remove the container, and wait for its thread."""
         said.wanted.clear()
         if said.container:
             await run_in_thread(lambda: engine.remove(said.container))
@@ -201,10 +190,10 @@ class DockerRunner:
 
 @dataclass(slots=True)
 class _DockerSkillOutput:
-    """What came from a container, heard in a thread."""
+    """Output of a container, collected in a thread."""
 
     loop: asyncio.AbstractEventLoop
-    most: int
+    max_stdout: int
     lines: LiveLines | None
     container: str = ""
     cut: bool = False
@@ -216,15 +205,15 @@ class _DockerSkillOutput:
         self.wanted.set()
 
     def on_start(self, container: str) -> None:
-        """The container was made. Raises `ExecutorUnavailable` when nobody waits for it any more."""
+        """Raises `ExecutorUnavailable` if the call was stopped meanwhile."""
         self.container = container
         if not self.wanted.is_set():
-            raise ExecutorUnavailable("the call was stopped before it began")
+            raise ExecutorUnavailable("the call was stopped before the container started")
 
     def on_output(self, stream: str, data: bytes) -> bool:
-        """Keep what may be kept; says whether more is wanted."""
-        kept, most = (self.stdout, self.most) if stream == "stdout" else (self.stderr, STDERR_BYTES)
-        room = most - len(kept)
+        """Store output; returns whether more is wanted."""
+        kept, limit = (self.stdout, self.max_stdout) if stream == "stdout" else (self.stderr, STDERR_BYTES)
+        room = limit - len(kept)
         kept += data[:room]
         if self.lines is not None and room > 0:
             self.loop.call_soon_threadsafe(self.lines.write, stream, data[:room])
@@ -233,7 +222,7 @@ class _DockerSkillOutput:
 
 
 def _to_returncode(status: int) -> int:
-    """The engine says of a signal what a shell would."""
+    # The engine reports signals as a shell does.
     if _SIGNAL_BASE < status <= _SIGNAL_BASE + _LAST_SIGNAL:
         return _SIGNAL_BASE - status
     return status if status >= 0 else -9

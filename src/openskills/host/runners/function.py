@@ -1,8 +1,8 @@
-"""Calls skills that are functions in this process (`inproc`): `package.module:callable`, plain or async.
+"""Calls skills that are Python callables in this process (`inproc`): `package.module:callable`, plain or async.
 
-A function gets the input as a dict, and as a second argument, if it takes one, a `SkillContext`. It returns a
-normalised result or just its data. A plain one runs in a thread, an async one in the loop of the host. There is no
-isolation, and a plain function that does not end keeps its thread after the deadline.
+A function gets the input as a dict and, if it takes a second argument, a `SkillContext`. It returns a normalized result
+or just its data. Plain functions run in a thread, async ones in the event loop of the host. Skills are not isolated: a
+plain function that does not return keeps its thread after the deadline.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _PARAMETERS_WITH_CONTEXT = 2
 
 @dataclass(frozen=True, slots=True)
 class SkillContext:
-    """What a function may know of its call besides the input. `deadline` is the time of the host's loop."""
+    """The context of a call. `deadline` is a time of the host's event loop."""
 
     trace_id: str
     skill_id: str
@@ -50,7 +50,7 @@ class SkillContext:
     listener: Listener | None = field(default=None, repr=False)
 
     def progress(self, **data: Any) -> None:
-        """Tell who listens how far the work is; does nothing when nobody does. For async functions."""
+        """Send a progress event, if anyone listens. For async functions."""
         if self.listener is not None:
             self.listener(SkillOutputEvent("progress", data))
 
@@ -63,7 +63,7 @@ class _SkillFunction:
 
 
 class FunctionRunner:
-    """Implements `Runner`."""
+    """Implements `SkillRunner`."""
 
     def __init__(self, settings: Settings) -> None:
         self._threads = ThreadPoolExecutor(
@@ -72,11 +72,11 @@ class FunctionRunner:
         self._functions: dict[str, _SkillFunction] = {}
 
     async def prepare(self, registration: Registration) -> None:
-        """See `Runner.prepare`."""
+        """See `SkillRunner.prepare`."""
         await asyncio.get_running_loop().run_in_executor(self._threads, self._get_function, registration.entry)
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
-        """See `Runner.invoke`."""
+        """See `SkillRunner.invoke`."""
         function = self._functions.get(registration.entry) or self._get_function(registration.entry)
         arguments: tuple[Any, ...] = (dict(call.input),)
         if function.takes_context:
@@ -88,20 +88,18 @@ class FunctionRunner:
                     if function.is_async:
                         ended.value = await function.call(*arguments)
                     else:
-                        ended.value = await self._run_in_thread(function, arguments)
+                        loop = asyncio.get_running_loop()
+                        ended.value = await loop.run_in_executor(self._threads, function.call, *arguments)
         except TimeoutError:
             return timeout_outcome(registration.timeout_ms, RawSkillOutput(b"", notes=_NOTES))
         return _to_outcome(ended, call)
 
     async def forget(self, skill_id: str) -> None:
-        """See `Runner.forget`. A module that was imported stays."""
+        """See `SkillRunner.forget`. Imported modules stay."""
 
     async def close(self) -> None:
-        """See `Runner.close`."""
+        """See `SkillRunner.close`."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _run_in_thread(self, function: "_SkillFunction", arguments: tuple[Any, ...]) -> "asyncio.Future[Any]":
-        return asyncio.get_running_loop().run_in_executor(self._threads, function.call, *arguments)
 
     def _get_function(self, entry: str) -> _SkillFunction:
         found = self._functions[entry] = load_function(entry)
@@ -109,18 +107,18 @@ class FunctionRunner:
 
 
 def load_function(entry: str) -> _SkillFunction:
-    """The function of a dotted name; raises `ManifestFault` that says what is missing. Imports its module."""
+    """Import a callable; raises `ManifestFault`."""
     module, _, name = entry.partition(":")
     try:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
     except ImportError as error:
-        raise ManifestFault("entry", f"{module!r} cannot be imported: {error}") from None
+        raise ManifestFault("entry", f"cannot import {module!r}: {error}") from None
     except (AttributeError, ValueError):
         raise ManifestFault("entry", f"{module!r} has no {name!r}; use package.module:callable") from None
     if not callable(found):
-        raise ManifestFault("entry", f"{entry!r} cannot be called")
+        raise ManifestFault("entry", f"{entry!r} is not callable")
     is_async = inspect.iscoroutinefunction(found) or inspect.iscoroutinefunction(getattr(found, "__call__", None))  # noqa: B004
     return _SkillFunction(found, is_async, _has_context_parameter(found))
 
@@ -149,7 +147,7 @@ def _build_context(registration: Registration, call: Call) -> SkillContext:
 
 
 class _FunctionResult:
-    """How a function ended: what it raises is its result, whatever that is, but for a cancellation of the call."""
+    """The value or exception of a function; a cancellation of the call is raised."""
 
     __slots__ = ("_cancelled_before", "error", "value")
 
@@ -165,7 +163,7 @@ class _FunctionResult:
         self.error = error
         if _count_cancellations() > self._cancelled_before:
             if error is None or isinstance(error, Exception):
-                # It went on all the same; nobody waits for that any more.
+                # The function swallowed the cancellation.
                 raise asyncio.CancelledError from error
             return False
         return isinstance(error, Exception | asyncio.CancelledError)
@@ -179,19 +177,17 @@ def _count_cancellations() -> int:
 def _to_outcome(ended: _FunctionResult, call: Call) -> Outcome:
     error = ended.error
     if isinstance(error, asyncio.CancelledError):
-        said = "the function of the skill was cancelled"
+        said = "the skill's function was cancelled"
         return failure_outcome(Failure(500, said, {"reason": SkillError.reason}), notes=_NOTES)
     if isinstance(error, SkillError):
         return failure_outcome(error, notes=_NOTES)
     if error is not None:
         said = mask_text(f"{type(error).__name__}: {error}", call.secrets)
         details = {"reason": SkillError.reason, "exception": type(error).__name__}
-        return failure_outcome(Failure(500, f"the function of the skill failed: {said}"[:2000], details), notes=_NOTES)
+        return failure_outcome(Failure(500, f"the skill's function failed: {said}"[:2000], details), notes=_NOTES)
     try:
         written = orjson.dumps(ended.value, option=orjson.OPT_NON_STR_KEYS)
     except orjson.JSONEncodeError as problem:
-        return failure_outcome(
-            Failure(502, f"what the function returned is not JSON: {problem}", {"reason": "BAD_SKILL_OUTPUT"}),
-            notes=_NOTES,
-        )
+        said = f"the skill's function returned a value that is not JSON: {problem}"
+        return failure_outcome(Failure(502, said, {"reason": "BAD_SKILL_OUTPUT"}), notes=_NOTES)
     return outcome_from_output(RawSkillOutput(written, secrets=call.secrets, notes=_NOTES))

@@ -1,21 +1,14 @@
-"""What a skill wrote to an Outcome.
+"""Turns the output and exit status of a skill into an `Outcome`; shared by all runners of commands.
 
-What a skill says went wrong, as a failure with a number, a word and a sentence. Pure.
+- Exactly one JSON object on stdout is the answer. With other text around it the last normalized result counts or, if
+  there is none, an object at the very end; the text is in `meta.stray_stdout`, with a warning.
+- A normalized result is an object with a boolean `success`. Any other object is data, if the exit status is 0.
+- `success: true` with a non-zero exit status or a signal is a failure. `success: false` is a failure in any case.
+- Without a usable answer on stdout, a normalized failure on stderr is used. Otherwise it is BAD_SKILL_OUTPUT, with the
+  output in the details.
 
-From what a skill wrote and how it ended to an outcome, whatever that was. Pure; shared by all runners of commands.
-
-- Exactly one JSON object on stdout is the answer. With other text around it the last normalised result counts, or, when
-  there is none, an object at the very end; the text is told in `meta.stray_stdout`, with a warning.
-- A normalised result is an object with a `success` of true or false. Any other object is data, if the exit status is 0.
-- `success: true` with another exit status than 0, or a signal, is a failure: something went wrong after the answer.
-  `success: false` is what it says, whatever the exit status.
-- With nothing to use on stdout, a normalised failure on stderr is taken. Otherwise it is BAD_SKILL_OUTPUT, with what
-  was written in the details.
-
-What a skill writes while it works, as events: a line each, told as soon as it is whole. Pure.
-
-A line on stderr that is a JSON object with `"event": "progress"` or `"event": "artifact"` is that event, and its other
-fields are the data. All other lines are `stdout` and `stderr` events with the line as `text`.
+While a skill runs, its lines become events. A line on stderr that is a JSON object with `"event": "progress"` or
+`"event": "artifact"` is that event, with the other fields as its data. Other lines are `stdout` and `stderr` events.
 """
 
 import json
@@ -59,7 +52,7 @@ def _iter_error_types() -> Iterator[type[SkillError]]:
 
 
 CODES_BY_REASON: Mapping[str, int] = {**_EXTRA_CODES, **{error.reason: error.code for error in _iter_error_types()}}
-"""The number of every word that an error has."""
+"""The code of every known reason."""
 
 _REASONS_BY_CODE: Mapping[int, str] = {
     **{error.code: error.reason for error in _iter_error_types()},
@@ -69,10 +62,10 @@ _REASONS_BY_CODE: Mapping[int, str] = {
 
 
 def parse_failure(error: object) -> Failure:
-    """The failure that a skill describes in its `error`, whatever that is.
+    """Parse the `error` of a skill, which may be anything.
 
-    A word as the code becomes its number and `details.reason`; a number that is no HTTP status of a failure becomes
-    500, with what it was in `details.original_code`.
+    A word as the code becomes its number and `details.reason`; a number that is not an HTTP error status becomes 500,
+    with the original in `details.original_code`.
     """
     if not isinstance(error, Mapping):
         said = error if isinstance(error, str) and error else _DEFAULT_MESSAGE
@@ -83,7 +76,7 @@ def parse_failure(error: object) -> Failure:
     number, reason = _parse_code(code)
     if number is None:
         details["original_code"] = code
-    # A skill may know a better word than the table does, but not another one than its own code.
+    # The reason of the skill is preferred to the table, but not to its own code.
     details["reason"] = (
         reason or _read_reason(details) or _REASONS_BY_CODE.get(number or INTERNAL_ERROR) or _default_reason(number)
     )
@@ -107,7 +100,7 @@ def _read_message(told: Mapping[str, Any]) -> str:
 
 
 def _parse_code(code: object) -> tuple[int | None, str | None]:
-    """The number and the word that a code stands for; no number when it has none that can be used."""
+    """The number and the reason of a code; no number if it is unusable."""
     if code is None:
         return INTERNAL_ERROR, None
     if isinstance(code, str):
@@ -135,10 +128,9 @@ _RESERVED_META = frozenset({"latency_ms", "version", "truncated"})
 
 @dataclass(frozen=True, slots=True)
 class RawSkillOutput:
-    """What came back from a skill. `returncode` is negative for a signal, and None where there was no process.
+    """The output of a skill. `returncode` is negative for a signal, and None without a process.
 
-    `limit`: stdout was cut at so many bytes. `secrets` are kept out of everything that is told as evidence. `notes`
-    are for `meta` in any case.
+    `limit` is the number of bytes at which stdout was cut. `secrets` are masked in excerpts; `notes` are for `meta`.
     """
 
     stdout: bytes
@@ -150,7 +142,7 @@ class RawSkillOutput:
 
 
 def outcome_from_output(written: RawSkillOutput) -> Outcome:
-    """The outcome of a call that ended by itself, or was cut off."""
+    """The outcome of a call that ended by itself, or was stopped because of its output."""
     if written.limit is not None:
         return _bad_output(written, f"the skill wrote more than {written.limit:,} bytes on stdout and was stopped")
     try:
@@ -160,52 +152,51 @@ def outcome_from_output(written: RawSkillOutput) -> Outcome:
     if is_result_like(found.value):
         return _outcome_from_result(written, found)
     if written.returncode:
-        return _bad_output(written, f"the skill {_describe_exit(written.returncode)} and its answer is no result")
+        return _bad_output(written, f"the skill {_describe_exit(written.returncode)}, and its output is not a result")
     return success_outcome(found.value, notes=_build_notes(written, found))
 
 
 def timeout_outcome(timeout_ms: int, written: RawSkillOutput) -> Outcome:
-    """The outcome of a call that did not end in time, with what it had written until then."""
+    """The outcome of a call that timed out, with its output so far."""
     streams = (("stdout", written.stdout), ("stderr", written.stderr))
     evidence = {name: excerpt(data, written.secrets) for name, data in streams if data.strip()}
-    message = f"the skill did not answer within {timeout_ms} ms and was stopped"
+    message = f"the skill timed out after {timeout_ms} ms and was stopped"
     return failure_outcome(DeadlineExceeded(message, timeout_ms=timeout_ms, **evidence), notes=written.notes)
 
 
-def excerpt(data: bytes, secrets: Mapping[str, str] | None = None, most: int = _MAX_EXCERPT) -> str:
-    """Bytes as text for a person, the middle left out when there is much of it, and without secrets."""
-    # Whole, because half a secret would not be found; but not of megabytes.
-    text = mask_text(data[: most * 16].decode("utf-8", "replace"), secrets or {}).strip()
-    if len(data) > most * 16:
-        text += mask_text(data[-most * 4 :].decode("utf-8", "replace"), secrets or {}).strip()
-    if len(text) <= most:
+def excerpt(data: bytes, secrets: Mapping[str, str] | None = None, max_length: int = _MAX_EXCERPT) -> str:
+    """Bytes as text, with secrets masked, and shortened in the middle."""
+    # Masked before it is cut, because half a secret would not be found; but not all of megabytes.
+    text = mask_text(data[: max_length * 16].decode("utf-8", "replace"), secrets or {}).strip()
+    if len(data) > max_length * 16:
+        text += mask_text(data[-max_length * 4 :].decode("utf-8", "replace"), secrets or {}).strip()
+    if len(text) <= max_length:
         return text
-    half = most // 2
+    half = max_length // 2
     return f"{text[:half]}\n[… {len(data):,} bytes in all …]\n{text[-half:]}"
 
 
 def _outcome_from_result(written: RawSkillOutput, found: JsonMatch) -> Outcome:
     result = found.value
     notes = _build_notes(written, found)
-    version, truncated = _read_version(result), _is_truncated(result)
+    version, truncated = _read_version(result), _read_meta(result).get("truncated") is True
     if result["success"] is False:
         if written.returncode == 0:
             _add_warning(notes, "success is false, but the exit status is 0")
         failure = _add_stderr(parse_failure(result.get("error")), written)
         return failure_outcome(failure, version=version, notes=notes)
     if written.returncode:
-        return _bad_output(written, f"the skill answered success, but {_describe_exit(written.returncode)}", found)
+        return _bad_output(written, f"the skill reported success, but {_describe_exit(written.returncode)}", found)
     if result.get("error") is not None:
-        _add_warning(notes, "success is true, so error is left out")
+        _add_warning(notes, "success is true, so error is ignored")
     data = result.get("data")
     if data is not None and not isinstance(data, Mapping):
-        _add_warning(notes, "data is no object, so it is in data.value")
+        _add_warning(notes, "data is not an object, so it is in data.value")
         data = {"value": data}
     return success_outcome(cast("Mapping[str, Any]", data or {}), truncated=truncated, version=version, notes=notes)
 
 
 def _outcome_from_stderr(written: RawSkillOutput) -> Outcome | None:
-    """A failure that a skill wrote on the wrong stream."""
     if not written.stderr.strip() or written.stdout.strip():
         return None
     try:
@@ -221,23 +212,23 @@ def _outcome_from_stderr(written: RawSkillOutput) -> Outcome | None:
 
 def _describe_missing_result(written: RawSkillOutput, fault: str) -> str:
     if not written.returncode:
-        return f"the answer of the skill cannot be used: {fault}"
+        return f"invalid output of the skill: {fault}"
     if written.stdout.strip():
-        return f"the skill {_describe_exit(written.returncode)} and its answer cannot be used: {fault}"
+        return f"the skill {_describe_exit(written.returncode)}, with invalid output: {fault}"
     lines = excerpt(written.stderr, written.secrets).splitlines()
     last = f": {lines[-1].strip()[:_MAX_LAST_LINE]}" if lines else ""
-    return f"the skill {_describe_exit(written.returncode)} without an answer{last}"
+    return f"the skill {_describe_exit(written.returncode)} without output{last}"
 
 
 def _describe_exit(returncode: int) -> str:
     if returncode > 0:
-        return f"ended with exit status {returncode}"
+        return f"exited with status {returncode}"
     try:
         name = signal.Signals(-returncode).name
     except ValueError:
         name = f"signal {-returncode}"
-    hints = {"SIGKILL": " (was there memory enough?)", "SIGXCPU": " (its limit of processor time)"}
-    return f"was ended by {name}{hints.get(name, '')}"
+    hints = {"SIGKILL": " (out of memory?)", "SIGXCPU": " (CPU time limit)"}
+    return f"was killed by {name}{hints.get(name, '')}"
 
 
 def _bad_output(written: RawSkillOutput, message: str, found: JsonMatch | None = None) -> Outcome:
@@ -268,9 +259,10 @@ def _add_stderr(failure: Failure, written: RawSkillOutput) -> Failure:
 
 
 def _build_notes(written: RawSkillOutput, found: JsonMatch | None, *, stream: str = "stdout") -> dict[str, Any]:
-    notes = {**_read_skill_meta(found), **written.notes}
+    meta: Mapping[str, Any] = _read_meta(found.value) if found is not None else {}
+    notes = {**{name: value for name, value in meta.items() if name not in _RESERVED_META}, **written.notes}
     if found is not None and found.around:
-        _add_warning(notes, f"{stream} holds other text than the result")
+        _add_warning(notes, f"{stream} contains other text besides the result")
         notes[f"stray_{stream}"] = excerpt(found.around.encode(), written.secrets)
     return notes
 
@@ -285,18 +277,9 @@ def _read_meta(result: Mapping[str, Any]) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", meta) if isinstance(meta, Mapping) else {}
 
 
-def _read_skill_meta(found: JsonMatch | None) -> dict[str, Any]:
-    meta: Mapping[str, Any] = _read_meta(found.value) if found is not None else {}
-    return {name: value for name, value in meta.items() if name not in _RESERVED_META}
-
-
 def _read_version(result: Mapping[str, Any]) -> str | None:
     version = _read_meta(result).get("version")
     return version if isinstance(version, str) and version else None
-
-
-def _is_truncated(result: Mapping[str, Any]) -> bool:
-    return _read_meta(result).get("truncated") is True
 
 
 _EVENTS = frozenset({"progress", "artifact"})
@@ -304,7 +287,7 @@ _MAX_LINE_BYTES = 64 * 1024
 
 
 class LiveLines:
-    """Cuts two streams into lines. A line that does not end is told in pieces. Secrets are replaced by their names."""
+    """Turns two streams into line events, with secrets masked. Long lines are split."""
 
     def __init__(self, listener: Listener, secrets: Mapping[str, str]) -> None:
         self._listener = listener
@@ -312,7 +295,7 @@ class LiveLines:
         self._parts = {"stdout": b"", "stderr": b""}
 
     def write(self, stream: str, data: bytes) -> None:
-        """More has come on `stdout` or `stderr`."""
+        """Add output of `stdout` or `stderr`."""
         *lines, rest = (self._parts[stream] + data).split(b"\n")
         for line in lines:
             self._emit(stream, line)
@@ -322,7 +305,7 @@ class LiveLines:
         self._parts[stream] = rest
 
     def flush(self) -> None:
-        """Nothing more will come: what has no end of a line yet is told, too."""
+        """Emit what is left without a newline."""
         for stream, rest in self._parts.items():
             if rest:
                 self._emit(stream, rest)

@@ -1,10 +1,6 @@
-"""Cli:exec, cold processes.
+"""Calls skills that are programs (`cli:exec`): a new process for each call, with the call on its stdin.
 
-One call of a skill as a process of its own, started cold: the same contract as a warm one, for any program.
-
-What a skill that is a command is started with: its arguments, and the call on its stdin. Pure.
-
-Calls skills that are programs (`cli:exec`): the same contract as for scripts, a new process for each call.
+`run_cold` is also used for Python scripts that cannot be started warm.
 """
 
 import asyncio
@@ -33,11 +29,11 @@ _SIGNAL_BASE = 128
 
 
 class _SkillOutputPipe:
-    """Our end of a pipe: what came is kept up to `most` bytes, all of it is counted and told."""
+    """Reads a pipe: keeps up to `max_bytes`, passes them to `on_output`, and counts all bytes."""
 
-    def __init__(self, name: str, descriptor: int, most: int, heard: OutputCallback | None) -> None:
+    def __init__(self, name: str, descriptor: int, max_bytes: int, on_output: OutputCallback | None) -> None:
         os.set_blocking(descriptor, False)
-        self._name, self._descriptor, self._most, self._heard = name, descriptor, most, heard
+        self._name, self._descriptor, self._max_bytes, self._on_output = name, descriptor, max_bytes, on_output
         self._loop = asyncio.get_running_loop()
         self.data = bytearray()
         self.count = 0
@@ -45,7 +41,7 @@ class _SkillOutputPipe:
         self._loop.add_reader(descriptor, self.read)
 
     def read(self) -> None:
-        """Take what is there."""
+        """Read what is available."""
         while self._descriptor >= 0:
             try:
                 data = os.read(self._descriptor, _CHUNK)
@@ -56,17 +52,17 @@ class _SkillOutputPipe:
             if not data:
                 self.close()
                 return
-            kept = data[: max(self._most - self.count, 0)]
+            kept = data[: max(self._max_bytes - self.count, 0)]
             self.count += len(data)
             self.data += kept
-            if kept and self._heard is not None:
-                self._heard(self._name, kept)
-            if self.count > self._most:
+            if kept and self._on_output is not None:
+                self._on_output(self._name, kept)
+            if self.count > self._max_bytes:
                 self.full.set()
                 return
 
     def close(self) -> None:
-        """Let go of the pipe. Safe to call twice."""
+        """Close the pipe. Safe to call twice."""
         if self._descriptor >= 0:
             self._loop.remove_reader(self._descriptor)
             os.close(self._descriptor)
@@ -80,17 +76,16 @@ async def run_cold(
     env: Mapping[str, str],
     stdin: bytes,
     deadline: float,
-    heard: OutputCallback | None = None,
+    on_output: OutputCallback | None = None,
 ) -> WorkerResult:
-    """Run a program once to its end, with this on its stdin.
+    """Run a program once with this on its stdin.
 
-    Raises `WorkerTimeout` at the deadline, and what starting it raises. After either, and after a cancellation, nothing
-    of it is left when this returns.
+    Raises `WorkerTimeout` at the deadline, and errors of starting it. The program is dead when this returns or raises.
     """
     stdout = stderr = None
     with _SkillStdio(stdin) as theirs:
-        stdout = _SkillOutputPipe("stdout", theirs.stdout, registration.limits.output_bytes, heard)
-        stderr = _SkillOutputPipe("stderr", theirs.stderr, STDERR_BYTES, heard)
+        stdout = _SkillOutputPipe("stdout", theirs.stdout, registration.limits.output_bytes, on_output)
+        stderr = _SkillOutputPipe("stderr", theirs.stderr, STDERR_BYTES, on_output)
         try:
             kept = await place.start(registration, argv, env, theirs.stdio)
         except BaseException:
@@ -109,7 +104,7 @@ async def run_cold(
         stdout.close()
         stderr.close()
     if end.lost:
-        raise ExecutorUnavailable("the process that starts skills has ended; try again")
+        raise ExecutorUnavailable("the supervisor process has ended; try again")
     cut = stdout.count > registration.limits.output_bytes
     return WorkerResult(
         returncode=_to_returncode(end.status, place.isolation),
@@ -126,14 +121,14 @@ async def run_cold(
 
 
 def _to_returncode(status: int, isolation: Isolation) -> int:
-    """How the command itself ended. What contains it says of a signal what a shell would."""
+    # bubblewrap reports signals as a shell does.
     if isolation is Isolation.BUBBLEWRAP and _SIGNAL_BASE < status <= _SIGNAL_BASE + signal.NSIG:
         return _SIGNAL_BASE - status
     return status
 
 
 async def _wait_for_exit(kept: SupervisedProcess, stdout: _SkillOutputPipe, deadline: float) -> ExitStatus:
-    """How it ended, by itself or because it wrote too much; at the deadline and when cancelled it is killed first."""
+    """Wait for the end; kill it if it writes too much, at the deadline, and when cancelled."""
     full = asyncio.ensure_future(stdout.full.wait())
     ending = asyncio.ensure_future(kept.wait())
     try:
@@ -158,7 +153,7 @@ async def _wait_until_gone(kept: SupervisedProcess) -> None:
 
 
 class _SkillStdio:
-    """Two pipes and a file in memory. When it is left, the other side's ends are closed; ours belong to the streams."""
+    """Two pipes and a file in memory. On exit the child's ends are closed; ours belong to the streams."""
 
     def __init__(self, stdin: bytes) -> None:
         self._stdin = stdin
@@ -183,24 +178,24 @@ class _SkillStdio:
 
 
 def read_arguments(registration: Registration) -> tuple[str, ...]:
-    """The `args` of the manifest; raises `ManifestFault` when they are no list of texts."""
+    """The `args` of the manifest; raises `ManifestFault` if they are not a list."""
     found = registration.options.get("args", ())
     if isinstance(found, str) or not isinstance(found, Sequence):
-        raise ManifestFault("args", "is a list of arguments")
+        raise ManifestFault("args", "expected a list of arguments")
     return tuple(str(one) for one in cast("Sequence[object]", found))
 
 
 def encode_call_input(input: Mapping[str, Any]) -> bytes:  # noqa: A002 - the word of the protocol
-    """What a skill reads from its stdin."""
+    """The call as a skill reads it from stdin."""
     try:
         return orjson.dumps({"input": input})
     except orjson.JSONEncodeError:
-        # Numbers of more than 64 bits, half characters: whoever calls from Python may have them.
+        # Integers beyond 64 bits or lone surrogates, from callers in Python.
         return json.dumps({"input": dict(input)}).encode()
 
 
 class ExecRunner:
-    """Implements `Runner`. `concurrency` is how many calls of one skill run at a time, if the skill does not say."""
+    """Implements `SkillRunner`. `concurrency` is the default limit of concurrent calls per skill."""
 
     def __init__(self, places: IsolationProvider, *, concurrency: int) -> None:
         self._places = places
@@ -208,17 +203,17 @@ class ExecRunner:
         self._turns: dict[str, tuple[int, asyncio.Semaphore]] = {}
 
     async def prepare(self, registration: Registration) -> None:
-        """See `Runner.prepare`."""
+        """See `SkillRunner.prepare`."""
         entry = registration.entry
         if not os.path.isfile(entry):
-            raise ManifestFault("entry", f"there is no file {entry}; correct it in the manifest")
+            raise ManifestFault("entry", f"file not found: {entry}; correct it in the manifest")
         if not os.access(entry, os.X_OK):
-            raise ManifestFault("entry", f"{entry} cannot be executed; make it executable with chmod +x")
+            raise ManifestFault("entry", f"{entry} is not executable; run chmod +x on it")
         read_arguments(registration)
         await self._places.get(registration)
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
-        """See `Runner.invoke`."""
+        """See `SkillRunner.invoke`."""
         place = await self._places.get(registration)
         try:
             async with asyncio.timeout_at(call.deadline):
@@ -232,17 +227,17 @@ class ExecRunner:
             turn.release()
 
     async def forget(self, skill_id: str) -> None:
-        """See `Runner.forget`."""
+        """See `SkillRunner.forget`."""
         self._turns.pop(skill_id, None)
 
     async def close(self) -> None:
-        """See `Runner.close`. Nothing is kept between calls."""
+        """See `SkillRunner.close`. Nothing to close."""
 
     def _get_semaphore(self, registration: Registration) -> asyncio.Semaphore:
-        most = registration.limits.concurrency or self._concurrency
+        limit = registration.limits.concurrency or self._concurrency
         found = self._turns.get(registration.id)
-        if found is None or found[0] != most:
-            found = self._turns[registration.id] = (most, asyncio.Semaphore(most))
+        if found is None or found[0] != limit:
+            found = self._turns[registration.id] = (limit, asyncio.Semaphore(limit))
         return found[1]
 
     async def _run(self, place: SkillIsolation, registration: Registration, call: Call) -> Outcome:
@@ -250,9 +245,9 @@ class ExecRunner:
         env = {**place.environment(registration), **build_call_environment(call)}
         stdin = encode_call_input(call.input)
         lines = None if call.listener is None else LiveLines(call.listener, call.secrets)
-        heard = None if lines is None else lines.write
+        on_output = None if lines is None else lines.write
         try:
-            ended = await run_cold(place, registration, argv, env, stdin, call.deadline, heard)
+            ended = await run_cold(place, registration, argv, env, stdin, call.deadline, on_output)
         except InvalidArgument as error:
             raise ManifestFault("entry", error.message) from None
         except WorkerTimeout as late:

@@ -1,8 +1,6 @@
-"""Cli:python.
+"""Calls skills that are Python scripts (`cli:python`): a process for each call, usually forked from a warm interpreter.
 
-Which modules of the standard library a script imports, so that they can be loaded once for all its calls. Pure.
-
-Calls skills that are Python scripts (`cli:python`): a fresh process for each call, usually a warm one.
+Modules of the standard library that a script imports are preloaded in the warm interpreter.
 """
 
 import ast
@@ -22,7 +20,6 @@ from openskills.executors.zygote import (
     ForkServerConfig,
     WarmStartUnsupported,
     WorkerPool,
-    WorkerResult,
     WorkerTimeout,
     encode_call,
 )
@@ -36,7 +33,7 @@ _ALWAYS_PRELOADED = ("json", "re")
 _SKILLKIT = "openskills.skillkit"
 _NEVER_PRELOADED = frozenset(
     {
-        # They show windows or pages, change the terminal, or belong to those who develop Python.
+        # They open windows or pages, change the terminal, or are for developers of Python.
         *("antigravity", "this", "turtle", "turtledemo", "tkinter", "idlelib", "curses", "readline", "rlcompleter"),
         *("test", "lib2to3", "pydoc_data", "__main__", "__future__", "__hello__", "__phello__", "site", "venv"),
     }
@@ -45,7 +42,7 @@ _MAX_MODULES = 64
 
 
 def find_preloadable(source: bytes) -> tuple[str, ...]:
-    """What a script imports of the standard library, and of ours for skills; nothing of what cannot be read."""
+    """The modules of the standard library and of `skillkit` that a script imports; none for an invalid script."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -55,7 +52,7 @@ def find_preloadable(source: bytes) -> tuple[str, ...]:
 
 
 def select_preloadable(names: Iterable[str]) -> tuple[str, ...]:
-    """Those that can be loaded ahead of modules that a call says it has imported: whoever calls may say anything."""
+    """The names that can be preloaded; `names` come from a skill and are not trusted."""
     return tuple(name for name in names if is_module_name(name) and _is_preloadable(name))[:_MAX_MODULES]
 
 
@@ -81,7 +78,7 @@ _MAX_SOURCE = 8 * 1024 * 1024
 
 
 class PythonRunner:
-    """Implements `Runner`. `concurrency` is how many calls of one skill run at a time, if the skill does not say."""
+    """Implements `SkillRunner`. `concurrency` is the default limit of concurrent calls per skill."""
 
     def __init__(self, places: IsolationProvider, *, concurrency: int) -> None:
         self._places = places
@@ -92,15 +89,15 @@ class PythonRunner:
         self._paths: dict[str, tuple[str, ...]] = {}
 
     async def prepare(self, registration: Registration) -> None:
-        """See `Runner.prepare`."""
-        # Said at once: one that takes long to make never takes the place of one that came after it.
+        """See `SkillRunner.prepare`."""
+        # Recorded first: a slow start must not replace a newer registration.
         self._newest[registration.id] = registration
         served = await self._get_skill(registration)
         if self._skills.get(registration.id) is served:
             await served.prepare()
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
-        """See `Runner.invoke`."""
+        """See `SkillRunner.invoke`."""
         served = self._skills.get(registration.id)
         if served is None or served.registration is not registration:
             self._newest.setdefault(registration.id, registration)
@@ -108,29 +105,29 @@ class PythonRunner:
         return await served.invoke(call)
 
     async def forget(self, skill_id: str) -> None:
-        """See `Runner.forget`."""
+        """See `SkillRunner.forget`."""
         self._newest.pop(skill_id, None)
         served = self._skills.pop(skill_id, None)
         if served is not None:
             self._retire(served)
 
     async def close(self) -> None:
-        """See `Runner.close`."""
+        """See `SkillRunner.close`."""
         for skill_id in list(self._skills):
             await self.forget(skill_id)
         retiring = dict(self._retiring)
         await asyncio.gather(*(served.close() for served in retiring.values()), *retiring)
 
     async def _get_skill(self, registration: Registration) -> "_PythonSkill":
-        """What serves this registration: for good if it is the newest, else for the call that comes with it."""
+        """What serves this registration: kept if it is the newest, else only for this call."""
         place = await self._places.get(registration)
         python = find_interpreter(registration)
         path = await self._get_search_path(python)
         known = self._skills.get(registration.id)
         if known is not None and known.registration == registration:
             return known
-        most = registration.limits.concurrency or self._concurrency
-        found = _PythonSkill(registration, place, python, path, most)
+        concurrency = registration.limits.concurrency or self._concurrency
+        found = _PythonSkill(registration, place, python, path, concurrency)
         if self._newest.get(registration.id, registration) != registration:
             self._retire(found)
             return found
@@ -151,13 +148,13 @@ class PythonRunner:
 
 
 def find_interpreter(registration: Registration) -> str:
-    """The interpreter of a skill: the one its manifest names in `python`, or ours."""
+    """The interpreter of a skill: `python` of its manifest, or ours."""
     chosen = registration.options.get("python")
     return str(chosen) if chosen else sys.executable
 
 
 def read_search_path(python: str) -> tuple[str, ...]:
-    """Where an interpreter looks for modules when it starts as usual, but for the script's own directory. Blocking."""
+    """The `sys.path` of an interpreter, without the directory of the script. Blocking."""
     argv = (python, "-I", "-c", "import json, sys; print(json.dumps(sys.path))")
     try:
         done = run_program(argv, environment={}, cwd=Path("/"), timeout=_SEARCH_PATH_TIMEOUT, max_output=1024 * 1024)
@@ -167,20 +164,19 @@ def read_search_path(python: str) -> tuple[str, ...]:
         return tuple(json.loads(done.stdout))
     except ValueError:
         said = done.stderr.decode("utf-8", "replace").strip()[-_EXCERPT_LENGTH:]
-        raise _interpreter_error(python, f"it ended with {done.returncode} and said {said!r}") from None
+        raise _interpreter_error(python, f"exit status {done.returncode}, {said!r}") from None
 
 
 def _interpreter_error(python: str, because: str) -> ExecutorUnavailable:
-    return ExecutorUnavailable(
-        f"the interpreter {python} does not work: {because}; install it or correct `python` in the manifest"
-    )
+    message = f"the interpreter {python} does not work: {because}; install it or correct `python` in the manifest"
+    return ExecutorUnavailable(message)
 
 
 class _PythonSkill:
-    """One skill and what is kept for it."""
+    """A skill and its worker pool."""
 
     def __init__(
-        self, registration: Registration, place: SkillIsolation, python: str, path: tuple[str, ...], most: int
+        self, registration: Registration, place: SkillIsolation, python: str, path: tuple[str, ...], concurrency: int
     ) -> None:
         self.registration = registration
         self._place = place
@@ -191,14 +187,14 @@ class _PythonSkill:
         self._cold_because = (
             "" if registration.warm is not SkillStartMethod.SPAWN and sys.platform == "linux" else "it says so"
         )
-        self._pool = WorkerPool(self._start_fork_server, most=most, alone=place.is_exclusive)
+        self._pool = WorkerPool(self._start_fork_server, max_workers=concurrency, dedicated=place.is_exclusive)
         self._learned: tuple[str, ...] = ()
         self._lessons = 0
 
     async def prepare(self) -> None:
-        """Have an interpreter ready; raises `SkillError` when the script is not there or nothing can be started."""
+        """Start an interpreter; raises `SkillError`."""
         if not os.path.isfile(self.registration.entry):
-            raise ManifestFault("entry", f"there is no file {self.registration.entry}; correct it in the manifest")
+            raise ManifestFault("entry", f"file not found: {self.registration.entry}; correct it in the manifest")
         if not self._cold_because:
             try:
                 await self._pool.prepare()
@@ -209,19 +205,19 @@ class _PythonSkill:
         """One call."""
         stdin = encode_call_input(call.input)
         lines = None if call.listener is None else LiveLines(call.listener, call.secrets)
-        heard = None if lines is None else lines.write
+        on_output = None if lines is None else lines.write
         try:
             ended = None
             if not self._cold_because:
                 message = _encode_message(stdin, call)
                 try:
-                    ended = await self._pool.call(message, call.deadline, heard)
+                    ended = await self._pool.call(message, call.deadline, on_output)
                 except WarmStartUnsupported as error:
                     self._disable_warm_start(error)
             if ended is None:
                 argv = (self._python, self.registration.entry, *read_arguments(self.registration))
                 env = {**self._environment, **build_call_environment(call)}
-                ended = await run_cold(self._place, self.registration, argv, env, stdin, call.deadline, heard)
+                ended = await run_cold(self._place, self.registration, argv, env, stdin, call.deadline, on_output)
         except WorkerTimeout as late:
             written = RawSkillOutput(late.stdout, late.stderr, secrets=call.secrets, notes=self._notes)
             return timeout_outcome(self.registration.timeout_ms, written)
@@ -230,24 +226,21 @@ class _PythonSkill:
                 lines.flush()
         if ended.imported:
             self._learn(ended.imported)
-        return self._to_outcome(ended, call)
-
-    async def retire(self) -> None:
-        """End what is kept behind the last of the calls that have begun."""
-        await self._pool.retire()
-
-    async def close(self) -> None:
-        """End what is kept, and the calls that it serves."""
-        await self._pool.close()
-
-    def _to_outcome(self, ended: WorkerResult, call: Call) -> Outcome:
         limit = self.registration.limits.output_bytes if ended.cut else None
         return outcome_from_output(
             RawSkillOutput(ended.stdout, ended.stderr, ended.returncode, limit, call.secrets, self._notes)
         )
 
+    async def retire(self) -> None:
+        """Close the pool after running calls."""
+        await self._pool.retire()
+
+    async def close(self) -> None:
+        """Close the pool and kill running calls."""
+        await self._pool.close()
+
     def _learn(self, imported: Sequence[str]) -> None:
-        """What a call had to import, the next ones have ready."""
+        """Preload what a call had to import."""
         new = tuple(name for name in select_preloadable(imported) if name not in self._learned)
         if new and self._lessons < _MAX_REFRESHES:
             self._lessons += 1
@@ -285,11 +278,11 @@ def _read_preloadable(entry: str) -> tuple[str, ...]:
         with open(entry, "rb") as file:
             return find_preloadable(file.read(_MAX_SOURCE))
     except OSError:
-        raise ManifestFault("entry", f"{entry} cannot be read; correct it in the manifest") from None
+        raise ManifestFault("entry", f"cannot read {entry}; correct it in the manifest") from None
 
 
 def _encode_message(stdin: bytes, call: Call) -> bytes:
     try:
         return encode_call(stdin, build_call_environment(call), live=call.listener is not None)
     except ValueError as error:
-        raise ManifestFault("secrets", f"the variable {error} cannot be set: it has a NUL byte in it") from None
+        raise ManifestFault("secrets", f"cannot set the variable {error}: it contains a NUL byte") from None

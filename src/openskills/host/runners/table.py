@@ -1,7 +1,7 @@
-"""The table from the kind of a skill (`type:runtime`) to the runner that calls it.
+"""The table from kinds of skills (`type:runtime`) to runners.
 
-An installed package adds a kind with an entry point in the group `openskills.runners`: its name is the kind, and it
-leads to a callable that takes the settings and returns a `Runner`. Those of this package cannot be replaced.
+An installed package adds a kind with an entry point in the group `openskills.runners`: its name is the kind, and its
+value a callable that takes the settings and returns a `SkillRunner`. Built-in kinds cannot be replaced.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ RUNNER_CLASSES = {
 
 
 class Runners:
-    """Makes each runner when a skill first wants it. It belongs to one event loop.
+    """Creates runners on first use. Belongs to one event loop.
 
-    `directory` is where commands begin: the one that the host was started in, because manifests are written for it.
+    `directory` is the working directory of commands: by default the one in which the host was started.
     """
 
     def __init__(self, settings: Settings, *, directory: Path | None = None) -> None:
@@ -41,14 +41,14 @@ class Runners:
         self._others: dict[str, EntryPoint] | None = None
 
     def get_runner(self, registration: Registration) -> SkillRunner:
-        """The runner of a skill's kind; raises `ManifestFault` when there is none."""
+        """The runner for a skill's kind; raises `ManifestFault` if there is none."""
         found = self._runners.get(registration.kind)
         if found is None:
             found = self._runners[registration.kind] = self._create(registration.kind)
         return found
 
     async def close(self) -> None:
-        """End everything that was started."""
+        """Close all runners."""
         runners = list(self._runners.values())
         self._runners.clear()
         await asyncio.gather(*(runner.close() for runner in runners))
@@ -63,7 +63,10 @@ class Runners:
         if self._others is None:
             self._others = {found.name: found for found in entry_points(group=ENTRY_POINT_GROUP)}
         if kind not in self._others:
-            raise ManifestFault("type", _unknown_kind_message(kind, (*RUNNER_CLASSES, *self._others)))
+            known = (*RUNNER_CLASSES, *self._others)
+            near = get_close_matches(kind, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(sorted(known))}"
+            raise ManifestFault("type", f"unknown kind {kind!r}; {hint}")
         return load_foreign_runner(self._others[kind], self._settings)
 
 
@@ -73,15 +76,9 @@ def _import_object(dotted: str) -> Callable[..., object]:
 
 
 def load_foreign_runner(found: EntryPoint, settings: Settings) -> SkillRunner:
-    """The runner of another package; raises `ExecutorUnavailable` when it cannot be imported."""
+    """The runner of another package; raises `ExecutorUnavailable` if it cannot be imported."""
     try:
         make = found.load()
     except (ImportError, AttributeError) as error:
-        raise ExecutorUnavailable(f"the runner {found.name!r} ({found.value}) cannot be imported: {error}") from error
+        raise ExecutorUnavailable(f"cannot import the runner {found.name!r} ({found.value}): {error}") from error
     return cast("SkillRunner", make(settings))
-
-
-def _unknown_kind_message(kind: str, known: tuple[str, ...]) -> str:
-    near = get_close_matches(kind, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
-    return f"there is no runner for {kind!r}; {hint}"

@@ -1,4 +1,4 @@
-"""What the specification allows but some client does not take, or takes for something else."""
+"""Rules about portability: valid by the specification, but not accepted or read differently by some client."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ _SPECIFIED = frozenset(SPEC_FIELDS)
 _EXTENSIONS = frozenset(CLIENT_EXTENSIONS)
 _PROSE = frozenset({"description", "compatibility", "when_to_use", "argument-hint"})
 
-# Joiners have their place between letters of Hindi or Persian and inside emoji, none next to ASCII.
+# Joiners belong between letters of Hindi or Persian and inside emoji, not next to ASCII.
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff"
     "\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -47,9 +47,8 @@ def name_reserved(subject: Subject) -> Iterator[Finding]:
     """The name has no words that a vendor keeps for itself."""
     for word in _RESERVED:
         if word in subject.manifest.name:
-            yield finding_at_value(
-                subject, "name", f"the name contains {word!r}, which some clients reserve; use another word"
-            )
+            message = f"the name contains {word!r}, which some clients reserve; use another word"
+            yield finding_at_value(subject, "name", message)
 
 
 def description_markup(subject: Subject) -> Iterator[Finding]:
@@ -57,9 +56,7 @@ def description_markup(subject: Subject) -> Iterator[Finding]:
     text = subject.manifest.description
     if "<" in text or ">" in text:
         found = "<" if "<" in text else ">"
-        message = (
-            f"the description contains {found!r}, which some clients refuse as markup; use words or other brackets"
-        )
+        message = f"the description contains {found!r}, which some clients refuse as markup; use other brackets"
         yield finding_at_value(subject, "description", message)
 
 
@@ -71,9 +68,7 @@ def text_invisible(subject: Subject) -> Iterator[Finding]:
         found = _INVISIBLE.findall(text)
         if found:
             first = f"U+{ord(found[0]):04X}"
-            message = (
-                f"the {key} has {len(found)} invisible or direction-changing characters, first {first}; remove them"
-            )
+            message = f"the {key} has {len(found)} invisible or bidirectional characters, first {first}; remove them"
             yield finding_at_value(subject, key, message)
 
 
@@ -153,7 +148,7 @@ def _find_lost_comment(subject: Subject, path: tuple[str, ...]) -> str:
 
 
 def _describe_expected(key: str, value: Value) -> str | None:
-    """What the field should be, when it is not."""
+    """The expected type, if the value has another one."""
     if key in FLAG_EXTENSIONS:
         return "true or false" if parse_flag(value) is None else None
     if key == "hooks":

@@ -1,9 +1,4 @@
-"""@rule, Subject, Finding.
-
-A rule of the format, what it looks at, and what it finds.
-
-The faults that show before any rule is asked: in finding the file, decoding it, and reading its front matter.
-"""
+"""`Rule`, its `Subject` and `Finding`, and the rules that are checked while a file is found and parsed."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,11 +12,10 @@ from openskills.skillmd.yaml import SourcePosition, Value
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One skill to be judged.
+    """One skill to check.
 
-    `folder` is the name of the folder its file lies in; None when unknown. `files` has every file below that folder,
-    POSIX path to size, and `linked_texts` the text of those that SKILL.md links to (`find_linked_files`); None
-    when nobody looked, and then the rules that need them say nothing.
+    `folder` is the name of its folder. `files` has every file below it, POSIX path to size, and `linked_texts` the text
+    of those that SKILL.md links to (`find_linked_files`). Rules that need a value that is None find nothing.
     """
 
     parsed: ParsedSkill
@@ -32,7 +26,7 @@ class Subject:
 
     @property
     def front(self) -> FrontMatter:
-        """The front matter, which knows where everything stands."""
+        """The front matter, with positions."""
         return self.parsed.front
 
     @property
@@ -43,7 +37,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule found, in words, and where; the rule it belongs to gives it an id and a severity."""
+    """A message with a position; its rule has the id and the severity."""
 
     message: str
     line: int
@@ -56,9 +50,9 @@ RuleCheck = Callable[[Subject], Iterable[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One clause. `clause` says which text it rests on; `check` is None when reading or discovery finds its faults.
+    """A rule. `clause` is its source; `check` is None when parsing or discovery finds its faults.
 
-    What is `fatal` keeps a skill from being loaded; other errors only make it invalid.
+    A skill with a `fatal` problem is not loaded; other errors only make it invalid.
     """
 
     id: str
@@ -69,12 +63,12 @@ class Rule:
 
 
 def finding_at_value(subject: Subject, key: str, message: str, fix: Fix | None = None) -> Finding:
-    """A finding at the value of a field, or at the beginning of the front matter when it has no place."""
+    """A finding at the value of a field, or at the start of the front matter."""
     return _finding_at(subject.front.find_value(key) or subject.front.find_key(key), subject, message, fix)
 
 
 def finding_at_key(subject: Subject, message: str, *path: str | int, fix: Fix | None = None) -> Finding:
-    """A finding at a key, or at that of the field it belongs to when its own place is not known."""
+    """A finding at a key, or at its field if the position of the key is unknown."""
     return _finding_at(subject.front.find_key(*path) or subject.front.find_key(*path[:1]), subject, message, fix)
 
 

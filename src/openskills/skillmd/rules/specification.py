@@ -1,9 +1,4 @@
-"""Clauses of the specification.
-
-What the specification says about `name`.
-
-What the specification says about every field but `name`.
-"""
+"""Rules of the specification about the fields of the front matter."""
 
 import re
 import unicodedata
@@ -30,7 +25,7 @@ def name_required(subject: Subject) -> Iterator[Finding]:
     """There is a name, and it is not blank."""
     value = subject.fields.get("name")
     if value is None or (isinstance(value, str) and not value.strip()):
-        message = f"there is no name; expected `name:` with 1 to {MAX_NAME} {_EXPECTED}"
+        message = f"the name is missing; expected `name:` with 1 to {MAX_NAME} {_EXPECTED}"
         yield finding_at_value(subject, "name", message, _add_name_fix(subject))
 
 
@@ -114,14 +109,14 @@ def is_valid_name(name: str) -> bool:
 
 
 def suggest_name(text: str) -> str:
-    """The nearest name that the specification allows; empty when the text has nothing to make one of."""
+    """The nearest valid name; empty if none can be made from the text."""
     lowered = normalize_name(text.strip()).lower()
     kept = "".join(character if _is_allowed(character) else "-" for character in lowered)
     return re.sub(r"-{2,}", "-", kept).strip("-")[:MAX_NAME].rstrip("-")
 
 
 def describe_unsafe(name: str) -> str:
-    """What makes a name dangerous as part of a path or deceptive to a reader, in words; empty when nothing does."""
+    """Why a name is dangerous in a path or deceptive; empty if it is safe."""
     if name in (".", ".."):
         return "stands for a folder"
     if name.isascii() and not _UNSAFE_ASCII.search(name):
@@ -136,7 +131,7 @@ def describe_unsafe(name: str) -> str:
 
 
 def _is_allowed(character: str) -> bool:
-    # Vowel signs are marks, not letters: without them there are no names in Hindi or Thai.
+    # Vowel signs are marks, not letters; names in Hindi or Thai need them.
     return character == "-" or character.isalnum() or unicodedata.category(character) in _MARKS
 
 
@@ -151,18 +146,18 @@ def _excerpt(name: str) -> str:
 
 
 def _rename_fix(subject: Subject) -> Fix | None:
-    """Write the folder's name, when that is what the written name clearly means."""
+    """Use the folder's name, if the written name clearly means it."""
     folder = subject.folder
     meant = re.sub(r"[_\s]+", "-", subject.manifest.name.lower())
     place = subject.front.find_value("name")
-    # The end of a block scalar is a line end that must stay.
+    # A block scalar ends with a line end that must stay.
     if folder is None or place is None or place.style in ("|", ">") or meant != folder or not is_valid_name(folder):
         return None
     return Fix(f"name it {folder}, as its folder", (Edit(place.start, place.end, folder),))
 
 
 def _add_name_fix(subject: Subject) -> Fix | None:
-    """Write the folder's name, which is what a loader takes anyway, before the first field."""
+    """Add the folder's name, which a loader uses anyway, before the first field."""
     folder = subject.folder
     first = next((subject.front.find_key(key) for key in subject.fields), None)
     if folder is None or not is_valid_name(folder) or "name" in subject.fields or first is None or first.column != 1:
@@ -179,7 +174,7 @@ def description_required(subject: Subject) -> Iterator[Finding]:
     """There is a description, and it is not blank."""
     value = subject.fields.get("description")
     if value is None or (isinstance(value, str) and not value.strip()):
-        message = "there is no description; expected what the skill does and when to use it"
+        message = "the description is missing; expected what the skill does and when to use it"
         yield finding_at_value(subject, "description", message)
 
 
@@ -275,14 +270,14 @@ def _quote_fix(subject: Subject, key: str, value: str) -> Fix | None:
 
 
 def _join_fix(subject: Subject, value: Sequence[Value]) -> Fix | None:
-    """One line instead of a list, when it surely means the same."""
+    """One line instead of a list, if it means the same."""
     items = [item for item in value if isinstance(item, str)]
     key, whole = subject.front.find_key("allowed-tools"), subject.front.find_value("allowed-tools")
     if key is None or whole is None or key.column != 1 or len(items) < len(value):
         return None
     text = " ".join(items)
     replaced = subject.front.read_source(replace(key, start=key.end, end=whole.end))
-    # A comment would be lost, or become part of the text; the end of a block scalar is a line end that must stay.
+    # A comment would be lost or become text; a block scalar ends with a line end that must stay.
     comment = "#" in replaced or subject.front.rest_of_line(whole).startswith("#")
     if read_tools(text) != tuple(items) or comment or replaced.endswith(("\n", "\r")):
         return None

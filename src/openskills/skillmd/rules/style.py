@@ -1,4 +1,4 @@
-"""What makes a skill worse without making it wrong: advice of the specification and of the guides."""
+"""Rules about style: advice of the specification and of the guides."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ def description_short(subject: Subject) -> Iterator[Finding]:
     """The description has enough words to be chosen by."""
     length = len(subject.manifest.description)
     if 0 < length < MIN_DESCRIPTION:
-        message = f"the description is only {length} long; say what the skill does and when to use it"
+        message = f"the description has only {length} characters; say what the skill does and when to use it"
         yield finding_at_value(subject, "description", message)
 
 
@@ -54,7 +54,7 @@ def description_vague(subject: Subject) -> Iterator[Finding]:
 def body_empty(subject: Subject) -> Iterator[Finding]:
     """There are instructions."""
     if not subject.parsed.body.strip():
-        yield Finding("there are no instructions after the front matter", subject.parsed.body_line)
+        yield Finding("no instructions after the front matter", subject.parsed.body_line)
 
 
 def body_lines(subject: Subject) -> Iterator[Finding]:
@@ -92,7 +92,7 @@ def link_dead(subject: Subject) -> Iterator[Finding]:
     by_name = {_file_name(path): path for path in sorted(existing, reverse=True)}
     for link, target in _find_targets(subject):
         if not target.outside and target.path not in existing:
-            # Other case, or the same name elsewhere, is probably what was meant.
+            # Suggest the same name in another case or folder.
             near = by_name.get(_file_name(target.path))
             hint = f"; did you mean {near!r}?" if near else " in the skill's folder"
             yield _finding_at_link(subject, link, f"{target.path!r} does not exist{hint}")
@@ -128,9 +128,8 @@ def license_file(subject: Subject) -> Iterator[Finding]:
         names.append(word.group(1))
     for name in names:
         if name not in subject.files:
-            yield finding_at_value(
-                subject, "license", f"the license names {name!r}, which does not exist in the skill's folder"
-            )
+            message = f"the license names {name!r}, which does not exist in the skill's folder"
+            yield finding_at_value(subject, "license", message)
 
 
 def _find_targets(subject: Subject) -> Iterator[tuple[Link, LinkTarget]]:
@@ -145,7 +144,7 @@ def _finding_at_link(subject: Subject, link: Link, message: str) -> Finding:
 
 
 def _find_documents(path: str, text: str, files: Mapping[str, int]) -> Iterator[str]:
-    """The documents that a document points at; its links are relative to itself or to the skill's folder."""
+    """The documents that a document links to, relative to itself or to the skill's folder."""
     folder = path.rpartition("/")[0]
     for found in (*find_linked_files(text, folder), *find_linked_files(text)):
         if found in files and found != path and found != "SKILL.md" and found.lower().endswith(_TEXT_ENDINGS):

@@ -1,11 +1,6 @@
-"""Tools and their calls.
+"""`load_skill` and `unload_skill` as LangChain tools, and the rules and hooks of loaded skills around tool calls."""
 
-`load_skill` and `unload_skill` as tools of LangChain.
-
-What happens around one call of a tool: rules of loaded skills before it, their hooks before and after it.
-"""
-
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Protocol, cast
 
@@ -19,14 +14,11 @@ from pydantic import BaseModel, Field
 
 from openskills.adapters.langchain.backend_io import Steps
 from openskills.adapters.langchain.discovery import BackendDiscovery
-from openskills.adapters.langchain.hooks import Hook, HookCall, HookEvent, HookOutcome, run_hooks, select_hooks
+from openskills.adapters.langchain.hooks import HookCall, HookEvent, HookOutcome, run_hooks, select_hooks
 from openskills.adapters.langchain.load import LOAD, UNLOAD, LoadAnswer, prevent_eviction
 from openskills.adapters.langchain.messages import append_notes, get_text
 from openskills.adapters.langchain.options import SkillOptions, ToolRule, collect_rules, find_refusal
 from openskills.adapters.langchain.state import SkillMetadata, ThreadState, select_loaded_skills
-
-# StructuredTool reads the annotations of the functions below, so this is needed when they are defined.
-
 
 LOAD_DESCRIPTION = (
     "Load a skill's full instructions and discover its resources. Use this instead of read_file when you need to "
@@ -43,26 +35,21 @@ Runtime = ToolRuntime[Any, Any]
 
 
 class LoadSkillArguments(BaseModel):
-    """What `load_skill` takes when skills can be loaded for something in particular.
-
-    Written out because LangChain cannot work it out for a parameter that is called `args`.
-    """
+    """The arguments of `load_skill` with `args`, a name for which LangChain cannot infer the schema."""
 
     skill_name: str = Field(description="Name of the skill to load from the available skills list.")
-    args: str = Field(
-        "", description="What to apply the skill to, if its entry in the list shows that it takes arguments."
-    )
+    args: str = Field("", description="Arguments for the skill, if its entry in the list shows that it takes them.")
 
 
 class SkillToolHandler(Protocol):
-    """Both ways into the same work."""
+    """Implements the two tools."""
 
     def load_blocking(self, skill: str, args: str, runtime: Runtime) -> LoadAnswer:
-        """Load a skill while the caller waits."""
+        """Load a skill, blocking."""
         ...
 
     def load(self, skill: str, args: str, runtime: Runtime) -> Awaitable[LoadAnswer]:
-        """Load a skill while the caller does something else."""
+        """Load a skill."""
         ...
 
     def unload(self, skill: str, runtime: Runtime) -> LoadAnswer:
@@ -70,50 +57,42 @@ class SkillToolHandler(Protocol):
         ...
 
 
-def build_skill_tools(door: SkillToolHandler, *, with_arguments: bool) -> list[BaseTool]:
-    """The two tools. With `insert_arguments` a skill can be loaded for something in particular."""
-    load = _build_load_tool_with_arguments(door) if with_arguments else _build_load_tool(door)
-    return [load, _build_unload_tool(door)]
+def build_skill_tools(handler: SkillToolHandler, *, with_arguments: bool) -> list[BaseTool]:
+    """The two tools; `with_arguments` adds `args` to `load_skill`."""
+    load = _build_load_tool_with_arguments(handler) if with_arguments else _build_load_tool(handler)
+    return [load, _build_unload_tool(handler)]
 
 
-def _build_load_tool(door: SkillToolHandler) -> BaseTool:
+def _build_load_tool(handler: SkillToolHandler) -> BaseTool:
     def load_skill(skill_name: ToLoad, runtime: Runtime) -> Any:
-        return door.load_blocking(skill_name, "", runtime)
+        return handler.load_blocking(skill_name, "", runtime)
 
     async def aload_skill(skill_name: ToLoad, runtime: Runtime) -> Any:
-        return await door.load(skill_name, "", runtime)
+        return await handler.load(skill_name, "", runtime)
 
-    return _build_tool(LOAD, LOAD_DESCRIPTION, load_skill, aload_skill)
+    return StructuredTool.from_function(load_skill, aload_skill, name=LOAD, description=LOAD_DESCRIPTION)
 
 
-def _build_load_tool_with_arguments(door: SkillToolHandler) -> BaseTool:
+def _build_load_tool_with_arguments(handler: SkillToolHandler) -> BaseTool:
     def load_skill(skill_name: str, runtime: Runtime, args: str = "") -> Any:
-        return door.load_blocking(skill_name, args, runtime)
+        return handler.load_blocking(skill_name, args, runtime)
 
     async def aload_skill(skill_name: str, runtime: Runtime, args: str = "") -> Any:
-        return await door.load(skill_name, args, runtime)
+        return await handler.load(skill_name, args, runtime)
 
-    return _build_tool(LOAD, LOAD_DESCRIPTION, load_skill, aload_skill, LoadSkillArguments)
+    return StructuredTool.from_function(
+        load_skill, aload_skill, name=LOAD, description=LOAD_DESCRIPTION, args_schema=LoadSkillArguments
+    )
 
 
-def _build_unload_tool(door: SkillToolHandler) -> BaseTool:
+def _build_unload_tool(handler: SkillToolHandler) -> BaseTool:
     def unload_skill(skill_name: ToUnload, runtime: Runtime) -> Any:
-        return door.unload(skill_name, runtime)
+        return handler.unload(skill_name, runtime)
 
     async def aunload_skill(skill_name: ToUnload, runtime: Runtime) -> Any:
-        return door.unload(skill_name, runtime)
+        return handler.unload(skill_name, runtime)
 
-    return _build_tool(UNLOAD, UNLOAD_DESCRIPTION, unload_skill, aunload_skill)
-
-
-def _build_tool(
-    name: str,
-    description: str,
-    func: Callable[..., Any],
-    coroutine: Callable[..., Awaitable[Any]],
-    schema: type[BaseModel] | None = None,
-) -> BaseTool:
-    return StructuredTool.from_function(func, coroutine, name=name, description=description, args_schema=schema)
+    return StructuredTool.from_function(unload_skill, aunload_skill, name=UNLOAD, description=UNLOAD_DESCRIPTION)
 
 
 ToolOutput = ToolMessage | Command[Any]
@@ -122,7 +101,7 @@ NO_OUTCOME = HookOutcome()
 
 @dataclass(frozen=True, slots=True)
 class ToolCallStart:
-    """A call that was looked at: it is answered already, or goes on as `request`."""
+    """A checked call: `answer` is set if it was refused, otherwise `request` goes on."""
 
     request: ToolCallRequest
     skills: Sequence[SkillMetadata] = ()
@@ -132,14 +111,14 @@ class ToolCallStart:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallGuard:
-    """Looks after calls of tools. With no option on, only the results of loads get something."""
+    """Applies the rules and hooks of loaded skills to tool calls."""
 
     options: SkillOptions
     discovery: BackendDiscovery
     whole_over: int
 
     def before_call(self, request: ToolCallRequest) -> Steps[ToolCallStart]:
-        """Before the call: it may be refused, and a subagent may get the skills that are loaded."""
+        """Check a call before it runs; a subagent may inherit loaded skills and rules."""
         thread = _get_thread(request)
         if not thread.loaded and not thread.caller_rules:
             return ToolCallStart(request)
@@ -156,7 +135,7 @@ class ToolCallGuard:
         return ToolCallStart(self._pass_to_subagent(request, thread, rules), skills, noted)
 
     def after_call(self, begun: ToolCallStart, result: ToolOutput) -> Steps[ToolOutput]:
-        """After the call: what hooks have to say, and a load that nobody evicts."""
+        """Run hooks after the call, and protect the results of loads from eviction."""
         request = begun.request
         later = yield from self._run_hooks(
             "PostToolUse", request, begun.skills, _get_result_text(result, _get_call_id(request))
@@ -181,13 +160,16 @@ class ToolCallGuard:
     ) -> Steps[HookOutcome]:
         runner = self.options.hooks
         tool, arguments = request.tool_call["name"], cast("Mapping[str, Any]", request.tool_call["args"])
-        # Nobody is kept from getting rid of a skill by the skill.
+        # A skill must not prevent its own unloading.
         exempt = tool == UNLOAD and event == "PreToolUse"
         hooks = select_hooks(skills, event, tool) if runner is not None and not exempt else []
         if not hooks or runner is None:
             return NO_OUTCOME
         thread = _get_thread(request)
-        due = [hook for hook in hooks if not hook.once or _is_due(hook, thread, _get_call_id(request))]
+        # A one-time hook must not run twice, and not again for a later call of the same message.
+        earlier = _find_earlier_tools(thread.messages, _get_call_id(request))
+        ran = {hook.id for hook in hooks if hook.id in thread.hooks_done or any(map(hook.matches_tool, earlier))}
+        due = [hook for hook in hooks if not hook.once or hook.id not in ran]
         by_name = {skill["name"]: skill for skill in skills}
         call = HookCall(event, tool, arguments, by_name, thread.resources, _get_thread_id(request), result)
         return (yield from run_hooks(due, call, runner))
@@ -195,7 +177,7 @@ class ToolCallGuard:
     def _pass_to_subagent(
         self, request: ToolCallRequest, thread: ThreadState, rules: Sequence[ToolRule]
     ) -> ToolCallRequest:
-        """A call that may reach a subagent: with what is loaded, if it is to inherit that, and with the rules."""
+        """Pass rules and inherited skills on, if the call may start a subagent."""
         forks = self.options.fork and request.tool_call["name"] == LOAD
         if request.tool_call["name"] != "task" and not forks:
             return request
@@ -206,13 +188,6 @@ class ToolCallGuard:
             return request
         runtime = _get_runtime(request)
         return replace(request, runtime=replace(runtime, state={**runtime.state, **more}))
-
-
-def _is_due(hook: Hook, thread: ThreadState, call_id: str) -> bool:
-    """Whether a hook that runs once has not run, and is not about to run for an earlier call of the same message."""
-    return hook.id not in thread.hooks_done and not any(
-        hook.matches_tool(name) for name in _find_earlier_tools(thread.messages, call_id)
-    )
 
 
 def _find_earlier_tools(messages: Sequence[BaseMessage], call_id: str) -> list[str]:
@@ -250,7 +225,6 @@ def _build_error(request: ToolCallRequest, text: str) -> ToolMessage:
 
 
 def _get_result_text(result: ToolOutput, call_id: str) -> str:
-    """What a tool answered."""
     if isinstance(result, ToolMessage):
         return get_text(result)
     update = cast("object", result.update)

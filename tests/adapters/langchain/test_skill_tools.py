@@ -13,7 +13,7 @@ from openskills.adapters.langchain.backend_io import run_blocking
 from openskills.adapters.langchain.discovery import BackendDiscovery
 from openskills.adapters.langchain.hooks import HookResult, HookRun
 from openskills.adapters.langchain.options import SkillOptions
-from openskills.adapters.langchain.tools import ToolCallGuard, build_skill_tools
+from openskills.adapters.langchain.skill_tools import ToolCallGuard, build_skill_tools
 from tests.adapters.langchain.entries import entry
 from tests.adapters.langchain.runtimes import runtime
 from tests.adapters.langchain.scripted import call, says

@@ -1,0 +1,203 @@
+"""The chat: opening a conversation, and reading messages from the terminal or answering a single one."""
+
+import secrets
+import shlex
+import signal
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+import typer
+
+from openskills.agent.agent import Agent
+from openskills.agent.runner import Runner
+from openskills.catalog.catalog import Catalog
+from openskills.cli.chat.commands import ChatExit, complete_word, run_slash_command
+from openskills.cli.chat.conversation import (
+    NO_SKILLS,
+    ChatSession,
+    TokenTracker,
+    current_user,
+    open_artifacts,
+    open_store,
+)
+from openskills.cli.chat.input import LineEditor, create_approver, is_isolated, parse_slash_command, parse_words
+from openskills.cli.chat.view import ChatView, JsonChatView, TextChatView
+from openskills.cli.output import escape_line, pluralize, warn
+from openskills.cli.sessions import COMMAND_LINE
+from openskills.errors import SkillError
+from openskills.executors.open import open_executor
+from openskills.executors.protocol import Executor
+from openskills.paths import to_printable
+from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
+from openskills.settings import Settings
+from openskills.sync import run
+from openskills.tools.approvals import ApprovalCallback
+
+PROMPT = "> "
+
+
+def converse(talk: ChatSession) -> None:
+    """Read lines until the end of input or `/quit`. Ctrl-C stops a run or clears the line; the chat continues."""
+    keyboard = LineEditor(lambda begun: complete_word(talk, begun))
+    interrupted = False
+    while True:
+        try:
+            # Inside the try block, because Ctrl-C may be pressed again.
+            if interrupted:
+                warn()
+            interrupted = False
+            line = keyboard.read_line(PROMPT)
+        except KeyboardInterrupt:
+            interrupted = True
+            continue
+        if line is None:
+            return
+        try:
+            _handle_line(talk, line)
+        except ChatExit:
+            return
+
+
+def answer_once(talk: ChatSession, message: str) -> None:
+    """Answer one message, or run one slash command. Exits with 1 without an answer."""
+    try:
+        if not run(_run_line(talk, message)):
+            raise typer.Exit(1)
+    except ChatExit:
+        return
+
+
+def exit_on_signals() -> None:
+    """On SIGTERM and SIGHUP, close everything and exit."""
+
+    def exit_on_signal(number: int, _frame: FrameType | None) -> None:
+        raise typer.Exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, exit_on_signal)
+
+
+def _handle_line(talk: ChatSession, line: str) -> None:
+    if not line.strip():
+        return
+    try:
+        run(_run_line(talk, line))
+    except KeyboardInterrupt:
+        talk.view.note()
+        talk.view.note("stopped; the conversation continues")
+    except SkillError as error:
+        talk.view.note(("error", "bold red"), f": {to_printable(error.message)}")
+    sys.stdout.flush()
+
+
+async def _run_line(talk: ChatSession, line: str) -> bool:
+    command = parse_slash_command(line)
+    return await (talk.send(parse_words(line)) if command is None else run_slash_command(talk, command))
+
+
+AGENT = "assistant"
+RULE = "rule"
+INSTRUCTIONS = (
+    "You talk with a person at a terminal. Answer in the person's language, in plain text without much markup. When a "
+    "skill fits the request, use it instead of guessing, and say which files you made."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    """The options of a chat other than the message."""
+
+    session: str | None = None
+    model: str | None = None
+    executor: str = "auto"
+    store: str | None = None
+    artifact_store: str | None = None
+    install: tuple[str, ...] | None = None
+    ask: bool = False
+    yes: bool = False
+    interactive: bool = False
+    verbose: bool = False
+    as_json: bool = False
+
+
+def new_session_name() -> str:
+    """A unique name with the current time."""
+    return f"chat-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+
+
+@asynccontextmanager
+async def open_chat(options: ChatOptions, catalog: Catalog, settings: Settings) -> AsyncGenerator[ChatSession]:
+    """Open a new conversation, or the one named in `options`. Raises `SkillError` when something is unavailable."""
+    view: ChatView = JsonChatView() if options.as_json else TextChatView(AGENT, verbose=options.verbose)
+    tokens = TokenTracker()
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(open_store(options.store, settings))
+        executor = None if options.executor == "none" else open_executor(options.executor, settings)
+        if executor is not None:
+            stack.push_async_callback(executor.close)
+        ask = await _create_approver(options, executor, view, settings)
+        session_options = SessionOptions(
+            ask=ask, force_save=True, before_model=tokens.record_request, install=options.install
+        )
+        artifacts = open_artifacts(options.artifact_store, settings)
+        runtime = SkillRuntime(
+            catalog, executor, store=store, artifacts=artifacts, settings=settings, options=session_options
+        )
+        await stack.enter_async_context(runtime)
+        model = options.model or settings.model or RULE
+        agent = Agent(AGENT, model, runtime, instructions=INSTRUCTIONS)
+        if not isinstance(agent.model, str):
+            stack.push_async_callback(agent.model.close)
+        name = options.session or new_session_name()
+        session = await stack.enter_async_context(
+            runtime.session(name, agent=AGENT, user=current_user(), app=COMMAND_LINE)
+        )
+        talk = ChatSession(Runner(COMMAND_LINE, agent), runtime, session, view, tokens)
+        await _greet(talk, is_chosen=model != RULE or options.model == RULE)
+        yield talk
+
+
+async def _create_approver(
+    options: ChatOptions, executor: Executor | None, view: ChatView, settings: Settings
+) -> ApprovalCallback | None:
+    asks = options.ask
+    if executor is not None and not await is_isolated(options.executor, executor, settings):
+        view.note(("warning", "yellow"), ": commands of skills are not isolated: they have all of your permissions")
+        asks = asks or not options.yes
+    return create_approver(view, interactive=options.interactive) if asks else None
+
+
+async def _greet(talk: ChatSession, *, is_chosen: bool) -> None:
+    if not is_chosen:
+        hint = "choose one with --model NAME or OPENSKILL_MODEL, such as openai/gpt-5 or anthropic/claude-opus-5-5"
+        talk.view.note(("note", "yellow"), f": no language model is configured, so fixed rules answer; {hint}")
+    events = len(await talk.session.events())
+    name = escape_line(talk.session.scope.session)
+    before = f", {pluralize(events, 'event')} so far" if events else ""
+    skills = pluralize(len(talk.runtime.catalog.skills), "skill")
+    talk.view.note(("session", "bold"), f" {name}{before}; {skills}")
+    if not talk.runtime.catalog.skills:
+        talk.view.note(("note", "yellow"), f": {NO_SKILLS}")
+
+
+def run_chat(catalog: Catalog, options: ChatOptions, settings: Settings, message: str | None, paths: list[str]) -> None:
+    """Chat interactively, or answer `message`. Runs on the loop of `sync.run`, which can be interrupted."""
+    exit_on_signals()
+    conversation = open_chat(options, catalog, settings)
+    talk = run(conversation.__aenter__())
+    try:
+        for path in paths:
+            talk.attach(path)
+        if message is None:
+            warn("/help shows the commands; Ctrl-D ends the chat")
+            converse(talk)
+            warn(f"continue with: openskills chat --session {shlex.quote(talk.session.scope.session)}")
+        else:
+            answer_once(talk, message)
+    finally:
+        run(conversation.__aexit__(None, None, None))
