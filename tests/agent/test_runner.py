@@ -326,6 +326,7 @@ async def test_files_beyond_the_limit_have_names_of_their_own_and_the_model_hear
     skills_for_agents(tmp_path)
     agent, model = agent_in(tmp_path, list(LOADED), executor="local")
     await heard(agent, files=files(["x.csv"] * 103))
+    await agent.runtime.close()
     assert len(told(model, 0)) == 103
     warnings = json.loads(str(model.requests[-1].messages[-1]["content"]))["warnings"]
     assert "x_101.csv, x_102.csv, x_103.csv are unavailable: too many files, at most 100" in warnings

@@ -87,6 +87,7 @@ async def test_the_task_of_a_fork_is_what_the_user_wants_also_after_code_has_run
     ]
     agent, model = agent_in(place, answers, executor="local", code_blocks=True)
     await heard(agent, "do the thing")
+    await agent.runtime.close()
     inner = [message["content"] for message in model.requests[2].messages if message["role"] == "user"]
     assert inner == ["do the thing"]
 

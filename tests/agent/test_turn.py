@@ -201,6 +201,7 @@ async def test_what_a_command_keeps_is_an_event(tmp_path: Path) -> None:
         executor="local",
     )
     events = await heard(agent)
+    await agent.runtime.close()
     assert "artifact" in kinds(events)
     kept = next(event for event in events if event.kind == "artifact")
     assert kept.payload["ref"] == "artifact://out/a.txt@0"
@@ -224,6 +225,7 @@ async def test_a_command_waits_for_the_load_of_its_skill_in_the_same_answer(tmp_
     both = calling(("skill_load", {"skill": "alpha"}), ("skill_run", run_it), ("skill_list_docs", {"skill": "beta"}))
     agent, model = agent_in(tmp_path, [both, ModelResponse("ok")], executor="local")
     await heard(agent)
+    await agent.runtime.close()
     results = [str(message["content"]) for message in model.requests[-1].messages if message["role"] == "tool"]
     assert [text[:14] for text in results[:2]] == ["loaded: alpha\n", '{"stdout":"hi\\']
 
@@ -242,11 +244,13 @@ async def test_they_are_run_only_for_agents_that_ask_for_it(tmp_path: Path) -> N
     skills_for_agents(tmp_path)
     agent, model = agent_in(tmp_path, [ModelResponse(CODE)], executor="local")
     await heard(agent)
+    await agent.runtime.close()
     assert len(model.requests) == 1
     asking, model = agent_in(
         tmp_path, [ModelResponse(CODE), ModelResponse("It is 42.")], executor="local", code_blocks=True
     )
     events = await heard(asking, session="other")
+    await asking.runtime.close()
     assert "exit code 0\n42" in str(model.requests[-1].messages[-1]["content"])
     assert events[-1].payload["text"] == "It is 42."
 
@@ -285,6 +289,7 @@ async def test_code_has_the_variables_and_the_limits_of_its_run(tmp_path: Path) 
     code = "```sh\necho hello $WHO; head -c 99999 /dev/zero | tr '\\0' x > big.txt\n```"
     asking, model = agent_in(tmp_path, [ModelResponse(code), ModelResponse("ok")], executor="local", code_blocks=True)
     await heard(asking, options=SessionOptions(environment={"WHO": "ada"}, limits=Limits(file_bytes=1000)))
+    await asking.runtime.close()
     told = str(model.requests[-1].messages[-1]["content"])
     assert "hello ada" in told
     assert "exit code 0" not in told

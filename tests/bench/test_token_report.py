@@ -121,7 +121,7 @@ def test_the_exact_counter_is_taken_where_it_is_installed() -> None:
 
 def test_an_unknown_encoding_is_refused() -> None:
     pytest.importorskip("bpe_openai")
-    with pytest.raises(InvalidArgument, match="is unknown"):
+    with pytest.raises(InvalidArgument, match="unknown encoding"):
         best_counter("klingon")
 
 

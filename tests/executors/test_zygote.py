@@ -246,7 +246,7 @@ def test_who_waits_too_long_for_a_place_is_told_and_who_is_cancelled_takes_none(
         first = asyncio.ensure_future(serve(pool))
         await asyncio.sleep(0)
         cancelled = asyncio.ensure_future(serve(pool))
-        with pytest.raises(DeadlineExceeded, match="not begun"):
+        with pytest.raises(DeadlineExceeded, match="not started"):
             await serve(pool, 0.1)
         cancelled.cancel()
         first.cancel()
@@ -329,7 +329,7 @@ def test_a_call_does_not_wait_beyond_its_deadline_for_an_interpreter_and_the_nex
         gated = Gated(begin)
         pool = WorkerPool(gated, max_workers=1)
         async with asyncio.timeout(20):
-            with pytest.raises(DeadlineExceeded, match="not begun"):
+            with pytest.raises(DeadlineExceeded, match="not started"):
                 await serve(pool, 0.05)
         gated.may.set()
         assert (await serve(pool)).returncode == 0
