@@ -2,11 +2,14 @@
 
 import ast
 import inspect
+import subprocess
+import sys
 from importlib import import_module, metadata
 
 import pytest
 
 import openskills
+from openskills.lazy import lazy_exports
 from tests.architecture.project import PACKAGE, ROOT
 from tests.architecture.tree_rules import undocumented
 
@@ -60,3 +63,34 @@ def test_type_checkers_see_the_same_names_as_the_interpreter() -> None:
     assert seen.keys() == set(openskills.__all__)
     for name, module in seen.items():
         assert getattr(openskills, name) is getattr(import_module(module), name), name
+
+
+PACKAGES = (
+    *("agent", "artifacts", "catalog", "executors", "host", "prompt", "runtime", "session", "skillkit", "skillmd"),
+    *("telemetry", "testing", "tools"),
+)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_listed_name_can_be_imported_and_is_shown_by_dir(package: str) -> None:
+    module = import_module(f"openskills.{package}")
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+        assert name in dir(module)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_public_name_is_hidden_by_a_module_of_the_same_name(package: str) -> None:
+    module = import_module(f"openskills.{package}")
+    program = (
+        f"import openskills.{package} as p; print(*(n for n in p.__all__ if type(getattr(p, n)).__name__ == 'module'))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not done.stdout.split(), module
+
+
+def test_an_unknown_name_is_an_attribute_error_that_names_the_package() -> None:
+    get, list_names = lazy_exports("openskills", {"Catalog": "catalog.catalog"})
+    with pytest.raises(AttributeError, match="module 'openskills' has no attribute 'Katalog'"):
+        get("Katalog")
+    assert "Catalog" in list_names()
