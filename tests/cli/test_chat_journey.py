@@ -52,7 +52,7 @@ def test_everything_that_can_be_typed_works_and_another_process_goes_on(openskil
         chat.type("\x03")
         assert "stopped; the conversation continues" in chat.expect()
         assert "I was stopped before." in chat.say("and?")
-        assert "alpha is loaded, from now on with every message" in chat.say("/load alpha")
+        assert "alpha is loaded for all following messages" in chat.say("/load alpha")
         assert "Loaded for good." in chat.say("still there?")
         assert chat.say("/session").split("\n")[1] == "days"
         assert chat.end("/quit\n").code == 0
