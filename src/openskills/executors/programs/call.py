@@ -18,7 +18,6 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import mmap
     from collections.abc import Callable
     from typing import Any, Protocol
 
@@ -47,7 +46,7 @@ _FIRST_READ = 16 * 1024
 _running_threads: Callable[[], int] = vars(_thread)["_count"]
 
 
-def read_imported_names(flags: mmap.mmap) -> bytes:
+def read_imported_names(flags: memoryview) -> memoryview:
     """The module names that the process of a call has reported."""
     length = int.from_bytes(flags[NAMES_OFFSET : NAMES_OFFSET + 2], "big")
     return flags[NAMES_OFFSET + 2 : NAMES_OFFSET + 2 + min(length, _MAX_NAME_BYTES)]
@@ -56,7 +55,7 @@ def read_imported_names(flags: mmap.mmap) -> bytes:
 class CallProcess:
     """This process, from its fork to the script."""
 
-    def __init__(self, server: CallServer, connection: _socket.socket, flags: mmap.mmap, doing: int) -> None:
+    def __init__(self, server: CallServer, connection: _socket.socket, flags: memoryview, doing: int) -> None:
         self._server = server
         self._connection = connection
         self._flags = flags

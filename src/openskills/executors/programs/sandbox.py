@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 
 from openskills.executors.programs.supervisor import SupervisedCommand, SupervisorServer, serve
-from openskills.executors.programs.traces import PLACES, surroundings
+from openskills.executors.programs.traces import PLACES, record_times, restore_times, surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class SandboxSupervisor(SupervisorServer):
     def __init__(self, connection: "socket.socket", wakeups: int) -> None:
         super().__init__(connection, wakeups)
         self._untouched = traces()
+        self._times = record_times()
         self._served = 0
 
     def _on_exit(self, identity: int, command: SupervisedCommand, status: int, cpu_ms: int, *, alone: bool) -> None:
@@ -68,6 +69,7 @@ class SandboxSupervisor(SupervisorServer):
             return False
         # The CPU time limit of a command also applies to this process.
         soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
+        restore_times(self._times)
         return soft == resource.RLIM_INFINITY or time.process_time() <= soft * _SHARE_OF_TIME
 
 

@@ -6,9 +6,18 @@ no process of the command or call is left.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import stat
+import time
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    _FileState = tuple[int, int, int, list[str], int]
 
 PLACES = ("/tmp", "/dev/shm", "/home/u")  # noqa: S108 - those of the sandbox
 """The in-memory directories that commands may write to."""
@@ -19,6 +28,10 @@ _COUNTED = (b"used", b"inuse", b"tw")
 _LISTED = ("/proc/sysvipc/sem", "/proc/sysvipc/msg", "/proc/sysvipc/shm", "/proc/net/ip6_flowlabel")
 _AUTOGROUP = "/proc/self/autogroup"
 _KINDS = [number for name, number in vars(resource).items() if name.startswith("RLIMIT_")]
+_IOPRIO_GET, _SCHED_GETATTR = (31, 275) if os.uname().machine == "aarch64" else (252, 315)
+_IOPRIO_WHO_PROCESS = 1
+_ATTRIBUTES_SIZE = 56
+_syscall = ctypes.CDLL(None, use_errno=True).syscall
 
 
 def surroundings() -> tuple[object, ...]:
@@ -31,10 +44,38 @@ def surroundings() -> tuple[object, ...]:
         *map(_read_bytes, _LISTED),
         # The weight of the session, without its number.
         _read_bytes(_AUTOGROUP).partition(b"nice")[2],
-        # Processes can change these for others of the same user.
+        # Processes can change these for others of the same user, and forks inherit them.
         tuple(resource.getrlimit(kind) for kind in _KINDS),
-        (os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0), os.sched_getaffinity(0)),
+        os.sched_getaffinity(0),
+        _syscall(_IOPRIO_GET, _IOPRIO_WHO_PROCESS, 0),
+        _read_schedule(),
     )
+
+
+def _read_schedule() -> bytes:
+    """Policy, priority, niceness and utilisation clamps of this process."""
+    attributes = ctypes.create_string_buffer(_ATTRIBUTES_SIZE)
+    if _syscall(_SCHED_GETATTR, 0, attributes, _ATTRIBUTES_SIZE, 0):
+        raise OSError(ctypes.get_errno(), "sched_getattr")
+    return attributes.raw
+
+
+def record_times() -> dict[str, tuple[int, int]]:
+    """The times of the directories that commands may write to."""
+    return {place: _read_times(os.stat(place)) for place in _WRITABLE}
+
+
+def restore_times(times: dict[str, tuple[int, int]]) -> None:
+    """Set the times of directories to these; a command can set them to any value."""
+    for path, ns in times.items():
+        if _read_times(os.stat(path)) != ns:
+            with suppress(PermissionError):
+                # Where we are not allowed to, neither was the command, which has the same user.
+                os.utime(path, ns=ns)
+
+
+def _read_times(found: os.stat_result) -> tuple[int, int]:
+    return found.st_atime_ns, found.st_mtime_ns
 
 
 def _parse_counts(text: bytes) -> tuple[bytes, ...]:
@@ -54,45 +95,103 @@ def _read_bytes(path: str) -> bytes:
 
 _MAX_REMOVED = 10_000
 _MAX_DEPTH = 200
+# Two changes within one tick of the kernel's clock have the same time.
+_TICK_NS = 20_000_000
 
 
 class Traces:
-    """The initial state of a sandbox."""
+    """The initial state of a sandbox. `fork` forks this process, which is to keep nothing of a call in its memory."""
 
-    def __init__(self) -> None:
-        self._first = self._scan(frozenset())
+    def __init__(self, fork: Callable[[], int] = os.fork) -> None:
+        self._fork = fork
+        self._first: dict[str, _FileState] = {}
+        for place in PLACES:
+            there = os.stat(place)
+            self._first[place] = _read_state(place, there)
+            _collect_files(place, there.st_dev, self._first)
+        newest = max((changed for *_, changed in self._first.values()), default=0)
+        if time.time_ns() - newest < _TICK_NS:
+            time.sleep(_TICK_NS / 1e9)
+        directories = [path for path, (mode, *_) in self._first.items() if stat.S_ISDIR(mode)]
+        self._times = record_times() | {path: _read_times(os.stat(path)) for path in directories}
         self._others = surroundings()
+        self._stamps = self._read_stamps()
 
     def undone(self) -> bool:
         """Remove new files; returns whether everything else is unchanged."""
         try:
-            self._scan(self._first)
-            return surroundings() == self._others
+            if self._read_stamps() != self._stamps:
+                if not self._remove_in_child():
+                    return False
+                restore_times(self._times)
+                self._stamps = self._read_stamps()
+            unchanged = all(_read_state(path, os.lstat(path)) == state for path, state in self._first.items())
+            return unchanged and surroundings() == self._others
         except OSError:
             return False
 
-    def _scan(self, known: frozenset[str]) -> frozenset[str]:
-        """All files of the sandbox. Files that are not in `known`, unless that is empty, are removed."""
-        found: set[str] = set()
-        for place in PLACES:
-            _scan_directory(place, os.stat(place).st_dev, known, found, _MAX_DEPTH)
-        return frozenset(found)
+    def _read_stamps(self) -> list[tuple[int, ...]]:
+        """What shows that a directory has new files. Nobody can set its size, to which each name adds."""
+        found = map(os.stat, self._times)
+        return [(there.st_size, there.st_atime_ns, there.st_mtime_ns, there.st_ctime_ns) for there in found]
+
+    def _remove_in_child(self) -> bool:
+        """Remove new files in another process, because their names would stay in the memory of this one."""
+        pid = self._fork()
+        if pid == 0:
+            failed = True
+            try:
+                remover = _Remover(self._first)
+                for place in PLACES:
+                    remover.remove_new(place, os.stat(place).st_dev, _MAX_DEPTH)
+                failed = False
+            finally:
+                os._exit(failed)
+        _, status = os.waitpid(pid, 0)
+        return status == 0
 
 
-def _scan_directory(directory: str, device: int, known: frozenset[str], found: set[str], depth: int) -> None:
-    found.add(directory)
-    if len(found) > _MAX_REMOVED or depth == 0:
-        raise OSError("too many files or directories")
+def _collect_files(directory: str, device: int, found: dict[str, _FileState]) -> None:
     for name in os.listdir(directory):
         path = f"{directory}/{name}"
         there = os.lstat(path)
-        is_ours = there.st_dev == device
-        if stat.S_ISDIR(there.st_mode) and is_ours:
-            if known and path not in known:
+        # Another device is a mount of the sandbox itself.
+        if there.st_dev == device:
+            found[path] = _read_state(path, there)
+            if stat.S_ISDIR(there.st_mode):
+                _collect_files(path, device, found)
+
+
+class _Remover:
+    """Removes files that are not in `known`. Raises `OSError` if there are too many."""
+
+    def __init__(self, known: Container[str]) -> None:
+        self._known = known
+        self._count = 0
+
+    def remove_new(self, directory: str, device: int, depth: int) -> None:
+        """Remove new files below a directory."""
+        for name in os.listdir(directory):
+            self._count += 1
+            if self._count > _MAX_REMOVED or depth == 0:
+                raise OSError("too many files or directories")
+            path = f"{directory}/{name}"
+            there = os.lstat(path)
+            if there.st_dev != device:
+                continue
+            is_new = path not in self._known
+            if not stat.S_ISDIR(there.st_mode):
+                if is_new:
+                    os.unlink(path)
+                continue
+            if is_new:
                 os.chmod(path, 0o700)
-            _scan_directory(path, device, known, found, depth - 1)
-            if known and path not in known:
+            self.remove_new(path, device, depth - 1)
+            if is_new:
                 os.rmdir(path)
-        elif is_ours and known and path not in known:
-            os.unlink(path)
-        found.add(path)
+
+
+def _read_state(path: str, there: os.stat_result) -> _FileState:
+    """What shows a change of a file. Nobody can set the time of the last change; directories change in normal use."""
+    changed = 0 if stat.S_ISDIR(there.st_mode) else there.st_ctime_ns
+    return there.st_mode, there.st_uid, there.st_ino, os.listxattr(path, follow_symlinks=False), changed

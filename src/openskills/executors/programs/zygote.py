@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from openskills.executors.programs.call import (
         CHANGED,
         LIVE,
-        NAMES_OFFSET,
         TAKEN,
         CallExit,
         CallProcess,
@@ -272,13 +271,13 @@ class Zygote:
         self._server = server
         self._connection = _socket.socket(fileno=connection)
         # Shared with the process of a call, which reports its state here.
-        self._flags = mmap.mmap(-1, mmap.PAGESIZE)
+        self._flags = memoryview(mmap.mmap(-1, mmap.PAGESIZE))
         self._done, self._doing = os.pipe() if server.wanted["reuse"] else (-1, -1)
         self._max_bytes = {_STDOUT: server.wanted["stdout"], _STDERR: server.wanted["stderr"]}
         self._numbers: dict[int, int] = {}
         self._buffer = bytearray(_BUFFER)
         self._view = memoryview(self._buffer)
-        self._traces = Traces() if server.wanted["tidy"] else None
+        self._traces = Traces(quiet_fork) if server.wanted["tidy"] else None
         self._poll = select.poll()
         self._ending = select.poll()
         self._filled = 0
@@ -289,21 +288,11 @@ class Zygote:
         """Serve until the host disconnects; returns only in the process of a call, with its work."""
         os.setsid()
         adopt_orphans()
-        # Its own stdout and stderr are the pipes of its calls, which inherit them.
-        for number in (_STDOUT, _STDERR):
-            reading, writing = os.pipe()
-            os.set_blocking(reading, False)
-            os.dup2(writing, number)
-            os.close(writing)
-            self._numbers[reading] = number
-            self._poll.register(reading, select.POLLIN)
         if self._done >= 0:
             self._poll.register(self._done, select.POLLIN)
         while True:
             self._reset()
-            # A call may have changed these shared descriptors.
-            os.set_blocking(_STDOUT, True)
-            os.set_blocking(_STDERR, True)
+            self._renew_pipes()
             set_protection(False)
             pid = quiet_fork()
             if pid == 0:
@@ -312,9 +301,26 @@ class Zygote:
             set_protection(True)
             self._supervise_call(pid)
 
+    def _renew_pipes(self) -> None:
+        """Make new pipes our own stdout and stderr, which the next process inherits.
+
+        The process of a call can change the mode and size of its pipes, and leave data in them.
+        """
+        for reading in self._numbers:
+            self._poll.unregister(reading)
+            os.close(reading)
+        self._numbers.clear()
+        for number in (_STDOUT, _STDERR):
+            reading, writing = os.pipe()
+            os.set_blocking(reading, False)
+            os.dup2(writing, number)
+            os.close(writing)
+            self._numbers[reading] = number
+            self._poll.register(reading, select.POLLIN)
+
     def _reset(self) -> None:
         self._is_settled = False
-        self._flags[: NAMES_OFFSET + 2] = bytes(NAMES_OFFSET + 2)
+        self._flags[:] = bytes(mmap.PAGESIZE)
         self._counts[_STDOUT] = self._counts[_STDERR] = 0
 
     def _supervise_call(self, pid: int) -> None:
@@ -337,7 +343,9 @@ class Zygote:
             return
         if self._traces is not None:
             clean = clean and self._traces.undone()
-        self._drain(self._poll.poll(0))
+        self._drain_all()
+        # Parts of cut output are left in our memory, of which the next call would get a copy.
+        clean = clean and not self._has_cut_output()
         self._finish(status, usage, 0 if clean else _UNCLEAN)
         if not clean:
             os._exit(0)
@@ -367,8 +375,15 @@ class Zygote:
             self._is_settled = True
             os.kill(pid, signal.SIGKILL)
             return
-        self._drain([one for one in self._poll.poll(0) if one[0] in self._numbers])
+        self._drain_all()
+        if self._has_cut_output():
+            self._is_settled = True
+            os.kill(pid, signal.SIGKILL)
+            return
         self._finish(0, None, 0)
+
+    def _has_cut_output(self) -> bool:
+        return any(count > self._max_bytes[number] for number, count in self._counts.items())
 
     def _finish(self, status: int, usage: Any, flags: int) -> None:
         spent = int((usage.ru_utime + usage.ru_stime) * 1_000_000) if usage else 0
@@ -376,6 +391,7 @@ class Zygote:
         counts = self._counts[_STDOUT], self._counts[_STDERR]
         if counts[0] > self._max_bytes[_STDOUT]:
             flags |= _CUT
+        # A view, because a copy would stay in our memory.
         names = read_imported_names(self._flags)
         body = _END.size - _FRAME.size + len(names)
         _END.pack_into(self._buffer, self._filled, b"x", body, status, spent, memory, *counts, flags)
@@ -397,26 +413,32 @@ class Zygote:
         os._exit(0)
 
     def _drain(self, ready: list[tuple[int, int]]) -> None:
-        """Read the pipes; output beyond the limit is only counted."""
+        """Read once from each of these pipes."""
         for descriptor, _ in ready:
-            number = self._numbers[descriptor]
-            while True:
-                if self._filled + _LITTLE >= _ROOM:
-                    self._send()
-                start = self._filled + _FRAME.size
-                try:
-                    count = os.readv(descriptor, [self._view[start:_ROOM]])
-                except BlockingIOError:
-                    break
-                kept = min(count, max(self._max_bytes[number] - self._counts[number], 0))
-                self._counts[number] += count
-                if kept:
-                    _FRAME.pack_into(self._buffer, self._filled, b"o" if number == _STDOUT else b"e", kept)
-                    self._filled = start + kept
-                # A short read means that the pipe is empty. A process that will be killed may write faster than this
-                # reads.
-                if start + count < _ROOM or self._counts[_STDOUT] > self._max_bytes[_STDOUT]:
-                    break
+            self._read_pipe(descriptor)
+
+    def _drain_all(self) -> None:
+        """Read the pipes until they are empty. A short read does not mean that: a pipe may contain packets."""
+        for descriptor in self._numbers:
+            while self._read_pipe(descriptor):
+                pass
+
+    def _read_pipe(self, descriptor: int) -> bool:
+        """Read part of a call's output; false if there was none. What exceeds the limit is only counted."""
+        number = self._numbers[descriptor]
+        if self._filled + _LITTLE >= _ROOM:
+            self._send()
+        start = self._filled + _FRAME.size
+        try:
+            count = os.readv(descriptor, [self._view[start:_ROOM]])
+        except BlockingIOError:
+            return False
+        kept = min(count, max(self._max_bytes[number] - self._counts[number], 0))
+        self._counts[number] += count
+        if kept:
+            _FRAME.pack_into(self._buffer, self._filled, b"o" if number == _STDOUT else b"e", kept)
+            self._filled = start + kept
+        return True
 
     def _send(self) -> None:
         if self._filled:
