@@ -43,6 +43,7 @@ BROKEN: list[Broken] = [
     (Boasting, "A command finds nothing of this process", "a command reads a file of this process through .*/proc/"),
     (Boasting, "Without hosts that it may reach", "it reached .'tcp', 'abstract', 'path'."),
     (Boasting, "A command is not root", "its user and group ids|new privileges"),
+    (Boasting, "A command cannot leave a program", "set-group-id bits: .*created"),
 ]
 
 

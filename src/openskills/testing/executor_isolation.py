@@ -114,6 +114,32 @@ rights = {name: int(status[name], 16) for name in ('CapInh', 'CapPrm', 'CapEff',
 print(json.dumps({'ids': [*os.getresuid(), *os.getresgid()], 'groups': os.getgroups(),
     'rights': [name for name, value in rights.items() if value], 'no new': status['NoNewPrivs'].strip()}))
 """
+_SET_ID = """
+import ctypes, json, os, stat
+libc = ctypes.CDLL(None)
+os.makedirs('work/set-id', exist_ok=True)
+os.chdir('work/set-id')
+open('plain', 'w').close()
+os.umask(0)
+here, fchmodat2, openat2 = os.open('.', os.O_RDONLY), 452, 437
+how = (ctypes.c_uint64 * 3)(os.O_CREAT | os.O_WRONLY, 0o6755, 0)
+attempts = [
+    lambda: os.chmod('plain', 0o4755), lambda: os.chmod('plain', 0o2755),
+    lambda: os.chmod('plain', 0o6755, dir_fd=here), lambda: os.fchmod(os.open('plain', os.O_RDONLY), 0o4755),
+    lambda: os.close(os.open('opened', os.O_CREAT | os.O_WRONLY, 0o4755)),
+    lambda: libc.open(b'old', os.O_CREAT | os.O_WRONLY, 0o4755), lambda: libc.creat(b'created', 0o4755),
+    lambda: os.link(f'/proc/self/fd/{os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o4755)}', 'unnamed'),
+    lambda: os.mkdir('directory', 0o2755), lambda: os.mknod('node', stat.S_IFREG | 0o4755),
+    lambda: libc.syscall(fchmodat2, here, b'plain', 0o4755, 0),
+    lambda: libc.syscall(openat2, here, b'second', how, 24),
+]
+for attempt in attempts:
+    try:
+        attempt()
+    except OSError:
+        pass
+print(json.dumps([name for name in os.listdir() if os.lstat(name).st_mode & 0o6000]))
+"""
 # The owner of a file may do this; a host that is not root has no other user for its commands.
 _NOT_KNOWN_TO_LANDLOCK = frozenset({"chmod", "utime", "chmod of the directory"})
 
@@ -178,6 +204,12 @@ async def _check_rights(trial: ExecutorTrial) -> None:
     expect(found["no new"] == "1", "it can get new privileges")
 
 
+async def _check_set_id_bits(trial: ExecutorTrial) -> None:
+    """A command cannot leave a program that runs as its owner for everybody who starts it."""
+    found = await trial.run_json(_SET_ID)
+    expect(not found, f"files with set-user-id or set-group-id bits: {found}")
+
+
 def _make_open_directory(trial: ExecutorTrial) -> tuple[Path, str]:
     """A directory that everybody may write to, with a file that everybody may read, and what is in it."""
     secret = str(uuid4())
@@ -222,7 +254,14 @@ class _DatagramRecorder(asyncio.DatagramProtocol):
         self._heard.append(data.decode("ascii", "replace"))
 
 
-ISOLATION: tuple[Promise, ...] = (_check_outside, _check_skill, _check_processes, _check_network, _check_rights)
+ISOLATION: tuple[Promise, ...] = (
+    _check_outside,
+    _check_skill,
+    _check_processes,
+    _check_network,
+    _check_rights,
+    _check_set_id_bits,
+)
 
 
 _LATE_READER = """

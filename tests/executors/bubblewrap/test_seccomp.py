@@ -17,10 +17,12 @@ NEWUSER, NEWNET, VM = 0x10000000, 0x40000000, 0x100
 NUMBERS = {
     "x86_64": {"read": 0, "clone": 56, "clone3": 435, "socket": 41, "socketpair": 53, "ioctl": 16, "ptrace": 101}
     | {"mount": 165, "unshare": 272, "bpf": 321, "io_uring_setup": 425, "execve": 59, "shmget": 29, "prlimit64": 302}
-    | {"memfd_create": 319},
+    | {"memfd_create": 319, "fchmod": 91, "fchmodat": 268, "fchmodat2": 452, "mkdirat": 258, "mknodat": 259}
+    | {"openat": 257, "openat2": 437},
     "aarch64": {"read": 63, "clone": 220, "clone3": 435, "socket": 198, "socketpair": 199, "ioctl": 29, "ptrace": 117}
     | {"mount": 40, "unshare": 97, "bpf": 280, "io_uring_setup": 425, "execve": 221, "shmget": 194, "prlimit64": 261}
-    | {"memfd_create": 279},
+    | {"memfd_create": 279, "fchmod": 52, "fchmodat": 53, "fchmodat2": 452, "mkdirat": 34, "mknodat": 33}
+    | {"openat": 56, "openat2": 437},
 }
 MACHINES = pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 
@@ -126,6 +128,23 @@ def test_what_only_a_namespace_keeps_apart_is_refused_without_one(machine: str) 
 def test_memory_that_counts_for_nobody_cannot_be_had(machine: str) -> None:
     assert verdict(machine, "shmget") == ENOSYS
     assert verdict(machine, "memfd_create") == ENOSYS
+
+
+@MACHINES
+@pytest.mark.parametrize("namespaces", [True, False])
+def test_no_file_gets_a_set_id_bit(machine: str, namespaces: bool) -> None:
+    create, temporary = 0o101, 0o20200002
+    for bits, expected in ((0o4755, EPERM), (0o2755, EPERM), (0o755, ALLOW), (0o1777, ALLOW)):
+        assert verdict(machine, "fchmod", 3, bits, namespaces=namespaces) == expected
+        assert verdict(machine, "fchmodat", 3, 0, bits, namespaces=namespaces) == expected
+        assert verdict(machine, "fchmodat2", 3, 0, bits, namespaces=namespaces) == expected
+        assert verdict(machine, "mkdirat", 3, 0, bits, namespaces=namespaces) == expected
+        assert verdict(machine, "mknodat", 3, 0, 0o100000 | bits, namespaces=namespaces) == expected
+        for flags in (create, temporary):
+            assert verdict(machine, "openat", 3, 0, flags, bits, namespaces=namespaces) == expected
+        # Without a new file the mode does not count, and may be anything.
+        assert verdict(machine, "openat", 3, 0, 0, bits, namespaces=namespaces) == ALLOW
+    assert verdict(machine, "openat2", namespaces=namespaces) == ENOSYS
 
 
 def test_calls_of_another_architecture_kill() -> None:

@@ -38,7 +38,9 @@ def test_the_root_is_mounted_read_only_unless_it_is_writable() -> None:
         assert (mount["Source"], mount["Target"], mount["ReadOnly"]) == ("/d", "/data", not writable)
 
 
-@pytest.mark.parametrize("user", ["root", "0", "0:5", 0])
+@pytest.mark.parametrize(
+    "user", ["root", "0", "0:5", 0, "00", "+0", "", " 0", "-0", "1000:0", "toor", "1e3", "0x0", None, True]
+)
 def test_root_is_refused(user: object) -> None:
     with pytest.raises(ManifestFault, match="root"):
         build_container_request(Registration("s", "docker", "i", "1", options={"user": user}), {}, "")

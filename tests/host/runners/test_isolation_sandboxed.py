@@ -97,6 +97,22 @@ def test_a_skill_writes_to_its_root_only_when_that_is_writable(
         assert (place / "data" / "new").stat().st_uid == (place / "data").stat().st_uid
 
 
+@pytest.mark.parametrize("warm", [SkillStartMethod.FORK, SkillStartMethod.SPAWN])
+def test_a_skill_leaves_no_program_with_a_set_id_bit(place: Path, warm: SkillStartMethod) -> None:
+    text = """
+        import json, os, shutil
+        path = os.environ["OPENSKILL_ALLOWED_ROOT"] + "/sh"
+        shutil.copyfile("/bin/sh", path)
+        try:
+            os.chmod(path, 0o6755)
+        except OSError as error:
+            print(json.dumps({"refused": error.strerror}))
+    """
+    found = invoked(place, sandboxed(place, text, writable=True, warm=warm)).data
+    assert found == {"refused": "Operation not permitted"}
+    assert (place / "data" / "sh").stat().st_mode & 0o6000 == 0
+
+
 def test_a_skill_has_no_network(place: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         text = f"""

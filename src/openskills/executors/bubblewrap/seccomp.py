@@ -1,7 +1,8 @@
 """Seccomp filter for commands, assembled here. Pure.
 
-Denied are calls that reach other processes, kernel internals, new namespaces, and sockets that network namespaces do
-not confine; everything else is allowed. Programs for another architecture are killed: their call numbers differ.
+Denied are calls that reach other processes, kernel internals, new namespaces, sockets that network namespaces do not
+confine, and modes with set-id bits; everything else is allowed. Programs for another architecture are killed: their
+call numbers differ.
 """
 
 import errno
@@ -107,8 +108,9 @@ _SHARED: dict[str, tuple[int | None, int | None]] = {
     "process_mrelease": (448, 448),
 }
 _ABSENT = {
-    # The C library falls back from clone3 to clone, whose flags the filter can check.
+    # The C library falls back to clone and openat, whose arguments the filter can check.
     "clone3": (435, 435),
+    "openat2": (437, 437),
     # Memory that is not charged to any process.
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
@@ -125,6 +127,25 @@ _INIT_CALLS = {
     "sched_setaffinity": (203, 122),
     "prlimit64": (302, 261),
 }
+_MODES: dict[str, tuple[int | None, int | None, int]] = {
+    # Calls that set the mode of a file, and which argument that is.
+    "chmod": (90, None, 1),
+    "fchmod": (91, 52, 1),
+    "fchmodat": (268, 53, 2),
+    "fchmodat2": (452, 452, 2),
+    "mkdir": (83, None, 1),
+    "mkdirat": (258, 34, 2),
+    "mknod": (133, None, 1),
+    "mknodat": (259, 33, 2),
+    "creat": (85, None, 1),
+}
+_OPENS: dict[str, tuple[int | None, int | None, int]] = {
+    # Calls whose mode counts only if they create a file, and which argument the flags are; the mode comes next.
+    "open": (2, None, 1),
+    "openat": (257, 56, 2),
+}
+_SET_ID_BITS = 0o6000
+_CREATES = 0o20000100  # O_CREAT, O_TMPFILE
 _CLONE, _SETSOCKOPT, _SOCKET, _SOCKETPAIR, _IOCTL = (56, 220), (54, 208), (41, 198), (53, 199), (16, 29)
 _PRLIMIT, _FCNTL, _SETPRIORITY, _IOPRIO_SET = (302, 261), (72, 25), (141, 140), (251, 30)
 
@@ -202,6 +223,15 @@ def _build_steps(machine: _FilterMachine, namespaces: bool) -> list[_FilterStep]
     steps += _match_call(_IOCTL[column], [_load_argument(1), *_match_any(_IOCTLS, "refuse", "allow")])
     steps += _match_call(_FCNTL[column], _build_owner_steps())
     steps += _match_call(_SOCKETPAIR[column], _build_pair_steps())
+    # A program with a set-id bit would run as the owner of the workspace for whoever finds it there.
+    mode = _FilterStep(_IF_ANY_BIT, _SET_ID_BITS, "refuse", "allow")
+    for *numbers, place in _MODES.values():
+        if (number := numbers[column]) is not None:
+            steps += _match_call(number, [_load_argument(place), mode])
+    for *numbers, place in _OPENS.values():
+        if (number := numbers[column]) is not None:
+            flags = [_load_argument(place), _FilterStep(_IF_ANY_BIT, _CREATES, "", "allow")]
+            steps += _match_call(number, [*flags, _load_argument(place + 1), mode])
     # Socket buffers are kernel memory, which is not charged to any process.
     options = [_load_argument(1), _FilterStep(_IF_EQUAL, _SOL_SOCKET, "", "allow"), _load_argument(2)]
     steps += _match_call(_SETSOCKOPT[column], [*options, *_match_any(_BUFFERS, "refuse", "allow")])

@@ -6,6 +6,7 @@ manifest may set another user, and `network: true`.
 
 import asyncio
 import os
+import re
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +31,7 @@ _TMP_DIR, _HOME_DIR = "/tmp", "/home/skill"  # noqa: S108 - inside the container
 _DEFAULT_USER = "65534:65534"
 _MIB = 1024 * 1024
 _CPU_PERIOD = 1_000_000_000
-_ROOT_USERS = ("0", "root")
+_USER = re.compile(r"[1-9][0-9]{0,9}(:[1-9][0-9]{0,9})?", re.ASCII)
 
 
 def build_container_request(registration: Registration, env: Mapping[str, str], mark: str) -> dict[str, Any]:
@@ -103,9 +104,10 @@ def build_container_environment(registration: Registration, per_call: Mapping[st
 
 def _check_user(registration: Registration) -> str:
     user = str(registration.options.get("user", _DEFAULT_USER))
-    if user.partition(":")[0] in _ROOT_USERS:
-        raise ManifestFault("user", "skills must not run as root; use another user of the image")
-    return user
+    # Only numbers: an engine takes "00", "+0" and "" for root, and an image can give uid 0 any name.
+    if not _USER.fullmatch(user):
+        raise ManifestFault("user", f"{user!r} may be root; use the number of another user, such as 1000 or 1000:1000")
+    return user if ":" in user else f"{user}:{user}"
 
 
 _NOTES = {"isolation": str(Isolation.CONTAINER)}
