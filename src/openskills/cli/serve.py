@@ -113,10 +113,20 @@ def serve(
 def _greet(entries: "tuple[RegistryEntry, ...]", settings: "Settings", url: str) -> None:
     for entry in entries:
         found = entry.registration
-        kind, description = ("", "") if found is None else (found.kind, found.description)
+        kind, description, isolation = "", "", ""
+        if found is not None:
+            kind, description = found.kind, found.description
+            isolation = found.describe_isolation(allow_local=settings.allow_local)
         text = textwrap.shorten(escape_line(description), 70, placeholder="…")
         state = (f"{entry.status:<12}", _STYLES[entry.status])
-        warn("  ", state, (f"{entry.id:<20}", "cyan"), f" {kind:<12}", text)
+        warn(
+            "  ",
+            state,
+            (f"{entry.id:<20}", "cyan"),
+            f" {kind:<12}",
+            (f"{isolation:<12}", "red" if "none" in isolation else ""),
+            text,
+        )
         for problem in entry.problems:
             warn(" " * 14, escape_line(str(problem)))
     if not entries:

@@ -438,7 +438,7 @@ def _metrics_operation() -> Fragment:
     return {**found, "responses": {**found["responses"], "200": answer}}
 
 
-def describe_skill(entry: RegistryEntry, start: Path) -> dict[str, Any]:
+def describe_skill(entry: RegistryEntry, start: Path, *, allow_local: bool) -> dict[str, Any]:
     """One skill, for `GET /skills` and `GET /skills/{id}`."""
     found: dict[str, Any] = {
         "id": entry.id,
@@ -447,7 +447,8 @@ def describe_skill(entry: RegistryEntry, start: Path) -> dict[str, Any]:
         "origin": _relative_path(entry.origin, start) if entry.origin is not None else None,
     }
     if entry.registration is not None:
-        found |= _describe_manifest(entry.registration, start)
+        isolation = entry.registration.describe_isolation(allow_local=allow_local)
+        found |= {**_describe_manifest(entry.registration, start), "isolation": isolation}
     return found
 
 

@@ -32,6 +32,7 @@ from openskills.host.metrics import CONTENT_TYPE
 from openskills.host.model import Failure
 from openskills.host.openapi import build_openapi, build_tools, describe_skill
 from openskills.host.parts import HostParts
+from openskills.host.registry.registry import RegistryEntry
 from openskills.host.runs import RunEvent
 from openskills.version import __version__
 
@@ -124,8 +125,12 @@ async def show_metrics(exchange: HttpExchange, parts: HostParts, _: Principal) -
 async def list_skills(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """All skills that the caller may invoke, including broken ones with their problems."""
     entries = (entry for entry in parts.registry.list_entries() if principal.can_invoke(entry.id))
-    listed = {"skills": [describe_skill(entry, parts.start) for entry in entries]}
+    listed = {"skills": [_describe_skill(entry, parts) for entry in entries]}
     return build_document(listed, exchange.trace, latency_ms=exchange.latency_ms)
+
+
+def _describe_skill(entry: RegistryEntry, parts: HostParts) -> dict[str, object]:
+    return describe_skill(entry, parts.start, allow_local=parts.settings.allow_local)
 
 
 async def show_skill(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
@@ -134,7 +139,7 @@ async def show_skill(exchange: HttpExchange, parts: HostParts, principal: Princi
     entry = parts.registry.get_entry(name)
     if not principal.can_invoke(entry.id):
         parts.host.get_registration(name, principal)
-    described = describe_skill(entry, parts.start)
+    described = _describe_skill(entry, parts)
     return build_document(described, exchange.trace, skill_id=entry.id, latency_ms=exchange.latency_ms)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import UnknownSkill
-from openskills.host.model import Registration
+from openskills.host.model import HostLimits, Registration
 from openskills.host.registry.folders import (
     MAX_FILES,
     ManifestBasePaths,
@@ -23,6 +23,7 @@ from openskills.host.registry.folders import (
     resolve_paths,
     scan_directory,
 )
+from openskills.host.registry.manifest import FIELDS, FOLDER_FIELDS
 from openskills.host.registry.registry import Registry
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem
@@ -321,10 +322,19 @@ def test_a_folder_without_entry_is_not_hosted(tmp_path: Path, settings: Settings
 
 
 @pytest.mark.parametrize(
-    ("entry", "rule"), [("scripts/no.py", "entry-missing"), ("../../x.py", "entry-outside"), ("scripts", "entry-type")]
+    ("entry", "rule"),
+    [
+        ("scripts/no.py", "entry-missing"),
+        ("../../x.py", "entry-outside"),
+        ("scripts", "entry-type"),
+        ("/usr/bin/env", "entry-outside"),
+        ("scripts/link.py", "entry-outside"),
+    ],
 )
 def test_an_entry_that_cannot_be_called_is_reported(tmp_path: Path, settings: Settings, entry: str, rule: str) -> None:
-    folder(tmp_path, "odd", f"metadata:\n  entry: {entry}\n", "scripts/x.py")
+    path = folder(tmp_path, "odd", f"metadata:\n  entry: {entry}\n", "scripts/x.py")
+    (tmp_path / "outside.py").write_text("print()")
+    (path / "scripts/link.py").symlink_to(tmp_path / "outside.py")
     (found,) = hosted(tmp_path, settings).list_entries()
     assert found.status == "broken"
     assert [problem.rule for problem in found.problems] == [rule]
@@ -336,6 +346,63 @@ def test_a_manifest_in_the_folder_counts_before_its_skill_md(tmp_path: Path, set
     found = hosted(tmp_path, settings).get("pdf-tools")
     assert (found.timeout_ms, found.description) == (9, "Does pdf-tools well.")
     assert found.entry == str(path / "scripts/run.py")
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ("executor: local", "executor"),
+        ("python: ./evil", "python"),
+        ("options: {python: ./evil}", "options"),
+        ("type: http\nentry: http://127.0.0.1:1/", "type"),
+        ("type: docker\nentry: image", "type"),
+        ("type: inproc\nentry: os:getcwd", "type"),
+        ("secrets: [OPENSKILL_API_KEY]", "secrets"),
+        ("env: [PATH]", "env"),
+        ("env: {LD_PRELOAD: x.so}", "env"),
+        ("allowed_root: /", "allowed_root"),
+        ("writable: true", "writable"),
+        ("warm: reuse", "warm"),
+        ("preload: [antigravity]", "preload"),
+        ("args: [-x]", "args"),
+        ("network: true", "network"),
+        ("user: '0'", "user"),
+        ("headers: {}", "headers"),
+    ],
+)
+def test_a_manifest_in_the_folder_cannot_set_what_belongs_to_the_operator(
+    tmp_path: Path, settings: Settings, line: str, field: str
+) -> None:
+    path = folder(tmp_path, "pdf-tools", "", "scripts/invoke.py")
+    (path / "manifest.yaml").write_text(f"description: Mine.\n{line}\n")
+    (entry,) = hosted(tmp_path, settings).list_entries()
+    assert (entry.status, entry.registration) == ("broken", None)
+    (problem,) = [problem for problem in entry.problems if problem.rule == "field-of-operator"]
+    assert problem.message.startswith(f"{field}: ")
+    assert "serve --manifests" in problem.message
+
+
+def test_every_field_of_a_manifest_belongs_to_the_author_or_to_the_operator() -> None:
+    assert set(FOLDER_FIELDS) < set(FIELDS)
+    assert set(FIELDS) - set(FOLDER_FIELDS) == {
+        "allowed_root", "env", "executor", "options", "preload", "secrets", "warm", "writable",
+    }  # fmt: skip
+
+
+def test_a_manifest_in_the_folder_can_only_lower_limits(tmp_path: Path, settings: Settings) -> None:
+    path = folder(tmp_path, "pdf-tools", "", "scripts/invoke.py")
+    limits = "limits: {memory_bytes: null, processes: 5000, output_bytes: 1M, file_bytes: 1000, cpu_seconds: 7}"
+    (path / "manifest.yaml").write_text(f"timeout_ms: 86400000\n{limits}\n")
+    (entry,) = hosted(tmp_path, settings).list_entries()
+    found = entry.registration
+    assert found is not None
+    assert found.timeout_ms == settings.timeout_ms
+    assert found.limits == HostLimits(output_bytes=1024**2, file_bytes=1000, cpu_seconds=7)
+    assert sorted(problem.message.split(" is above")[0] for problem in entry.problems) == [
+        "limits: memory_bytes",
+        "limits: processes",
+        "timeout_ms: 86,400,000",
+    ]
 
 
 def test_a_manifest_of_the_host_with_the_same_id_counts_and_the_folder_is_reported(

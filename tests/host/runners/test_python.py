@@ -4,8 +4,6 @@ Scripts as skills: warm and cold do the same, and nothing of a call outlives it.
 """
 
 import asyncio
-import os
-import sys
 import time
 from pathlib import Path
 
@@ -13,7 +11,8 @@ import pytest
 
 from openskills.errors import DeadlineExceeded, ExecutorUnavailable
 from openskills.host.model import HostLimits, ManifestFault, Outcome, SkillOutputEvent, SkillRunner, SkillStartMethod
-from openskills.host.runners.python import PythonRunner, find_preloadable, read_search_path, select_preloadable
+from openskills.host.runners.python import PythonRunner, find_preloadable, select_preloadable
+from tests.conftest import RequireProgram
 from tests.host.both_ways import BOTH_WAYS
 from tests.host.calls_made import called, invoked, python_skill, script, with_runner
 
@@ -416,18 +415,29 @@ def test_a_module_beside_the_script_with_the_name_of_a_loaded_one_is_imported_as
     assert "json.py" in outcome.notes["cold_start"]
 
 
-def test_the_modules_of_our_own_interpreter_are_found() -> None:
-    assert os.path.dirname(os.__file__) in read_search_path(sys.executable)
-
-
 def test_an_interpreter_that_does_not_work_is_named_with_what_it_said(tmp_path: Path) -> None:
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho no libraries >&2\nexit 7\n")
     broken.chmod(0o755)
+    entry = script(tmp_path, "print('{}')")
     with pytest.raises(ExecutorUnavailable, match="exit status 7, 'no libraries'; install it or correct"):
-        read_search_path(str(broken))
-    with pytest.raises(ExecutorUnavailable, match="does not exist"):
-        read_search_path(str(tmp_path / "nobody"))
+        invoked(tmp_path, python_skill(entry, options={"python": str(broken)}))
+    with pytest.raises(ExecutorUnavailable, match="does not work"):
+        invoked(tmp_path, python_skill(entry, options={"python": str(tmp_path / "nobody")}))
+
+
+def test_an_interpreter_of_a_manifest_is_queried_inside_the_sandbox(
+    tmp_path: Path, require_program: RequireProgram
+) -> None:
+    require_program("bwrap")
+    tmp_path.chmod(0o755)
+    entry, seen = script(tmp_path, "print('{}')"), tmp_path.parent / f"{tmp_path.name}-seen"
+    evil = tmp_path / "evil"
+    evil.write_text(f"#!/bin/sh\nid -u > {seen}\necho '[]'\n")
+    evil.chmod(0o755)
+    with pytest.raises(ExecutorUnavailable, match="exited before it was ready"):
+        invoked(tmp_path, python_skill(entry, executor="sandbox", options={"python": str(evil)}))
+    assert not seen.exists()
 
 
 def test_a_skill_whose_registration_has_changed_is_served_anew(tmp_path: Path) -> None:

@@ -153,12 +153,14 @@ _KINDS_ON_DISK = ("cli:python", "cli:exec")
 class ManifestBasePaths:
     """Base directories of relative paths: where the host was started, then that of the manifest.
 
-    An absolute `allowed_root` must be in one of `roots` or in one of these.
+    An absolute `allowed_root` must be in one of `roots` or in one of these. `in_folder`: the manifest is that of a
+    skill folder, whose entry must be in the folder.
     """
 
     start: Path
     manifest: Path
     roots: tuple[Path, ...] = ()
+    in_folder: bool = False
 
 
 class _UnusablePath(Exception):
@@ -232,6 +234,8 @@ def _resolve_root(wanted: Path, bases: ManifestBasePaths) -> tuple[Path, Sequenc
 def _candidate_paths(written: str, field: str, bases: ManifestBasePaths) -> Iterator[Path]:
     rule = f"{field.replace('_', '-')}-outside"
     if os.path.isabs(written):
+        if bases.in_folder and field == "entry":
+            raise _UnusablePath(rule, f"entry: {written!r} is absolute; use a path relative to the folder of the skill")
         if ".." in Path(written).parts or "\0" in written:
             raise _UnusablePath(rule, f"{field}: {written!r} contains '..'")
         yield Path(os.path.realpath(written))

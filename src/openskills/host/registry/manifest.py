@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast
@@ -469,6 +469,11 @@ FIELDS = (
     "id", "type", "runtime", "entry", "version", "description", "timeout_ms", "allowed_root", "writable",
     "input_schema", "output_schema", "env", "secrets", "limits", "executor", "warm", "preload", "options",
 )  # fmt: skip
+FOLDER_FIELDS = (
+    "id", "type", "runtime", "entry", "version", "description", "timeout_ms", "input_schema", "output_schema", "limits",
+)  # fmt: skip
+"""Fields of a manifest in the folder of a skill, whose author may be a stranger. Limits can only be lowered."""
+FOLDER_KINDS = ("cli:python", "cli:exec")
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "cli:python": ("args", "python"),
     "cli:exec": ("args",),
@@ -489,7 +494,10 @@ _MAX_BYTES = 1024**5
 
 @dataclass(frozen=True, slots=True)
 class ManifestDefaults:
-    """Defaults for missing fields. `kinds` are the known kinds; `more_kinds` is called for others."""
+    """Defaults for missing fields. `kinds` are the known kinds; `more_kinds` is called for others.
+
+    `in_folder`: the manifest is part of a skill, and not written by the operator of the host.
+    """
 
     timeout_ms: int = 15_000
     allowed_root: Path | None = None
@@ -501,6 +509,7 @@ class ManifestDefaults:
     entry: str = ""
     kind: str = ""
     executor: str = "auto"
+    in_folder: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -527,6 +536,8 @@ def parse_manifest(data: bytes, *, name: str, is_json: bool, defaults: ManifestD
         found.add_error("id", f"{excerpt(name)} (the name of the file) is not {ID_FORM}", rule="id-form")
     limits = ManifestReader(document, "limits")
     registration = _build_registration(found, limits, document, skill_id, defaults)
+    if defaults.in_folder:
+        registration = _restrict_folder(found, document, registration, defaults)
     problems = (*found.problems, *limits.problems)
     lines = {key: document.positions.get((key,), (None,))[0] for key in document.fields}
     return ManifestResult(skill_id, None if select_errors(problems) else registration, problems, lines)
@@ -555,6 +566,33 @@ def _build_registration(
         preload=found.read_names("preload", _MODULE_PATTERN, "a module name"),
         options=_read_options(found, document, kind),
     )
+
+
+def _restrict_folder(
+    found: ManifestReader, document: ManifestDocument, registration: Registration, defaults: ManifestDefaults
+) -> Registration:
+    """Report fields that only the operator may set, and lower what exceeds the host's own limits."""
+    advice = "only the operator of the host may set this; write a manifest with this id for `serve --manifests DIR`"
+    operators = {*FIELDS, *(name for names in OPTIONS.values() for name in names)}.difference(FOLDER_FIELDS)
+    for name in document.fields:
+        if name in operators:
+            found.add_error(name, advice, rule="field-of-operator")
+    if registration.kind not in FOLDER_KINDS:
+        message = f"a skill folder runs its own script or program, not {registration.kind}; {advice}"
+        found.add_error("type", message, rule="field-of-operator")
+    if registration.timeout_ms > defaults.timeout_ms:
+        message = f"{registration.timeout_ms:,} is above the limit of the host and lowered to {defaults.timeout_ms:,}"
+        found.add_warning("timeout_ms", message, rule="limit-lowered")
+    lowered: dict[str, int] = {}
+    for each in fields(HostLimits):
+        wanted: int | None = getattr(registration.limits, each.name)
+        allowed: int | None = getattr(HostLimits(), each.name)
+        if allowed is not None and (wanted is None or wanted > allowed):
+            lowered[each.name] = allowed
+            message = f"{each.name} is above the limit of the host and lowered to {allowed:,}"
+            found.add_warning("limits", message, rule="limit-lowered", at=("limits", each.name))
+    timeout = min(registration.timeout_ms, defaults.timeout_ms)
+    return replace(registration, timeout_ms=timeout, limits=replace(registration.limits, **lowered))
 
 
 def _read_kind(found: ManifestReader, defaults: ManifestDefaults) -> str:

@@ -293,13 +293,13 @@ class Registry:
 
     def _read_folders(self, folders: Sequence[HostedFolder]) -> Iterable[RegistryEntry]:
         for folder in folders:
-            defaults = replace(self._defaults, **folder.manifest_defaults())
+            defaults = replace(self._defaults, in_folder=True, **folder.manifest_defaults())
             if folder.manifest is not None:
                 parsed, origin = self._parse_file(folder.manifest, defaults), folder.manifest.path
             else:
                 parsed = parse_manifest(b"", name=folder.skill, is_json=False, defaults=defaults)
                 origin = folder.location
-            yield self._build_entry(parsed, origin, _FOLDER_RANK, folder.problems, start=folder.directory)
+            yield self._build_entry(parsed, origin, _FOLDER_RANK, folder.problems, folder=folder.directory)
 
     def _read_scripts(
         self, directory: ManifestDirectory, manifests: Sequence[RegistryEntry]
@@ -341,12 +341,13 @@ class Registry:
         more: tuple[Problem, ...] = (),
         *,
         start: Path | None = None,
+        folder: Path | None = None,
     ) -> RegistryEntry:
         # Paths are resolved every time, because they may have changed.
         problems = parsed.problems
         registration = parsed.registration
         if registration is not None:
-            bases = ManifestBasePaths(start or self._start, origin.parent, self._roots)
+            bases = ManifestBasePaths(folder or start or self._start, origin.parent, self._roots, folder is not None)
             registration, found = resolve_paths(replace(registration, origin=origin), bases)
             problems = (*problems, *found)
         told = tuple(_locate_problem(problem, origin) for problem in (*problems, *more))

@@ -9,10 +9,10 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
-from openskills.errors import ExecutorUnavailable, SkillError
+from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.supervisor import SupervisedProcess
 from openskills.executors.warm import is_module_name
 from openskills.executors.zygote import (
@@ -23,11 +23,10 @@ from openskills.executors.zygote import (
     WorkerTimeout,
     encode_call,
 )
-from openskills.host.model import Call, ManifestFault, Outcome, Registration, SkillStartMethod
+from openskills.host.model import Call, HostLimits, ManifestFault, Outcome, Registration, SkillStartMethod
 from openskills.host.runners.isolation import IsolationProvider, SkillIsolation, build_call_environment
 from openskills.host.runners.output import LiveLines, RawSkillOutput, outcome_from_output, timeout_outcome
 from openskills.host.runners.program import STDERR_BYTES, encode_call_input, read_arguments, run_cold
-from openskills.subprocesses import run_program
 
 _ALWAYS_PRELOADED = ("json", "re")
 _SKILLKIT = "openskills.skillkit"
@@ -86,7 +85,7 @@ class PythonRunner:
         self._skills: dict[str, _PythonSkill] = {}
         self._newest: dict[str, Registration] = {}
         self._retiring: dict[asyncio.Task[None], _PythonSkill] = {}
-        self._paths: dict[str, tuple[str, ...]] = {}
+        self._paths: dict[tuple[str, str], tuple[str, ...]] = {}
 
     async def prepare(self, registration: Registration) -> None:
         """See `SkillRunner.prepare`."""
@@ -122,7 +121,7 @@ class PythonRunner:
         """What serves this registration: kept if it is the newest, else only for this call."""
         place = await self._places.get(registration)
         python = find_interpreter(registration)
-        path = await self._get_search_path(python)
+        path = await self._get_search_path(python, place, registration)
         known = self._skills.get(registration.id)
         if known is not None and known.registration == registration:
             return known
@@ -141,10 +140,11 @@ class PythonRunner:
         self._retiring[task] = served
         task.add_done_callback(self._retiring.pop)
 
-    async def _get_search_path(self, python: str) -> tuple[str, ...]:
-        if python not in self._paths:
-            self._paths[python] = await asyncio.to_thread(read_search_path, python)
-        return self._paths[python]
+    async def _get_search_path(self, python: str, place: SkillIsolation, registration: Registration) -> tuple[str, ...]:
+        key = (python, place.isolation)
+        if key not in self._paths:
+            self._paths[key] = await read_search_path(python, place, registration)
+        return self._paths[key]
 
 
 def find_interpreter(registration: Registration) -> str:
@@ -153,12 +153,19 @@ def find_interpreter(registration: Registration) -> str:
     return str(chosen) if chosen else sys.executable
 
 
-def read_search_path(python: str) -> tuple[str, ...]:
-    """The `sys.path` of an interpreter, without the directory of the script. Blocking."""
+async def read_search_path(python: str, place: SkillIsolation, registration: Registration) -> tuple[str, ...]:
+    """The `sys.path` of an interpreter, without the directory of the script.
+
+    It is queried in the isolation of the skill, because a manifest may name any program.
+    """
     argv = (python, "-I", "-c", "import json, sys; print(json.dumps(sys.path))")
+    asking = replace(registration, limits=HostLimits())
+    deadline = asyncio.get_running_loop().time() + _SEARCH_PATH_TIMEOUT
     try:
-        done = run_program(argv, environment={}, cwd=Path("/"), timeout=_SEARCH_PATH_TIMEOUT, max_output=1024 * 1024)
-    except SkillError as error:
+        done = await run_cold(place, asking, argv, place.environment(asking), b"", deadline)
+    except WorkerTimeout:
+        raise _interpreter_error(python, f"no answer after {_SEARCH_PATH_TIMEOUT:g} s") from None
+    except InvalidArgument as error:
         raise _interpreter_error(python, error.message) from None
     try:
         return tuple(json.loads(done.stdout))
