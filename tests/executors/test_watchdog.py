@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -100,7 +101,13 @@ def nothing() -> WorkspaceUsage:
     return NOTHING
 
 
-def sentence(pid: int, limits: Limits, usages: list[WorkspaceUsage] | None = None, quota: Quota | None = None) -> str:
+def sentence(
+    pid: int,
+    limits: Limits,
+    usages: list[WorkspaceUsage] | None = None,
+    quota: Quota | None = None,
+    disk: Path | None = None,
+) -> str:
     """What the watchdog says; `usages` are what the workspace holds, one after the other."""
     waiting = list(usages or [])
 
@@ -109,7 +116,7 @@ def sentence(pid: int, limits: Limits, usages: list[WorkspaceUsage] | None = Non
 
     async def said() -> str:
         async with asyncio.timeout(PATIENCE):
-            return await watch(pid, limits, measure, quota or Quota())
+            return await watch(pid, limits, measure, quota or Quota(), disk)
 
     return asyncio.run(said())
 
@@ -132,11 +139,65 @@ def test_what_the_workspace_holds_is_limited() -> None:
     assert said == f"the workspace has {2 * MB:,} bytes; the maximum is {MB:,}"
 
 
-async def test_a_disk_that_is_nearly_full_ends_the_command() -> None:
+async def test_a_disk_that_is_nearly_full_ends_the_command(tmp_path: Path) -> None:
     async with asyncio.timeout(PATIENCE):
-        result = await watch(os.getpid(), Limits(), nothing, Quota(min_free_bytes=100), free=lambda: 99)
+        result = await watch(os.getpid(), Limits(), nothing, Quota(min_free_bytes=1 << 60), tmp_path)
 
-    assert result == "only 99 bytes of disk space are left; 100 must stay free"
+    assert result.endswith(f" bytes of disk space are left; {1 << 60:,} must stay free")
+
+
+# Pages that no process has mapped in, and that stay as long as the mapping.
+UNMAPPED = """
+import mmap, sys
+memory = mmap.mmap(-1, 80 * 1024 * 1024)
+for start in range(0, len(memory), 8 * 1024 * 1024):
+    memory[start : start + 8 * 1024 * 1024] = b"x" * (8 * 1024 * 1024)
+    memory.madvise(mmap.MADV_DONTNEED)
+print("ready", flush=True); sys.stdin.read()
+"""
+SOCKETS = """
+import socket, sys
+kept = []
+for _ in range(300):
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    kept += [ours, theirs]
+    try:
+        while True: ours.send(b"x" * 65536)
+    except BlockingIOError:
+        pass
+print("ready", flush=True); sys.stdin.read()
+"""
+UNLINKED = """
+import mmap, os, sys
+for number in range(2):
+    file = open(f"{sys.argv[1]}/{number}", "w+b")
+    os.unlink(file.name)
+    file.write(b"x" * 5 * 1024 * 1024)
+    file.flush()
+    if number: mapping = mmap.mmap(file.fileno(), 0); file.close()
+    else: first = file
+print("ready", flush=True); sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("program", [UNMAPPED, SOCKETS], ids=["shared memory", "sockets"])
+def test_memory_outside_of_the_resident_size_counts(program: str) -> None:
+    with running_proctree(program) as process:
+        assert measure_footprint(process.pid).memory > 80 * MB
+        assert measure_footprint(process.pid, exact_above=0).memory > 80 * MB
+        assert "bytes of memory; the limit is" in sentence(process.pid, Limits(total_memory_bytes=70 * MB))
+
+
+def test_unlinked_files_count_for_the_workspace(tmp_path: Path) -> None:
+    with running_proctree(UNLINKED, str(tmp_path)) as process:
+        assert 10 * MB <= measure_footprint(process.pid, disk=tmp_path.stat().st_dev).unlinked < 11 * MB
+        said = sentence(process.pid, Limits(), quota=Quota(max_bytes=9 * MB), disk=tmp_path)
+        assert "bytes of unlinked files" in said
+        both = [WorkspaceUsage(9 * MB, 1)] * 5
+        assert sentence(process.pid, Limits(), both, Quota(max_bytes=12 * MB), tmp_path).startswith(
+            "the workspace has "
+        )
 
 
 @contextmanager
@@ -152,11 +213,7 @@ async def test_a_short_command_is_never_looked_at() -> None:
         looked.append("measured")
         return NOTHING
 
-    def free() -> int:
-        looked.append("free")
-        return 1 << 60
-
-    watching = asyncio.create_task(watch(os.getpid(), Limits(), measure, Quota(), free))
+    watching = asyncio.create_task(watch(os.getpid(), Limits(), measure, Quota()))
     await asyncio.sleep(0)
     watching.cancel()
     with pytest.raises(asyncio.CancelledError):

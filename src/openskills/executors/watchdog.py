@@ -8,36 +8,100 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from openskills.executors.records.quota import Quota
+from openskills.executors.records.quota import Quota, read_free_bytes
 from openskills.executors.spec import Limits, WorkspaceUsage
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
+_SOCKET_BYTES = 256 * 1024
+"""Kernel memory that a socket can hold with the usual settings; buffers of pipes are smaller, and count as much."""
+_MAX_LINKS = 4096
+
+
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The number of processes and their total memory in bytes."""
+    """The number of processes, their total memory in bytes, and the disk space of files that they have unlinked."""
 
     processes: int
     memory: int
+    unlinked: int = 0
 
 
 EMPTY_FOOTPRINT = Footprint(0, 0)
 
 
-def measure_footprint(pid: int, *, exact_above: int | None = None, max_processes: int = 4096) -> Footprint:
+def measure_footprint(
+    pid: int, *, exact_above: int | None = None, max_processes: int = 4096, disk: int | None = None
+) -> Footprint:
     """The usage of a process and its descendants, up to `max_processes` of them. Blocking.
 
-    Memory is the sum of resident sizes, which counts shared pages several times. If that exceeds `exact_above`, each
-    page is counted once as far as permissions allow, which takes longer.
+    Memory is the sum of resident sizes, which counts shared pages several times, with all shared memory whether it is
+    mapped in or not, and an estimate for sockets and pipes. If that exceeds `exact_above`, each page is counted once as
+    far as permissions allow, which takes longer. Unlinked files count on the device `disk` (as in `st_dev`) only.
     """
     pids = list_descendants(pid, max_processes=max_processes)
-    memory = sum(map(_read_resident, pids))
-    if exact_above is not None and memory > exact_above:
-        memory = sum(map(_read_proportional, pids))
-    return Footprint(len(pids), memory)
+    hidden = _HiddenUsage(disk)
+    for each in pids:
+        hidden.add_mappings(each)
+        hidden.add_descriptors(each)
+    kernel = hidden.sockets * _SOCKET_BYTES
+    shared = sum(hidden.shared.values())
+    memory = sum(map(_read_resident, pids)) + (shared and max(shared - sum(map(_read_resident_shared, pids)), 0))
+    if exact_above is not None and memory + kernel > exact_above:
+        found = [_read_proportional(each) for each in pids]
+        memory = sum(whole - part for whole, part in found) + max(shared, sum(part for _, part in found))
+    return Footprint(len(pids), memory + kernel, sum(hidden.unlinked.values()))
+
+
+class _HiddenUsage:
+    """What processes use that is not part of their resident sizes: shared memory, sockets, unlinked files."""
+
+    def __init__(self, disk: int | None) -> None:
+        self._disk = disk
+        self._links = 0
+        self._seen: set[str] = set()
+        self.sockets = 0
+        self.shared: dict[tuple[str, str], int] = {}
+        self.unlinked: dict[int | str, int] = {}
+
+    def add_mappings(self, pid: int) -> None:
+        """Shared mappings of memory and of unlinked files. Their pages stay, even if no process has them mapped in."""
+        for line in _read_file(f"/proc/{pid}/maps").decode("ascii", "replace").splitlines():
+            if not line.endswith("(deleted)"):
+                continue
+            span, permissions, offset, device, inode, path = line.split(maxsplit=5)
+            if not permissions.endswith("s"):
+                continue
+            start, end = (int(address, 16) for address in span.split("-"))
+            if path.startswith(("/dev/zero ", "/memfd:", "/SYSV")):
+                self.shared[inode, offset] = max(end - start, self.shared.get((inode, offset), 0))
+            elif self._disk is not None and device == f"{os.major(self._disk):02x}:{os.minor(self._disk):02x}":
+                self.unlinked.setdefault(int(inode), end - start)
+
+    def add_descriptors(self, pid: int) -> None:
+        """Sockets, pipes and unlinked files. Of very many descriptors each is taken for a socket."""
+        try:
+            names = os.listdir(f"/proc/{pid}/fd")
+        except OSError:
+            return
+        self._links += len(names)
+        if self._links > _MAX_LINKS:
+            self.sockets += len(names)
+            return
+        for name in names:
+            with suppress(OSError):
+                target = os.readlink(f"/proc/{pid}/fd/{name}")
+                if target.startswith(("socket:", "pipe:")):
+                    self.sockets += target not in self._seen
+                    self._seen.add(target)
+                elif self._disk is not None and target.endswith(" (deleted)"):
+                    found = os.stat(f"/proc/{pid}/fd/{name}")
+                    if found.st_dev == self._disk and found.st_nlink == 0:
+                        self.unlinked[found.st_ino] = found.st_blocks * 512
 
 
 def list_descendants(pid: int, *, max_processes: int = 4096) -> list[int]:
@@ -58,12 +122,22 @@ def _read_resident(pid: int) -> int:
     return int(fields[1]) * _PAGE if len(fields) > 1 else 0
 
 
-def _read_proportional(pid: int) -> int:
-    for line in _read_file(f"/proc/{pid}/smaps_rollup").splitlines():
-        if line.startswith(b"Pss:"):
-            return int(line.split()[1]) * 1024
+def _read_resident_shared(pid: int) -> int:
+    return _read_sizes(f"/proc/{pid}/status").get("RssShmem", 0)
+
+
+def _read_proportional(pid: int) -> tuple[int, int]:
+    """The resident size with each shared page divided among its users, and the part of it that is shared memory."""
+    sizes = _read_sizes(f"/proc/{pid}/smaps_rollup")
+    if "Pss" in sizes:
+        return sizes["Pss"], sizes.get("Pss_Shmem", 0)
     # Not permitted: fall back to the resident size.
-    return _read_resident(pid)
+    return _read_resident(pid), _read_resident_shared(pid)
+
+
+def _read_sizes(path: str) -> dict[str, int]:
+    lines = (line.split() for line in _read_file(path).decode("ascii", "replace").splitlines() if line.endswith(" kB"))
+    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines}
 
 
 def _read_file(path: str) -> bytes:
@@ -86,7 +160,7 @@ def _read_file(path: str) -> bytes:
 __all__ = ["Quota", "watch"]
 
 FIRST_CHECK = 0.25
-_MAX_INTERVAL = 2.0
+_MAX_INTERVAL = 0.5
 _FIRST_MEASURE, _MAX_MEASURE_INTERVAL = 1.0, 30.0
 _SHARE = 20
 """Checks take at most 1/20 of the time."""
@@ -95,38 +169,73 @@ _SHARE = 20
 async def watch(
     pid: int | None,
     limits: Limits,
-    measure: Callable[[], WorkspaceUsage],
-    quota: Quota,
-    free: Callable[[], int] | None = None,
+    measure: Callable[[], WorkspaceUsage] | None = None,
+    quota: Quota | None = None,
+    disk: Path | None = None,
 ) -> str:
     """Wait until the command under `pid` exceeds a limit, and return a sentence that names it.
 
-    Monitors the memory and the number of its processes (up to twice the limit), the size of the workspace and, with
-    `free`, the free disk space. Both functions are called in a thread, which may still run after this is cancelled, so
-    they must not use anything that gets closed. Without a `pid`, only the workspace and the disk are monitored.
+    Monitors the memory and the number of its processes (up to twice the limit) and, with `measure`, the size of the
+    workspace on the disk of the directory `disk` with files that were unlinked, and the free space there. `measure` is
+    called in a thread, which may still run after this is cancelled, so it must not use anything that gets closed.
+    Without a `pid`, only the workspace and the disk are monitored.
     """
+    device = None if disk is None else os.stat(disk).st_dev
     processes = _BackoffTimer(FIRST_CHECK, _MAX_INTERVAL)
     workspace = _BackoffTimer(_FIRST_MEASURE, _MAX_MEASURE_INTERVAL)
     last: WorkspaceUsage | None = None
+    seen = EMPTY_FOOTPRINT
     while True:
-        await asyncio.sleep(max(min(processes.due, workspace.due) - time.monotonic(), 0.0))
+        due = processes.due if measure is None else min(processes.due, workspace.due)
+        await asyncio.sleep(max(due - time.monotonic(), 0.0))
+        message = ""
         if processes.due <= time.monotonic():
             with processes:
-                seen, memory = EMPTY_FOOTPRINT, limits.total_memory_bytes
                 if pid is not None:
-                    seen = await asyncio.to_thread(measure_footprint, pid, exact_above=memory)
-                message = _describe_excess(seen, limits)
-                if not message and free is not None and (left := await asyncio.to_thread(free)) < quota.min_free_bytes:
-                    message = f"only {left:,} bytes of disk space are left; {quota.min_free_bytes:,} must stay free"
+                    memory = limits.total_memory_bytes
+                    seen = await asyncio.to_thread(measure_footprint, pid, exact_above=memory, disk=device)
+                    message = _describe_excess(seen, limits)
+                if not message and quota is not None and disk is not None:
+                    message = await asyncio.to_thread(_check_disk, seen.unlinked, quota, disk)
             processes.schedule(quiet=not _is_near_limit(seen, limits))
-        else:
+        elif measure is not None and quota is not None:
             with workspace:
                 usage = await asyncio.to_thread(measure)
-                message = quota.describe_excess(usage)
+                message = quota.describe_excess(replace(usage, bytes=usage.bytes + seen.unlinked))
             workspace.schedule(quiet=usage == last)
             last = usage
         if message:
             return message
+
+
+def _check_disk(unlinked: int, quota: Quota, disk: Path) -> str:
+    if unlinked > quota.max_bytes:
+        return f"it keeps {unlinked:,} bytes of unlinked files open; the maximum for a workspace is {quota.max_bytes:,}"
+    left = read_free_bytes(disk)
+    if left < quota.min_free_bytes:
+        return f"only {left:,} bytes of disk space are left; {quota.min_free_bytes:,} must stay free"
+    return ""
+
+
+class CallWatch:
+    """Monitors one call, and reports once what it exceeds. A call that ends soon only costs a timer."""
+
+    def __init__(self, pid: int, limits: Limits, on_excess: Callable[[str], None]) -> None:
+        self._pid, self._limits, self._on_excess = pid, limits, on_excess
+        self._task: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(FIRST_CHECK, self._start)
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        self._on_excess(await watch(self._pid, self._limits))
 
 
 class _BackoffTimer:

@@ -19,7 +19,7 @@ from openskills.executors.files.tree import WorkspaceTree
 from openskills.executors.process import HostProcess, StartCounter
 from openskills.executors.protocol import Backend, Launcher, WorkspaceDirectory, WorkspaceFileReader
 from openskills.executors.records.leases import DAY, Lease, WorkspaceStore
-from openskills.executors.records.quota import Quota, check_free_space, measure_usage, read_free_bytes
+from openskills.executors.records.quota import Quota, check_free_space, measure_usage
 from openskills.executors.spec import (
     SKILLS,
     VENV,
@@ -177,8 +177,7 @@ class DirectoryWorkspace:
         def watch_process(process: SupervisedProcess) -> Awaitable[str]:
             # The pid of a warm command is that of its server or container: everything there is counted.
             pid = process.pid if launcher.visible_pids else None
-            free = partial(read_free_bytes, path)
-            return watch(pid, command.limits, partial(measure_usage, path), self._quota, free=free)
+            return watch(pid, command.limits, partial(measure_usage, path), self._quota, path)
 
         return await HostProcess.start(command, lambda stdio: self._launch(command, env, stdio), watch_process)
 

@@ -12,14 +12,16 @@ import struct
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from openskills.errors import DeadlineExceeded, ExecutorUnavailable, SkillError
+from openskills.errors import DeadlineExceeded, ExecutorUnavailable, LimitExceeded, SkillError
+from openskills.executors.spec import Limits
 from openskills.executors.supervisor import SupervisedProcess
 from openskills.executors.warm import read_exactly
+from openskills.executors.watchdog import CallWatch
 
 _CALL = struct.Struct("!IBI")
 _FRAME = struct.Struct("!cI")
@@ -169,6 +171,11 @@ class Worker:
             timer.cancel()
             self._answer = None
 
+    def fail(self, error: SkillError) -> None:
+        """Let the running call raise this error."""
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+
     def close(self) -> None:
         """Close the connection; the process exits unless a call is running. Safe to call twice."""
         self.is_usable = False
@@ -176,8 +183,7 @@ class Worker:
             self._loop.remove_reader(self._connection)
             self._loop.remove_writer(self._connection)
             self._connection.close()
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(ExecutorUnavailable(_GONE))
+        self.fail(ExecutorUnavailable(_GONE))
 
     def _send(self, data: memoryview) -> None:
         try:
@@ -330,6 +336,11 @@ class ForkServer:
             os.close(stderr)
         return cls(process, ours)
 
+    @property
+    def pid(self) -> int:
+        """The pid of its process, or of its sandbox."""
+        return self._process.pid
+
     def open_worker(self) -> Worker:
         """A new worker. Raises `ExecutorUnavailable` if the interpreter has exited."""
         if not self.is_usable:
@@ -444,7 +455,8 @@ class _WorkerLease:
 class WorkerPool:
     """Serves the calls of one skill, up to `max_workers` at a time. It belongs to the event loop that uses it first.
 
-    `begin` starts a fork server. `dedicated`: each worker gets its own, and is closed with it. A worker is closed after
+    A call that exceeds `limits` (those that the kernel does not enforce) is killed and raises `LimitExceeded`. `begin`
+    starts a fork server. `dedicated`: each worker gets its own, and is closed with it. A worker is closed after
     `idle_timeout` seconds without a call, and the fork server with the last worker.
     """
 
@@ -453,11 +465,13 @@ class WorkerPool:
         begin: Callable[[], Awaitable[ForkServer]],
         *,
         max_workers: int,
+        limits: Limits | None = None,
         dedicated: bool = False,
         idle_timeout: float = 60.0,
     ) -> None:
         self._start_fork_server = begin
         self._max_workers = max_workers
+        self._limits = limits or Limits()
         self._dedicated = dedicated
         self._idle_timeout = idle_timeout
         self._server: ForkServer | None = None
@@ -497,11 +511,14 @@ class WorkerPool:
         try:
             for _ in range(_MAX_CHANGES):
                 lease = await self._acquire(deadline)
+                watch = self._watch(lease)
                 try:
                     ended = await lease.worker.call(message, deadline, on_output)
                 except BaseException:
                     await self._run_shielded(self._kill(lease))
                     raise
+                finally:
+                    watch.close()
                 if ended.stale:
                     if lease.generation == self._generation:
                         self.renew()
@@ -518,6 +535,17 @@ class WorkerPool:
             self._calls -= 1
             if not self._calls:
                 self._quiet.set()
+
+    def _watch(self, lease: _WorkerLease) -> CallWatch:
+        # The calls of a shared fork server can only be measured together.
+        calls = 1 if self._dedicated else lease.server.worker_count
+        total, processes = self._limits.total_memory_bytes, self._limits.processes
+        limits = replace(
+            self._limits,
+            total_memory_bytes=None if total is None else total * calls,
+            processes=None if processes is None else processes * calls,
+        )
+        return CallWatch(lease.server.pid, limits, lambda message: lease.worker.fail(LimitExceeded(message)))
 
     def renew(self) -> None:
         """Start new fork servers for all later calls."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from openskills.errors import ExecutorUnavailable
+from openskills.errors import ExecutorUnavailable, LimitExceeded
 from openskills.host.model import HostLimits, Outcome, Registration, SkillRunner, SkillStartMethod
 from openskills.host.runners.isolation import SandboxMount, build_sandbox_options
 from tests.conftest import skip_unless_root
@@ -211,6 +211,23 @@ def test_memory_is_limited(place: Path) -> None:
     failure = invoked(place, skill).failure
     assert failure is not None
     assert "MemoryError" in failure.message
+
+
+@pytest.mark.parametrize("executor", ["sandbox", "local"])
+@pytest.mark.parametrize("warm", [SkillStartMethod.FORK, SkillStartMethod.SPAWN])
+def test_memory_of_all_processes_of_a_call_is_limited(place: Path, warm: SkillStartMethod, executor: str) -> None:
+    text = """
+        import os, time
+        for _ in range(6):
+            if os.fork() == 0:
+                data = bytearray(os.urandom(1000)) * 100_000
+                time.sleep(60)
+                os._exit(0)
+        time.sleep(60)
+    """
+    limits = HostLimits(memory_bytes=256 * 1024 * 1024)
+    with pytest.raises(LimitExceeded, match=r"processes used [\d,]+ bytes of memory; the limit is 268,435,456"):
+        invoked(place, sandboxed(place, text, limits=limits, warm=warm, executor=executor))
 
 
 def test_a_script_that_its_user_may_not_read_is_told(place: Path) -> None:

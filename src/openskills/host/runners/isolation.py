@@ -90,10 +90,15 @@ class SkillIsolation(Protocol):
         ...
 
 
+# An interpreter and its libraries, whatever the script does.
+_MIN_TOTAL_BYTES = 128 * 1024 * 1024
+
+
 def to_process_limits(limits: HostLimits) -> Limits:
-    """The limits of a process."""
+    """The limits of a process; `memory_bytes` is also the limit of all processes of a call together."""
     return Limits(
         memory_bytes=limits.memory_bytes,
+        total_memory_bytes=None if limits.memory_bytes is None else max(limits.memory_bytes, _MIN_TOTAL_BYTES),
         processes=limits.processes,
         file_bytes=limits.file_bytes,
         cpu_seconds=limits.cpu_seconds,

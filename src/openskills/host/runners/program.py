@@ -13,13 +13,19 @@ from typing import Any, cast
 
 import orjson
 
-from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.errors import ExecutorUnavailable, InvalidArgument, LimitExceeded
 from openskills.executors.bubblewrap.profile import create_memory_file
 from openskills.executors.spec import Isolation
 from openskills.executors.supervisor import ExitStatus, SupervisedProcess
+from openskills.executors.watchdog import CallWatch
 from openskills.executors.zygote import OutputCallback, WorkerResult, WorkerTimeout
 from openskills.host.model import Call, ManifestFault, Outcome, Registration
-from openskills.host.runners.isolation import IsolationProvider, SkillIsolation, build_call_environment
+from openskills.host.runners.isolation import (
+    IsolationProvider,
+    SkillIsolation,
+    build_call_environment,
+    to_process_limits,
+)
 from openskills.host.runners.output import LiveLines, RawSkillOutput, outcome_from_output, timeout_outcome
 
 STDERR_BYTES = 256 * 1024
@@ -80,7 +86,8 @@ async def run_cold(
 ) -> WorkerResult:
     """Run a program once with this on its stdin.
 
-    Raises `WorkerTimeout` at the deadline, and errors of starting it. The program is dead when this returns or raises.
+    Raises `WorkerTimeout` at the deadline, `LimitExceeded` for too much memory, and errors of starting it. The program
+    is dead when this returns or raises.
     """
     stdout = stderr = None
     with _SkillStdio(stdin) as theirs:
@@ -92,6 +99,13 @@ async def run_cold(
             stdout.close()
             stderr.close()
             raise
+    exceeded: list[str] = []
+
+    def on_excess(message: str) -> None:
+        exceeded.append(message)
+        kept.signal(signal.SIGKILL)
+
+    watch = CallWatch(kept.pid, to_process_limits(registration.limits), on_excess)
     try:
         end = await _wait_for_exit(kept, stdout, deadline)
         for stream in (stdout, stderr):
@@ -101,8 +115,11 @@ async def run_cold(
             stream.read()
         raise WorkerTimeout(bytes(stdout.data), bytes(stderr.data)) from None
     finally:
+        watch.close()
         stdout.close()
         stderr.close()
+    if exceeded:
+        raise LimitExceeded(exceeded[0])
     if end.lost:
         raise ExecutorUnavailable("the supervisor process has ended; try again")
     cut = stdout.count > registration.limits.output_bytes

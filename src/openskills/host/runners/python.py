@@ -24,7 +24,12 @@ from openskills.executors.zygote import (
     encode_call,
 )
 from openskills.host.model import Call, HostLimits, ManifestFault, Outcome, Registration, SkillStartMethod
-from openskills.host.runners.isolation import IsolationProvider, SkillIsolation, build_call_environment
+from openskills.host.runners.isolation import (
+    IsolationProvider,
+    SkillIsolation,
+    build_call_environment,
+    to_process_limits,
+)
 from openskills.host.runners.output import LiveLines, RawSkillOutput, outcome_from_output, timeout_outcome
 from openskills.host.runners.program import STDERR_BYTES, encode_call_input, read_arguments, run_cold
 
@@ -194,7 +199,12 @@ class _PythonSkill:
         self._cold_because = (
             "" if registration.warm is not SkillStartMethod.SPAWN and sys.platform == "linux" else "it says so"
         )
-        self._pool = WorkerPool(self._start_fork_server, max_workers=concurrency, dedicated=place.is_exclusive)
+        self._pool = WorkerPool(
+            self._start_fork_server,
+            max_workers=concurrency,
+            limits=to_process_limits(registration.limits),
+            dedicated=place.is_exclusive,
+        )
         self._learned: tuple[str, ...] = ()
         self._lessons = 0
 
