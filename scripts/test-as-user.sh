@@ -56,4 +56,5 @@ as_user make demo >"$home/demo.log" 2>&1 || {
     exit 1
 }
 echo "→ as the user $user with $("$python" --version): make test ARGS=\"$*\""
-as_user make test WORKERS="$workers" ARGS="$*"
+as_user make test WORKERS="$workers" ARGS="$*" ||
+    as_user make test WORKERS=1 ARGS="--last-failed --last-failed-no-failures none $*"

@@ -40,6 +40,11 @@ class Boasting(AroundExecutor):
 BROKEN: list[Broken] = [
     (Boasting, "A command cannot write outside of its workspace", "a command reads a file outside of its workspace"),
     (Boasting, "A command cannot change a staged skill", "a command can do this to a skill: .*append"),
+    (
+        Boasting,
+        "A skill cannot get at the secrets of another",
+        "a skill can do this to another one: reads the variables",
+    ),
     (Boasting, "A command finds nothing of this process", "a command reads a file of this process through .*/proc/"),
     (Boasting, "Without hosts that it may reach", "it reached .'tcp', 'abstract', 'path'."),
     (Boasting, "A command is not root", "its user and group ids|new privileges"),

@@ -39,7 +39,7 @@ ADVICE = (
 _READABLE = ("/proc", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _READY, _GO, _VARIABLES = 3, 4, 5
-_TMP, _LINKS = "tmp", "bin"
+_TMP, _LINKS, _HOME = "tmp", "bin", ".home"
 
 
 class LandlockBackend:
@@ -131,7 +131,7 @@ class LandlockLauncher:
             needed = [self._tree, PROGRAM.parent, Path(sys.prefix), *self._read_only]
             argv = build_reach_command(needed, argv)
         # Our programs start as root, so they read the command's variables from a file and have an empty environment.
-        variables = create_memory_file(json.dumps({**env, "TMPDIR": self._make_temp_dir(command)}).encode())
+        variables = create_memory_file(json.dumps({**env, **self._make_own_dirs(command)}).encode())
         try:
             launch = LaunchRequest(
                 argv,
@@ -168,15 +168,23 @@ class LandlockLauncher:
             "variables": _VARIABLES,
         }
 
-    def _make_temp_dir(self, command: Command) -> str:
-        # Without following links, which commands can create anywhere in their workspace.
+    def _make_own_dirs(self, command: Command) -> dict[str, str]:
+        """The directories that a command does not share: one for temporary files, and the home of its skill.
+
+        A home that all skills write to would let one change the programs of another, which may have secrets.
+        """
+        names = {"TMPDIR": f"{command.run_dir}/{_TMP}"}
+        if command.skill is not None:
+            names["HOME"] = f"{SKILLS}/{command.skill}/{VENV}/{_HOME}"
         owner = (self._uid, self._uid) if self._uid is not None else None
         tree = os.open(self._tree, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            os.close(DirectoryOpener(tree, owner).create(f"{command.run_dir}/{_TMP}", links=False))
+            for name in names.values():
+                # Without following links, which commands can create anywhere in their workspace.
+                os.close(DirectoryOpener(tree, owner).create(name, links=False))
         finally:
             os.close(tree)
-        return f"{self.root}/{command.run_dir}/{_TMP}"
+        return {variable: f"{self.root}/{name}" for variable, name in names.items()}
 
 
 def build_expected_results(root: str, uid: int | None) -> ExpectedFindings:

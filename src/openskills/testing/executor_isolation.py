@@ -24,7 +24,7 @@ from openskills.testing.checks import (
     shell_argv,
 )
 from openskills.testing.executor_commands import FAMILY
-from openskills.testing.executor_skills import CHANGE, HOME, SKILL, stage_skill
+from openskills.testing.executor_skills import CHANGE, HOME, SKILL, new_skill, stage_skill
 
 _OUTSIDE = """
 import json, os, sys
@@ -140,6 +140,27 @@ for attempt in attempts:
         pass
 print(json.dumps([name for name in os.listdir() if os.lstat(name).st_mode & 0o6000]))
 """
+_OTHER_SKILL = """
+import glob, json, os, sys
+secret, venv = sys.argv[1].encode(), sys.argv[2]
+done = []
+for path in glob.glob('/proc/[0-9]*/environ') + glob.glob('/proc/[0-9]*/task/*/environ'):
+    try:
+        with open(path, 'rb') as file:
+            if secret in file.read():
+                done.append('reads the variables of its processes')
+    except OSError:
+        pass
+for path in (os.path.join(venv, 'planted'), os.path.join(venv, 'bin', 'python'), os.path.join(venv, '.uv', 'x')):
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, 'w'):
+            done.append('writes to its .venv')
+    except OSError:
+        pass
+open(os.path.expanduser('~/.planted'), 'w').close()
+print(json.dumps(sorted(set(done))))
+"""
 # The owner of a file may do this; a host that is not root has no other user for its commands.
 _NOT_KNOWN_TO_LANDLOCK = frozenset({"chmod", "utime", "chmod of the directory"})
 
@@ -164,6 +185,24 @@ async def _check_skill(trial: ExecutorTrial) -> None:
             done -= _NOT_KNOWN_TO_LANDLOCK
         expect(not done, f"a command can do this to a skill: {', '.join(sorted(done))}")
     expect(await read_content(trial.workspace, f"{HOME}/SKILL.md") == before, "SKILL.md was changed")
+
+
+async def _check_other_skill(trial: ExecutorTrial) -> None:
+    """A skill cannot get at the secrets of another one in the same workspace, nor at what that executes."""
+    await stage_skill(trial)
+    await trial.workspace.stage(await trial.executor.snapshot("other", new_skill(trial.directory / "elsewhere")))
+    secret = uuid4().hex
+    waits = Command(("cat",), skill="other", secrets={"TOKEN": secret}, input_open=True)
+    process = await trial.workspace.start(waits)
+    await process.write(b"started\n")
+    await read_until(process, b"started\n")
+    venv = f"{trial.workspace.root}/skills/other/.venv"
+    done = json.loads(await trial.read_output(Command(python_argv(_OTHER_SKILL, secret, venv), skill=SKILL)))
+    expect(not done, f"a skill can do this to another one: {', '.join(done)}")
+    await process.close_input()
+    await process.wait()
+    look = Command(shell_argv("ls -A ~ | grep -c planted || true"), skill="other", secrets={"TOKEN": secret})
+    expect((await trial.read_output(look)).strip() == "0", "a skill can plant files in the home of another one")
 
 
 async def _check_processes(trial: ExecutorTrial) -> None:
@@ -257,6 +296,7 @@ class _DatagramRecorder(asyncio.DatagramProtocol):
 ISOLATION: tuple[Promise, ...] = (
     _check_outside,
     _check_skill,
+    _check_other_skill,
     _check_processes,
     _check_network,
     _check_rights,

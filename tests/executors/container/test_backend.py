@@ -135,7 +135,17 @@ async def test_a_skill_that_is_staged_later_gets_a_writable_venv_and_nothing_run
         await running.write(b"still here")
         await running.close_input()
         assert (await running.wait()).stdout.text() == "still here"
-        assert await eventually(lambda: len(commands.containers()) == 1)
+        assert len(commands.containers()) == 2
+
+
+async def test_of_many_skills_those_that_were_used_longest_ago_lose_their_containers(
+    container_engine: TestEngine, tmp_path: Path
+) -> None:
+    async with session(container_engine, tmp_path) as commands:
+        for number in range(6):
+            staged(commands.place, f"skill{number}")
+            assert (await commands.run(Command(("true",), skill=f"skill{number}"))).exit_code == 0
+        assert await eventually(lambda: len(commands.containers()) == 4)
 
 
 async def test_a_terminal_works_with_job_control_and_resizing(container_engine: TestEngine, tmp_path: Path) -> None:

@@ -281,7 +281,7 @@ def test_any_other_command_stays_as_it_is(argv: list[str]) -> None:
 
 
 def test_uv_keeps_its_things_in_the_workspace() -> None:
-    assert build_uv_environment("/workspace")["UV_CACHE_DIR"] == "/workspace/work/.cache/uv"
+    assert build_uv_environment("/workspace", "pdf")["UV_CACHE_DIR"] == "/workspace/skills/pdf/.venv/.uv"
 
 
 INDEX = ("--no-index", "--find-links", "wheels")
@@ -453,12 +453,12 @@ async def test_a_cancelled_installation_is_stopped_and_can_be_done_again(tmp_pat
                     await asyncio.sleep(0.005)
             task.cancel()
             await asyncio.wait([task])
-            left = await made.say("sh", "-c", f"ls {KEY} work/.cache/tmp 2>&1")
+            left = await made.say("sh", "-c", f"ls {KEY} 2>&1")
             # Where it was quicker than we were, there is nothing to do again.
             return left, (await made.install(tools)).ready
 
     left, again = await scene()
-    assert left.count("No such file") == 2
+    assert "No such file" in left
     assert again
 
 
@@ -470,7 +470,7 @@ async def test_a_script_with_a_block_runs_in_the_environment_that_it_asks_for(tm
         second = await made.install(tools, "run.py")
         files = await read_requirement_files(made.workspace, "tiny-user", "run.py")
         argv = wrap_with_uv(["python3", "run.py", "a b", "--c"], files, tools)
-        said = await made.say(*argv, **build_uv_environment(made.workspace.root))
+        said = await made.say(*argv, **build_uv_environment(made.workspace.root, "tiny-user"))
         result = first.changed, second.changed, said
 
     assert result == (True, False, "2.0\n['a b', '--c']\n")

@@ -44,7 +44,6 @@ from openskills.executors.programs import container as container_program
 from openskills.executors.protocol import LINKS, WorkspaceDirectory
 from openskills.executors.spec import SKILLS, VENV, Command, Isolation, Limits
 from openskills.executors.supervisor import LaunchRequest, Rlimits, SupervisedProcess, Supervisor, to_rlimits
-from openskills.filesystem import TEMPORARY_PREFIX
 
 PREFIX: Final = "container-"
 _LINKS = "bin"
@@ -246,6 +245,7 @@ def _read_start_time(pid: int) -> int | None:
 
 
 _START_TIMEOUT = 5.0
+_MAX_CONTAINERS = 4
 
 
 class LiveContainer:
@@ -451,7 +451,11 @@ class ContainerBackend:
 
 
 class ContainerLauncher:
-    """Starts the commands of one workspace in its container."""
+    """Starts the commands of one workspace, in a container for each skill.
+
+    Skills share the workspace, but not processes, home and temporary directories, or `.venv`: one skill can neither
+    read the secrets of another nor change its programs.
+    """
 
     root = ROOT
     home = HOME
@@ -474,7 +478,8 @@ class ContainerLauncher:
         self._options = options
         self._image = image
         self._choosing = asyncio.Lock()
-        self._current: LiveContainer | None = None
+        # The container of each skill, the one that was used last at the end.
+        self._current: dict[str | None, LiveContainer] = {}
         self._earlier: list[LiveContainer] = []
 
     async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
@@ -492,32 +497,34 @@ class ContainerLauncher:
         return await container.run(launch, self._build_rlimits(command.limits))
 
     async def close(self) -> None:
-        """Close the container with everything in it."""
-        containers = [*self._earlier, *([self._current] if self._current else [])]
-        self._current, self._earlier = None, []
+        """Close the containers with everything in them."""
+        containers = [*self._earlier, *self._current.values()]
+        self._current, self._earlier = {}, []
         await asyncio.gather(*(container.close() for container in containers))
         self._when_closed(self)
 
     async def _reserve_container(self, skill: str | None) -> LiveContainer:
-        """Reserve the container, in which this skill's `.venv` is writable.
+        """Reserve the container of this skill, in which its `.venv` is writable.
 
-        Mounts are fixed when a container is created. For a skill that was staged later a new one is started; the old
-        one is closed after its last command.
+        Mounts are fixed when a container is created: if the skill gets a `.venv` later, a new one is started. The old
+        one, or the one that was used longest ago if there are many, is closed after its last command.
         """
         async with self._choosing:
-            current = self._current
+            current = self._current.pop(skill, None)
             if current is None or not current.is_usable or self._is_new(skill, current):
                 await self._retire(current)
                 place = self._place
-                skills = await run_in_thread(lambda: sorted(_list_staged_skills(place.tree)))
-                current = self._current = await LiveContainer.start(
-                    self._engine, self._options, self._image, place.id, place.tree, self._owner, skills
+                own = [skill] if skill is not None and _has_venv(place.tree / SKILLS / skill) else []
+                current = await LiveContainer.start(
+                    self._engine, self._options, self._image, place.id, place.tree, self._owner, own
                 )
+            self._current[skill] = current
             current.reserve()
+            if len(self._current) > _MAX_CONTAINERS:
+                await self._retire(self._current.pop(next(iter(self._current))))
             return current
 
     async def _retire(self, container: LiveContainer | None) -> None:
-        self._current = None
         if container is not None and container.is_usable:
             self._earlier = [*(one for one in self._earlier if not one.is_closed), container]
             await container.retire()
@@ -541,17 +548,6 @@ def _find_owner(place: WorkspaceDirectory) -> tuple[int, int]:
             "commands do not run as root; give workspaces their own users, or run as another user"
         )
     return uid, gid
-
-
-def _list_staged_skills(tree: Path) -> list[str]:
-    with os.scandir(tree / SKILLS) as entries:
-        return [
-            entry.name
-            for entry in entries
-            if not entry.name.startswith(TEMPORARY_PREFIX)
-            and entry.is_dir(follow_symlinks=False)
-            and _has_venv(Path(entry.path))
-        ]
 
 
 def _has_venv(skill: Path) -> bool:

@@ -26,7 +26,7 @@ from weakref import WeakValueDictionary
 from openskills.errors import DeadlineExceeded, InvalidArgument, InvalidSkill
 from openskills.executors.policy import find_program_path
 from openskills.executors.protocol import Workspace
-from openskills.executors.spec import SKILLS, VENV, WORK, Command, CommandResult, EndReason, Limits
+from openskills.executors.spec import SKILLS, VENV, Command, CommandResult, EndReason, Limits
 
 MAX_BLOCK = 64 * 1024
 
@@ -123,8 +123,8 @@ def _metadata_error(name: str, line: int, message: str) -> InvalidArgument:
 
 
 REQUIREMENTS, PYPROJECT = "requirements.txt", "pyproject.toml"
-CACHE = f"{WORK}/.cache/uv"
-"""The cache of uv, with downloads and script environments; it is removed with the workspace."""
+CACHE = f"{VENV}/.uv"
+"""The cache of uv, with downloads and script environments, below a skill: other skills cannot write there."""
 PROMPT = "openskills"
 """The prompt of a `.venv` that we made."""
 KEY = f"{VENV}/.openskills-key"
@@ -239,16 +239,15 @@ def find_script(argv: Sequence[str]) -> str | None:
     return None
 
 
-def build_uv_environment(root: str) -> dict[str, str]:
-    """The variables for uv in a workspace that commands see at `root`."""
+def build_uv_environment(root: str, skill: str) -> dict[str, str]:
+    """The variables for uv and a skill, in a workspace that commands see at `root`."""
     return {
-        "UV_CACHE_DIR": f"{root}/{CACHE}",
+        "UV_CACHE_DIR": f"{root}/{SKILLS}/{skill}/{CACHE}",
         "UV_PYTHON_DOWNLOADS": "never",
         "UV_NO_CONFIG": "1",
         # Also trust the machine's own certificate authorities; the second name is for older versions.
         "UV_SYSTEM_CERTS": "1",
         "UV_NATIVE_TLS": "1",
-        # The cache and a skill's `.venv` may be on different mounts.
         "UV_LINK_MODE": "copy",
     }
 
@@ -341,7 +340,8 @@ MAX_FILE = 1024 * 1024
 LIMITS = Limits(timeout=900.0, output_bytes=64 * 1024)
 """The limits of each command of a setup."""
 
-_TEMPORARY = "work/.cache/tmp"
+_TEMPORARY = f"{VENV}/.tmp"
+_WITH_TEMPORARY = 'mkdir -p "$1" && export TMPDIR="$1" && shift && exec "$@"'
 _LAST_LINES = 20
 _NOTE = 'mkdir -p "$(dirname "$1")" && printf %s "$2" > "$1"'
 _busy: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -407,28 +407,27 @@ async def _is_foreign_venv(workspace: Workspace, skill: str) -> bool:
     config = await _read_skill_file(workspace, skill, f"{VENV}/pyvenv.cfg")
     if config is not None:
         return f"prompt = '{PROMPT}'".encode() not in config
-    return bool((await workspace.list([f"{SKILLS}/{skill}/{VENV}/**"], limit=1)).files)
+    found = await workspace.list([f"{SKILLS}/{skill}/{VENV}/{name}" for name in ("[!.]*", "[!.]*/**")], limit=1)
+    return bool(found.files)
 
 
 async def _install(workspace: Workspace, plan: SetupPlan, network: tuple[str, ...], limits: Limits) -> str:
     note = SetupStep(("sh", "-c", _NOTE, "sh", plan.marker, plan.key))
-    await workspace.make_directory(_TEMPORARY)
-    try:
-        return "".join([await _run_step(workspace, plan, step, network, limits) for step in (*plan.steps, note)])
-    finally:
-        await workspace.remove(_TEMPORARY)
+    steps = (*plan.steps, SetupStep(("rm", "-rf", _TEMPORARY)), note)
+    return "".join([await _run_step(workspace, plan, step, network, limits) for step in steps])
 
 
 async def _run_step(
     workspace: Workspace, plan: SetupPlan, step: SetupStep, network: tuple[str, ...], limits: Limits
 ) -> str:
     # Unpacked packages can be larger than the temporary directory of a sandbox.
-    argv = ("env", f"TMPDIR={workspace.root}/{_TEMPORARY}", *step.argv)
+    temporary = f"{workspace.root}/{SKILLS}/{plan.skill}/{_TEMPORARY}"
+    argv = ("sh", "-c", _WITH_TEMPORARY, "sh", temporary, *step.argv) if step.downloads else step.argv
     command = Command(
         argv,
         skill=plan.skill,
         cwd=f"{SKILLS}/{plan.skill}",
-        env=build_uv_environment(workspace.root),
+        env=build_uv_environment(workspace.root, plan.skill),
         limits=limits,
         network=network if step.downloads else (),
     )
@@ -528,7 +527,7 @@ class PackageInstaller:
         if isinstance(wanted, str):
             # Still run by a shell, for variables and pipes.
             changed = ("bash", "-c", shlex.join(changed) + rest)
-        return CommandRewrite(changed, build_uv_environment(self._workspace.root))
+        return CommandRewrite(changed, build_uv_environment(self._workspace.root, skill))
 
     async def _plan_setup(self, skill: str, script: str | None) -> SetupPlan | None:
         files = await read_requirement_files(self._workspace, skill, *([script] if script else []))
