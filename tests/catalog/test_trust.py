@@ -14,6 +14,7 @@ from openskills.catalog import trust
 from openskills.catalog.trust import TrustAnswer, TrustStore, compute_digest
 from openskills.errors import InvalidArgument, LimitExceeded
 from tests.catalog.deep_folder import make_too_deep
+from tests.conftest import needs_root
 
 
 @pytest.fixture
@@ -248,3 +249,25 @@ def test_what_cannot_be_read_is_an_error_and_not_left_out(skills: Path, project:
     make_too_deep(skills)
     with pytest.raises(OSError, match="too long"):
         compute_digest(skills, project)
+
+
+@pytest.mark.parametrize("part", ["trust.json", "."])
+@pytest.mark.parametrize("mode", [0o020, 0o002])
+def test_decisions_that_others_could_have_written_do_not_count(tmp_path: Path, part: str, mode: int) -> None:
+    store = TrustStore(tmp_path)
+    tmp_path.chmod(0o700)
+    store.remember(tmp_path, {"/place": "digest"}, TrustAnswer.YES)
+    assert len(store.read_decisions()) == 1
+    path = tmp_path / part
+    path.chmod(path.stat().st_mode | mode)
+    with pytest.raises(InvalidArgument, match=r"other users can write to .*chmod go-w"):
+        store.read_decisions()
+
+
+@needs_root("only it can give files away")
+def test_decisions_in_a_file_of_another_user_do_not_count(tmp_path: Path) -> None:
+    store = TrustStore(tmp_path)
+    store.remember(tmp_path, {"/place": "digest"}, TrustAnswer.YES)
+    os.chown(tmp_path / "trust.json", 12345, 12345)
+    with pytest.raises(InvalidArgument, match="belongs to another user"):
+        store.read_decisions()

@@ -48,9 +48,11 @@ class TrustStore:
         self._file = config_dir / "trust.json"
 
     def read_decisions(self) -> dict[str, TrustDecision]:
-        """All decisions. Raises `InvalidArgument` when the file is damaged."""
+        """All decisions. Raises `InvalidArgument` when the file is damaged, or another user could have written it."""
         try:
-            content: Any = json.loads(self._file.read_text("utf-8"))
+            with self._file.open("rb") as file:
+                self._check_owner(os.fstat(file.fileno()))
+                content: Any = json.loads(file.read())
             return {str(place): _parse_decision(entry) for place, entry in content["places"].items()}
         except FileNotFoundError:
             return {}
@@ -58,6 +60,14 @@ class TrustStore:
             raise InvalidArgument("trust.json", f"{self._file} cannot be read: {error.strerror}") from None
         except (ValueError, LookupError, TypeError, AttributeError):
             raise InvalidArgument("trust.json", f"{self._file} is damaged; repair or remove it") from None
+
+    def _check_owner(self, found: os.stat_result) -> None:
+        for path, status in ((self._file, found), (self._file.parent, self._file.parent.stat())):
+            if status.st_uid not in (0, os.geteuid()):
+                raise InvalidArgument("trust.json", f"{path} belongs to another user; remove it")
+            if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                message = f"other users can write to {path}, so its decisions do not count; run: chmod go-w {path}"
+                raise InvalidArgument("trust.json", message)
 
     def remember(self, project: Path, digests: Mapping[str, str], answer: TrustAnswer) -> None:
         """Store one answer for some folders of a project (real path to digest), replacing earlier ones."""
