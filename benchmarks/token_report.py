@@ -1,7 +1,7 @@
 """What skills cost a model, disclosed when they are needed or all in the prompt: `make bench`.
 
 Renews its section of docs/benchmarks.md, its pictures and its raw numbers with `--write`. For skills of your own:
-`openskills bench token-report --skills DIR`.
+`openskills token-report --skills DIR`.
 """
 
 import sys
@@ -17,7 +17,7 @@ SUITE = Suite(
     "Tokens of a request, 134 skills, mean of all tasks",
     {"layers": token_report_layers.measure, "growth": token_report_growth.measure},
     COUNTED,
-    "for skills of your own there is `openskills bench token-report`, which has other options",
+    "for skills of your own there is `openskills token-report`",
 )
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from report import Target
 from running_part import Part, Surroundings, plain_table
 from token_report_made import NAMES, report_over
 
-from openskills.bench.token_report import DisclosureMode, TokenReport
+from openskills.runtime.token_report import DisclosureMode, TokenReport
 
 SIZES = (1, 3, 10, 30, 100, 300, 1000)
 

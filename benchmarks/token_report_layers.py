@@ -5,15 +5,15 @@ from report import Bar, Target
 from running_part import Part, Surroundings, plain_table
 from token_report_made import NAMES, report_over
 
-from openskills.bench.token_report import DisclosureMode, TokenReport
-from openskills.cli.bench_report import LAYERS, report_json
+from openskills.cli.token_report import LAYERS, report_json
+from openskills.runtime.token_report import DisclosureMode, TokenReport
 
 SKILLS = 134
 BOUNDS = {DisclosureMode.BODIES: 85, DisclosureMode.EVERYTHING: 90}
-"""Percent. The system that the mission documents describe published 84 and 95, of one run over 18 other skills."""
+"""Percent."""
 
 _ABOUT = """
-The tasks of `openskills bench token-report` over {skills} synthetic skills whose sizes are those of real ones: a task
+The tasks of `openskills token-report` over {skills} synthetic skills whose sizes are those of real ones: a task
 that needs no skill, nine that need one, from the shortest body to the longest, one question that takes three, three
 questions that take one each. {requests} requests of ours, played with a real session and real calls of its tools; no
 model is asked. Tokens are {counted}. Where a text is in the prompt already nobody loads it, so full injection has

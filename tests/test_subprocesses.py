@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import DeadlineExceeded, InvalidArgument, LimitExceeded
-from openskills.subprocesses import ProcessResult, exec_program, run_program
+from openskills.subprocesses import ProcessResult, run_program
 
 PATH = {"PATH": os.defpath}
 
@@ -122,24 +122,6 @@ def test_a_missing_working_directory_is_named(tmp_path: Path) -> None:
 def test_what_cannot_be_started_is_refused_without_a_traceback(argv: list[str], tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="argv"):
         run_program(argv, environment=PATH, cwd=tmp_path, timeout=5, max_output=10)
-
-
-def test_a_program_takes_the_place_of_the_process_with_its_id_and_its_exit_status(tmp_path: Path) -> None:
-    second = "import os, sys; print(os.getpid(), sys.argv[1:]); sys.exit(7)"
-    lines = (
-        "import os, sys",
-        "from openskills.subprocesses import exec_program",
-        "print(os.getpid(), flush=True)",
-        f"exec_program([sys.executable, '-c', {second!r}, '--x'])",
-    )
-    done = python("\n".join(lines), tmp_path)
-    before, after = done.stdout.decode().splitlines()
-    assert (done.returncode, after) == (7, f"{before} ['--x']")
-
-
-def test_a_program_that_is_not_there_takes_nobodys_place(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="cannot start"):
-        exec_program([str(tmp_path / "nothing")])
 
 
 def test_what_a_program_writes_last_is_read_while_this_process_has_no_time_to_look(tmp_path: Path) -> None:

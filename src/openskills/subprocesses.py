@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO
 
 from openskills.errors import DeadlineExceeded, InvalidArgument, LimitExceeded
 
@@ -170,11 +170,3 @@ def start_helper(argv: Sequence[str], environment: Mapping[str, str]) -> HelperP
             ours.close()
             raise InvalidArgument("argv", f"cannot start {argv[0]!r}: {error}") from None
     return HelperProcess(process, ours)
-
-
-def exec_program(argv: Sequence[str]) -> NoReturn:
-    """Replace this process by a program (`exec`). Flush the output before; raises `InvalidArgument` on failure."""
-    try:
-        os.execv(argv[0], list(argv))  # noqa: S606 - no shell on purpose
-    except OSError as error:
-        raise InvalidArgument("argv", f"cannot start {argv[0]!r}: {error.strerror or error}") from None

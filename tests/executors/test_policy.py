@@ -25,11 +25,10 @@ from openskills.executors.policy import (
     ResolvedProgram,
     find_program,
     find_program_path,
-    is_multicall,
-    is_wrapper,
     parse_command_line,
     parse_shebang,
 )
+from openskills.executors.policy_programs import is_multicall, is_wrapper
 from openskills.executors.requests import RunRequest
 from openskills.executors.spec import Command
 from openskills.sync import run
@@ -508,7 +507,7 @@ def test_a_long_command_takes_no_longer_than_it_is_long() -> None:
     [
         *("bash", "sh", "BASH", "env", "xargs", "nohup", "timeout", "sudo", "setsid", "nice", "busybox", "time"),
         *("ld-linux-x86-64.so.2", "ld-musl-x86_64.so.1", "ssh", "flock", "script", "unshare", "strace", "stdbuf"),
-        *("bash5", "zsh-5.9", "ksh93", "linux64", "npx", "hush", "static-sh"),
+        *("bash5", "zsh-5.9", "ksh93", "linux64", "npx", "hush", "static-sh", "uclampset"),
     ],
 )
 def test_who_runs_others_is_known(name: str) -> None:

@@ -1,7 +1,4 @@
-"""Arguments by which programs run something else are found, and those by which they do their own work are not.
-
-Scripts for sed that start programs are told from those that do not.
-"""
+"""Arguments by which programs run something else are found, and those by which they do their own work are not."""
 
 import shlex
 from pathlib import Path
@@ -12,7 +9,7 @@ import pytest
 from openskills.errors import CommandDenied, InvalidArgument
 from openskills.executors.commands import CommandRules
 from openskills.executors.policy import CommandPolicy
-from openskills.executors.policy_programs import can_sed_execute, find_inline_code, has_language
+from openskills.executors.policy_programs import find_inline_code, has_language, is_wrapper
 from openskills.executors.requests import RunRequest
 from tests.executors.benches import demo, workbench
 
@@ -97,48 +94,41 @@ STARTERS = [
     *("npm exec x", "poetry run x", "go run -exec cat x.go", "deno eval x", "ip netns exec a b", "tcpdump -z cat"),
     *("sqlite3 a.db '.shell cat'", "vim -c !cat", "vim.basic x", "view +x", "less x", "m4 x", "dc -e x", "R -e x"),
 ]
-FINE = [
-    *("python3 scripts/x.py -c y", "python3 -u -W error scripts/x.py -", "python3 -m json.tool -", "python3 -mvenv x"),
-    *("python3 -V", "python3 --version", "python3.11 -I out/made.py --eval z", "perl scripts/x.pl -e", "perl -v"),
-    *("perl -Ilib -w -i.bake scripts/x.pl", "ruby -w x.rb -e", "node x.js --eval", "node --inspect x.js", "node -v"),
-    *("php -d memory_limit=1G x.php -r", "php -f x.php", "lua -l m x.lua -e", "Rscript x.R -e", "guile -s x.scm"),
-    *("awk -f scripts/x.awk f", "awk -F: -v a=b -fscripts/x.awk f -e", "gawk --version", "julia -O2 x.jl"),
-    *("find . -name '*.exec' -print", "fd -e py exec", "git log -c", "git -C dir commit -c HEAD", "git switch -c x"),
-    *("git grep -e -O", "git -C config log", "git rebase main", "git clone u d", "git -p diff --exit-code"),
+FILTERS = [
     *(
-        "tar -xzf a.tar -C IF",
-        "tar xf I",
-        "tar -cf F --totals b",
-        "tar --list --file=a",
-        "sort -k2 -t: f",
-        "split -l 5 f",
+        "sed s/a/b/ f",
+        "sed -n 1,5p f",
+        "sed -e p -f scripts/x.sed f",
+        "sed -f scripts/x.sed f -e e",
+        "sed p -f scripts/x",
     ),
-    *("sed -n 1,5p f e", "sed -i.bake 's/e/x/' f", "sed -e p -e d f", "sed --sandbox e f", "sed -f scripts/x.sed f"),
+    *("sed -nf scripts/x.sed f", "sed -f scripts/x -f out/y f", "sed --file=scripts/x f", "sed f --sandbox", "gsed p"),
+    *("awk --sandbox 1 f", "awk -f scripts/x.awk --source x", "sed", "awk x -f scripts/x.awk", "gawk -E scripts/x.awk"),
+]
+CLOSED = [
     *(
-        "sed --quiet '$p' f",
-        "sed -E 's/(a)/e/' f",
-        "sed --version",
-        "zip -r a b",
-        "wget -O e u",
-        "pandoc -o F.pdf a.md",
-    ),
-    *(
-        "make -f E all",
+        "python3 -W error scripts/x.py",
+        "python3 -v",
+        "node --inspect x.js",
+        "php -f x.php",
+        "git switch -c x",
         "npm ls exec",
-        "uv pip install x",
-        "poetry show run",
-        "sqlite3 -safe a.db 'select 1'",
-        "cat -e x",
     ),
-    *(
-        "ls -exec",
-        "own-tool -c x",
-        "pdflatex x.tex",
-        "rsync -av a b",
-        "go build ./exec",
-        "cmake -S . -B P",
-        "gs -o x y",
-    ),
+    *("git clean -fdx", "git -C config log", "perl -Ilib x.pl", "julia -O2 x.jl", "clisp -v", "uclampset -m 1 cat"),
+]
+"""Harmless or not, these are not looked at closely, and are refused."""
+FINE = [
+    *("python3 scripts/x.py -c y", "python3 -uB scripts/x.py -", "python3 -m json.tool -", "python3 -mvenv x"),
+    *("python3 -V", "python3 --version", "python3.11 -I out/made.py --eval z", "perl scripts/x.pl -e", "perl -v"),
+    *("perl -w scripts/x.pl", "ruby -w x.rb -e", "node x.js --eval", "node -v", "php x.php -r", "lua x.lua -e"),
+    *("awk -f scripts/x.awk f", "awk -F: -v a=b -fscripts/x.awk f", "gawk --version", "Rscript x.R -e"),
+    *("find . -name '*.exec' -print", "fd -e py exec", "git log --oneline", "git -C dir commit -m c", "git switch x"),
+    *("git rebase main", "git clone u d", "git -p diff --exit-code", "latexmk -pdf x.tex", "deno run x.ts"),
+    *("tar -xzf a.tar -C IF", "tar xf I", "tar -cf F --totals b", "tar --list --file=a", "sort -k2 -t: f"),
+    *("split -l 5 f", "sed --sandbox e f", "sed -n -i.bake -f scripts/x.sed f", "sed --version", "zip -r a b"),
+    *("wget -O e u", "pandoc -o F.pdf a.md", "make -f E all", "npm ls", "uv pip install y", "poetry show"),
+    *("sqlite3 -safe a.db 'select 1'", "cat -e x", "ls -exec", "own-tool -c x", "pdflatex x.tex", "rsync -av a b"),
+    *("go build ./exec", "cmake -S . -B P", "cmake -DCMAKE_BUILD_TYPE=Release .", "gs -o x y"),
 ]
 
 
@@ -148,9 +138,14 @@ def told(command: str) -> str | None:
     return find_inline_code([program], arguments, lambda path: path.startswith("scripts/"))
 
 
-@pytest.mark.parametrize("command", [*INTERPRETERS, *AWKS, *STARTERS])
+@pytest.mark.parametrize("command", [*INTERPRETERS, *AWKS, *STARTERS, *FILTERS])
 def test_what_starts_something_else_is_found(command: str) -> None:
     assert told(command)
+
+
+@pytest.mark.parametrize("command", CLOSED)
+def test_what_is_not_known_to_be_harmless_is_refused(command: str) -> None:
+    assert told(command) or is_wrapper(command.split()[0])
 
 
 @pytest.mark.parametrize("command", FINE)
@@ -159,7 +154,7 @@ def test_scripts_and_a_programs_own_work_are_let_through(command: str) -> None:
 
 
 def test_it_is_told_by_the_word_that_does_it() -> None:
-    assert told("python3 -uc x") == "-c"
+    assert told("python3 -uc x") == "-uc"
     assert told("find . -exec cat {} +") == "-exec"
     assert told("git config x y") == "config"
     assert told("python3 -m timeit x") == "-m timeit"
@@ -211,33 +206,3 @@ async def test_a_denied_command_is_not_had_by_way_of_another_on_a_real_machine(t
                 await bench.run(RunRequest(made, skill="demo"))
         with pytest.raises(CommandDenied):
             await bench.run(RunRequest("awk -f one.awk", skill="demo", cwd="$OUTPUT_DIR"))
-
-
-HARMLESS = [
-    *("s/a/b/", "s/e/e/g", "1,5p", "$d", "/re/d", "s|a|b|2w out", "/a/,/b/{s/x/y/;d}", "y/abe/xye/", "0~3p", "1~2!d"),
-    *(":a;N;$!ba;s/\\n/ /g", "1i\\\ne foo", "a text e", "s/[^/]*$//", "s/[[:alpha:]/]e/x/", "\\,e,p", "/e/I,+3p", "5q"),
-    *("# e", "s#a#e#;p", "r file\np", "/a/b end;d;:end", "s/\\/e/x/", "n;d", "s/a/b/I3", "=;p;x;G", "be", ""),
-]
-STARTING = [
-    *("e", "e cat", "1e cat", "1!e cat", "/a/e", "$!{e cat\n}", "s/a/cat/e", "s/a/cat/ge", "s/a/b/;e x", "{e", "}e"),
-    *("s/a/b/w f\ne x", "a text\ne", "/a/,/b/e", "\\,a,e", "/a/Ie x", "1,2{p;e x}", ":a e cat", "  e", "~3e", "+2e"),
-]
-
-
-@pytest.mark.parametrize("script", HARMLESS)
-def test_a_script_that_only_edits_starts_nothing(script: str) -> None:
-    assert not can_sed_execute(script)
-
-
-@pytest.mark.parametrize("script", STARTING)
-def test_an_e_is_found_after_whatever_stands_before_it(script: str) -> None:
-    assert can_sed_execute(script)
-
-
-@pytest.mark.parametrize("script", ["s/a/b", "k", "s", "/a", "s\\a\\b\\", "\\"])
-def test_what_cannot_be_read_is_not_trusted(script: str) -> None:
-    assert can_sed_execute(script)
-
-
-def test_what_some_versions_take_for_an_e_is_one() -> None:
-    assert can_sed_execute("s,[,],e,")

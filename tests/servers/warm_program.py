@@ -19,7 +19,7 @@ from typing import Any
 
 PRELOADED = (
     "openskills.cli.main",
-    "openskills.cli.bench_report",
+    "openskills.runtime.token_report",
     "openskills.cli.chat.loop",
     "openskills.cli.run_execution",
     "openskills.agent.models.openai",

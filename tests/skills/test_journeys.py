@@ -49,7 +49,7 @@ async def test_dead_links_of_the_users_pages_are_listed(tmp_path: Path) -> None:
         model.add("README.md", "[guide](docs/guide.md) [gone](docs/gone.md)\n")
         await model.ends_well("mkdir inputs/docs; echo '[up](../README.md)' > inputs/docs/guide.md")
         (command,) = documented("markdown-links")
-        data = await model.run(with_inputs(command, "docs", "README.md"))
+        data = await model.run(with_inputs(command, "docs/", "README.md"))
         assert (data["exit_code"], data["stdout"]) == (1, "inputs/README.md:1: docs/gone.md\n")
 
 

@@ -287,7 +287,7 @@ student pupil 学生 / lesson 课堂 教学 课程 教案 / homework 作业 / es
 exam quiz 考试 测验 试卷 / question 问题 提问 / vocabulary 单词 词汇 / flashcard 卡片 闪卡 /
 memorise memorize 背诵 记忆 / grade score 打分 评分 / paper 论文 / literature 文献 /
 citation reference bibliography 引用 参考文献 / manuscript 稿件 手稿 / journal 期刊 / research 研究 /
-equation formula 公式 / trip travel journey itinerary 旅行 旅游 行程 / hotel accommodation lodging 酒店 住宿 /
+equation formula 公式 方程 / trip travel journey itinerary 旅行 旅游 行程 / hotel accommodation lodging 酒店 住宿 /
 flight airline 航班 机票 / railway rail 火车 高铁 列车 / visa 签证 / luggage baggage suitcase 行李 箱子 /
 sight sightseeing attraction 景点 / map 地图 / weather 天气 / recipe dish cook cooking 菜谱 食谱 做菜 烹饪 /
 ingredient 食材 / meal diet 饮食 餐饮 / calorie 热量 卡路里 / fitness workout gym 健身 锻炼 / doctor physician 医生 /

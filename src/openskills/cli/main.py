@@ -9,7 +9,6 @@ import typer
 
 from openskills.cli import (
     artifacts,
-    bench,
     config,
     doctor,
     invoke,
@@ -19,6 +18,7 @@ from openskills.cli import (
     sessions,
     skillmd,
     skills,
+    token_report,
     trust,
     validate,
     workspaces,
@@ -86,6 +86,7 @@ for _name, _function in {
     "serve": serve.serve,
     "read-properties": skillmd.read_properties,
     "to-prompt": skillmd.to_prompt,
+    "token-report": token_report.token_report,
 }.items():
     app.command(_name, cls=QuickCommand)(_function)
 for _name, _group in {
@@ -94,7 +95,6 @@ for _name, _group in {
     "artifacts": artifacts.app,
     "keys": serve.keys_app,
     "runs": serve.runs_app,
-    "bench": bench.app,
 }.items():
     app.add_typer(_group, name=_name)
 

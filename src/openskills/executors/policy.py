@@ -1,7 +1,7 @@
 """Command policy: which commands may run.
 
 A policy is a convenience for its operator and guides a model; it is not a security boundary. Programs that run others
-depending on their arguments (`python3 -c`, `find -exec`, `awk`, `git -c`) are recognized by a table, which cannot be
+depending on their arguments (`python3 -c`, `find -exec`, `awk`, `sed`) are recognized by a short table, which cannot be
 complete, and a script may do anything. What a command can reach is decided by its executor.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from openskills.errors import CommandDenied, InvalidArgument
-from openskills.executors.policy_programs import find_inline_code, has_language
+from openskills.executors.policy_programs import find_inline_code, has_language, is_multicall, is_wrapper
 from openskills.executors.protocol import Workspace
 from openskills.executors.spec import RESERVED, SKILLS, Command, EndReason, Limits
 
@@ -71,46 +71,6 @@ def _split_words(command: str) -> tuple[str, ...]:
             found.append(piece)
         inside = True
     return tuple(found)
-
-
-SHELLS = frozenset(
-    {
-        *("sh", "bash", "rbash", "dash", "ash", "hush", "zsh", "rzsh", "ksh", "mksh", "lksh", "pdksh", "oksh", "yash"),
-        *("posh", "fish", "csh", "tcsh", "pwsh", "nu", "elvish", "xonsh", "osh", "ysh", "static-sh"),
-    }
-)
-
-MULTICALL_PROGRAMS = frozenset({"busybox", "toybox", "coreutils", "uutils", "sbase-box", "ubase-box"})
-"""Multi-call binaries: the name that they are called by, or an argument, selects the program."""
-
-WRAPPERS = SHELLS | {
-    *MULTICALL_PROGRAMS,
-    *("env", "xargs", "parallel", "sem", "nohup", "timeout", "time", "watch", "script", "expect", "entr"),
-    *("sudo", "su", "doas", "runuser", "pkexec", "setpriv", "capsh", "gosu", "su-exec", "run0", "sg", "newgrp"),
-    *("chroot", "unshare", "nsenter", "bwrap", "firejail", "proot", "fakeroot", "fakechroot", "systemd-nspawn"),
-    *("nice", "ionice", "chrt", "taskset", "numactl", "prlimit", "choom", "setsid", "setarch", "linux32", "linux64"),
-    *("i386", "x86_64", "uname26", "stdbuf", "unbuffer", "flock", "daemonize", "cpulimit", "faketime"),
-    *("strace", "ltrace", "gdb", "lldb", "valgrind", "perf", "catchsegv", "hyperfine", "chronic", "tini"),
-    *("dumb-init", "chpst", "softlimit", "setuidgid", "envdir", "direnv", "rlwrap", "run-parts", "xvfb-run"),
-    *("dbus-run-session", "dbus-launch", "ssh-agent", "systemd-run", "start-stop-daemon", "ssh", "sshpass", "at"),
-    *("batch", "crontab", "tmux", "screen", "torsocks", "proxychains", "proxychains4", "pipx", "uvx", "npx", "bunx"),
-    *("command", "exec", "eval", "builtin", "source", "."),
-}
-
-_VERSION = re.compile(r"[-.]?\d[\d.]*$")
-
-
-def is_wrapper(name: str) -> bool:
-    """Whether a program with this name (no directory, perhaps with a version) runs the command in its arguments."""
-    folded = name.casefold()
-    # The dynamic loader runs the program in its argument.
-    is_loader = folded.startswith(("ld-linux", "ld-musl", "ld.so", "ld64.so"))
-    return is_loader or folded in WRAPPERS or _VERSION.sub("", folded) in WRAPPERS
-
-
-def is_multicall(name: str) -> bool:
-    """Whether a program with this name is a multi-call binary."""
-    return name.casefold() in MULTICALL_PROGRAMS
 
 
 MAX_ARGUMENT = 128 * 1024 - 1
@@ -192,9 +152,9 @@ class CommandPolicy:
     `deny` takes precedence; its plain names match every program with that name, in any directory and in any case. It
     also covers links to a denied file and scripts that a denied program runs. Programs that run others (shells, `env`,
     `xargs`, `timeout` …) are denied unless `allow` lists them, and so are scripts for them that a command wrote.
-    Without `allow`, code in arguments (`python3 -c`, `awk` unless its program is a file of the skill) and options that
-    start programs (`find -exec`) are denied too, as far as the table in `policy_programs` knows them. An `allow` of
-    `()` allows nothing; None means no list.
+    Without `allow`, code in arguments (`python3 -c`; `awk` and `sed` unless `-f` names a file of the skill) and options
+    that start programs (`find -exec`) are denied too, as far as the table in `policy_programs` knows them. An `allow`
+    of `()` allows nothing; None means no list.
     """
 
     allow: tuple[str, ...] | None = None

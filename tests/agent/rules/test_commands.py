@@ -1,9 +1,4 @@
-"""Examples in a command are replaced by what the user has.
-
-Commands in the text of a skill.
-
-What the words of a command are examples of.
-"""
+"""Commands in the text of a skill, what their words are examples of, and what takes the place of the examples."""
 
 import pytest
 
@@ -11,10 +6,11 @@ from openskills.agent.rules.commands import (
     SlotKind,
     choose_command,
     fill_command,
-    find_assumed_values,
     find_commands,
-    has_file_slot,
-    is_placeholder,
+    find_formulas,
+    find_numbers,
+    find_option_value,
+    find_quotation,
     parse_slots,
 )
 
@@ -28,7 +24,7 @@ from openskills.agent.rules.commands import (
         ("./scripts/s.sh <file> [--json]", ["it's.csv"], "./scripts/s.sh 'inputs/it'\"'\"'s.csv'"),
         ("bash scripts/s.sh FILE > result.txt", ["a"], "bash scripts/s.sh inputs/a > out/result.txt"),
         ("python3 s.py --input=a.csv --output=b.md", ["c.csv"], "python3 s.py --input=inputs/c.csv --output=out/b.md"),
-        ("python3 s.py docs README.md --json", ["a.md", "b.md"], "python3 s.py inputs/a.md inputs/b.md --json"),
+        ("python3 s.py docs/ README.md --json", ["a.md", "b.md"], "python3 s.py inputs/a.md inputs/b.md --json"),
         ("python3 s.py --l a.csv --r b.csv", ["x.csv", "y.csv"], "python3 s.py --l inputs/x.csv --r inputs/y.csv"),
         ("python3 s.py a.csv -o $OUTPUT_DIR/x", ["b.csv"], "python3 s.py inputs/b.csv -o $OUTPUT_DIR/x"),
         ("python3 s.py assets/t.html http://x.org/a.csv", [], "python3 s.py assets/t.html http://x.org/a.csv"),
@@ -44,11 +40,11 @@ def test_files_and_outputs_take_the_place_of_examples(documented: str, files: li
     ("documented", "request_text", "command"),
     [
         ("python3 e.py 'some text'", "echo: it's $HOME", "python3 e.py 'it'\"'\"'s $HOME'"),
-        ("python3 e.py <query>", "find needle here", "python3 e.py needle"),
+        ("python3 e.py <query>", 'find "needle" here', "python3 e.py needle"),
         ("python3 c.py mean 1 2 3", "mean of 10.5, 9.9 and 11.2", "python3 c.py mean 10.5 9.9 11.2"),
         ("python3 c.py mean NUMBERS", "mean of 4 and 5", "python3 c.py mean 4 5"),
         ("python3 t.py --top 20", "the top 5", "python3 t.py --top 5"),
-        ("python3 t.py --top 20 --level ERROR", "hello", "python3 t.py --top 20 --level ERROR"),
+        ("python3 t.py --top 20 --level ERROR", "level error", "python3 t.py --top 20 --level error"),
     ],
 )
 def test_words_and_numbers_of_the_request_take_the_place_of_examples(
@@ -64,15 +60,6 @@ def test_what_nobody_gave_is_missing_and_no_example_is_run_in_its_place() -> Non
     assert fill_command("python3 c.py <colour>", [], "do it").missing == ("<colour>",)
 
 
-def test_a_command_for_one_file_can_be_repeated_and_labels_keep_the_results_apart() -> None:
-    found = fill_command("python3 s.py t.csv --output r.md", ["b.csv"], "do it", label="my b")
-    assert (found.command, found.used, found.repeats) == (
-        "python3 s.py inputs/b.csv --output 'out/my b-r.md'", ("b.csv",), True,
-    )  # fmt: skip
-    assert not fill_command("python3 s.py a.md b.md", ["x.md", "y.md"], "do it").repeats
-    assert not fill_command("python3 s.py", ["x.md"], "do it").repeats
-
-
 def test_an_argument_that_is_only_an_example_is_missing_unless_the_request_says_it() -> None:
     assert fill_command("python3 c.py 5 mile km", [], "convert 5 mile to km").missing == ()
     assert fill_command("python3 c.py 5 mile km", [], "convert 10 kg to lb").missing == ("mile", "km")
@@ -83,10 +70,11 @@ def test_formulas_of_the_request_are_quoted() -> None:
     assert fill_command("python3 e.py <expression>", [], "nothing").missing == ("formula",)
 
 
-def test_values_that_the_request_does_not_have_are_known_to_be_examples() -> None:
-    command = "python3 c.py inputs/a.csv --x month --y amount --output out/c.svg"
-    assert find_assumed_values(command, "plot the amount") == ["--x month"]
-    assert find_assumed_values(command, "amount by month") == []
+def test_a_value_of_an_option_is_missing_unless_the_request_says_it_or_it_is_a_number() -> None:
+    command = "python3 c.py a.csv --x month --y amount --top 3"
+    assert fill_command(command, ["b.csv"], "plot the amount").missing == ("month",)
+    assert fill_command(command, ["b.csv"], "amount by month").missing == ()
+    assert fill_command("python3 e.py <query>", [], "find it").missing == ("text",)
 
 
 BODY = """\
@@ -147,11 +135,17 @@ def test_a_block_that_is_never_closed_still_counts() -> None:
 def test_the_words_of_a_request_choose_among_commands() -> None:
     rows = "| sort lines | `python3 t.py sort a.txt` |\n| each line once | `python3 t.py unique a.txt` |"
     found = find_commands(f"```\npython3 t.py count a.txt\n```\n{rows}")
-    for request, wanted in (("sort it", "sort"), ("给文件去重", "unique"), ("hello", "count"), ("统计字数", "count")):
-        chosen = choose_command(found, request)
+    for request, wanted in (("sort it", "sort"), ("每一行 once", "unique"), ("hello", "count"), ("统计字数", "count")):
+        chosen = choose_command(found, request, request, ["b.txt"])
         assert chosen is not None
-        assert chosen.command == f"python3 t.py {wanted} a.txt"
-    assert choose_command([], "anything") is None
+        assert chosen.command == f"python3 t.py {wanted} inputs/b.txt"
+    assert choose_command([], "anything", "anything", []) is None
+
+
+def test_a_command_that_can_be_filled_in_is_preferred_only_among_equals() -> None:
+    found = find_commands("`python3 e.py '1 + 2'`\n\n`python3 d.py 1 2 3`\n\n`python3 plot.py --x month`")
+    chosen = [choose_command(found, text, text, []) for text in ("max of 3 and 7", "plot 3 and 7")]
+    assert [one.command for one in chosen if one] == ["python3 d.py 3 7", "python3 plot.py --x month"]
 
 
 def kinds(command: str) -> list[tuple[SlotKind, str]]:
@@ -170,7 +164,7 @@ def kinds(command: str) -> list[tuple[SlotKind, str]]:
         ("python3 a.py 'two words' --top 20", [(SlotKind.TEXT, "'two words'"), (SlotKind.VALUE, "20")]),
         ("python3 a.py -- -40 F C", [(SlotKind.NUMBERS, "-40"), (SlotKind.WORD, "F"), (SlotKind.WORD, "C")]),
         ("python3 a.py part.001 part.002", [(SlotKind.FILE, "part.001 part.002")]),
-        ("python3 a.py FILE... <who>", [(SlotKind.FILE, "FILE..."), (SlotKind.UNKNOWN, "<who>")]),
+        ("python3 a.py FILE... <who>", [(SlotKind.FILE, "FILE..."), (SlotKind.WORD, "<who>")]),
         ("python3 a.py a.csv | head -n 3 b.csv", [(SlotKind.FILE, "a.csv")]),
         ("./scripts/a.sh references/x.md out/y $OUTPUT_DIR/z", []),
         ("", []),
@@ -180,12 +174,69 @@ def test_each_word_is_an_example_of_something_or_plain(command: str, found: list
     assert kinds(command) == found
 
 
-def test_commands_for_files_are_known() -> None:
-    assert has_file_slot("python3 a.py --input=t.csv")
-    assert not has_file_slot("python3 a.py 1 2 3")
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("echo: hello there", ["hello there"]),
+        ("echo：你好", ["你好"]),
+        ('say "good morning" to them', ["good morning"]),
+        ("搜索「错误」", ["错误"]),
+        ("just this", []),
+    ],
+)
+def test_the_text_for_a_command_is_quoted_or_follows_a_colon(text: str, wanted: list[str]) -> None:
+    assert find_quotation(text) == wanted
 
 
-def test_placeholders_are_told_from_examples() -> None:
-    assert is_placeholder("<file>")
-    assert is_placeholder("FILE...")
-    assert not is_placeholder("file.csv")
+def test_numbers_are_read_with_signs_decimals_and_thousands() -> None:
+    assert find_numbers("mean of 10.5, -9.9 and 1,234.5; v2 is none") == ["10.5", "-9.9", "1234.5"]
+    assert find_numbers("比较10和12") == ["10", "12"]
+    assert find_numbers("none") == []
+
+
+def test_the_word_after_an_option_in_a_request_is_its_value() -> None:
+    assert find_option_value("top", "show the top 5 errors") == "5"
+    assert find_option_value("line-ends", "use line ends: crlf") == "crlf"
+    assert find_option_value("top", "on top of the list") == ""
+    assert find_option_value("top", "stop 5") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "formulas"),
+    [
+        ("What is 17 * 23?", ["17 * 23"]),
+        ("计算(1+2)×3", ["(1+2)*3"]),
+        ("solve x^2 - x - 1 = 0 for me", ["x^2 - x - 1 = 0"]),
+        ("2x + 3y = 5 and x - y = 1/2", ["2x + 3y = 5", "x - y = 1/2"]),
+        ("what is sqrt(2)", ["sqrt(2)"]),
+        ("I have 3 apples and a pear", []),
+    ],
+)
+def test_calculations_are_found_between_words(text: str, formulas: list[str]) -> None:
+    assert find_formulas(text) == formulas
+
+
+@pytest.mark.parametrize("text", ["(" * 50_000, "1(" * 20_000, "-" * 50_000, '"' * 50_001, "x" * 50_000, "=" * 50_000])
+def test_hostile_texts_cost_no_more_than_others(text: str) -> None:
+    assert find_quotation("\n" * 50_000 + text) == []
+    assert (find_numbers(text) == []) is ("1" not in text)
+    assert len(find_formulas(text)) <= 1
+    assert find_option_value("top", text) == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "value"),
+    [
+        ("find", 'find "main loop" here', "main loop"),
+        ("find", "find: “一 二”", "一 二"),
+        ("digits", "to 10 digits", "10"),
+        ("lines", "1.5 lines", ""),
+    ],
+)
+def test_a_value_may_be_quoted_or_a_number_before_its_name(option: str, text: str, value: str) -> None:
+    assert find_option_value(option, text) == value
+
+
+def test_a_number_alone_is_no_calculation() -> None:
+    assert find_formulas("max of -3 and 7") == []
+    assert find_formulas("-3 + 7") == ["-3 + 7"]

@@ -1,9 +1,4 @@
-"""Which skill a request goes to.
-
-The rules of the mission document.
-
-Words that can be compared.
-"""
+"""Which skill a request goes to."""
 
 from pathlib import Path
 
@@ -13,10 +8,7 @@ from openskills.agent.rules.routing import (
     RULES,
     Route,
     RouteReason,
-    extract_keywords,
-    extract_task_words,
     extract_words,
-    is_enough,
     route,
     strip_skill_name,
 )
@@ -65,7 +57,7 @@ def test_the_skill_of_the_rules_own_name_comes_first(tmp_path: Path) -> None:
     assert route("parse the log", (), skills).skill == "log-transform"
 
 
-def test_every_rule_of_the_document_finds_its_skill(tmp_path: Path) -> None:
+def test_every_rule_finds_its_skill(tmp_path: Path) -> None:
     skills = catalog_in(tmp_path, echo="A.", file_search="B.", calculator="C.", log_transform="D.").snapshot
     for text, skill in (
         ("echo: hi", "echo"),
@@ -136,7 +128,7 @@ def test_a_kind_of_file_is_known_by_the_word_that_skills_use(tmp_path: Path) -> 
 
 
 def first_rule(text: str) -> str | None:
-    return next((rule.skill_id for rule in RULES if rule.matches(text)), None)
+    return next((rule.skill_id for rule in RULES if rule.pattern.search(text)), None)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +157,7 @@ def first_rule(text: str) -> str | None:
         ("convert to jsonl", "log_transform"),
     ],
 )
-def test_each_word_of_the_document_asks_for_its_skill(text: str, skill_id: str) -> None:
+def test_each_word_of_a_rule_asks_for_its_skill(text: str, skill_id: str) -> None:
     assert first_rule(text) == skill_id
 
 
@@ -180,27 +172,9 @@ def test_the_first_rule_counts() -> None:
 
 def test_words_are_compared_in_one_form_and_little_words_not_at_all() -> None:
     assert extract_words("Please summarise the Tables for me") == extract_words("summarised table")
-    assert extract_words("what is it") == []
-
-
-def test_chinese_is_compared_by_pairs_of_characters() -> None:
-    assert {"日志", "错误"} <= set(extract_words("日志里的错误"))
-
-
-def test_only_the_beginning_of_a_long_request_counts() -> None:
-    assert len(extract_keywords(" ".join(f"w{number}" for number in range(1_000)))) == 64
+    assert extract_words("what is it 17") == set()
 
 
 def test_words_for_the_same_work_are_one_in_both_languages() -> None:
-    assert "chart" in extract_task_words("plot it") & extract_task_words("画一个图表") & extract_task_words(
-        "scripts/chart.py"
-    )
-    assert "unique" in extract_task_words("去重") & extract_task_words("deduplicate")
-
-
-def test_half_of_the_words_are_enough_or_two_that_are_not_lost_in_many() -> None:
-    assert is_enough(1, 2)
-    assert not is_enough(1, 3)
-    assert is_enough(2, 20)
-    assert not is_enough(2, 21)
-    assert not is_enough(0, 0)
+    assert "chart" in extract_words("plot it") & extract_words("画一个图表") & extract_words("scripts/chart.py")
+    assert extract_words("日志里的错误") >= {"log", "error"}

@@ -2,29 +2,56 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
-from openskills.agent.rules.routing import extract_task_words
-from openskills.agent.rules.turn import extract_payload, find_formulas, find_numbers, find_option_value
+from openskills.agent.rules.routing import extract_words
+from openskills.catalog.vocabulary import STOP_WORDS
 
 INPUTS = "inputs/"
+OUT = "out/"
 
-_WORD = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^\s"'])+""")
-_OPTIONAL = re.compile(r"""[ \t]+\[[^\]"']*\](?:\.{3}|…)?""")
-_INTERPRETERS = frozenset({"python", "python3", "bash", "sh", "node", "uv", "run"})
-_OPERATORS = frozenset({"|", "||", "&&", ";", "&"})
-_OUTPUT_OPTION = re.compile(r"--?(?:o|out|output|outfile|(?:out|output)-(?:file|dir)|dest)|1?>>?")
-_OPTION_VALUE = re.compile(r"(?P<option>--[\w-]+)=(?P<value>.+)", re.DOTALL)
-_OWN_PATH = re.compile(r"(?:\./)?(?:scripts|references|assets)/|\$OUTPUT_DIR|out/")
-_FILE_NAME = re.compile(r"(?=.*[A-Za-z])[^\s*?:;|&<>(){}=]*\w\.\w{1,8}")
-_FOLDERS = frozenset({"docs", "folder", "data", "notes"})
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_PLACEHOLDER = re.compile(r"<(?P<what>[^<>]+)>|(?P<loud>[A-Z][A-Z0-9_]+)(?:\.{3}|…)?")
-_FORMULA = re.compile(r".*(?:\d.*[-+*/^=(]|[-+*/^=(].*\d)", re.DOTALL)
-_VALUE_WORD = re.compile(r"[\w%°.-]+")
-_ELLIPSES = frozenset({"...", "…"})
+_FENCE = re.compile(r"^[ \t>]*(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)")
+_INLINE = re.compile(r"(?<!`)(?P<mark>`{1,2})(?!`)(?P<code>[^`\n]+)(?P=mark)(?!`)")
+_PROMPT = re.compile(r"^[$%][ \t]+")
+_COMMENT = re.compile(r"(?:^|[ \t]+)#[ \t](?P<words>.*)$")
+_RUN = re.compile(r"(?:python3?|bash|sh|node|uv run)[ \t]+[^-\s]\S*|\./\S+")
+_SCRIPT = re.compile(r"scripts/\S+")
+_SET_UP = re.compile(r"(?:^|[ \t])(?:--help|-h|--version|pip|venv|install)(?:[ \t]|$)")
+_SHELLS = frozenset({"", "bash", "sh", "shell", "console", "text", "terminal", "zsh"})
+
+
+@dataclass(frozen=True, slots=True)
+class CommandExample:
+    """A documented command, and the words that introduce it."""
+
+    command: str
+    about: str = ""
+
+
+def find_commands(body: str) -> list[CommandExample]:
+    """The commands in a Markdown text: those in fenced blocks, then inline ones, without duplicates."""
+    fenced: list[CommandExample] = []
+    inline: list[CommandExample] = []
+    heading, last, mark, language, said = "", "", "", "", ""
+    # Line continuations are joined first.
+    for raw in re.sub(r"[ \t]*\\\n[ \t]*", " ", body).split("\n"):
+        line, fence = raw.strip(), _FENCE.match(raw)
+        if fence is not None and (not mark or fence["mark"].startswith(mark)):
+            mark, language, said = ("", "", "") if mark else (fence["mark"], fence["language"].lower(), "")
+        elif mark and language in _SHELLS:
+            comment = _COMMENT.search(line)
+            command = _PROMPT.sub("", line[: comment.start()] if comment else line).strip()
+            said = f"{said} {comment['words']}" if comment else said
+            if (_RUN.match(command) or _SCRIPT.match(command)) and not _SET_UP.search(command):
+                fenced.append(CommandExample(command, f"{heading} {last} {said}".strip()))
+            said = "" if command else said
+        elif not mark:
+            codes = [_PROMPT.sub("", code["code"].strip()) for code in _INLINE.finditer(line)]
+            inline += [CommandExample(one, line) for one in codes if _RUN.match(one) and not _SET_UP.search(one)]
+            heading, last = line if line.startswith("#") else heading, line or last
+    return list({one.command: one for one in reversed((*fenced, *inline))}.values())[::-1]
 
 
 class SlotKind(StrEnum):
@@ -38,19 +65,6 @@ class SlotKind(StrEnum):
     FORMULA = "formula"
     VALUE = "value"
     WORD = "word"
-    UNKNOWN = "unknown"
-
-
-_MERGED_KINDS = (SlotKind.FILE, SlotKind.NUMBERS, SlotKind.FORMULA)
-_MEANINGS = (
-    (
-        SlotKind.FILE,
-        re.compile(r"(?:input_?)?(?:files?|paths?|inputs?|csv|tsv|tables?|logs?|pdf|document|folder|dir).*"),
-    ),
-    (SlotKind.TEXT, re.compile(r"(?:your_)?(?:text|message|query|words|pattern|question|request)(?:_here)?")),
-    (SlotKind.NUMBERS, re.compile(r"numbers?|values?")),
-    (SlotKind.FORMULA, re.compile(r"expression|formula|equation")),
-)
 
 
 @dataclass(slots=True)
@@ -63,66 +77,63 @@ class CommandSlot:
     option: str = ""
 
 
-def is_placeholder(word: str) -> bool:
-    """Whether a word is a placeholder (`<file>`, `FILE`), not an example."""
-    return _PLACEHOLDER.fullmatch(word.strip("\"'")) is not None
-
-
-def has_file_slot(command: str) -> bool:
-    """Whether a command takes files of the user."""
-    return any(slot.kind is SlotKind.FILE for slot in parse_slots(command))
-
-
-def strip_option_values(command: str) -> str:
-    """The words of a command without the values of its options."""
-    slots = (slot for slot in parse_slots(command) if slot.kind is not SlotKind.VALUE)
-    return " ".join(f"{slot.prefix}{word}" for slot in slots for word in slot.examples)
+_WORD = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^\s"'])+""")
+_OPTIONAL = re.compile(r"""[ \t]+\[[^\]"']*\](?:\.{3}|…)?""")
+_INTERPRETERS = frozenset({"python", "python3", "bash", "sh", "node", "uv", "run"})
+_OPERATORS = frozenset({"|", "||", "&&", ";", "&"})
+_OUTPUT_OPTION = re.compile(r"--?(?:o|out|output|outfile|(?:out|output)-(?:file|dir)|dest)|1?>>?")
+_OPTION_VALUE = re.compile(r"(?P<option>--[\w-]+)=(?P<value>.+)", re.DOTALL)
+_OWN_PATH = re.compile(r"(?:\./)?(?:scripts|references|assets)/|\$OUTPUT_DIR|out/")
+_FILE_NAME = re.compile(r"(?=.*[A-Za-z])[^\s*?:;|&<>(){}=]*(?:\w\.\w{1,8}|\w/)")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_PLACEHOLDER = re.compile(r"<(?P<what>[^<>]+)>|(?P<loud>[A-Z][A-Z0-9_]+)(?:\.{3}|…)?")
+_FORMULA = re.compile(r".*(?:\d.*[-+*/^=(]|[-+*/^=(].*\d)", re.DOTALL)
+_PLAIN_WORD = re.compile(r"[\w%°.-]+")
+_MERGED_KINDS = (SlotKind.FILE, SlotKind.NUMBERS, SlotKind.FORMULA)
+_MEANINGS = (
+    (SlotKind.FILE, re.compile(r"(?:input_?)?(?:files?|paths?|inputs?|csv|tables?|logs?|pdf|document|folder|dir).*")),
+    (SlotKind.TEXT, re.compile(r"(?:your_)?(?:text|message|query|words|pattern|question|request)(?:_here)?")),
+    (SlotKind.NUMBERS, re.compile(r"numbers?|values?")),
+    (SlotKind.FORMULA, re.compile(r"expression|formula|equation")),
+)
 
 
 def parse_slots(command: str) -> list[CommandSlot]:
     """The words of a command without optional parts; adjacent files, numbers and formulas are one slot."""
+    words = _WORD.findall(_OPTIONAL.sub("", command))
+    script = next((index for index, word in enumerate(words) if word not in _INTERPRETERS), 0)
+    # Arguments of other programs in a pipeline stay as they are.
+    end = next((index for index, word in enumerate(words) if word in _OPERATORS), len(words))
     slots: list[CommandSlot] = []
-    for slot in _iter_slots(_WORD.findall(_OPTIONAL.sub("", command))):
+    for index, word in enumerate(words):
+        if index <= script or index >= end:
+            slot = CommandSlot(SlotKind.PLAIN, [word])
+        else:
+            slot = _parse_slot(word, words[index - 1], first=index == script + 1)
         last = slots[-1] if slots else None
-        alike = last is not None and last.kind is slot.kind and not (last.prefix or slot.prefix)
-        if last is not None and alike and slot.kind in _MERGED_KINDS:
+        if last and last.kind is slot.kind and slot.kind in _MERGED_KINDS and not (last.prefix or slot.prefix):
             last.examples += slot.examples
-        elif slot.examples[0] not in _ELLIPSES:
+        elif word not in ("...", "…"):
             slots.append(slot)
     return slots
 
 
-def _iter_slots(words: Sequence[str]) -> Iterator[CommandSlot]:
-    script = next((index for index, word in enumerate(words) if word not in _INTERPRETERS), 0)
-    later = False
-    for index, word in enumerate(words):
-        # Arguments of other programs in a pipeline stay as they are.
-        later = later or word in _OPERATORS
-        if index <= script or later:
-            yield CommandSlot(SlotKind.PLAIN, [word])
-        else:
-            yield _parse_slot(word, words[index - 1], words[index + 1 : index + 2], first=index == script + 1)
-
-
-def _parse_slot(word: str, before: str, after: Sequence[str], *, first: bool) -> CommandSlot:
+def _parse_slot(word: str, before: str, *, first: bool) -> CommandSlot:
     option = _OPTION_VALUE.fullmatch(word)
     if option is not None:
         kind = SlotKind.OUTPUT if _OUTPUT_OPTION.fullmatch(option["option"]) else _classify_word(option["value"])
         return CommandSlot(kind, [option["value"]], f"{option['option']}=")
     if _OUTPUT_OPTION.fullmatch(before):
         return CommandSlot(SlotKind.OUTPUT, [word])
-    if word in _FOLDERS and after and _classify_word(after[0]) is SlotKind.FILE:
-        return CommandSlot(SlotKind.FILE, [word])
     if _is_option(word):
         return CommandSlot(SlotKind.PLAIN, [word])
     kind = _classify_word(word)
     if _is_option(before) and before != "--" and kind in (SlotKind.PLAIN, SlotKind.NUMBERS):
         return CommandSlot(SlotKind.VALUE, [word], option=before)
     # The first argument may be a subcommand (`count`); all others are examples.
-    task = first and word.isalpha()
-    return CommandSlot(
-        SlotKind.WORD if kind is SlotKind.PLAIN and not task and _VALUE_WORD.fullmatch(word) else kind, [word]
-    )
+    if kind is SlotKind.PLAIN and _PLAIN_WORD.fullmatch(word) and not (first and word.isalpha()):
+        kind = SlotKind.WORD
+    return CommandSlot(kind, [word])
 
 
 def _is_option(word: str) -> bool:
@@ -130,265 +141,176 @@ def _is_option(word: str) -> bool:
 
 
 def _classify_word(word: str) -> SlotKind:
-    bare = word.strip("\"'")
+    bare, quoted = word.strip("\"'"), word[:1] in ("'", '"')
     placeholder = _PLACEHOLDER.fullmatch(bare)
     if placeholder is not None:
-        return _classify_placeholder(
-            placeholder["what"] or placeholder["loud"], certain=placeholder["what"] is not None
-        )
+        what = placeholder["what"] or placeholder["loud"]
+        name = what.strip().lower().replace(" ", "_").replace("-", "_").rstrip("._…")
+        unknown = SlotKind.WORD if placeholder["what"] else SlotKind.PLAIN
+        kind = next((kind for kind, pattern in _MEANINGS if pattern.fullmatch(name)), unknown)
+        return SlotKind.FILE if kind is unknown and _FILE_NAME.fullmatch(what) else kind
     if _OWN_PATH.match(bare) or "://" in bare:
         return SlotKind.PLAIN
     if _NUMBER.fullmatch(bare):
         return SlotKind.NUMBERS
-    if word[:1] in ("'", '"') and _FORMULA.match(bare):
+    if quoted and _FORMULA.match(bare):
         return SlotKind.FORMULA
     if _FILE_NAME.fullmatch(bare) or bare.startswith(("path/to/", INPUTS, f"work/{INPUTS}")):
         return SlotKind.FILE
     # Quoted words with spaces are a sentence.
-    return SlotKind.TEXT if word[:1] in ("'", '"') and " " in bare else SlotKind.PLAIN
-
-
-def _classify_placeholder(what: str, *, certain: bool) -> SlotKind:
-    name = what.strip().lower().replace(" ", "_").replace("-", "_").rstrip("._…")
-    for kind, pattern in _MEANINGS:
-        if pattern.fullmatch(name):
-            return kind
-    if _FILE_NAME.fullmatch(what):
-        return SlotKind.FILE
-    return SlotKind.UNKNOWN if certain else SlotKind.PLAIN
-
-
-_FENCE = re.compile(r"^[ \t>]*(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)")
-_INLINE = re.compile(r"(?<!`)(?P<mark>`{1,2})(?!`)(?P<code>[^`\n]+)(?P=mark)(?!`)")
-_PROMPT = re.compile(r"^[$%][ \t]+")
-_COMMENT = re.compile(r"(?:^|[ \t]+)#[ \t](?P<words>.*)$")
-_RUN_COMMAND = re.compile(r"(?:python3?|bash|sh|node|uv run)[ \t]+[^-\s]\S*|\./\S+")
-_SCRIPT = re.compile(r"scripts/\S+")
-_SET_UP = re.compile(r"(?:^|[ \t])(?:--help|-h|--version|pip|venv|install)(?:[ \t]|$)")
-_FILES_WEIGHT = 1.5
-_SHELLS = frozenset({"", "bash", "sh", "shell", "console", "text", "terminal", "zsh"})
-
-
-@dataclass(frozen=True, slots=True)
-class CommandExample:
-    """A documented command, and the words that introduce it."""
-
-    command: str
-    about: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _MarkdownBlock:
-    """Lines of Markdown. `language` is None outside of fences; `about` is the heading and the line before a fence."""
-
-    lines: tuple[str, ...]
-    language: str | None = None
-    about: str = ""
-
-
-def find_commands(body: str) -> list[CommandExample]:
-    """The commands in a text: those in fenced blocks, then inline ones, without duplicates."""
-    blocks = list(_split_blocks(body))
-    found: dict[str, CommandExample] = {}
-    for one in (
-        *(one for block in blocks for one in _find_fenced_commands(block)),
-        *(one for block in blocks for one in _find_inline_commands(block)),
-    ):
-        found.setdefault(one.command, one)
-    return list(found.values())
-
-
-def choose_command(commands: Sequence[CommandExample], request: str, *, files: bool = False) -> CommandExample | None:
-    """The first command that shares the most words with a request.
-
-    Taking files if there are some, or none if there are none, counts more than one word. Option values do not count.
-    """
-    wanted = extract_task_words(request)
-
-    def fits(one: CommandExample) -> float:
-        shared = len(
-            wanted & extract_task_words(f"{one.about.replace(one.command, ' ')} {strip_option_values(one.command)}")
-        )
-        return shared + (_FILES_WEIGHT if has_file_slot(one.command) is files else 0)
-
-    return max(commands, key=fits, default=None)
-
-
-def _split_blocks(body: str) -> Iterator[_MarkdownBlock]:
-    heading, mark, language = "", "", None
-    lines: list[str] = []
-    about = ""
-    for line in body.split("\n"):
-        fence = _FENCE.match(line)
-        if fence is None or (mark and not fence["mark"].startswith(mark)):
-            lines.append(line)
-            heading = line if not mark and line.startswith("#") else heading
-            continue
-        yield _MarkdownBlock(tuple(lines), language, about)
-        last = next((one for one in reversed(lines) if one.strip()), "")
-        about = "" if mark else f"{heading} {last}"
-        mark, language = ("", None) if mark else (fence["mark"], fence["language"].lower())
-        lines = []
-    yield _MarkdownBlock(tuple(lines), language, about)
-
-
-def _find_fenced_commands(block: _MarkdownBlock) -> Iterator[CommandExample]:
-    if block.language is None or block.language not in _SHELLS:
-        return
-    said = ""
-    for line in _join_lines(block.lines):
-        comment = _COMMENT.search(line)
-        command = _PROMPT.sub("", line[: comment.start()] if comment else line).strip()
-        said = f"{said} {comment['words']}" if comment else said
-        if not command:
-            continue
-        if (_RUN_COMMAND.match(command) or _SCRIPT.match(command)) and not _SET_UP.search(command):
-            yield CommandExample(command, f"{block.about} {said}".strip())
-        said = ""
-
-
-def _find_inline_commands(block: _MarkdownBlock) -> Iterator[CommandExample]:
-    for line in block.lines if block.language is None else ():
-        for code in _INLINE.finditer(line):
-            command = _PROMPT.sub("", code["code"].strip())
-            if _RUN_COMMAND.match(command) and not _SET_UP.search(command):
-                yield CommandExample(command, line.strip())
-
-
-def _join_lines(lines: Sequence[str]) -> Iterator[str]:
-    """The lines of a block without indentation and line continuations."""
-    text = "\n".join(line.strip() for line in lines)
-    yield from re.sub(r"[ \t]*\\\n", " ", text).split("\n")
-
-
-OUT = "out/"
-_IN_PLACE = re.compile(r"\$OUTPUT_DIR|out/")
-_ENDINGS = re.compile(r"[\"'<>]")
+    return SlotKind.TEXT if quoted and " " in bare else SlotKind.PLAIN
 
 
 @dataclass(frozen=True, slots=True)
 class CommandInstance:
     """A filled-in command; it can be run if nothing is `missing` (kinds of slots, or words that are only examples).
 
-    `used` are the user's files in it; it `repeats` if it takes one file and can be run again for another.
+    `used` are the user's files in it.
     """
 
     command: str
     used: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    repeats: bool = False
 
 
-@dataclass(slots=True)
-class _SlotValues:
-    """Values for slots, and which were used or missing."""
-
-    files: Sequence[str]
-    text: str
-    label: str
-    says_values: bool
-    used: list[str] = field(default_factory=list[str])
-    missing: list[str] = field(default_factory=list[str])
+_FILES_WEIGHT, _COMPLETE_WEIGHT = 1.5, 0.5
 
 
-def fill_command(command: str, files: Sequence[str], text: str, *, label: str = "") -> CommandInstance:
-    """Fill in a command with files and values of the request. Output goes to `out/`, with `label` in its name.
+def choose_command(
+    commands: Sequence[CommandExample], request: str, words: str, files: Sequence[str]
+) -> CommandInstance | None:
+    """The command that shares the most `words` with a request, filled in; the first of several.
 
-    A slot for one file takes the first with the same extension, or the first; a row of files takes all. Arguments that
-    are only examples are not passed on; option values are.
+    That it takes files if and only if there are some counts more than one word; that nothing is missing, less.
     """
-    slots = _reorder_slots(text, parse_slots(command))
-    filling = _SlotValues(files, text, label, _has_option_value(slots, text))
-    words = [f"{slot.prefix}{word}" for slot in slots for word in _fill_slot(slot, filling)]
-    places = [slot for slot in slots if slot.kind is SlotKind.FILE]
-    repeats = len(places) == 1 and len(places[0].examples) == 1
-    missing = tuple(dict.fromkeys(filling.missing))
-    return CommandInstance(" ".join(words), tuple(filling.used), missing, repeats and not missing)
+    wanted = extract_words(words)
+    best: tuple[float, CommandInstance] | None = None
+    for one in commands:
+        filled = fill_command(one.command, files, request)
+        # Values of options say nothing about what a command does.
+        slots = (slot for slot in parse_slots(one.command) if slot.kind is not SlotKind.VALUE)
+        about = " ".join((one.about.replace(one.command, " "), *(word for slot in slots for word in slot.examples)))
+        takes_files = any(slot.kind is SlotKind.FILE for slot in parse_slots(one.command))
+        score = len(wanted & extract_words(about)) + (_FILES_WEIGHT if takes_files is bool(files) else 0)
+        score += 0 if filled.missing else _COMPLETE_WEIGHT
+        if best is None or score > best[0]:
+            best = score, filled
+    return best[1] if best else None
 
 
-def find_assumed_values(command: str, text: str) -> list[str]:
-    """Option values that come from the skill's example, not from the request."""
-    slots = [slot for slot in parse_slots(command) if slot.kind is SlotKind.VALUE]
-    return [f"{slot.option} {slot.examples[0]}" for slot in slots if not _is_in_text(slot.examples[0], text)]
+def fill_command(command: str, files: Sequence[str], text: str) -> CommandInstance:
+    """Fill in a command with files and values of the request. Output goes to `out/`.
+
+    A slot for one file takes the first with the same extension, or the first; a row of files takes all. Words that are
+    only examples are `missing`; numbers after an option stay as they are if the request has none for it.
+    """
+    slots = _reorder_words(text, parse_slots(command))
+    words: list[str] = []
+    used: list[str] = []
+    missing: list[str] = []
+    for slot in slots:
+        filled = slot.examples
+        match slot.kind:
+            case SlotKind.FILE:
+                left = _select_files(slot, [name for name in files if name not in used])
+                used += left
+                filled = [shlex.quote(INPUTS + name) for name in left]
+            case SlotKind.OUTPUT:
+                filled = [_build_output_path(slot.examples[0])]
+            case SlotKind.TEXT:
+                filled = [shlex.quote(one) for one in find_quotation(text)]
+            case SlotKind.NUMBERS:
+                filled = _take(find_numbers(text), slot)
+            case SlotKind.FORMULA:
+                filled = [shlex.quote(one) for one in _take(find_formulas(text), slot)]
+            case SlotKind.VALUE:
+                said = find_option_value(slot.option.lstrip("-"), text, number=slot.examples[0].isdigit())
+                filled = [shlex.quote(said)] if said else slot.examples
+                known = said or slot.examples[0].isdigit() or _find_word(slot.examples[0], text) >= 0
+                missing += [] if known else slot.examples
+            case SlotKind.WORD:
+                missing += [word for word in slot.examples if _find_word(word, text) < 0]
+            case SlotKind.PLAIN:
+                pass
+        missing += [] if filled else [slot.kind]
+        words += [f"{slot.prefix}{word}" for word in filled]
+    return CommandInstance(" ".join(words), tuple(used), tuple(dict.fromkeys(missing)))
 
 
-def _fill_slot(slot: CommandSlot, filling: _SlotValues) -> list[str]:
-    match slot.kind:
-        case SlotKind.FILE:
-            return _fill_files(slot, filling)
-        case SlotKind.OUTPUT:
-            return [_build_output_path(slot.examples[0], filling.label)]
-        case SlotKind.VALUE:
-            return _fill_value(slot, filling)
-        case SlotKind.TEXT:
-            return [shlex.quote(extract_payload(filling.text))]
-        case SlotKind.NUMBERS:
-            return _take_values(find_numbers(filling.text), slot, filling)
-        case SlotKind.FORMULA:
-            return [shlex.quote(one) for one in _take_values(find_formulas(filling.text), slot, filling)]
-        case SlotKind.WORD | SlotKind.UNKNOWN:
-            filling.missing += [word for word in slot.examples if not _is_in_text(word, filling.text)]
-            return slot.examples
-        case SlotKind.PLAIN:
-            return slot.examples
-
-
-def _fill_value(slot: CommandSlot, filling: _SlotValues) -> list[str]:
-    said = _find_value(slot, filling.text)
-    if said:
-        return [shlex.quote(said)]
-    if filling.says_values and slot.examples[0].isalpha() and not _is_in_text(slot.examples[0], filling.text):
-        # If the request sets other options, do not guess this one from the example.
-        filling.missing += slot.examples
-    return slot.examples
-
-
-def _has_option_value(slots: Sequence[CommandSlot], text: str) -> bool:
-    values = [slot for slot in slots if slot.kind is SlotKind.VALUE]
-    return any(_find_value(slot, text) or _is_in_text(slot.examples[0], text) for slot in values)
-
-
-def _find_value(slot: CommandSlot, text: str) -> str:
-    """The value of an option in a request; where the example is a number, only numbers count."""
-    said = find_option_value(slot.option.lstrip("-"), text)
-    return "" if slot.examples[0].isdigit() and not find_numbers(said) else said
-
-
-def _reorder_slots(text: str, slots: list[CommandSlot]) -> list[CommandSlot]:
+def _reorder_words(text: str, slots: list[CommandSlot]) -> list[CommandSlot]:
     """Put words that the request also has into its order: 5 miles to km, 5 km to miles."""
-    words = [slot for slot in slots if slot.kind is SlotKind.WORD and _is_in_text(slot.examples[0], text)]
+    words = [slot for slot in slots if slot.kind is SlotKind.WORD and _find_word(slot.examples[0], text) >= 0]
     ordered = iter(sorted(words, key=lambda slot: _find_word(slot.examples[0], text)))
     return [next(ordered) if slot in words else slot for slot in slots]
 
 
-def _take_values(found: list[str], slot: CommandSlot, filling: _SlotValues) -> list[str]:
+def _take(found: list[str], slot: CommandSlot) -> list[str]:
     """One value for one example; all for several examples or a placeholder."""
-    filling.missing += [] if found else [slot.kind]
-    return found if len(slot.examples) > 1 or is_placeholder(slot.examples[0]) else found[:1]
+    several = len(slot.examples) > 1 or _PLACEHOLDER.fullmatch(slot.examples[0].strip("\"'"))
+    return found if several else found[:1]
 
 
-def _fill_files(slot: CommandSlot, filling: _SlotValues) -> list[str]:
-    left = [name for name in filling.files if name not in filling.used]
-    if len(slot.examples) == 1:
-        ending = _ENDINGS.sub("", slot.examples[0]).rpartition(".")[2].lower()
-        left = sorted(left, key=lambda name: not name.lower().endswith(f".{ending}"))[:1]
-    filling.used += left
-    filling.missing += [] if left else [slot.kind]
-    return [shlex.quote(INPUTS + name) for name in left]
+def _select_files(slot: CommandSlot, files: list[str]) -> list[str]:
+    if len(slot.examples) > 1:
+        return files
+    ending = slot.examples[0].strip("\"'<>").rpartition(".")[2].lower()
+    return sorted(files, key=lambda name: not name.lower().endswith(f".{ending}"))[:1]
 
 
-def _build_output_path(example: str, label: str) -> str:
-    bare = _ENDINGS.sub("", example)
-    if _IN_PLACE.match(bare) and not label:
+def _build_output_path(example: str) -> str:
+    bare = example.strip("\"'<>")
+    if bare.startswith(("$OUTPUT_DIR", OUT)):
         return example
-    name = bare.rstrip("/").rpartition("/")[2].strip(".") or "result"
-    return shlex.quote(f"{OUT}{label}-{name}" if label else f"{OUT}{name}")
-
-
-def _is_in_text(word: str, text: str) -> bool:
-    return _find_word(word, text) >= 0
+    return shlex.quote(OUT + (bare.rstrip("/").rpartition("/")[2].strip(".") or "result"))
 
 
 def _find_word(word: str, text: str) -> int:
     found = re.search(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", text, re.IGNORECASE)
     return found.start() if found else -1
+
+
+_QUOTED = re.compile('"([^"\n]+)"|“([^”\n]+)”|「([^」\n]+)」|『([^』\n]+)』|`([^`\n]+)`|《([^》\n]+)》')
+_COMMAND_PREFIX = re.compile(r"[\w-]{1,32}\s?[:：]\s*(?=\S)")
+_NUMBERS = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)", re.ASCII)
+# Numbers, one-letter names (but not "a" and "I"), functions, and operators between them.
+_CALCULATION = re.compile(
+    r"(?:\d+[b-hj-z]?(?![a-z])|(?<![a-z])(?:[b-hj-z](?![a-z])|[a-z]{2,8}\d{0,2}(?=\())|[-+*/^=<>×÷(),.%!²³ ])+",
+    re.IGNORECASE,
+)
+
+
+def find_quotation(text: str) -> list[str]:
+    """The text for a command: what is in quotes, else what follows `echo:`, else nothing."""
+    quoted = _QUOTED.search(text)
+    if quoted is not None:
+        return [next(found for found in quoted.groups() if found is not None)]
+    prefix = _COMMAND_PREFIX.match(text.strip())
+    return [text.strip()[prefix.end() :]] if prefix else []
+
+
+def find_option_value(option: str, text: str, *, number: bool = False) -> str:
+    """What a request says for an option: the word or the quotation after its name, or the number before; or nothing.
+
+    In "the top 5 errors" it is `5` for `top`, in "to 10 digits" `10` for `digits`. With `number`, only numbers count.
+    """
+    name = re.escape(option.replace("-", " "))
+    after = re.search(rf"(?<![\w-]){name}(?:\s*[:=]\s*|\s+)(?P<value>[\w.+-]*\w)?", text, re.IGNORECASE)
+    if after is not None:
+        quoted = None if after["value"] else _QUOTED.match(text, after.end())
+        value = next(filter(None, quoted.groups())) if quoted else after["value"] or ""
+        if value and value.lower() not in STOP_WORDS and not (number and not _NUMBER.fullmatch(value)):
+            return value
+    before = re.search(rf"(?<![\w.])(?P<value>\d+)\s+{name}(?![\w-])", text, re.IGNORECASE)
+    return before["value"] if before else ""
+
+
+def find_numbers(text: str) -> list[str]:
+    """The numbers of a text as a command takes them: without separators of thousands."""
+    return [found.replace(",", "") for found in _NUMBERS.findall(text)]
+
+
+def find_formulas(text: str) -> list[str]:
+    """The calculations and equations of a text, the longest first: `17 * 23`, `x^2 - x - 1 = 0`, `sqrt(2)`."""
+    found = [one.group().strip(" ,.=<>*/+!").replace("×", "*").replace("÷", "/") for one in _CALCULATION.finditer(text)]
+    kept = [one for one in found if re.search(r"[-+*/^=(]", one) and re.search(r"\d", one)]
+    return sorted((one for one in kept if not _NUMBER.fullmatch(one)), key=len, reverse=True)

@@ -2,177 +2,169 @@
 
 import json
 import logging
+import re
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any
 
+from openskills.agent.attached_line import split_files_line
 from openskills.agent.models.model import ModelEvent, ModelRequest, ModelResponse, TextDelta, ToolCall
-from openskills.agent.rules.commands import CommandExample, CommandInstance, choose_command, fill_command, find_commands
-from openskills.agent.rules.phrases import (
-    CHINESE,
-    ENGLISH,
-    add_signature,
-    describe_missing,
-    describe_no_match,
-    describe_run,
-    parse_outcome,
-    quote_block,
-)
-from openskills.agent.rules.routing import Route, RouteReason, route, strip_skill_name
-from openskills.agent.rules.turn import TurnProgress, is_chinese, parse_turn, select_files, strip_file_names
+from openskills.agent.rules.commands import choose_command, find_commands
+from openskills.agent.rules.phrases import Phrasebook
+from openskills.agent.rules.routing import Route, RouteReason, route, strip_file_names, strip_skill_name
 from openskills.catalog.catalog import Catalog
 from openskills.catalog.snapshot import CatalogSnapshot
-from openskills.prompt.history import get_field, get_items, get_string
+from openskills.prompt.history import (
+    SYSTEM_ROLES,
+    TOOL_ROLES,
+    get_field,
+    get_items,
+    get_string,
+    get_text,
+    get_tool_calls,
+    parse_json_object,
+)
 from openskills.tools.names import LOAD, RUN
 
-MAX_RUNS = 2
+_LOG = logging.getLogger("openskills.agent.rules")
+_LOADED = re.compile(r"^\[Loaded\] (?P<name>[^\n]+)\n", re.MULTILINE)
+_BODY_END = re.compile(r"^(?:Docs loaded: |\[Loaded\] |\[Doc\] )", re.MULTILINE)
+_CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
 
 @dataclass(frozen=True, slots=True)
-class LoadAction:
-    """Load a skill."""
+class TurnStep:
+    """A tool call of this turn; `result` is None until it has one."""
 
-    skill: str
-
-
-@dataclass(frozen=True, slots=True)
-class RunAction:
-    """Run a command of a loaded skill."""
-
-    skill: str
-    command: str
+    tool: str
+    arguments: Mapping[str, object]
+    result: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class SayAction:
-    """End the turn with this answer."""
+class TurnProgress:
+    """The current turn.
 
-    text: str
+    `text` is the user's request without the line about its files; `files` came with it, `earlier` with the messages
+    before, newest first. `bodies` are the loaded skill texts by name.
+    """
+
+    text: str = ""
+    files: tuple[str, ...] = ()
+    earlier: tuple[str, ...] = ()
+    steps: tuple[TurnStep, ...] = ()
+    bodies: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def select_files(self) -> tuple[str, ...]:
+        """The files that the request is about: those it names, else those that came with it, else the last one."""
+        named = [name for name in (*self.files, *self.earlier) if name.casefold() in self.text.casefold()]
+        if named or self.files:
+            return tuple(named or self.files)
+        # A request with numbers is about them, not about a file of an earlier turn.
+        return () if re.search(r"\d", self.text) else self.earlier[:1]
 
 
-Action: TypeAlias = LoadAction | RunAction | SayAction
+def parse_turn(messages: Sequence[object]) -> TurnProgress:
+    """Parse the turn that began with the last user message. Never raises."""
+    asked = [index for index, message in enumerate(messages) if get_string(message, "role") == "user"]
+    if not asked:
+        return TurnProgress(bodies=_parse_bodies(messages))
+    text, files = split_files_line(get_text(messages[asked[-1]]))
+    before = [name for index in reversed(asked[:-1]) for name in split_files_line(get_text(messages[index]))[1]]
+    earlier = tuple(name for name in dict.fromkeys(before) if name not in files)
+    now = messages[asked[-1] + 1 :]
+    results = {get_string(one, "tool_call_id"): get_text(one) for one in now if get_field(one, "role") in TOOL_ROLES}
+    calls = [call for one in now if get_field(one, "role") == "assistant" for call in get_tool_calls(one)]
+    steps = tuple(TurnStep(call.name, parse_json_object(call.arguments), results.get(call.id)) for call in calls)
+    return TurnProgress(text, files, earlier, steps, _parse_bodies(messages))
+
+
+def _parse_bodies(messages: Sequence[object]) -> dict[str, str]:
+    """The texts of loaded skills, the latest last, from messages that we put them into."""
+    loads = {call.id for message in messages for call in get_tool_calls(message) if call.name == LOAD and call.id}
+    found: dict[str, str] = {}
+    for message in messages:
+        role = get_field(message, "role")
+        if role not in SYSTEM_ROLES and not (role in TOOL_ROLES and get_string(message, "tool_call_id") in loads):
+            continue
+        text = get_text(message)
+        for loaded in _LOADED.finditer(text):
+            end = _BODY_END.search(text, loaded.end())
+            found.pop(loaded["name"], None)
+            found[loaded["name"]] = text[loaded.end() : end.start() if end else len(text)].strip()
+    return found
 
 
 class RulePlan:
-    """The next action of a turn: load one skill, run its command at most twice, and report. Deterministic."""
+    """The next action of a turn: load one skill, run one command, and report. Deterministic."""
 
     def __init__(self, turn: TurnProgress, tools: Collection[str], skills: CatalogSnapshot) -> None:
         self._turn = turn
         self._tools = tools
         self._skills = skills
-        self._say = CHINESE if is_chinese(turn.text) else ENGLISH
-        self._files = select_files(turn.text, turn.files, turn.earlier)
-        asked = {get_string(step.arguments, "skill") for step in turn.loads}
+        self._phrases = Phrasebook(chinese=_CHINESE.search(turn.text) is not None)
+        self._files = turn.select_files()
+        asked = {get_string(step.arguments, "skill") for step in turn.steps if step.tool == LOAD}
         before = [name for name in turn.bodies if name not in asked]
         self.route = route(turn.text, self._files, skills, before) if turn.text else Route(None, RouteReason.NOTHING)
 
-    def choose_action(self) -> Action:
-        """The next action."""
-        if any(step.result is None for step in (*self._turn.loads, *self._turn.runs)):
-            return self._build_answer(self._say.interrupted)
-        if self._turn.runs:
-            return self._after_run()
-        if self._turn.loads:
-            return self._after_load()
-        return self._begin()
+    def choose_action(self) -> ToolCall | str:
+        """The next tool call, or the answer."""
+        action = self._choose()
+        if isinstance(action, ToolCall):
+            return action
+        return self._phrases.add_signature(action, self.route, ran=any(step.tool == RUN for step in self._turn.steps))
 
-    def _begin(self) -> Action:
-        skill = self.route.skill
-        if not self._turn.text:
-            return self._build_answer(self._say.no_request)
-        if skill is None:
-            return self._build_answer(describe_no_match(self.route, self._skills, self._say))
-        if skill in self._turn.bodies:
-            return self._run_skill(skill)
-        if LOAD not in self._tools:
-            return self._build_answer(self._say.no_load.format(skill=skill))
-        return LoadAction(skill)
-
-    def _after_load(self) -> Action:
-        step = self._turn.loads[-1]
-        skill, result = get_string(step.arguments, "skill"), (step.result or "").strip()
+    def _choose(self) -> ToolCall | str:
+        say, turn, skill = self._phrases.say, self._turn, self.route.skill
+        steps = [step for step in turn.steps if step.tool in (LOAD, RUN)]
+        if not steps:
+            if not turn.text:
+                return say("no_request")
+            if skill is None:
+                return self._phrases.describe_no_match(self.route, self._skills)
+            if skill in turn.bodies:
+                return self._run_skill(skill)
+            return self._call(LOAD, skill=skill) if LOAD in self._tools else say("no_load", skill=skill)
+        last = steps[-1]
+        skill, result = get_string(last.arguments, "skill"), (last.result or "").strip()
+        if any(step.result is None for step in steps):
+            return say("interrupted")
+        if last.tool == RUN:
+            command = get_string(last.arguments, "command")
+            unused = [name for name in self._files if name not in command]
+            left = f"\n\n{say('unused', files=', '.join(unused))}" if unused else ""
+            return self._phrases.describe_run(last.arguments, result) + left
         if result.startswith("error:"):
-            why = result.removeprefix("error:").strip()
-            return self._build_answer(self._say.not_loaded.format(skill=skill, why=why))
-        if skill in self._turn.bodies:
+            return say("not_loaded", skill=skill, why=result.removeprefix("error:").strip())
+        if skill in turn.bodies:
             return self._run_skill(skill)
         # A forked skill gives an answer instead of its text.
-        return self._build_answer(f"{self._say.says.format(skill=skill)}\n\n{result}")
+        return f"{say('says', skill=skill)}\n\n{result}"
 
-    def _run_skill(self, skill: str) -> Action:
-        body = self._turn.bodies[skill]
-        ready = self._prepare_command(skill)
-        if RUN not in self._tools or ready is None:
-            said = self._say.no_command if RUN in self._tools else self._say.no_runner
-            return self._build_answer(f"{said.format(skill=skill)}\n\n{quote_block(body, self._say)}")
-        if ready.missing:
-            return self._build_answer(describe_missing(ready, skill, self._say))
-        return RunAction(skill, ready.command)
-
-    def _after_run(self) -> Action:
-        runs = self._turn.runs
-        skill = get_string(runs[-1].arguments, "skill")
-        again = self._plan_retry(skill, well=parse_outcome(runs[-1]).is_success) if len(runs) < MAX_RUNS else None
-        if again is not None and not again.missing:
-            return RunAction(skill, again.command)
-        said = [describe_run(run, self._say, self._turn.text) for run in runs]
-        return self._build_answer("\n\n".join([*said, *self._describe_undone(skill)]))
-
-    def _plan_retry(self, skill: str, *, well: bool) -> CommandInstance | None:
-        """The same command for the next file; or, after a failure, the first command of the skill."""
-        if well:
-            repeat = self._is_repeatable(skill) and len(self._files) > 1
-            return self._prepare_command(skill, number=1) if repeat else None
-        commands = self._find_commands(skill)
-        if not commands or self._choose_command(skill) == commands[0]:
-            return None
-        return self._fill_command(commands[0], skill, self._files)
-
-    def _find_commands(self, skill: str) -> list[CommandExample]:
-        return find_commands(self._turn.bodies.get(skill, ""))
-
-    def _choose_command(self, skill: str) -> CommandExample | None:
+    def _run_skill(self, skill: str) -> ToolCall | str:
+        say, body = self._phrases.say, self._turn.bodies[skill]
+        request = strip_skill_name(self._turn.text, skill)
         # The names of the skill and of files say nothing about what to do.
-        request = strip_file_names(strip_skill_name(self._turn.text, skill), self._files)
-        return choose_command(self._find_commands(skill), request, files=bool(self._files))
+        words = strip_file_names(request, self._files)
+        ready = choose_command(find_commands(body), request, words, self._files)
+        if RUN not in self._tools:
+            return f"{say('no_runner', skill=skill)}\n\n{self._phrases.quote_block(body)}"
+        if ready is None:
+            return f"{say('needs_model')} {say('no_command', skill=skill)}\n\n{self._phrases.quote_block(body)}"
+        if ready.missing:
+            return self._phrases.describe_missing(ready, skill)
+        return self._call(RUN, skill=skill, command=ready.command, save_as_artifacts=True)
 
-    def _prepare_command(self, skill: str, number: int = 0) -> CommandInstance | None:
-        """The best command for the request; if it takes one file at a time, for the file with this number."""
-        chosen = self._choose_command(skill)
-        if chosen is None:
-            return None
-        ready = self._fill_command(chosen, skill, self._files)
-        if not ready.repeats or len(self._files) == 1:
-            return ready
-        one = [*ready.used, *(name for name in self._files if name not in ready.used)][number]
-        return self._fill_command(chosen, skill, (one,), label=PurePosixPath(one).stem)
-
-    def _fill_command(
-        self, chosen: CommandExample, skill: str, files: Sequence[str], *, label: str = ""
-    ) -> CommandInstance:
-        return fill_command(chosen.command, files, strip_skill_name(self._turn.text, skill), label=label)
-
-    def _is_repeatable(self, skill: str) -> bool:
-        ready = self._prepare_command(skill)
-        return ready is not None and ready.repeats
-
-    def _describe_undone(self, skill: str) -> list[str]:
-        left = self._files[MAX_RUNS:] if self._is_repeatable(skill) else ()
-        return [self._say.undone.format(files=", ".join(left))] if left else []
-
-    def _build_answer(self, text: str) -> SayAction:
-        return SayAction(add_signature(text, self._say, self.route, ran=bool(self._turn.runs)))
-
-
-_LOG = logging.getLogger("openskills.agent.rules")
+    def _call(self, tool: str, **arguments: object) -> ToolCall:
+        return ToolCall(f"rule-{len(self._turn.steps) + 1}", tool, json.dumps(arguments, ensure_ascii=False))
 
 
 class RuleModel:
     """A `Model` that is not an LLM: it loads the skill that fits a request and runs the command that it documents.
 
     It runs commands that it can fill in from the request and otherwise says that this needs a language model, in
-    English or Chinese. A turn has at most one load and two runs. It is stateless.
+    English or Chinese. A turn has at most one load and one run. It is stateless.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -193,27 +185,18 @@ class RuleModel:
         tools = {name: tool for tool in request.tools if (name := get_string(_get_function(tool), "name"))}
         plan = RulePlan(turn, tools.keys(), _select_visible(self._catalog.snapshot, tools))
         if not turn.steps:
-            _LOG.info(
-                "routed by rules", extra={"selected_skill_id": plan.route.skill, "routing_reason": plan.route.why}
-            )
+            fields = {"selected_skill_id": plan.route.skill, "routing_reason": plan.route.why}
+            _LOG.info("routed by rules", extra=fields)
         action = plan.choose_action()
-        if isinstance(action, SayAction):
-            for line in action.text.splitlines(keepends=True):
-                yield TextDelta(line)
-            yield ModelResponse(action.text, model=self.name)
-        else:
-            yield ModelResponse(calls=(_action_to_call(action, turn),), stop="tool_calls", model=self.name)
+        if isinstance(action, ToolCall):
+            yield ModelResponse(calls=(action,), stop="tool_calls", model=self.name)
+            return
+        for line in action.splitlines(keepends=True):
+            yield TextDelta(line)
+        yield ModelResponse(action, model=self.name)
 
     async def close(self) -> None:
         """Do nothing."""
-
-
-def _action_to_call(action: LoadAction | RunAction, turn: TurnProgress) -> ToolCall:
-    number = f"rule-{len(turn.steps) + 1}"
-    if isinstance(action, LoadAction):
-        return ToolCall(number, LOAD, json.dumps({"skill": action.skill}, ensure_ascii=False))
-    arguments = {"skill": action.skill, "command": action.command, "save_as_artifacts": True}
-    return ToolCall(number, RUN, json.dumps(arguments, ensure_ascii=False))
 
 
 def _get_function(tool: object) -> object:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from openskills.agent.rules.routing import RULES, RoutingRule, extract_keywords, extract_words, is_enough
+from openskills.agent.rules.routing import RULES, RoutingRule, fits_request
 from openskills.catalog.search import SearchIndex
 from openskills.catalog.skill import Skill
 from openskills.catalog.vocabulary import squeeze
@@ -141,14 +141,8 @@ def _match_rules(text: str) -> Iterator[tuple[RoutingRule, str]]:
 
 
 def _find_matches(index: SearchIndex, text: str) -> list[str]:
-    """The skills that share enough words with a request, best first."""
-    asked, names = set(extract_keywords(text)), list[str]()
-    for hit in index.search(text, _MAX_HITS):
-        skill = hit.skill
-        about = (skill.name, skill.description, skill.manifest.when_to_use or "", *skill.manifest.keywords)
-        if is_enough(len(asked & set(extract_words(" ".join(about)))), len(asked)):
-            names.append(skill.name)
-    return names
+    """The skills that fit a request, best first."""
+    return [hit.skill.name for hit in index.search(text, _MAX_HITS) if fits_request(hit, text)]
 
 
 _OPERATIONS = (

@@ -5,9 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from openskills.skillmd.manifest import CLIENT_EXTENSIONS, FLAG_EXTENSIONS, SPEC_FIELDS, TEXT_FIELDS
 from openskills.skillmd.parse import parse_flag
-from openskills.skillmd.problem import Edit, Fix
+from openskills.skillmd.problem import Edit, Fix, Severity
 from openskills.skillmd.recovery import guess_yaml_type, quote_yaml
-from openskills.skillmd.rules.rule import Finding, Subject, describe_type, finding_at_key, finding_at_value
+from openskills.skillmd.rules.rule import (
+    Finding,
+    RuleStage,
+    Subject,
+    define_rule,
+    describe_type,
+    finding_at_key,
+    finding_at_value,
+)
 from openskills.skillmd.rules.specification import describe_unsafe
 from openskills.skillmd.yaml import Value
 
@@ -25,7 +33,11 @@ _INVISIBLE = re.compile(
 _COMMENT = re.compile(r"[ \t]+(#.*)")
 _GLUED_COMMENT = re.compile(r"[ \t]+(#[^\s#!].*)")
 
+_ASCII = "portability: the specification says `a-z`, `0-9` in one place and Unicode in another; many clients take ASCII"
+_EXTENSION = "portability: a field outside the specification, read by some clients only"
 
+
+@define_rule("name-unicode", Severity.WARNING, _ASCII)
 def name_unicode(subject: Subject) -> Iterator[Finding]:
     """The name is plain ASCII."""
     name = subject.manifest.name
@@ -34,6 +46,7 @@ def name_unicode(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "name", message)
 
 
+@define_rule("name-normalised", Severity.WARNING, _ASCII)
 def name_normalised(subject: Subject) -> Iterator[Finding]:
     """The name is written in the one form under which it is compared (NFKC)."""
     written = subject.fields.get("name")
@@ -43,6 +56,7 @@ def name_normalised(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "name", message)
 
 
+@define_rule("name-reserved", Severity.WARNING, "portability: Anthropic's platform reserves `anthropic` and `claude`")
 def name_reserved(subject: Subject) -> Iterator[Finding]:
     """The name has no words that a vendor keeps for itself."""
     for word in _RESERVED:
@@ -51,6 +65,7 @@ def name_reserved(subject: Subject) -> Iterator[Finding]:
             yield finding_at_value(subject, "name", message)
 
 
+@define_rule("description-markup", Severity.WARNING, "portability: Anthropic's validator refuses angle brackets")
 def description_markup(subject: Subject) -> Iterator[Finding]:
     """The description has no angle brackets."""
     text = subject.manifest.description
@@ -60,6 +75,11 @@ def description_markup(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "description", message)
 
 
+@define_rule(
+    "text-invisible",
+    Severity.WARNING,
+    "portability: what a model reads and a person cannot see is how instructions are smuggled",
+)
 def text_invisible(subject: Subject) -> Iterator[Finding]:
     """Name and description show everything they say."""
     for key, text in (("name", subject.manifest.name), ("description", subject.manifest.description)):
@@ -72,6 +92,7 @@ def text_invisible(subject: Subject) -> Iterator[Finding]:
             yield finding_at_value(subject, key, message)
 
 
+@define_rule("field-unknown", Severity.NOTE, _EXTENSION, stage=RuleStage.BODY)
 def field_unknown(subject: Subject) -> Iterator[Finding]:
     """Every field is of the specification or has a meaning to some client."""
     for key in subject.manifest.extra:
@@ -81,6 +102,12 @@ def field_unknown(subject: Subject) -> Iterator[Finding]:
         yield finding_at_key(subject, message, key)
 
 
+@define_rule(
+    "field-prose",
+    Severity.WARNING,
+    "client guide: text of several paragraphs that is not quoted; YAML cuts it at the first `: `",
+    stage=RuleStage.BODY,
+)
 def field_prose(subject: Subject) -> Iterator[Finding]:
     """No line of text was taken for a field."""
     for key in subject.manifest.extra:
@@ -93,6 +120,7 @@ def _is_prose(key: str) -> bool:
     return len(key.split()) > 1
 
 
+@define_rule("field-extension", Severity.NOTE, _EXTENSION, stage=RuleStage.BODY)
 def field_extension(subject: Subject) -> Iterator[Finding]:
     """No field depends on a particular client."""
     for key in subject.fields:
@@ -100,6 +128,7 @@ def field_extension(subject: Subject) -> Iterator[Finding]:
             yield finding_at_key(subject, f"the field {key!r} is an extension that only some clients understand", key)
 
 
+@define_rule("extension-type", Severity.WARNING, _EXTENSION)
 def extension_type(subject: Subject) -> Iterator[Finding]:
     """A client's own field has the type that this client reads."""
     if subject.fields.keys() <= _SPECIFIED:
@@ -111,6 +140,11 @@ def extension_type(subject: Subject) -> Iterator[Finding]:
             yield finding_at_key(subject, f"{key} is {shown}; expected {expected}", key)
 
 
+@define_rule(
+    "value-not-text",
+    Severity.WARNING,
+    "portability: other readers get a number, a date or a switch where the specification says text",
+)
 def value_not_text(subject: Subject) -> Iterator[Finding]:
     """A text that YAML would read as a number, a date or a switch is quoted."""
     for key, value in subject.fields.items():
@@ -124,6 +158,7 @@ def value_not_text(subject: Subject) -> Iterator[Finding]:
             yield finding_at_value(subject, key, message, fix)
 
 
+@define_rule("yaml-comment-in-value", Severity.WARNING, "YAML 1.2, 6.6: a # after a blank begins a comment")
 def comment_in_value(subject: Subject) -> Iterator[Finding]:
     """No ` #` cuts a value short: what follows is a comment to YAML, and lost to every reader."""
     if "#" not in subject.front.text:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from openskills.skillmd.frontmatter import FrontMatter
 from openskills.skillmd.manifest import SkillManifest
@@ -48,6 +49,18 @@ class Finding:
 RuleCheck = Callable[[Subject], Iterable[Finding]]
 
 
+class RuleStage(StrEnum):
+    """What a rule needs: only the text while it is read, the fields and the folder's name, the body, or all files.
+
+    Rules of the stage `MANIFEST` are cheap and are applied to every skill that is found; later ones by `validate` only.
+    """
+
+    READING = "reading"
+    MANIFEST = "manifest"
+    BODY = "body"
+    FOLDER = "folder"
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A rule. `clause` is its source; `check` is None when parsing or discovery finds its faults.
@@ -60,6 +73,14 @@ class Rule:
     clause: str
     check: RuleCheck | None = None
     fatal: bool = False
+    stage: RuleStage = RuleStage.READING
+
+
+def define_rule(
+    rule_id: str, severity: Severity, clause: str, *, stage: RuleStage = RuleStage.MANIFEST, fatal: bool = False
+) -> Callable[[RuleCheck], Rule]:
+    """A decorator that turns a check into a `Rule`. The first line of its docstring says what is wanted."""
+    return lambda check: Rule(rule_id, severity, clause, check, fatal, stage)
 
 
 def finding_at_value(subject: Subject, key: str, message: str, fix: Fix | None = None) -> Finding:

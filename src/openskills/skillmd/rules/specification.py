@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from openskills.skillmd.manifest import read_tools
 from openskills.skillmd.parse import normalize_name
-from openskills.skillmd.problem import Edit, Fix
+from openskills.skillmd.problem import Edit, Fix, Severity
 from openskills.skillmd.recovery import guess_yaml_type, quote_yaml, to_yaml
-from openskills.skillmd.rules.rule import Finding, Subject, describe_type, finding_at_key, finding_at_value
+from openskills.skillmd.rules.rule import Finding, Subject, define_rule, describe_type, finding_at_key, finding_at_value
 from openskills.skillmd.yaml import Value
 
 MAX_NAME = 64
@@ -20,7 +20,14 @@ _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 _MARKS = frozenset({"Mn", "Mc"})
 _EXPECTED = "lowercase letters, digits and hyphens"
 
+_NAME = "specification, name field"
+_DESCRIPTION = "specification, description field"
+_COMPATIBILITY = "specification, compatibility field: must be 1-500 characters if provided"
+_METADATA = "specification, metadata field: a map from string keys to string values"
+_TOOLS = "specification, allowed-tools field: a space-separated string of tools"
 
+
+@define_rule("name-required", Severity.ERROR, f"{_NAME}: required")
 def name_required(subject: Subject) -> Iterator[Finding]:
     """There is a name, and it is not blank."""
     value = subject.fields.get("name")
@@ -29,6 +36,7 @@ def name_required(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "name", message, _add_name_fix(subject))
 
 
+@define_rule("name-type", Severity.ERROR, f"{_NAME}: a string")
 def name_type(subject: Subject) -> Iterator[Finding]:
     """The name is text."""
     value = subject.fields.get("name")
@@ -36,6 +44,7 @@ def name_type(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "name", f"the name is {describe_type(value)}; expected text")
 
 
+@define_rule("name-length", Severity.ERROR, f"{_NAME}: must be 1-64 characters")
 def name_length(subject: Subject) -> Iterator[Finding]:
     """The name has at most 64 characters, counted after NFKC."""
     if len(subject.manifest.name) > MAX_NAME:
@@ -43,6 +52,7 @@ def name_length(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "name", f"the name has {found} characters; expected at most {MAX_NAME}")
 
 
+@define_rule("name-unsafe", Severity.ERROR, f"{_NAME}: only alphanumerics and hyphens", fatal=True)
 def name_unsafe(subject: Subject) -> Iterator[Finding]:
     """The name cannot lead out of a folder or hide what it is."""
     what = describe_unsafe(subject.manifest.name)
@@ -51,6 +61,7 @@ def name_unsafe(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "name", message)
 
 
+@define_rule("name-uppercase", Severity.ERROR, f"{_NAME}: lowercase")
 def name_uppercase(subject: Subject) -> Iterator[Finding]:
     """The name is lower case."""
     name = subject.manifest.name
@@ -60,6 +71,7 @@ def name_uppercase(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "name", message, _rename_fix(subject))
 
 
+@define_rule("name-characters", Severity.ERROR, f"{_NAME}: only alphanumerics and hyphens")
 def name_characters(subject: Subject) -> Iterator[Finding]:
     """The name has only letters, digits and hyphens."""
     name = subject.manifest.name
@@ -72,6 +84,7 @@ def name_characters(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "name", message, _rename_fix(subject))
 
 
+@define_rule("name-hyphen-edge", Severity.ERROR, f"{_NAME}: no hyphen at start or end")
 def name_hyphen_edge(subject: Subject) -> Iterator[Finding]:
     """The name neither starts nor ends with a hyphen."""
     name = subject.manifest.name
@@ -80,6 +93,7 @@ def name_hyphen_edge(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "name", message)
 
 
+@define_rule("name-hyphen-double", Severity.ERROR, f"{_NAME}: no consecutive hyphens")
 def name_hyphen_double(subject: Subject) -> Iterator[Finding]:
     """The name has no two hyphens in a row."""
     if "--" in subject.manifest.name:
@@ -87,6 +101,7 @@ def name_hyphen_double(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "name", message)
 
 
+@define_rule("name-folder", Severity.ERROR, f"{_NAME}: must match the parent directory name")
 def name_folder(subject: Subject) -> Iterator[Finding]:
     """The name is that of the folder."""
     name, folder = subject.manifest.name, subject.folder
@@ -170,6 +185,7 @@ MAX_DESCRIPTION = 1024
 MAX_COMPATIBILITY = 500
 
 
+@define_rule("description-required", Severity.ERROR, f"{_DESCRIPTION}: required, non-empty", fatal=True)
 def description_required(subject: Subject) -> Iterator[Finding]:
     """There is a description, and it is not blank."""
     value = subject.fields.get("description")
@@ -178,6 +194,7 @@ def description_required(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "description", message)
 
 
+@define_rule("description-type", Severity.ERROR, f"{_DESCRIPTION}: a string", fatal=True)
 def description_type(subject: Subject) -> Iterator[Finding]:
     """The description is text."""
     value = subject.fields.get("description")
@@ -186,6 +203,7 @@ def description_type(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "description", message)
 
 
+@define_rule("description-length", Severity.ERROR, f"{_DESCRIPTION}: 1-1024 characters")
 def description_length(subject: Subject) -> Iterator[Finding]:
     """The description has at most 1024 characters, counted without blanks around it."""
     length = len(subject.manifest.description)
@@ -194,6 +212,7 @@ def description_length(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "description", message)
 
 
+@define_rule("license-type", Severity.ERROR, "specification, license field: a name or a file")
 def license_type(subject: Subject) -> Iterator[Finding]:
     """The licence is text."""
     if "license" in subject.fields and not isinstance(subject.fields["license"], str):
@@ -203,6 +222,7 @@ def license_type(subject: Subject) -> Iterator[Finding]:
         )
 
 
+@define_rule("compatibility-type", Severity.ERROR, _COMPATIBILITY)
 def compatibility_type(subject: Subject) -> Iterator[Finding]:
     """The compatibility is text."""
     value = subject.fields.get("compatibility")
@@ -210,6 +230,7 @@ def compatibility_type(subject: Subject) -> Iterator[Finding]:
         yield finding_at_key(subject, f"the compatibility is {describe_type(value)}; expected text", "compatibility")
 
 
+@define_rule("compatibility-length", Severity.ERROR, _COMPATIBILITY)
 def compatibility_length(subject: Subject) -> Iterator[Finding]:
     """The compatibility has 1 to 500 characters."""
     if "compatibility" not in subject.fields:
@@ -222,6 +243,7 @@ def compatibility_length(subject: Subject) -> Iterator[Finding]:
         yield finding_at_key(subject, f"the compatibility {found}; {expected}", "compatibility")
 
 
+@define_rule("metadata-type", Severity.ERROR, _METADATA)
 def metadata_type(subject: Subject) -> Iterator[Finding]:
     """The metadata is a map."""
     if not subject.manifest.metadata and not isinstance(subject.fields.get("metadata", {}), Mapping):
@@ -229,6 +251,7 @@ def metadata_type(subject: Subject) -> Iterator[Finding]:
         yield finding_at_key(subject, f"the metadata is {found}; expected a map of keys to text", "metadata")
 
 
+@define_rule("metadata-value-type", Severity.WARNING, _METADATA)
 def metadata_values(subject: Subject) -> Iterator[Finding]:
     """Every value of the metadata is text. What YAML reads as a number, a date or a switch is none."""
     for key, value in subject.manifest.metadata.items():
@@ -241,6 +264,7 @@ def metadata_values(subject: Subject) -> Iterator[Finding]:
             yield finding_at_key(subject, message, "metadata", key, fix=fix)
 
 
+@define_rule("allowed-tools-type", Severity.ERROR, _TOOLS)
 def allowed_tools_type(subject: Subject) -> Iterator[Finding]:
     """The allowed tools are text."""
     value = subject.fields.get("allowed-tools", "")
@@ -249,6 +273,7 @@ def allowed_tools_type(subject: Subject) -> Iterator[Finding]:
         yield finding_at_key(subject, message, "allowed-tools")
 
 
+@define_rule("allowed-tools-list", Severity.WARNING, _TOOLS)
 def allowed_tools_list(subject: Subject) -> Iterator[Finding]:
     """The allowed tools are one text, not a list."""
     value = subject.fields.get("allowed-tools")

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from openskills.skillmd.links import Link, LinkTarget, find_linked_files, find_links, resolve_link
-from openskills.skillmd.rules.rule import Finding, Subject, finding_at_value
+from openskills.skillmd.problem import Severity
+from openskills.skillmd.rules.rule import Finding, RuleStage, Subject, define_rule, finding_at_value
 from openskills.tokens import estimate_tokens
 
 MAX_BODY_LINES = 500
@@ -27,7 +28,17 @@ _LICENSE_FILE = re.compile(r"(?<![\w/.-])([\w-]+(?:/[\w-]+)*\.(?:txt|md|rst))(?!
 _LICENSE_WORD = re.compile(r"(?:(?i:see|in)\s+(?:the\s+)?)?(LICEN[SC]E|COPYING|NOTICE)(?:\s+file)?\.?")
 _TEXT_ENDINGS = (".md", ".txt")
 
+_DESCRIPTION = "specification, description field"
+_DISCLOSURE = "specification, progressive disclosure: keep SKILL.md under 500 lines and 5,000 tokens"
+_REFERENCES = "specification, file references: relative paths from the skill root"
 
+
+@define_rule(
+    "description-short",
+    Severity.NOTE,
+    f"{_DESCRIPTION}: should describe what the skill does and when to use it",
+    stage=RuleStage.BODY,
+)
 def description_short(subject: Subject) -> Iterator[Finding]:
     """The description has enough words to be chosen by."""
     length = len(subject.manifest.description)
@@ -36,6 +47,9 @@ def description_short(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "description", message)
 
 
+@define_rule(
+    "description-when", Severity.NOTE, f"{_DESCRIPTION}: should say when to use the skill", stage=RuleStage.BODY
+)
 def description_when(subject: Subject) -> Iterator[Finding]:
     """The description says when to use the skill."""
     text = subject.manifest.description
@@ -44,6 +58,7 @@ def description_when(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "description", message)
 
 
+@define_rule("description-vague", Severity.NOTE, f"{_DESCRIPTION}: specific keywords", stage=RuleStage.BODY)
 def description_vague(subject: Subject) -> Iterator[Finding]:
     """The description says something that only this skill does."""
     if _VAGUE.fullmatch(subject.manifest.description):
@@ -51,12 +66,16 @@ def description_vague(subject: Subject) -> Iterator[Finding]:
         yield finding_at_value(subject, "description", message)
 
 
+@define_rule(
+    "body-empty", Severity.WARNING, "specification, body content: the skill instructions", stage=RuleStage.BODY
+)
 def body_empty(subject: Subject) -> Iterator[Finding]:
     """There are instructions."""
     if not subject.parsed.body.strip():
         yield Finding("no instructions after the front matter", subject.parsed.body_line)
 
 
+@define_rule("body-lines", Severity.WARNING, _DISCLOSURE, stage=RuleStage.BODY)
 def body_lines(subject: Subject) -> Iterator[Finding]:
     """The body has at most 500 lines."""
     lines = subject.parsed.body.count("\n") + 1
@@ -65,6 +84,7 @@ def body_lines(subject: Subject) -> Iterator[Finding]:
         yield Finding(message, subject.parsed.body_line + MAX_BODY_LINES)
 
 
+@define_rule("body-tokens", Severity.WARNING, _DISCLOSURE, stage=RuleStage.BODY)
 def body_tokens(subject: Subject) -> Iterator[Finding]:
     """The body has at most 5,000 tokens."""
     tokens = estimate_tokens(subject.parsed.body)
@@ -76,6 +96,7 @@ def body_tokens(subject: Subject) -> Iterator[Finding]:
         yield Finding(message, subject.parsed.body_line)
 
 
+@define_rule("link-outside", Severity.WARNING, _REFERENCES, stage=RuleStage.BODY)
 def link_outside(subject: Subject) -> Iterator[Finding]:
     """Every link stays in the skill's folder."""
     for link, target in _find_targets(subject):
@@ -84,6 +105,7 @@ def link_outside(subject: Subject) -> Iterator[Finding]:
             yield _finding_at_link(subject, link, message)
 
 
+@define_rule("link-dead", Severity.WARNING, _REFERENCES, stage=RuleStage.FOLDER)
 def link_dead(subject: Subject) -> Iterator[Finding]:
     """Every link leads to a file of the skill."""
     if subject.files is None:
@@ -98,6 +120,12 @@ def link_dead(subject: Subject) -> Iterator[Finding]:
             yield _finding_at_link(subject, link, f"{target.path!r} does not exist{hint}")
 
 
+@define_rule(
+    "reference-depth",
+    Severity.WARNING,
+    "specification, file references: keep references one level deep from SKILL.md, no chains",
+    stage=RuleStage.FOLDER,
+)
 def reference_depth(subject: Subject) -> Iterator[Finding]:
     """Every document is linked from SKILL.md itself, not only from another one, and lies at most one folder down."""
     if subject.files is None or subject.linked_texts is None:
@@ -117,6 +145,12 @@ def reference_depth(subject: Subject) -> Iterator[Finding]:
                 yield _finding_at_link(subject, link, message)
 
 
+@define_rule(
+    "license-file",
+    Severity.WARNING,
+    "specification, license field: the name of a bundled license file",
+    stage=RuleStage.FOLDER,
+)
 def license_file(subject: Subject) -> Iterator[Finding]:
     """The file that the licence names exists."""
     text = subject.manifest.license
