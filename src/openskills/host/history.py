@@ -20,7 +20,7 @@ from typing import Any
 from openskills.errors import InvalidArgument, SkillError, UnknownRun
 from openskills.host.database import BUSY_TIMEOUT, Database, HostDatabaseConnection, select_rows, transaction
 from openskills.host.model import InvokeResult
-from openskills.telemetry.values import mask_text
+from openskills.telemetry.mask import get_masker
 
 MAX_MESSAGE_LENGTH = 1_000
 MAX_CONTENT_BYTES = 256 * 1024
@@ -112,7 +112,7 @@ def id_prefix(at: float) -> str:
 
 def mask_content(content: bytes, secrets: Mapping[str, str]) -> bytes:
     """A body as it is stored: secrets replaced by their names, and cut after `MAX_CONTENT_BYTES`."""
-    text = mask_text(content.decode("utf-8", "replace"), secrets).encode()
+    text = get_masker(secrets).mask_bytes(content).decode("utf-8", "replace").encode()
     if len(text) <= MAX_CONTENT_BYTES:
         return text
     return text[:MAX_CONTENT_BYTES] + f"[... {len(text) - MAX_CONTENT_BYTES:,} more bytes]".encode()

@@ -20,6 +20,7 @@ import httpx2
 from openskills.agent.models.model import ModelEvent
 from openskills.errors import InvalidArgument, ModelUnavailable, SkillError, Unauthorized
 from openskills.prompt.history import get_field, get_items, get_string
+from openskills.telemetry.mask import Masker
 from openskills.telemetry.metrics import count
 
 _LOG = logging.getLogger("openskills")
@@ -166,7 +167,7 @@ DECODE_ERRORS = (json.JSONDecodeError, UnicodeDecodeError)
 
 _MAX_MESSAGE_CHARS = 500
 _KEY = re.compile(r"\b(?:sk|pk|rk|key)-[\w*.-]{6,}")
-_HIDDEN = "[key]"
+_HIDDEN = "[secret key]"
 _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 _STATUS_BY_KIND = {
     "authentication_error": 401,
@@ -191,7 +192,7 @@ class ModelProvider:
     def __init__(self, name: str, host: str, secrets: Sequence[str]) -> None:
         self.name = name
         self.host = host
-        self._secrets = tuple(secret for secret in secrets if secret)
+        self._masker = Masker(("key", secret) for secret in secrets)
 
     def error_from_exception(self, error: Exception) -> AttemptError:
         """Translate an error of the official clients, of HTTP, a timeout or an invalid response."""
@@ -229,9 +230,7 @@ class ModelProvider:
 
     def clean(self, text: str) -> str:
         """A message of the provider on one line, shortened, with keys masked."""
-        for secret in self._secrets:
-            text = text.replace(secret, _HIDDEN)
-        shown = " ".join(_KEY.sub(_HIDDEN, text).split())
+        shown = " ".join(_KEY.sub(_HIDDEN, self._masker.mask_text(text)).split())
         return shown.rstrip(" .") if len(shown) <= _MAX_MESSAGE_CHARS else f"{shown[:_MAX_MESSAGE_CHARS]} ..."
 
     def _connection_error(self, why: str) -> AttemptError:
