@@ -1,8 +1,9 @@
 """Locks, per-loop values and cancellation across event loops and threads."""
 
 import asyncio
+import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -12,6 +13,7 @@ from openskills.errors import InvalidArgument
 from openskills.sync import run
 
 _FIRST_PAUSE, _MAX_PAUSE = 0.001, 0.02
+_PIECE_BYTES = 1024 * 1024
 
 
 class CrossLoopLock:
@@ -186,3 +188,14 @@ def _find_running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+async def read_chunks(descriptor: int, size: int) -> AsyncGenerator[bytes]:
+    """Read a file in pieces of 1 MiB, up to its size at opening, even if it grows meanwhile."""
+    left = size
+    while left > 0:
+        data = await run_in_thread(lambda: os.read(descriptor, min(left, _PIECE_BYTES)))  # noqa: B023 - awaited at once
+        if not data:
+            return
+        left -= len(data)
+        yield data

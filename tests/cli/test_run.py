@@ -110,9 +110,9 @@ def test_a_deadline_ends_the_command(openskills: Command) -> None:
 def test_variables_and_secrets_arrive_and_nothing_else_does(openskills: Command) -> None:
     ran = run(
         Command(openskills.home, openskills.cwd, {"TOKEN": "sk-1", "UNASKED": "sk-2"}),
-        *("--env", "A=b=c", "--secret", "TOKEN", "--", "echo $A $TOKEN $UNASKED"),
+        *("--env", "A=b=c", "--secret", "TOKEN", "--", "echo $A ${#TOKEN} $TOKEN $UNASKED"),
     )
-    assert ran.out == "b=c sk-1\n"
+    assert ran.out == "b=c 4 ****\n"
     for path in openskills.home.rglob("*.jsonl"):
         assert "sk-1" not in path.read_text()
 

@@ -126,16 +126,48 @@ async def test_editor_text_is_what_an_editor_would_have_written(tmp_path: Path) 
         assert result.stdout == 'it\'s "quoted"\n'
 
 
-async def test_declared_secrets_reach_the_command_and_no_log(tmp_path: Path) -> None:
+async def test_declared_secrets_reach_the_command_and_neither_its_output_nor_a_log(tmp_path: Path) -> None:
     async with workbench(tmp_path, CommandRules(values={"TOKEN": "hunter22", "OTHER": "unasked"})) as bench:
-        request = RunRequest("echo $TOKEN $OTHER; : hunter22", skill="demo", secrets=("TOKEN",))
-        assert (await bench.run(request)).stdout == "hunter22\n"
+        request = RunRequest("echo ${#TOKEN} $TOKEN $OTHER; : hunter22", skill="demo", secrets=("TOKEN",))
+        assert (await bench.run(request)).stdout == "8 ********\n"
         with pytest.raises(InvalidArgument, match="MISSING"):
             await bench.run(RunRequest("true", secrets=("MISSING",)))
 
     written = (tmp_path / "state" / "audit.jsonl").read_text()
     assert "hunter22" not in written
     assert "[secret TOKEN]" in written
+
+
+async def test_a_secret_is_masked_in_live_output_wherever_it_is_cut(tmp_path: Path) -> None:
+    async with workbench(tmp_path, CommandRules(values={"TOKEN": "hunter2-and-more"})) as bench:
+        command = 'printf hun; read -r x; printf ter2-and-more.; printf %s "$TOKEN" | base64; printf hunter2-and-mo'
+        request = RunRequest(command, skill="demo", secrets=("TOKEN",), readable=True, input_open=True)
+        started = await bench.start(request)
+        process, parts, offset = started.process, list[bytes](), 0
+        assert (await process.read(0, wait=0.2)).data == b""
+        await process.write(b"\n")
+        while True:
+            output = await process.read(offset, wait=10.0, limit=7)
+            assert output.offset == offset
+            parts.append(output.data)
+            offset = output.next_offset
+            if output.ended:
+                break
+        live = b"".join(parts)
+        assert (await process.read(3, limit=5)).data == live[3:8]
+        result = await bench.finish(started)
+    assert live == result.ended.stdout.bytes() == b"*" * 16 + b"." + b"*" * 24 + b"\nhunter2-and-mo"
+    assert len(live) == offset == result.ended.stdout.total
+
+
+async def test_a_secret_in_the_gap_of_a_long_output_is_masked_on_both_sides(tmp_path: Path) -> None:
+    async with workbench(tmp_path, CommandRules(values={"TOKEN": "hunter2-and-more"})) as bench:
+        request = RunRequest('yes "$TOKEN" | head -n 400000', skill="demo", secrets=("TOKEN",))
+        result = (await bench.run(request)).ended
+    assert result.stdout.cut
+    assert set(result.stdout.head + result.stdout.tail) <= set(b"*\nhunre2-")
+    assert b"hunt" not in result.stdout.head + result.stdout.tail
+    assert b"more" not in result.stdout.head + result.stdout.tail
 
 
 async def test_the_hosts_environment_is_not_the_commands(tmp_path: Path) -> None:

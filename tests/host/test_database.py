@@ -10,20 +10,15 @@ import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from openskills.errors import SkillError, StoreUnavailable
-from openskills.host.database import (
-    Database,
-    HostDatabaseConnection,
-    open_connection,
-    select_rows,
-    transaction,
-    translate_errors,
-)
+from openskills.host.database import HOST_DATABASE, Database, HostDatabaseConnection
 from openskills.host.tables import STEPS
+from openskills.sql import open_sqlite, select_rows
 
 
 def insert(connection: sqlite3.Connection, name: str = "w") -> None:
@@ -146,7 +141,7 @@ def test_what_sqlite_raises_names_the_file(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_made_for_the_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "state" / "host.db"
-    with closing(open_connection(path, timeout=5)) as connection:
+    with closing(open_sqlite(path, HOST_DATABASE, timeout=5)) as connection:
         assert select_rows(connection, "PRAGMA journal_mode") == [("wal",)]
         assert select_rows(connection, "SELECT count(*) FROM history") == [(0,)]
         connection.execute("INSERT INTO workers VALUES ('w', 1, 1.0)")
@@ -156,35 +151,38 @@ def test_what_is_missing_is_made_for_the_owner_only(tmp_path: Path) -> None:
 
 
 def test_a_database_in_memory_has_the_same_tables() -> None:
-    with closing(open_connection(None, timeout=1)) as connection:
+    with closing(open_sqlite(None, HOST_DATABASE, timeout=1)) as connection:
         assert select_rows(connection, "SELECT count(*) FROM runs") == [(0,)]
 
 
 def test_an_older_file_is_brought_up_to_date_and_keeps_its_rows(tmp_path: Path) -> None:
     path = tmp_path / "host.db"
-    with closing(open_connection(path, timeout=5)) as connection:
+    with closing(open_sqlite(path, HOST_DATABASE, timeout=5)) as connection:
         connection.execute("INSERT INTO workers VALUES ('w', 1, 1.0)")
     more = (*STEPS, ("ALTER TABLE workers ADD COLUMN note TEXT",))
     for _ in range(2):
-        with closing(open_connection(path, timeout=5, steps=more)) as connection:
+        with closing(open_sqlite(path, replace(HOST_DATABASE, steps=more), timeout=5)) as connection:
             assert select_rows(connection, "SELECT id, note FROM workers") == [("w", None)]
 
 
 def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "host.db"
-    open_connection(path, timeout=5, steps=(*STEPS, ("CREATE TABLE later (x)",))).close()
+    open_sqlite(path, replace(HOST_DATABASE, steps=(*STEPS, ("CREATE TABLE later (x)",))), timeout=5).close()
     with pytest.raises(SkillError, match="newer OpenSkill"):
-        open_connection(path, timeout=5)
+        open_sqlite(path, HOST_DATABASE, timeout=5)
 
 
 def test_many_who_open_it_at_once_all_get_it(tmp_path: Path) -> None:
     def use(number: int) -> None:
-        with closing(open_connection(tmp_path / "host.db", timeout=30)) as connection, transaction(connection):
+        with (
+            closing(open_sqlite(tmp_path / "host.db", HOST_DATABASE, timeout=30)) as connection,
+            connection.transaction(),
+        ):
             connection.execute("INSERT INTO workers VALUES (?, 1, 1.0)", (str(number),))
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(use, range(24)))
-    with closing(open_connection(tmp_path / "host.db", timeout=5)) as connection:
+    with closing(open_sqlite(tmp_path / "host.db", HOST_DATABASE, timeout=5)) as connection:
         assert select_rows(connection, "SELECT count(*) FROM workers") == [(24,)]
 
 
@@ -192,33 +190,36 @@ def test_what_is_no_database_is_named_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("dear diary, " * 100)
     with pytest.raises(StoreUnavailable, match=r"notes\.txt cannot be used: not an SQLite database; move it away"):
-        open_connection(path, timeout=1)
+        open_sqlite(path, HOST_DATABASE, timeout=1)
     assert path.read_text() == "dear diary, " * 100
 
 
 def test_a_place_that_cannot_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnavailable, match=r"cannot be used: .*file\)"):
-        open_connection(tmp_path / "file" / "host.db", timeout=1)
+        open_sqlite(tmp_path / "file" / "host.db", HOST_DATABASE, timeout=1)
     with pytest.raises(StoreUnavailable, match="cannot be used"):
-        open_connection(tmp_path, timeout=1)
+        open_sqlite(tmp_path, HOST_DATABASE, timeout=1)
 
 
 def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
-    with closing(open_connection(tmp_path / "host.db", timeout=5)) as connection:
-        with pytest.raises(sqlite3.IntegrityError), transaction(connection):
+    with closing(open_sqlite(tmp_path / "host.db", HOST_DATABASE, timeout=5)) as connection:
+        with pytest.raises(sqlite3.IntegrityError), connection.transaction():
             connection.executemany("INSERT INTO workers VALUES (?, 1, 1.0)", [("w",), ("w",)])
         assert select_rows(connection, "SELECT count(*) FROM workers") == [(0,)]
 
 
 def test_one_who_waits_too_long_for_others_is_told_to_try_again(tmp_path: Path) -> None:
     path = tmp_path / "host.db"
-    with closing(open_connection(path, timeout=5)) as one, closing(open_connection(path, timeout=0.01)) as other:
+    with (
+        closing(open_sqlite(path, HOST_DATABASE, timeout=5)) as one,
+        closing(open_sqlite(path, HOST_DATABASE, timeout=0.01)) as other,
+    ):
         with (
-            transaction(one),
+            one.transaction(),
             pytest.raises(StoreUnavailable, match="try again") as caught,
-            translate_errors(path),
-            transaction(other),
+            HOST_DATABASE.translate_errors(path),
+            other.transaction(),
         ):
             pass
         assert caught.value.retryable
@@ -228,6 +229,6 @@ def test_errors_of_sqlite_keep_their_words(tmp_path: Path) -> None:
     with (
         closing(sqlite3.connect(":memory:")) as connection,
         pytest.raises(StoreUnavailable, match="no such table: absent"),
-        translate_errors(tmp_path / "x"),
+        HOST_DATABASE.translate_errors(tmp_path / "x"),
     ):
         connection.execute("SELECT * FROM absent")

@@ -10,7 +10,6 @@ One row of the history.
 import hashlib
 import logging
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -23,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import InvalidArgument, UnknownRun
-from openskills.host.database import open_connection, select_rows, transaction
+from openskills.host.database import HOST_DATABASE
 from openskills.host.history import (
     MAX_CONTENT_BYTES,
     History,
@@ -37,6 +36,7 @@ from openskills.host.history import (
     select_by_prefix,
     select_records,
 )
+from openskills.sql import SqliteConnection, open_sqlite, select_rows
 from tests.host.results import record, refused, succeeded
 
 KILLS = 20
@@ -112,7 +112,7 @@ def test_processes_that_are_killed_leave_a_sound_file_without_holes(tmp_path: Pa
                 child.kill()
                 child.communicate(timeout=60)
         assert [child.returncode for child in children] == [-signal.SIGKILL] * 2
-    with closing(open_connection(path, timeout=30)) as connection:
+    with closing(open_sqlite(path, HOST_DATABASE, timeout=30)) as connection:
         assert select_rows(connection, "PRAGMA integrity_check") == [("ok",)]
         question = "SELECT count(*), max(bytes_in), count(DISTINCT bytes_in) FROM history GROUP BY who"
         found = select_rows(connection, question)
@@ -124,7 +124,7 @@ def test_processes_that_are_killed_leave_a_sound_file_without_holes(tmp_path: Pa
 def until_written(path: Path, *numbers: int) -> None:
     """Wait for rows of each of these processes."""
     deadline = time.monotonic() + 60
-    with closing(open_connection(path, timeout=30)) as connection:
+    with closing(open_sqlite(path, HOST_DATABASE, timeout=30)) as connection:
         question = "SELECT 1 FROM history WHERE who = ? LIMIT 1"
         while not all(select_rows(connection, question, (str(number),)) for number in numbers):
             assert time.monotonic() < deadline
@@ -132,24 +132,24 @@ def until_written(path: Path, *numbers: int) -> None:
 
 
 @pytest.fixture
-def at() -> Iterator[sqlite3.Connection]:
+def at() -> Iterator[SqliteConnection]:
     """An empty database."""
-    with closing(open_connection(None, timeout=1)) as connection:
+    with closing(open_sqlite(None, HOST_DATABASE, timeout=1)) as connection:
         yield connection
 
 
-def found(at: sqlite3.Connection, **wanted: object) -> list[float]:
+def found(at: SqliteConnection, **wanted: object) -> list[float]:
     everything = {"skill": None, "failed": False, "since": None, "limit": 100, **wanted}
     return [one.began for one in select_records(at, **everything)]  # type: ignore[arg-type]
 
 
-def test_rows_come_back_as_they_were_the_latest_first(at: sqlite3.Connection) -> None:
+def test_rows_come_back_as_they_were_the_latest_first(at: SqliteConnection) -> None:
     records = [record(succeeded(), began=100.0), record(refused(), began=200.0)]
     insert_records(at, records)
     assert select_records(at, skill=None, failed=False, since=None, limit=10) == records[::-1]
 
 
-def test_rows_are_chosen_by_skill_failure_time_and_number(at: sqlite3.Connection) -> None:
+def test_rows_are_chosen_by_skill_failure_time_and_number(at: SqliteConnection) -> None:
     insert_records(
         at, [record(succeeded("sum" if number % 2 else "echo"), began=float(number)) for number in range(10)]
     )
@@ -162,7 +162,7 @@ def test_rows_are_chosen_by_skill_failure_time_and_number(at: sqlite3.Connection
     assert found(at, skill="'; DROP TABLE history; --") == []
 
 
-def test_one_row_is_found_by_its_id_or_how_it_begins_with_its_content(at: sqlite3.Connection) -> None:
+def test_one_row_is_found_by_its_id_or_how_it_begins_with_its_content(at: SqliteConnection) -> None:
     kept = replace(record(began=100.0), input=b"in", output=None)
     other = record(began=200.0)
     insert_records(at, [kept, other])
@@ -171,14 +171,14 @@ def test_one_row_is_found_by_its_id_or_how_it_begins_with_its_content(at: sqlite
     assert select_by_prefix(at, "nothing") == select_by_prefix(at, "%") == []
 
 
-def test_the_same_row_twice_is_one_row(at: sqlite3.Connection) -> None:
+def test_the_same_row_twice_is_one_row(at: SqliteConnection) -> None:
     one = record()
     insert_records(at, [one])
     insert_records(at, [one, record()])
     assert len(found(at)) == 2
 
 
-def test_half_characters_and_endless_numbers_are_kept_as_well_as_can_be(at: sqlite3.Connection) -> None:
+def test_half_characters_and_endless_numbers_are_kept_as_well_as_can_be(at: SqliteConnection) -> None:
     strange = replace(record(), message="half \ud800", code=10**30, trace_id="t\x00\u202e")
     insert_records(at, [record(), strange, record()])
     (kept,) = select_by_prefix(at, strange.id)
@@ -186,7 +186,7 @@ def test_half_characters_and_endless_numbers_are_kept_as_well_as_can_be(at: sqli
     assert len(found(at)) == 3
 
 
-def test_what_is_old_goes_and_so_does_what_is_too_much(at: sqlite3.Connection) -> None:
+def test_what_is_old_goes_and_so_does_what_is_too_much(at: SqliteConnection) -> None:
     insert_records(at, [replace(record(began=float(number)), input=b"x") for number in range(20)])
     assert delete_old_records(at, before=5.0, keep_rows=100) == 5
     assert min(found(at)) == 5.0
@@ -196,7 +196,7 @@ def test_what_is_old_goes_and_so_does_what_is_too_much(at: sqlite3.Connection) -
     assert select_rows(at, "SELECT count(*) FROM history_content") == [(4,)]
 
 
-def test_only_so_many_are_removed_at_once_that_nobody_waits_long(at: sqlite3.Connection) -> None:
+def test_only_so_many_are_removed_at_once_that_nobody_waits_long(at: SqliteConnection) -> None:
     insert_records(at, [record(began=float(number)) for number in range(3_000)])
     assert [delete_old_records(at, before=1e9, keep_rows=1) for _ in range(3)] == [2_000, 1_000, 0]
 
@@ -209,7 +209,7 @@ def writer(path: Path, *, max_pending: int = 100, keep_rows: int = 100_000, time
 
 
 def stored(path: Path) -> int:
-    with closing(open_connection(path, timeout=30)) as connection:
+    with closing(open_sqlite(path, HOST_DATABASE, timeout=30)) as connection:
         return select_rows(connection, "SELECT count(*) FROM history")[0][0]
 
 
@@ -271,7 +271,7 @@ def test_a_writer_that_was_given_nothing_touches_nothing(tmp_path: Path) -> None
 def test_more_than_may_wait_is_lost_and_counted_while_nobody_is_kept_waiting(tmp_path: Path) -> None:
     path = tmp_path / "host.db"
     one = writer(path, max_pending=20)
-    with closing(open_connection(path, timeout=30)) as other, transaction(other):
+    with closing(open_sqlite(path, HOST_DATABASE, timeout=30)) as other, other.transaction():
         for _ in range(50):
             one.add(record())
         assert one.lost >= 1

@@ -27,7 +27,7 @@ import pytest
 
 from openskills.errors import InvalidArgument, RunCancelled, RunInterrupted, TooManyRequests, UnknownRun
 from openskills.host import runs
-from openskills.host.database import Database, open_connection, select_rows
+from openskills.host.database import HOST_DATABASE, Database
 from openskills.host.model import InvokeResult, Listener, SkillOutputEvent
 from openskills.host.runs import (
     AsyncRunLimits,
@@ -42,6 +42,7 @@ from openskills.host.runs import (
     complete_run,
     encode_data,
 )
+from openskills.sql import open_sqlite, select_rows
 from tests.host.results import refused, succeeded
 
 QUICK = AsyncRunLimits(poll_seconds=0.02, heartbeat_seconds=0.02, dead_seconds=60.0)
@@ -673,7 +674,7 @@ RUN_ROWS_RUN = Run("run_1", "ci", "echo", "t-1", "0.1.0", RunState.QUEUED, "work
 @pytest.fixture
 def at() -> Iterator[sqlite3.Connection]:
     """A database with one run."""
-    with closing(open_connection(None, timeout=1)) as connection:
+    with closing(open_sqlite(None, HOST_DATABASE, timeout=1)) as connection:
         runs._insert_run(connection, RUN_ROWS_RUN, 1_000.0)
         yield connection
 

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,19 +28,30 @@ import pytest
 from openskills.errors import SessionsUnavailable, SkillError
 from openskills.session import tables
 from openskills.session.events import new_event
-from openskills.session.sqlite import (
-    SESSION_MIGRATIONS,
-    SqliteConnection,
-    SqliteFile,
-    SqliteSessionStore,
-    find_missing_steps,
-    open_database,
-)
+from openskills.session.sqlite import SESSION_DATABASE, SESSION_MIGRATIONS, SqliteSessionStore
 from openskills.session.store import SessionKey, advance_head
+from openskills.sql import (
+    MigrationStep,
+    SqliteConnection,
+    SqliteHandle,
+    SqliteThread,
+    find_missing_steps,
+    open_sqlite,
+)
 from openskills.sync import run
 from tests.servers.started import own_directory
 
 KEY = SessionKey("app", "erika", "s1")
+
+
+def open_database(
+    path: Path, *, timeout: float, steps: tuple[MigrationStep, ...] = SESSION_MIGRATIONS
+) -> SqliteConnection:
+    return open_sqlite(path, replace(SESSION_DATABASE, steps=steps), timeout=timeout)
+
+
+def open_thread(path: Path, *, timeout: float) -> SqliteThread:
+    return SqliteThread(lambda: SqliteHandle(path, SESSION_DATABASE, timeout))
 
 
 def test_making_one_touches_nothing(tmp_path: Path) -> None:
@@ -58,7 +70,7 @@ def test_the_work_of_an_append_does_not_grow_with_the_log(tmp_path: Path) -> Non
             return 0
 
         def watch(handler: object) -> None:
-            run(store._writing.use(lambda asking: asking.connection.set_progress_handler(handler, 1)))  # pyright: ignore[reportArgumentType, reportPrivateUsage, reportUnknownLambdaType]
+            run(store._writing.use(lambda asking: asking.set_progress_handler(handler, 1)))  # pyright: ignore[reportArgumentType, reportPrivateUsage, reportUnknownLambdaType]
 
         watch(one)
         run(store.append(KEY, new_event("a", "message", {}, {"last": "x"})))
@@ -147,11 +159,13 @@ async def test_other_tables_in_the_same_file_are_left_alone(tmp_path: Path) -> N
 
 
 def test_an_empty_database_has_every_step_before_it() -> None:
-    assert [number for number, _ in find_missing_steps(0, place="here")] == list(range(1, len(SESSION_MIGRATIONS) + 1))
+    assert [number for number, _ in find_missing_steps(0, place="here", steps=SESSION_MIGRATIONS)] == list(
+        range(1, len(SESSION_MIGRATIONS) + 1)
+    )
 
 
 def test_a_database_of_today_has_none() -> None:
-    assert find_missing_steps(len(SESSION_MIGRATIONS), place="here") == []
+    assert find_missing_steps(len(SESSION_MIGRATIONS), place="here", steps=SESSION_MIGRATIONS) == []
 
 
 def test_an_older_database_has_the_newer_steps_before_it() -> None:
@@ -167,10 +181,9 @@ def test_a_database_of_a_newer_version_is_refused_with_what_to_do() -> None:
 
 @pytest.fixture
 def asking(tmp_path: Path) -> Generator[SqliteConnection]:
-    path = tmp_path / "x.db"
-    connection = sqlite3.connect(path, timeout=0, isolation_level=None)
+    connection = open_database(tmp_path / "x.db", timeout=0)
     connection.execute("CREATE TABLE t (x TEXT)")
-    yield SqliteConnection(path, connection)
+    yield connection
     connection.close()
 
 
@@ -197,7 +210,7 @@ def test_an_error_in_the_block_takes_everything_back(asking: SqliteConnection) -
 def test_a_file_that_somebody_else_writes_to_for_too_long_is_busy_and_can_be_tried_again(
     asking: SqliteConnection,
 ) -> None:
-    other = sqlite3.connect(asking.path, isolation_level=None)
+    other = sqlite3.connect(str(asking.path), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(SessionsUnavailable, match=r"x\.db is busy: timed out waiting for other writers; try") as raised:
         asking.execute_update(("INSERT INTO t VALUES ('x')", ()))
@@ -217,7 +230,7 @@ asked_by: ContextVar[str] = ContextVar("asked_by")
 
 
 async def test_threads_and_loops_use_one_connection_in_one_thread(tmp_path: Path) -> None:
-    file = SqliteFile(tmp_path / "x.db", timeout=5)
+    file = open_thread(tmp_path / "x.db", timeout=5)
     with ThreadPoolExecutor(8) as threads:
         asking = [threads.submit(asyncio.run, file.use(lambda a: (threading.get_ident(), id(a)))) for _ in range(32)]
         used = [one.result() for one in asking]
@@ -231,7 +244,7 @@ async def test_work_sees_the_context_of_its_caller(tmp_path: Path) -> None:
         asked_by.set("erika")
         return await file.use(lambda _: asked_by.get())
 
-    file = SqliteFile(tmp_path / "x.db", timeout=1)
+    file = open_thread(tmp_path / "x.db", timeout=1)
     assert await ask() == "erika"
     await file.close()
 
@@ -288,8 +301,19 @@ async def test_a_file_that_is_removed_while_it_is_open_is_an_error_and_takes_no_
     await store.close()
 
 
+async def test_closing_leaves_the_log_of_a_database_that_took_the_place_of_the_file(tmp_path: Path) -> None:
+    old, new = (SqliteSessionStore(tmp_path / "x.db") for _ in range(2))
+    await old.append(KEY, new_event("a", "message"))
+    for beside in tmp_path.iterdir():
+        beside.unlink()
+    await new.append(KEY, new_event("a", "message"))
+    await old.close()
+    assert (tmp_path / "x.db-wal").exists()
+    await new.close()
+
+
 async def test_a_cancelled_call_leaves_the_file_usable(tmp_path: Path) -> None:
-    file = SqliteFile(tmp_path / "x.db", timeout=1)
+    file = open_thread(tmp_path / "x.db", timeout=1)
     go_on = threading.Event()
 
     def hold(_: SqliteConnection) -> bool:
@@ -312,7 +336,7 @@ async def test_a_cancelled_call_leaves_the_file_usable(tmp_path: Path) -> None:
 
 
 async def test_closing_twice_and_before_the_first_use_is_no_fault(tmp_path: Path) -> None:
-    file = SqliteFile(tmp_path / "x.db", timeout=1)
+    file = open_thread(tmp_path / "x.db", timeout=1)
     await file.close()
     assert not (tmp_path / "x.db").exists()
     await file.use(lambda _: None)
@@ -392,7 +416,7 @@ def test_a_new_file_is_for_the_owner_only_and_survives_a_power_cut(tmp_path: Pat
     # 2 is FULL: the log is flushed before a commit is acknowledged.
     assert asking.fetch_rows(("PRAGMA synchronous", ())) == [(2,)]
     assert asking.fetch_rows(("PRAGMA journal_mode", ())) == [("wal",)]
-    asking.connection.close()
+    asking.close()
 
 
 async def test_a_file_of_an_older_version_is_brought_up_to_date_with_what_it_has(tmp_path: Path) -> None:
@@ -402,7 +426,7 @@ async def test_a_file_of_an_older_version_is_brought_up_to_date_with_what_it_has
     for question in tables.build_write_queries(head, done.event):
         old.execute_update(question)
     assert old.fetch_rows(("SELECT version FROM openskills_schema", ())) == [(1,)]
-    old.connection.close()
+    old.close()
     store = SqliteSessionStore(path)
     assert (await store.append(KEY, new_event("a", "message"))).revision == 2
     found = await store.get(KEY)
@@ -412,12 +436,12 @@ async def test_a_file_of_an_older_version_is_brought_up_to_date_with_what_it_has
     new = open_database(path, timeout=1)
     assert new.fetch_rows(("SELECT version FROM openskills_schema ORDER BY version", ())) == [(1,), (2,)]
     assert new.fetch_rows(("SELECT 1 FROM sqlite_master WHERE name = 'openskills_sessions_of_owner'", ())) == [(1,)]
-    new.connection.close()
+    new.close()
 
 
 def test_a_step_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
-    open_database(path, timeout=1, steps=SESSION_MIGRATIONS[:1]).connection.close()
+    open_database(path, timeout=1, steps=SESSION_MIGRATIONS[:1]).close()
     with pytest.raises(SkillError, match="no such table: nowhere"):
         open_database(
             path,
@@ -427,13 +451,13 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     again = open_database(path, timeout=1)
     assert again.fetch_rows(("SELECT 1 FROM sqlite_master WHERE name = 'half'", ())) == []
     assert again.fetch_rows(("SELECT max(version) FROM openskills_schema", ())) == [(len(SESSION_MIGRATIONS),)]
-    again.connection.close()
+    again.close()
 
 
 def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     newer = open_database(path, timeout=1, steps=(*SESSION_MIGRATIONS, ("CREATE TABLE of_tomorrow (x TEXT)",)))
-    newer.connection.close()
+    newer.close()
     for _ in range(2):
         with pytest.raises(SkillError, match=rf"{path} was written by a newer OpenSkill: .* version is 3"):
             open_database(path, timeout=1)

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from openskills.session import tables
 from openskills.session.events import Event
+from openskills.session.sqlite import SESSION_DATABASE
 from openskills.session.store import SessionHead, SessionInfo, SessionKey
+from openskills.sql import open_sqlite
 
 KEY = SessionKey("'; DROP TABLE x; --", "$1", "?1 图")
 AT = datetime(2026, 1, 31, 12, 0, 0, 5, UTC)
@@ -43,9 +45,7 @@ def test_rows_become_what_they_were_written_from() -> None:
 
 
 def test_every_question_of_an_append_finds_its_rows_by_an_index(tmp_path: Path) -> None:
-    from openskills.session.sqlite import open_database as opened
-
-    asking = opened(tmp_path / "x.db", timeout=1)
+    asking = open_sqlite(tmp_path / "x.db", SESSION_DATABASE, timeout=1)
     try:
         for sql, arguments in (
             tables.build_head_query(KEY),
@@ -57,5 +57,5 @@ def test_every_question_of_an_append_finds_its_rows_by_an_index(tmp_path: Path) 
             plan = asking.fetch_rows((f"EXPLAIN QUERY PLAN {sql}", arguments))
             assert all("SCAN" not in row[3] and "TEMP B-TREE" not in row[3] for row in plan), plan
     finally:
-        asking.connection.close()
+        asking.close()
     assert sqlite3.sqlite_version_info > (3, 24)

@@ -4,22 +4,25 @@ Secrets are not in what is said.
 """
 
 import asyncio
+import base64
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
+from urllib.parse import quote
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from openskills.errors import CommandDenied, InvalidArgument
 from openskills.telemetry.context import bind
+from openskills.telemetry.mask import Masker, get_masker
 from openskills.telemetry.spans import span
 from openskills.telemetry.values import (
     MAX_ITEMS,
     MAX_TEXT,
-    build_masker,
     error_type,
-    mask_attributes,
-    mask_text,
     to_one_line,
     to_plain_attributes,
 )
@@ -97,23 +100,94 @@ SECRETS = {"TOKEN": "hunter2-and-more", "SHORT": "abc", "PART": "hunter2", "ODD"
     ],
 )
 def test_a_secret_is_replaced_by_its_name_as_it_is_and_in_json(text: str, told: str) -> None:
-    assert mask_text(text, SECRETS) == told
-    assert mask_text(text, {}) == text
+    assert get_masker(SECRETS).mask_text(text) == told
+    assert get_masker(SECRETS).mask_bytes(text.encode()) == told.encode()
+    assert get_masker({}).mask_text(text) == text
 
 
-def test_nothing_is_made_where_there_is_nothing_to_look_for() -> None:
-    assert build_masker({}) is build_masker({"SHORT": "abc"}) is None
+def test_a_masker_is_built_once_and_is_false_if_there_is_nothing_to_mask() -> None:
+    assert not get_masker({})
+    assert not get_masker({"SHORT": "abc"})
+    assert get_masker({"A": "hunter2"}) is get_masker({"A": "hunter2"})
 
 
-def test_every_text_of_attributes_is_masked_and_nothing_else_changes() -> None:
-    given = {"a": "hunter2", "b": ["hunter2", "x"], "c": 1234, "d": None, "e": True}
-    assert mask_attributes(given, {**SECRETS, "NUMBER": "1234"}) == {
-        "a": "[secret PART]",
+def test_strings_keys_and_numbers_of_json_are_masked_and_nothing_else_changes() -> None:
+    given = {"hunter2": "hunter2", "b": ["hunter2", "x"], "c": 1234, "d": None, "e": True, "f": 123400.0, "g": 0.5}
+    assert get_masker({**SECRETS, "NUMBER": "001234"}).mask_json(given) == {
+        "[secret PART]": "[secret PART]",
         "b": ["[secret PART]", "x"],
-        "c": 1234,
+        "c": "[secret NUMBER]",
         "d": None,
         "e": True,
+        "f": "[secret NUMBER]00",
+        "g": 0.5,
     }
+    assert get_masker(SECRETS).mask_json(10**5000) == 10**5000
+
+
+def test_overlapping_secrets_leave_nothing_of_either() -> None:
+    masker = Masker({"A": "one-two", "B": "two-three"}.items())
+    assert masker.mask_text("<one-two-three>") == "<[secret A]>"
+    assert masker.blank(b"<one-two-three>") == b"<*************>"
+
+
+ENCODINGS: list[Callable[[str], str]] = [
+    str,
+    json.dumps,
+    lambda secret: json.dumps(secret, ensure_ascii=False),
+    lambda secret: json.dumps(json.dumps([secret])),
+    lambda secret: json.dumps(secret).replace("/", "\\/"),
+    repr,
+    quote,
+    lambda secret: quote(secret, safe="").lower() if secret.islower() else quote(secret, safe=""),
+    lambda secret: secret.encode().hex(),
+    lambda secret: secret.encode().hex().upper(),
+    lambda secret: secret.strip() + "\r",
+    *(lambda secret, n=n: base64.b64encode(b"a" * n + secret.encode()).decode() for n in range(4)),
+    *(lambda secret, n=n: base64.b64encode(b"a" * n + secret.encode() + b"\xff\xffz").decode() for n in range(4)),
+    lambda secret: base64.urlsafe_b64encode(b":" + secret.encode()).decode().rstrip("="),
+    lambda secret: base64.encodebytes(secret.encode()).decode(),
+]
+SECRET_TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=6).filter(lambda text: len(text.strip()) >= 6)
+
+
+@given(SECRET_TEXTS, st.sampled_from(ENCODINGS), st.binary(max_size=40), st.lists(st.integers(1, 30)))
+@example("-----BEGIN KEY-----\n" + "Zm9vYmFy+/" * 400 + "\n-----END KEY-----\n", str, b"", [1])
+@example("a" * 9, str, b"a" * 4, [1, 1, 1])
+def test_a_secret_is_masked_in_every_encoding_wherever_the_stream_is_cut(
+    secret: str, encode: Callable[[str], str], noise: bytes, cuts: list[int]
+) -> None:
+    masker = Masker([("X", secret)])
+    written = noise + encode(secret).encode() + noise
+    masked = masker.mask_bytes(written)
+    # Only what also depends on neighbouring bytes may be left: quotes, the first and the last characters of base64.
+    assert b"[secret X]" in masked
+    assert len(masked.replace(b"[secret X]", b"")) <= 2 * len(noise) + 16
+    assert len(masker.blank(written)) == len(written)
+    stream, parts, rest = masker.open_stream(), list[bytes](), written
+    for size in cuts:
+        parts.append(stream.feed(rest[:size]))
+        rest = rest[size:]
+    parts += [stream.feed(rest), stream.flush()]
+    assert b"".join(parts) == masked
+
+
+@given(SECRET_TEXTS, st.integers(0), st.integers(0))
+def test_what_a_cut_leaves_of_a_secret_is_blanked(secret: str, start: int, end: int) -> None:
+    data = secret.encode()
+    start, end = start % len(data), end % len(data)
+    masker = Masker([("X", secret)])
+    assert masker.blank(data[start:], cut_start=True)[: len(data) - start].strip(b"*") in (b"", data[start:][:3])
+    assert masker.blank(data[:end], cut_end=True).strip(b"*") in (b"", data[:end][:3])
+
+
+def test_a_stream_returns_at_once_what_cannot_begin_a_secret() -> None:
+    stream = get_masker({"X": "hunter2-and-more"}).open_stream()
+    assert stream.feed(b"Password: ") == b"Password: "
+    assert stream.feed(b"hunt") == b""
+    assert stream.feed(b"ing") == b"hunting"
+    assert stream.feed(b" hunter2-") == b" "
+    assert stream.flush() == b"hunter2-"
 
 
 def test_what_is_shown_in_a_span_and_its_line_has_no_secret_even_where_it_is_cut() -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, cast
 
 import typer
 
@@ -16,6 +16,7 @@ from openskills.cli.output import Part, escape_line, get_console, log_warnings, 
 from openskills.cli.skills import Json, get_settings
 from openskills.errors import DeadlineExceeded, HostUnavailable, InvalidArgument, MissingExtra, SkillError
 from openskills.paths import to_printable
+from openskills.skillkit.entry import InvalidJson, parse_json
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -59,27 +60,12 @@ def _decode_text(data: bytes, where: str) -> str:
 
 def _parse_object(text: str, where: str) -> Mapping[str, Any]:
     try:
-        value: object = json.loads(text, parse_constant=_reject_constant, object_pairs_hook=_build_object)
-    except json.JSONDecodeError as error:
-        why = f"{error.msg} at line {error.lineno}, column {error.colno}"
-        raise InvalidArgument(OPTION, f"{where}not valid JSON ({why}); {_EXAMPLE}") from None
-    except (ValueError, RecursionError) as error:
-        why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InvalidArgument(OPTION, f"{where}not valid JSON ({why}); {_EXAMPLE}") from None
+        value: object = parse_json(text)
+    except InvalidJson as error:
+        raise InvalidArgument(OPTION, f"{where}not valid JSON ({error}); {_EXAMPLE}") from None
     if not isinstance(value, dict):
         raise InvalidArgument(OPTION, f"{where}expected a JSON object; {_EXAMPLE}")
     return cast("Mapping[str, Any]", value)
-
-
-def _reject_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a JSON number")
-
-
-def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("duplicate key in an object")
-    return found
 
 
 _MAX_DETAILS = 20

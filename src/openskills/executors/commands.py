@@ -22,7 +22,7 @@ from openskills.executors.approval import ApprovalHook, build_approval_request, 
 from openskills.executors.environment import EDITOR_DIRECTORY as EDITOR_DIR
 from openskills.executors.environment import build_editor_files, check_env, resolve_secrets
 from openskills.executors.policy import CommandPolicy, PolicyContext, find_program
-from openskills.executors.process import StartCounter
+from openskills.executors.process import MaskedProcess, StartCounter
 from openskills.executors.protocol import Executor, Process, Workspace
 from openskills.executors.records import audit
 from openskills.executors.records.audit import AuditLog, AuditSubject
@@ -33,6 +33,7 @@ from openskills.executors.staging.inputs import Pins, StagedInput, stage_inputs
 from openskills.executors.staging.outputs import OutputCollection, collect_outputs, drop_empty_files, save_outputs
 from openskills.executors.staging.packages import PackageInstaller, SetupResult
 from openskills.settings import Settings
+from openskills.telemetry.mask import get_masker
 from openskills.telemetry.spans import span
 
 
@@ -292,6 +293,8 @@ class CommandRunner:
             mark = await self._workspace.mark() if request.outputs is not None else 0
             with spans.starting(run, request.command) as watched:
                 process = await self._workspace.start(command)
+        if masker := get_masker(command.secrets):
+            process = MaskedProcess(process, masker)
         return ActiveCommand(process, run, mark, request, tuple(staged), watched)
 
     async def _prepare_command(self, request: RunRequest) -> tuple[Command, SkillSnapshot | None]:

@@ -19,8 +19,6 @@ MAX_VARIABLES = 256
 MAX_VALUE = 96 * 1024
 """Bytes of one variable: a little less than the kernel's limit, whose error message is not helpful."""
 MAX_TOTAL = 512 * 1024
-MIN_REDACTED = 4
-"""Shorter secrets would also match in unrelated words."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _OWNED = frozenset(
@@ -123,15 +121,6 @@ def resolve_secrets(names: Iterable[str], values: Mapping[str, str], field: str 
     if missing:
         raise InvalidArgument(field, f"no value for {', '.join(missing)}; set it in the runtime that runs the skill")
     return check_env({name: values[name] for name in wanted}, field)
-
-
-def redact(text: str, secrets: Mapping[str, str]) -> str:
-    """Replace secrets in a text for logs by their names, longest first. Secrets shorter than 4 characters are left."""
-    names = {value: name for name, value in secrets.items() if len(value) >= MIN_REDACTED}
-    if not names:
-        return text
-    longest_first = sorted(names, key=len, reverse=True)
-    return re.sub("|".join(map(re.escape, longest_first)), lambda match: f"[secret {names[match[0]]}]", text)
 
 
 def _check_name(name: str, field: str) -> None:

@@ -14,8 +14,10 @@ import termios
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.executors.protocol import Process
 from openskills.executors.spec import (
     CapturedOutput,
     Command,
@@ -26,6 +28,7 @@ from openskills.executors.spec import (
     TerminalSize,
 )
 from openskills.executors.supervisor import ExitStatus, SupervisedProcess
+from openskills.telemetry.mask import Masker
 
 
 class HeadTailBuffer:
@@ -509,3 +512,63 @@ class StartCounter:
     async def wait_idle(self) -> None:
         """Wait until no command is being started."""
         await self._idle.wait()
+
+
+class MaskedProcess:
+    """A process whose output is read with secrets replaced by asterisks, so that offsets count the same bytes."""
+
+    def __init__(self, process: Process, masker: Masker) -> None:
+        self._process = process
+        self._masker = masker
+        self.id = process.id
+        self.write = process.write
+        self.close_input = process.close_input
+        self.resize = process.resize
+        self.kill = process.kill
+
+    async def read(
+        self, offset: int, *, wait: float = 0.0, limit: int = 65536, stream: OutputStream = OutputStream.BOTH
+    ) -> ProcessOutput:
+        """See `Process.read`. What may be the beginning of a secret is returned when the rest is known."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + wait
+        output = await self._process.read(offset, wait=wait, limit=limit, stream=stream)
+        while output.data:
+            shown, end = await self._mask(output, stream)
+            left = deadline - clock()
+            if shown.data or left <= 0:
+                return shown
+            more = await self._process.read(end, wait=left, limit=1, stream=stream)
+            if not more.data and not more.ended:
+                return shown
+            output = await self._process.read(offset, limit=limit, stream=stream)
+        return output
+
+    async def wait(self) -> CommandResult:
+        """See `Process.wait`."""
+        ended = await self._process.wait()
+        return replace(ended, stdout=self._mask_captured(ended.stdout), stderr=self._mask_captured(ended.stderr))
+
+    async def _mask(self, output: ProcessOutput, stream: OutputStream) -> tuple[ProcessOutput, int]:
+        """The output, masked in the context of the bytes around it, and how far the output is known."""
+        begin = max(0, output.offset - self._masker.context)
+        size = output.next_offset + self._masker.context - begin
+        around = await self._process.read(begin, limit=size, stream=stream)
+        if around.offset > output.offset:
+            # The buffer has dropped these bytes in the meantime.
+            return replace(output, data=self._masker.blank(output.data, cut_start=True, cut_end=True)), output.offset
+        data = self._masker.blank(around.data, cut_start=around.missed > 0)
+        end = output.next_offset - around.offset
+        if not around.ended:
+            end = min(end, self._masker.find_partial_end(around.data))
+        data = data[output.offset - around.offset : end]
+        next_offset = output.offset + len(data)
+        ended = output.ended and next_offset == output.next_offset
+        return replace(output, data=data, next_offset=next_offset, ended=ended), around.next_offset
+
+    def _mask_captured(self, output: CapturedOutput) -> CapturedOutput:
+        if output.cut:
+            head, tail = self._masker.blank(output.head, cut_end=True), self._masker.blank(output.tail, cut_start=True)
+            return replace(output, head=head, tail=tail)
+        both = self._masker.blank(output.head + output.tail)
+        return replace(output, head=both[: len(output.head)], tail=both[len(output.head) :])

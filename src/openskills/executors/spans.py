@@ -1,7 +1,7 @@
 """Telemetry of runs: which program ran, how it ended, how much it wrote.
 
 The command line and the directory are content: they are recorded only if the application allows it, with secrets
-redacted.
+masked.
 """
 
 import asyncio
@@ -10,9 +10,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from openskills.errors import CommandDenied
-from openskills.executors.environment import redact
 from openskills.executors.records.audit import AuditRun
 from openskills.executors.spec import CommandResult, EndReason
+from openskills.telemetry.mask import get_masker
 from openskills.telemetry.metrics import count
 from openskills.telemetry.spans import Span, span
 from openskills.telemetry.values import error_type
@@ -72,11 +72,12 @@ def starting(run: AuditRun, wanted: str | tuple[str, ...]) -> Generator[WatchedR
     """
     command = run.command
     # That bash runs a text says nothing, so its first word is recorded too.
+    masker = get_masker(command.secrets)
     program = _PLAIN.match(wanted if isinstance(wanted, str) else wanted[0])
     attributes = {
         "gen_ai.skill.name": command.skill,
-        "process.executable.name": redact(_base(command.argv[0]), command.secrets),
-        "workspace.run.program": redact(_base(program[1]), command.secrets) if program else None,
+        "process.executable.name": masker.mask_text(_base(command.argv[0])),
+        "workspace.run.program": masker.mask_text(_base(program[1])) if program else None,
         "workspace.run.id": run.id,
         "workspace.run.interactive": command.input_open or command.terminal is not None,
         "workspace.run.timeout": command.limits.timeout,
@@ -85,8 +86,8 @@ def starting(run: AuditRun, wanted: str | tuple[str, ...]) -> Generator[WatchedR
     }
     running = span("workspace.run", attributes)
     if running.can_show:
-        arguments = [redact(argument, command.secrets) for argument in command.argv]
-        running.show({"process.command_args": arguments, "process.working_directory": command.cwd})
+        shown = {"process.command_args": command.argv, "process.working_directory": command.cwd}
+        running.show(masker.mask_json(shown))
     watched = WatchedRun(run, running)
     try:
         yield watched

@@ -6,13 +6,13 @@ These differ in how they start a command, which is the job of a `Backend`.
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 from openskills.artifacts.store import Content
-from openskills.concurrency import CrossLoopLock, run_in_thread, shield_until_done
+from openskills.concurrency import CrossLoopLock, read_chunks, run_in_thread, shield_until_done
 from openskills.errors import ExecutorUnavailable, LimitExceeded
 from openskills.executors.environment import build_environment
 from openskills.executors.files.tree import WorkspaceTree
@@ -38,7 +38,6 @@ from openskills.executors.watchdog import watch
 from openskills.telemetry.metrics import count
 from openskills.telemetry.spans import span
 
-_CHUNK = 1024 * 1024
 _CLOSED = "the workspace is closed; open it again"
 _CHECK_INTERVAL, _SHARE = 1.0, 20
 _LARGE = 1024 * 1024
@@ -130,7 +129,7 @@ class DirectoryWorkspace:
         self._check_open()
         descriptor, info = self._tree.open(path)
         try:
-            yield WorkspaceFileReader(info, _read_chunks(descriptor, info.size))
+            yield WorkspaceFileReader(info, read_chunks(descriptor, info.size))
         finally:
             os.close(descriptor)
 
@@ -246,16 +245,6 @@ class DirectoryWorkspace:
             raise LimitExceeded(f"{excess}; {advice}")
         now = time.monotonic()
         self._next_disk_check = now + max(_CHECK_INTERVAL, (now - begun) * _SHARE)
-
-
-async def _read_chunks(descriptor: int, size: int) -> AsyncIterator[bytes]:
-    left = size
-    while left > 0:
-        data = await run_in_thread(lambda: os.read(descriptor, min(left, _CHUNK)))  # noqa: B023 - awaited at once
-        if not data:
-            return
-        left -= len(data)
-        yield data
 
 
 _SWEEP_EVERY = 60 * 60.0

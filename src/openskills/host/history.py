@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from openskills.errors import InvalidArgument, SkillError, UnknownRun
-from openskills.host.database import BUSY_TIMEOUT, Database, HostDatabaseConnection, select_rows, transaction
+from openskills.host.database import BUSY_TIMEOUT, Database, HostDatabaseConnection
 from openskills.host.model import InvokeResult
-from openskills.telemetry.values import mask_text
+from openskills.sql import SqliteConnection, select_rows
+from openskills.telemetry.mask import get_masker
 
 MAX_MESSAGE_LENGTH = 1_000
 MAX_CONTENT_BYTES = 256 * 1024
@@ -112,7 +113,7 @@ def id_prefix(at: float) -> str:
 
 def mask_content(content: bytes, secrets: Mapping[str, str]) -> bytes:
     """A body as it is stored: secrets replaced by their names, and cut after `MAX_CONTENT_BYTES`."""
-    text = mask_text(content.decode("utf-8", "replace"), secrets).encode()
+    text = get_masker(secrets).mask_bytes(content).decode("utf-8", "replace").encode()
     if len(text) <= MAX_CONTENT_BYTES:
         return text
     return text[:MAX_CONTENT_BYTES] + f"[... {len(text) - MAX_CONTENT_BYTES:,} more bytes]".encode()
@@ -131,9 +132,9 @@ _DELETE_BATCH = 2_000
 """Rows removed in one transaction, so that other writers do not wait long."""
 
 
-def insert_records(connection: sqlite3.Connection, records: Sequence[RunRecord]) -> None:
+def insert_records(connection: SqliteConnection, records: Sequence[RunRecord]) -> None:
     """Insert all of these rows, or none."""
-    with transaction(connection):
+    with connection.transaction():
         try:
             connection.executemany(_INSERT, [_row_from_record(record) for record in records])
         except (UnicodeError, OverflowError):
@@ -175,13 +176,13 @@ def select_by_prefix(connection: sqlite3.Connection, beginning: str) -> list[Run
     return [_add_content(connection, record) for record in exact or found]
 
 
-def delete_old_records(connection: sqlite3.Connection, *, before: float, keep_rows: int) -> int:
+def delete_old_records(connection: SqliteConnection, *, before: float, keep_rows: int) -> int:
     """Remove rows from before that time, and all but the newest `keep_rows`; returns how many, at most 2,000."""
     limit = id_prefix(before)
     kept = select_rows(connection, _OLDEST_KEPT, (max(keep_rows - 1, 0),))
     if kept:
         limit = max(limit, kept[0][0])
-    with transaction(connection):
+    with connection.transaction():
         old = select_rows(connection, _OLD_IDS, (limit, _DELETE_BATCH))
         connection.executemany("DELETE FROM history_content WHERE id = ?", old)
         connection.executemany("DELETE FROM history WHERE id = ?", old)

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 import orjson
 
 from openskills.errors import InvalidArgument, KeyReused, RequestInFlight, StoreUnavailable
-from openskills.host.database import Database, select_rows
+from openskills.host.database import Database
 from openskills.host.http import HttpExchange, HttpResponse, Trace, build_headers
+from openskills.sql import select_rows
 
 KEEP_SECONDS = 24 * 60 * 60.0
 LEASE_SECONDS = 120.0

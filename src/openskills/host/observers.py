@@ -15,7 +15,7 @@ from openskills.host.http import random_hex
 from openskills.host.metrics import Metrics
 from openskills.host.model import InvokeResult, Registration
 from openskills.host.service import Invocation
-from openskills.telemetry.values import mask_text
+from openskills.telemetry.mask import get_masker
 
 WRITE_INTERVAL = 0.05
 """Seconds between two batches of lines."""
@@ -112,7 +112,7 @@ def format_line(access: AccessRecord) -> bytes:
     result, failure = access.result, access.result.outcome.failure
     message = None
     if failure is not None:
-        message = mask_text(failure.message, access.secrets) if access.secrets else failure.message
+        message = get_masker(access.secrets).mask_text(failure.message)
     fields = {
         "time": datetime.fromtimestamp(access.at, UTC).isoformat(timespec="milliseconds"),
         "level": "INFO" if failure is None or failure.code < 500 else "WARNING",
@@ -193,7 +193,7 @@ class HistoryObserver:
             bytes_out=len(invocation.body),
         )
         if invocation.secrets and record.message:
-            record = replace(record, message=mask_text(record.message, invocation.secrets))
+            record = replace(record, message=get_masker(invocation.secrets).mask_text(record.message))
         if self._with_content:
             record = record.with_content(invocation.request, invocation.body, invocation.secrets)
         self._history.record(record)

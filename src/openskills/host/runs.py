@@ -21,10 +21,11 @@ from typing import Any
 import orjson
 
 from openskills.errors import RunCancelled, RunInterrupted, SkillError, StoreUnavailable, TooManyRequests, UnknownRun
-from openskills.host.database import Database, select_rows
+from openskills.host.database import Database
 from openskills.host.history import new_run_id
 from openskills.host.http import encode_result
 from openskills.host.model import InvokeResult, Listener, SkillOutputEvent, failure_outcome, normalize_outcome
+from openskills.sql import select_rows
 
 MAX_OUTPUT_BYTES = 1024 * 1024
 MAX_EVENTS = 10_000

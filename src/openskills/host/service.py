@@ -6,11 +6,11 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import jsonschema_rs
 
@@ -41,9 +41,9 @@ from openskills.host.model import (
     normalize_outcome,
 )
 from openskills.telemetry.context import TRACE_CONTEXT, TraceContext, reset_variable
+from openskills.telemetry.mask import get_masker
 from openskills.telemetry.otel import find_tracer
 from openskills.telemetry.spans import Span, span
-from openskills.telemetry.values import build_masker
 from openskills.version import __version__
 
 
@@ -94,21 +94,20 @@ class InvocationObserver(Protocol):
         ...
 
 
-_Mask = Callable[[str], str]
-
-
 def mask_outcome(outcome: Outcome, secrets: Mapping[str, str]) -> Outcome:
     """The outcome with secrets masked."""
-    mask = build_masker(secrets) if secrets else None
-    if mask is None:
+    masker = get_masker(secrets)
+    if not masker:
         return outcome
+    failure = outcome.failure
     try:
         return replace(
             outcome,
-            data=None if outcome.data is None else _mask_value(outcome.data, mask),
-            failure=None if outcome.failure is None else _mask_failure(outcome.failure, mask),
-            version=None if outcome.version is None else mask(outcome.version),
-            notes=_mask_value(outcome.notes, mask),
+            data=masker.mask_json(outcome.data),
+            failure=failure
+            and replace(failure, message=masker.mask_text(failure.message), details=masker.mask_json(failure.details)),
+            version=masker.mask_json(outcome.version),
+            notes=masker.mask_json(outcome.notes),
         )
     except RecursionError:
         # Unmasked data are never returned.
@@ -117,25 +116,10 @@ def mask_outcome(outcome: Outcome, secrets: Mapping[str, str]) -> Outcome:
 
 def mask_listener(listener: Listener, secrets: Mapping[str, str]) -> Listener:
     """A listener that gets the same events with secrets masked."""
-    mask = build_masker(secrets) if secrets else None
-    if mask is None:
+    masker = get_masker(secrets)
+    if not masker:
         return listener
-    return lambda emitted: listener(SkillOutputEvent(emitted.kind, _mask_value(emitted.data, mask)))
-
-
-def _mask_failure(failure: Failure, mask: _Mask) -> Failure:
-    return Failure(failure.code, mask(failure.message), _mask_value(failure.details, mask), failure.retry_after)
-
-
-def _mask_value(value: Any, mask: _Mask) -> Any:
-    if isinstance(value, str):
-        return mask(value)
-    if isinstance(value, Mapping):
-        pairs = cast("Mapping[Any, Any]", value).items()
-        return {mask(name) if isinstance(name, str) else name: _mask_value(one, mask) for name, one in pairs}
-    if isinstance(value, list | tuple):
-        return [_mask_value(one, mask) for one in cast("list[Any]", value)]
-    return value
+    return lambda emitted: listener(SkillOutputEvent(emitted.kind, masker.mask_json(emitted.data)))
 
 
 MAX_VIOLATIONS = 10

@@ -3,7 +3,7 @@
 A released step is never changed; changes are new steps.
 """
 
-from openskills.session.sqlite import MigrationStep
+from openskills.sql import MigrationStep
 
 STEPS: tuple[MigrationStep, ...] = (
     (

@@ -9,14 +9,7 @@ from openskills.concurrency import LoopLocal
 from openskills.errors import InvalidArgument, MissingExtra, SessionsUnavailable, SkillError
 from openskills.session import tables
 from openskills.session.events import Event, check_id, event_from_json
-from openskills.session.sqlite import (
-    CREATE_SCHEMA_TABLE,
-    INSERT_SCHEMA_VERSION,
-    SELECT_SCHEMA_VERSION,
-    SESSION_MIGRATIONS,
-    MigrationStep,
-    find_missing_steps,
-)
+from openskills.session.sqlite import SESSION_MIGRATIONS
 from openskills.session.store import (
     AppendEventHook,
     AppendResult,
@@ -29,7 +22,15 @@ from openskills.session.store import (
     sort_latest_first,
     strip_credentials,
 )
-from openskills.session.tables import SqlQuery, SqlRow
+from openskills.sql import (
+    CREATE_SCHEMA_TABLE,
+    INSERT_SCHEMA_VERSION,
+    SELECT_SCHEMA_VERSION,
+    MigrationStep,
+    SqlQuery,
+    SqlRow,
+    find_missing_steps,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType

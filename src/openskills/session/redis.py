@@ -21,7 +21,6 @@ from uuid import uuid4
 from openskills.concurrency import LoopLocal
 from openskills.errors import InvalidArgument, MissingExtra, SessionsUnavailable, SkillError
 from openskills.session.events import Event, check_id, event_from_json, event_to_json
-from openskills.session.sqlite import find_missing_steps
 from openskills.session.store import (
     AppendEventHook,
     AppendResult,
@@ -36,6 +35,7 @@ from openskills.session.store import (
     state_to_json,
     strip_credentials,
 )
+from openskills.sql import find_missing_steps
 
 PREFIX = "openskills:"
 SCHEMA = f"{PREFIX}schema"

@@ -4,15 +4,11 @@ A query is the SQL and its arguments; `$1` is the first. Untrusted values are ne
 """
 
 import json
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, TypeAlias
 
 from openskills.session.events import Event, event_to_json
 from openskills.session.store import SessionHead, SessionInfo, SessionKey, digest_ids, state_to_json
-
-SqlQuery: TypeAlias = tuple[str, tuple[str | int, ...]]
-SqlRow: TypeAlias = Sequence[Any]
+from openskills.sql import SqlQuery, SqlRow
 
 _HEAD = "SELECT revision, begun, updated, state FROM openskills_sessions WHERE id = $1"
 _EVENTS = "SELECT body FROM openskills_events WHERE session = $1 AND seq > $2 ORDER BY seq"

@@ -372,9 +372,7 @@ def parse_input(data: bytes, *, exact: bool = False) -> dict[str, Any]:
 def _parse_json(data: bytes, parse_float: Callable[[str], Any] | None) -> object:
     try:
         text = data.decode("utf-8-sig")
-        value = json.loads(
-            text, object_pairs_hook=_build_object, parse_constant=_reject_constant, parse_float=parse_float
-        )
+        value = parse_json(text, parse_float)
         if "\\ud" in text or "\\uD" in text:
             # In valid UTF-8 only an escape can produce a lone surrogate.
             json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")
@@ -382,13 +380,37 @@ def _parse_json(data: bytes, parse_float: Callable[[str], Any] | None) -> object
         raise InvalidArgument("input", f"not valid UTF-8 at byte {error.start}") from None
     except UnicodeEncodeError:
         raise InvalidArgument("input", "contains a lone surrogate") from None
-    except json.JSONDecodeError as error:
+    except InvalidJson as error:
         raise InvalidArgument("input", f"not valid JSON: {error}") from None
-    except RecursionError:
-        raise InvalidArgument("input", "nested too deeply") from None
-    except ValueError:
-        raise InvalidArgument("input", "contains a number with too many digits") from None
     return value
+
+
+class InvalidJson(ValueError):
+    """Text that is not strict JSON. `line` and `column` of a syntax error count from 1."""
+
+    def __init__(
+        self, kind: Literal["syntax", "duplicate", "depth", "number"], detail: str, line: int = 0, column: int = 0
+    ) -> None:
+        super().__init__(f"{detail} at line {line}, column {column}" if line else detail)
+        self.kind = kind
+        self.detail = detail
+        self.line = line
+        self.column = column
+
+
+def parse_json(text: str, parse_float: Callable[[str], Any] | None = None) -> Any:
+    """Parse strict JSON: no duplicate keys, NaN or infinities. Raises `InvalidJson`."""
+    try:
+        return json.loads(text, object_pairs_hook=_build_object, parse_constant=reject_number, parse_float=parse_float)
+    except json.JSONDecodeError as error:
+        raise InvalidJson("syntax", error.msg, error.lineno, error.colno) from None
+    except RecursionError:
+        raise InvalidJson("depth", "nested too deeply") from None
+    except InvalidJson:
+        raise
+    except ValueError:
+        # Python does not parse integers with thousands of digits.
+        raise InvalidJson("number", "a number has too many digits") from None
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -396,12 +418,13 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise InvalidArgument("input", f"duplicate key {twice[:100]!r} in an object")
+        raise InvalidJson("duplicate", f"duplicate key {twice[:100]!r} in an object")
     return found
 
 
-def _reject_constant(word: str) -> object:
-    raise InvalidArgument("input", f"contains {word}, which is not valid JSON")
+def reject_number(word: str) -> NoReturn:
+    """Raise `InvalidJson` for a number that JSON does not have."""
+    raise InvalidJson("number", f"{word} is not a JSON number")
 
 
 def _decimal_parser() -> Callable[[str], Any]:

@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import TypeVar, cast
 
 from openskills.telemetry import otel
-from openskills.telemetry.values import PlainValue, Value, mask_text, to_plain_attributes, truncate_text
+from openskills.telemetry.mask import Masker, get_masker
+from openskills.telemetry.values import PlainValue, Value, to_plain_attributes, truncate_text
 
 T = TypeVar("T")
 
@@ -124,7 +125,7 @@ class JsonFormatter(logging.Formatter):
             for name, value in fields.items():
                 line.setdefault(name, value)
         here = TRACE_CONTEXT.get()
-        found = _to_json_value(line, here.secrets if here is not None else {})
+        found = _to_json_value(line, get_masker(here.secrets if here is not None else {}))
         # The only control character that JSON does not escape.
         return _JSON.encode(found).replace("\x7f", "\\u007f")
 
@@ -150,16 +151,16 @@ def _collect_extra(record: logging.LogRecord) -> Mapping[str, object]:
     return {name: value for name, value in record.__dict__.items() if name not in _EVERY_RECORD and name != FIELDS}
 
 
-def _to_json_value(value: object, secrets: Mapping[str, str], depth: int = 0) -> object:
+def _to_json_value(value: object, masker: Masker, depth: int = 0) -> object:
     """A JSON value without secrets; other objects become text."""
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+    if value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return masker.mask_json(value)
     if depth < _MAX_DEPTH and isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value).items()
-        return {str(name)[:_MAX_TEXT]: _to_json_value(item, secrets, depth + 1) for name, item in items}
+        return {
+            masker.mask_text(str(name))[:_MAX_TEXT]: _to_json_value(item, masker, depth + 1) for name, item in items
+        }
     if depth < _MAX_DEPTH and isinstance(value, list | tuple):
-        return [_to_json_value(item, secrets, depth + 1) for item in cast("Sequence[object]", value)]
-    text = mask_text(str(value), secrets) if secrets else str(value)
+        return [_to_json_value(item, masker, depth + 1) for item in cast("Sequence[object]", value)]
+    text = masker.mask_text(str(value))
     return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}[... {len(text) - _MAX_TEXT:,} more characters]"

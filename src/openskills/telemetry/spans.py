@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from openskills.telemetry import otel
 from openskills.telemetry.context import FIELDS, TRACE_CONTEXT, TraceContext, get_context, reset_variable
+from openskills.telemetry.mask import get_masker
 from openskills.telemetry.metrics import count
 from openskills.telemetry.values import (
     MAX_CONTENT,
@@ -20,7 +21,6 @@ from openskills.telemetry.values import (
     PlainValue,
     Value,
     error_type,
-    mask_attributes,
     to_one_line,
     to_plain_attributes,
 )
@@ -116,7 +116,7 @@ class _RecordedSpan(Span):
     def show(self, attributes: Attributes | None = None, /, **more: Value) -> None:
         if self._bound.content:
             # Masked before it is truncated, which could cut a secret in two.
-            masked = mask_attributes({**(attributes or {}), **more}, self._bound.secrets)
+            masked = get_masker(self._bound.secrets).mask_json({**(attributes or {}), **more})
             self._add(to_plain_attributes(masked, max_length=MAX_CONTENT))
 
     def record_error(self, error: BaseException) -> None:

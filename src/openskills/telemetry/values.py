@@ -1,8 +1,6 @@
-"""Safe values for spans and log lines: plain, short, valid Unicode, and without secrets."""
+"""Safe values for spans and log lines: plain, short and valid Unicode."""
 
-import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from openskills.errors import SkillError
 
@@ -55,46 +53,3 @@ def truncate_text(text: str, max_length: int = MAX_TEXT) -> str:
         text = f"{text[:max_length]}[... {len(text) - max_length:,} more characters]"
     # A lone surrogate, as in a file name that is not UTF-8, would make an exporter drop its whole batch.
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-MIN_SECRET_LENGTH = 4
-"""Shorter secrets are not masked: they would match unrelated words."""
-
-
-def mask_text(text: str, secrets: Mapping[str, str]) -> str:
-    """Replace every secret in a text by its name, also in its JSON form; longer ones first."""
-    mask = build_masker(secrets)
-    return text if mask is None else mask(text)
-
-
-def build_masker(secrets: Mapping[str, str]) -> Callable[[str], str] | None:
-    """A reusable `mask_text`; None without secrets."""
-    names = {
-        form: name
-        for name, value in secrets.items()
-        if len(value) >= MIN_SECRET_LENGTH
-        for form in _list_secret_forms(value)
-    }
-    if not names:
-        return None
-    longest_first = sorted(names, key=len, reverse=True)
-    pattern = re.compile("|".join(map(re.escape, longest_first)))
-    return lambda text: pattern.sub(lambda match: f"[secret {names[match[0]]}]", text)
-
-
-def mask_attributes(attributes: Attributes, secrets: Mapping[str, str]) -> dict[str, Value]:
-    """Mask the secrets in all texts of the attributes."""
-    return {name: _mask_value(value, secrets) for name, value in attributes.items()}
-
-
-def _mask_value(value: Value, secrets: Mapping[str, str]) -> Value:
-    if isinstance(value, str):
-        return mask_text(value, secrets)
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    return [mask_text(str(one), secrets) for one in value]
-
-
-def _list_secret_forms(value: str) -> tuple[str, ...]:
-    """How a value may be written: as it is, and with the escapes of JSON."""
-    return value, *(json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))

@@ -16,7 +16,7 @@ from pydantic import AliasChoices, Field
 
 from openskills.artifacts.store import Artifact, parse_ref
 from openskills.catalog.skill import SKILL_FILE, Skill
-from openskills.concurrency import run_in_thread
+from openskills.concurrency import read_chunks, run_in_thread
 from openskills.errors import (
     ExecutorUnavailable,
     ForbiddenPath,
@@ -48,8 +48,6 @@ from openskills.tools.refs import (
 from openskills.tools.run_arguments import encode_text
 from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult
 from openskills.tools.uploads import UploadStager
-
-_CHUNK = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +147,7 @@ async def _read_from_skill(context: ToolContext, file: SkillFile, stack: AsyncEx
     except OSError as error:
         raise await build_skill_file_error(skill, file.path, error, field) from None
     stack.callback(os.close, descriptor)
-    chunks = await stack.enter_async_context(aclosing(_read_chunks(descriptor, size)))
+    chunks = await stack.enter_async_context(aclosing(read_chunks(descriptor, size)))
     return OpenFile(SkillFile(skill.name, file.path), size, chunks)
 
 
@@ -165,17 +163,6 @@ def _open_skill_file(skill: Skill, path: str, field: str) -> tuple[int, int]:
         kind = "is a directory" if stat.S_ISDIR(status.st_mode) else "is not a regular file"
         raise InvalidArgument(field, f"{path!r} of the skill {skill.name!r} {kind}; see list_files")
     return descriptor, status.st_size
-
-
-async def _read_chunks(descriptor: int, size: int) -> AsyncGenerator[bytes]:
-    # A file that grows meanwhile is read up to its size at opening.
-    left = size
-    while left > 0:
-        data = await run_in_thread(lambda: os.read(descriptor, min(left, _CHUNK)))  # noqa: B023 - awaited at once
-        if not data:
-            return
-        left -= len(data)
-        yield data
 
 
 MAX_COUNTED_BYTES = 64 * 1024 * 1024

@@ -414,7 +414,7 @@ def test_the_cause_of_a_clients_error_is_what_counts() -> None:
 
 def test_what_providers_say_is_one_line_of_bearable_length_without_keys() -> None:
     shown = FAILURES_PROVIDER.clean(f"key hunter2hunter2\nor sk-abc***xyz is bad. {'x' * 1000}")
-    assert shown.startswith("key [key] or [key] is bad. xxx")
+    assert shown.startswith("key [secret key] or [secret key] is bad. xxx")
     assert len(shown) < 520
 
 

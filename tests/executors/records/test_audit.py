@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,14 @@ def test_lines_have_the_trace_id_of_the_work_they_are_part_of(tmp_path: Path) ->
     told = [line["trace_id"] for line in lines(tmp_path / "audit.jsonl")]
     assert told == [*["4bf92f3577b34da6a3ce929d0e0e4736"] * 2, here.trace_id]
     assert len(here.trace_id) == 32
+
+
+def test_a_secret_in_json_in_an_argument_is_masked(tmp_path: Path) -> None:
+    secret = 'a"quoted\\one\n'
+    command = Command(("curl", "-d", json.dumps({"key": secret})), secrets={"API_KEY": secret})
+    log = AuditLog(tmp_path / "audit.jsonl")
+    log.write(build_start_record(replace(RUN, command=command)))
+    assert lines(tmp_path / "audit.jsonl")[0]["argv"] == ["curl", "-d", '{"key": "[secret API_KEY]"}']
 
 
 def test_no_line_has_a_value_of_a_secret_or_variable_and_each_record_is_one_line(tmp_path: Path) -> None:

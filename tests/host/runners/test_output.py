@@ -294,6 +294,16 @@ def test_secrets_are_masked() -> None:
     ]
 
 
+@pytest.mark.parametrize("before", [0, 64 * 1024 - 3, 64 * 1024])
+def test_a_secret_is_masked_across_pieces_and_lines(before: int) -> None:
+    secret = "sesame\nopen\n"
+    written = b"x" * before + secret.encode() + b"y"
+    for size in (5, 64 * 1024, len(written)):
+        parts = [written[at : at + size] for at in range(0, len(written), size)]
+        text = "".join(event.data["text"] for event in told("stdout", *parts, secrets={"TOKEN": secret}))
+        assert text == f"{'x' * before}[secret TOKEN]y"
+
+
 def test_a_line_without_an_end_is_told_in_pieces() -> None:
     events = told("stdout", b"x" * 200_000)
     assert sum(len(event.data["text"]) for event in events) == 200_000

@@ -18,20 +18,18 @@ import hashlib
 import json
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 from urllib.parse import unquote_to_bytes
 
 from openskills.agent.models.http import (
-    ModelProvider,
+    ClientModel,
     ModelTimeouts,
     Retrier,
     SurrogateBuffer,
     find_secrets,
-    format_host,
     join_surrogates,
-    open_response,
     parse_api_key,
     parse_base_url,
 )
@@ -39,7 +37,6 @@ from openskills.agent.models.model import (
     ModelEvent,
     ModelRequest,
     ModelResponse,
-    TextDelta,
     ToolCall,
     Usage,
     make_unique_id,
@@ -530,7 +527,7 @@ def _serialise(value: object) -> bytes:
 BASE_URL = "https://api.anthropic.com"
 
 
-class AnthropicModel:
+class AnthropicModel(ClientModel):
     """A model at Anthropic, or at a compatible server with `base_url`; implements `Model`.
 
     `max_output_tokens` is the default limit, which the API requires. `cache` adds cache breakpoints. `extra` is added
@@ -564,13 +561,10 @@ class AnthropicModel:
         token = parse_api_key(auth_token, "ANTHROPIC_AUTH_TOKEN")
         if not key and not token and not base_url:
             raise Unauthorized(f"anthropic/{model} needs a key; set ANTHROPIC_API_KEY")
-        self._model = model
+        secrets = [key, token, *find_secrets(headers or {})]
+        super().__init__(f"anthropic/{model}", url, secrets, extra=extra, limits=limits, retrying=retrying)
         self._max_output_tokens = max_output_tokens
         self._cache = cache
-        self._extra = dict(extra or {})
-        self._limits = limits or ModelTimeouts()
-        self._retrying = retrying or Retrier()
-        self._provider = ModelProvider(self.name, format_host(url), [key, token, *find_secrets(headers or {})])
         self._schema = anthropic.transform_schema
         self._errors = anthropic.AnthropicError
         self._events = anthropic.AsyncStream[object]
@@ -585,7 +579,7 @@ class AnthropicModel:
             open_telemetry=False,
         )
         # Accessed now, because the client imports this lazily and slowly.
-        self._create: Any = self._client.messages.with_streaming_response.create
+        self._create = self._client.messages.with_streaming_response.create
 
     @classmethod
     def from_settings(cls, model: str, settings: Settings, **options: Any) -> "AnthropicModel":
@@ -599,34 +593,13 @@ class AnthropicModel:
         }
         return cls(model, **{**named, **options})
 
-    @property
-    def name(self) -> str:
-        """The name in logs and results."""
-        return f"anthropic/{self._model}"
-
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """See `Model.stream`."""
-        return self._retrying.stream(lambda: self._attempt(request), self.name)
-
-    async def close(self) -> None:
-        """Close its connections."""
-        await self._client.close()
-
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         answer = AnthropicResponseParser(self._model)
         body = restore_thinking(build_request_body(self._model, request, self._max_output_tokens))
         marked = add_cache_marks(body, count_stable_blocks(request.messages)) if self._cache else body
-        sent = self._create(**marked, extra_body=self._build_extra_body(request))
-        async with open_response(
-            sent, self._events, self._errors, self._limits, self._provider, lambda: answer.is_complete
-        ) as response:
-            async for event in response.events:
-                if text := answer.add(event):
-                    yield TextDelta(text)
-            if not answer.is_complete:
-                raise self._provider.incomplete_error("it broke off")
-        if text := answer.flush():
-            yield TextDelta(text)
+        async with aclosing(self._stream_text(marked, self._build_extra_body(request), answer)) as texts:
+            async for text in texts:
+                yield text
         whole = answer.build_response(request)
         yield replace(whole, thinking=extract_thinking(body, whole, answer.blocks))
 

@@ -7,19 +7,21 @@ import math
 import random
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import anyio
 import httpx2
 
-from openskills.agent.models.model import ModelEvent
+from openskills.agent.models.model import ModelEvent, ModelRequest, TextDelta
 from openskills.errors import InvalidArgument, ModelUnavailable, SkillError, Unauthorized
 from openskills.prompt.history import get_field, get_items, get_string
+from openskills.telemetry.mask import Masker
 from openskills.telemetry.metrics import count
 
 _LOG = logging.getLogger("openskills")
@@ -166,7 +168,7 @@ DECODE_ERRORS = (json.JSONDecodeError, UnicodeDecodeError)
 
 _MAX_MESSAGE_CHARS = 500
 _KEY = re.compile(r"\b(?:sk|pk|rk|key)-[\w*.-]{6,}")
-_HIDDEN = "[key]"
+_HIDDEN = "[secret key]"
 _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 _STATUS_BY_KIND = {
     "authentication_error": 401,
@@ -191,7 +193,7 @@ class ModelProvider:
     def __init__(self, name: str, host: str, secrets: Sequence[str]) -> None:
         self.name = name
         self.host = host
-        self._secrets = tuple(secret for secret in secrets if secret)
+        self._masker = Masker(("key", secret) for secret in secrets)
 
     def error_from_exception(self, error: Exception) -> AttemptError:
         """Translate an error of the official clients, of HTTP, a timeout or an invalid response."""
@@ -229,9 +231,7 @@ class ModelProvider:
 
     def clean(self, text: str) -> str:
         """A message of the provider on one line, shortened, with keys masked."""
-        for secret in self._secrets:
-            text = text.replace(secret, _HIDDEN)
-        shown = " ".join(_KEY.sub(_HIDDEN, text).split())
+        shown = " ".join(_KEY.sub(_HIDDEN, self._masker.mask_text(text)).split())
         return shown.rstrip(" .") if len(shown) <= _MAX_MESSAGE_CHARS else f"{shown[:_MAX_MESSAGE_CHARS]} ..."
 
     def _connection_error(self, why: str) -> AttemptError:
@@ -417,6 +417,85 @@ async def _iter_body(body: object, provider: ModelProvider) -> AsyncGenerator[ob
     if get_field(body, "error"):
         raise provider.error_from_body(body)
     yield body
+
+
+class ResponseParser(Protocol):
+    """Collects the events of one response."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the last event has arrived."""
+        ...
+
+    def add(self, event: object, /) -> str:
+        """Add an event; returns new text of the answer."""
+        ...
+
+    def flush(self) -> str:
+        """The text that was held back."""
+        ...
+
+
+class ClientModel(ABC):
+    """What models behind the official clients have in common; implements `Model`.
+
+    Subclasses set `_client`, `_create` (the streaming method of the client), `_events` (its `AsyncStream[object]`) and
+    `_errors` (its base exception).
+    """
+
+    _client: Any
+    _create: Any
+    _events: type[Any]
+    _errors: type[Exception]
+
+    def __init__(
+        self,
+        name: str,
+        url: httpx2.URL,
+        secrets: Sequence[str],
+        *,
+        extra: Mapping[str, Any] | None,
+        limits: ModelTimeouts | None,
+        retrying: Retrier | None,
+    ) -> None:
+        self._name = name
+        self._model = name.partition("/")[2]
+        self._extra = dict(extra or {})
+        self._limits = limits or ModelTimeouts()
+        self._retrying = retrying or Retrier()
+        self._provider = ModelProvider(name, format_host(url), secrets)
+
+    @property
+    def name(self) -> str:
+        """The name in logs and results."""
+        return self._name
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """See `Model.stream`."""
+        return self._retrying.stream(lambda: self._attempt(request), self.name)
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._client.close()
+
+    @abstractmethod
+    def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]: ...
+
+    async def _stream_text(
+        self, body: Mapping[str, Any], extra: Mapping[str, Any], answer: ResponseParser, *, may_end_early: bool = False
+    ) -> AsyncGenerator[TextDelta]:
+        """Send a request and stream the text of its response. With `may_end_early`, `[DONE]` is a proper end."""
+        sent = self._create(**body, extra_body=extra)
+        async with open_response(
+            sent, self._events, self._errors, self._limits, self._provider, lambda: answer.is_complete
+        ) as response:
+            async for event in response.events:
+                if text := answer.add(event):
+                    yield TextDelta(text)
+            if not answer.is_complete and not (may_end_early and response.source.has_done_marker):
+                raise self._provider.incomplete_error("it broke off")
+        if text := answer.flush():
+            yield TextDelta(text)
 
 
 _SECRET = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)

@@ -8,14 +8,12 @@ from typing import Any, cast
 
 from openskills.agent.models.http import (
     AttemptError,
-    ModelProvider,
+    ClientModel,
     ModelTimeouts,
     Retrier,
     SurrogateBuffer,
     find_secrets,
-    format_host,
     join_surrogates,
-    open_response,
     parse_api_key,
     parse_base_url,
 )
@@ -23,7 +21,6 @@ from openskills.agent.models.model import (
     ModelEvent,
     ModelRequest,
     ModelResponse,
-    TextDelta,
     ToolCall,
     Usage,
     normalise_calls,
@@ -247,7 +244,7 @@ BASE_URL = "https://api.openai.com/v1"
 _KEYLESS = "no-key"
 
 
-class OpenAIModel:
+class OpenAIModel(ClientModel):
     """A model at OpenAI, or at a compatible server with `base_url`; implements `Model`.
 
     OpenAI needs a key, other servers may not. `extra` is added to the body of every request
@@ -279,12 +276,9 @@ class OpenAIModel:
         key = parse_api_key(api_key, "OPENAI_API_KEY")
         if not key and not base_url:
             raise Unauthorized(f"openai/{model} needs a key; set OPENAI_API_KEY, or OPENAI_BASE_URL for another server")
-        self._model = model
-        self._extra = dict(extra or {})
-        self._limits = limits or ModelTimeouts()
-        self._retrying = retrying or Retrier()
+        secrets = [key, *find_secrets(headers or {})]
+        super().__init__(f"openai/{model}", url, secrets, extra=extra, limits=limits, retrying=retrying)
         self._dialect = ApiDialect()
-        self._provider = ModelProvider(self.name, format_host(url), [key, *find_secrets(headers or {})])
         self._errors = openai.OpenAIError
         self._events = openai.AsyncStream[object]
         self._client = openai.AsyncOpenAI(
@@ -297,7 +291,7 @@ class OpenAIModel:
             max_retries=0,
         )
         # Accessed now, because the client imports this lazily and slowly.
-        self._create: Any = self._client.chat.completions.with_streaming_response.create
+        self._create = self._client.chat.completions.with_streaming_response.create
 
     @classmethod
     def from_settings(cls, model: str, settings: Settings, **options: Any) -> "OpenAIModel":
@@ -311,46 +305,20 @@ class OpenAIModel:
         }
         return cls(model, **{**named, **options})
 
-    @property
-    def name(self) -> str:
-        """The name in logs and results."""
-        return f"openai/{self._model}"
-
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """See `Model.stream`."""
-        return self._retrying.stream(lambda: self._attempt(request), self.name)
-
-    async def close(self) -> None:
-        """Close its connections."""
-        await self._client.close()
-
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         while True:
             dialect = self._dialect
             body = build_request_body(self._model, request, dialect)
             try:
-                async with aclosing(self._stream_response(request, body)) as events:
-                    async for event in events:
-                        yield event
+                answer = OpenAIResponseParser(self._model)
+                async with aclosing(self._stream_text(body, self._extra, answer, may_end_early=True)) as texts:
+                    async for text in texts:
+                        yield text
             except AttemptError as failure:
                 simpler = dialect.simplify(body, failure.response_text)
                 if simpler is None or simpler == dialect:
                     raise
                 self._dialect = simpler
             else:
+                yield answer.build_response(request)
                 return
-
-    async def _stream_response(self, request: ModelRequest, body: dict[str, Any]) -> AsyncGenerator[ModelEvent]:
-        answer = OpenAIResponseParser(self._model)
-        sent = self._create(**body, extra_body=self._extra)
-        async with open_response(
-            sent, self._events, self._errors, self._limits, self._provider, lambda: answer.is_complete
-        ) as response:
-            async for chunk in response.events:
-                if text := answer.add(chunk):
-                    yield TextDelta(text)
-            if not answer.is_complete and not response.source.has_done_marker:
-                raise self._provider.incomplete_error("it broke off")
-        if text := answer.flush():
-            yield TextDelta(text)
-        yield answer.build_response(request)

@@ -46,12 +46,7 @@ from openskills.executors.bubblewrap.profile import (
 )
 from openskills.executors.bubblewrap.reuse import IDLE_SECONDS, IdleSandboxes, SandboxPool, can_share
 from openskills.executors.bubblewrap.seccomp import build_filter
-from openskills.executors.bubblewrap.selftest import (
-    ExpectedFindings,
-    check_isolation,
-    create_trial_workspace,
-    format_writable,
-)
+from openskills.executors.bubblewrap.selftest import build_expected_findings, check_isolation, create_trial_workspace
 from openskills.executors.files.beneath import auto_close
 from openskills.executors.network.namespace import PORT, connect_proxy
 from openskills.executors.network.proxy import FilteringProxy
@@ -187,26 +182,6 @@ def _find_program(name: str, search_path: str, missing: str) -> str:
     return os.path.abspath(found)
 
 
-EXPECTED: ExpectedFindings = {
-    "uid": (str(USER),),
-    "capabilities": ("none",),
-    "new privileges": ("1",),
-    "system call filter": ("2",),
-    "strange variables": ("",),
-    "open descriptors": ("",),
-    "readable secrets": ("",),
-    "kernel settings": ("closed",),
-    "loopback of the host": ("ECONNREFUSED",),
-    "unix sockets": ("EPERM",),
-    "sockets of the hypervisor": ("EPERM",),
-    "user namespaces": ("EPERM",),
-    "writable places": (format_writable(ROOT),),
-    "places to keep closed": ("",),
-    "processes": ("few",),
-    "shared memory": ("small",),
-}
-"""The findings of the self-test in a working sandbox."""
-
 _KEYBOARD_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _INIT_PROCESSES = 1
@@ -297,7 +272,7 @@ class SandboxBackend:
     async def _run_self_test(self, place: WorkspaceDirectory) -> None:
         launcher = await self.attach(place)
         try:
-            await check_isolation(launcher, place, EXPECTED, suggest_fix, "bubblewrap")
+            await check_isolation(launcher, place, build_expected_findings(ROOT, USER), suggest_fix, "bubblewrap")
         finally:
             await launcher.close()
             await self._supervisors.close_supervisor(place.tree.parents[1])

@@ -86,9 +86,26 @@ def _build_probe_input(launcher: Launcher, place: WorkspaceDirectory, port: int)
     }
 
 
-def format_writable(root: str) -> str:
-    """The finding of the probe of writable directories if all of them are writable."""
-    return f"{root}/work {root}/out {root}/{SKILLS}/{_SKILL}/{VENV}"
+def build_expected_findings(root: str, uid: int) -> dict[str, tuple[str, ...]]:
+    """The findings with a correct isolation of processes, files and sockets, in a workspace at `root`."""
+    return {
+        "uid": (str(uid),),
+        "capabilities": ("none",),
+        "new privileges": ("1",),
+        "system call filter": ("2",),
+        "strange variables": ("",),
+        "open descriptors": ("",),
+        "readable secrets": ("",),
+        "kernel settings": ("closed",),
+        "loopback of the host": ("ECONNREFUSED",),
+        "unix sockets": ("EPERM",),
+        "sockets of the hypervisor": ("EPERM",),
+        "user namespaces": ("EPERM",),
+        "writable places": (f"{root}/work {root}/out {root}/{SKILLS}/{_SKILL}/{VENV}",),
+        "places to keep closed": ("",),
+        "processes": ("few",),
+        "shared memory": ("small",),
+    }
 
 
 async def _run_probes(launcher: Launcher, about: dict[str, object], advice: Callable[[str], str], name: str) -> str:

@@ -7,12 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from openskills.errors import ExecutorUnavailable
-from openskills.executors.bubblewrap.selftest import (
-    ExpectedFindings,
-    check_isolation,
-    create_trial_workspace,
-    format_writable,
-)
+from openskills.executors.bubblewrap.selftest import build_expected_findings, check_isolation, create_trial_workspace
 from openskills.executors.container.spec import ROOT
 from openskills.executors.process import HostProcess
 from openskills.executors.protocol import Launcher, WorkspaceDirectory
@@ -21,25 +16,6 @@ from openskills.executors.supervisor import SupervisedProcess
 
 _LIMITS = Limits(timeout=20.0)
 _EXCERPT = 500
-
-EXPECTED: ExpectedFindings = {
-    "capabilities": ("none",),
-    "new privileges": ("1",),
-    "system call filter": ("2",),
-    "strange variables": ("",),
-    "open descriptors": ("",),
-    "readable secrets": ("",),
-    "kernel settings": ("closed",),
-    "loopback of the host": ("ECONNREFUSED",),
-    "unix sockets": ("EPERM",),
-    "sockets of the hypervisor": ("EPERM",),
-    "user namespaces": ("EPERM",),
-    "writable places": (format_writable(ROOT),),
-    "places to keep closed": ("",),
-    "processes": ("few",),
-    "shared memory": ("small",),
-}
-"""The findings of the self-test in a correct container."""
 
 # Runs inside the container, without our modules.
 FACTS = f"""
@@ -69,7 +45,7 @@ async def run_self_test(backend: LauncherFactory) -> None:
         launcher = await backend.attach(place)
         try:
             inside = _ImagePythonLauncher(launcher)
-            await check_isolation(inside, place, {**EXPECTED, "uid": (str(uid),)}, _suggest_fix, "the container")
+            await check_isolation(inside, place, build_expected_findings(ROOT, uid), _suggest_fix, "the container")
             wrong = find_faults(await _read_facts(launcher))
         finally:
             await launcher.close()

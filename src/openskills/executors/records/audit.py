@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
-from openskills.executors.environment import redact
 from openskills.executors.spec import Command, CommandResult, Isolation
 from openskills.telemetry.context import trace_id
+from openskills.telemetry.mask import get_masker
 
 MAX_BYTES = 64 * 1024 * 1024
 KEEP = 5
@@ -55,6 +55,7 @@ class AuditRun:
 def build_start_record(run: AuditRun) -> dict[str, object]:
     """The record for the start of a run, with the names of variables and secrets but not their values."""
     command = run.command
+    masker = get_masker(command.secrets)
     return {
         "event": "begin",
         "run": run.id,
@@ -62,8 +63,8 @@ def build_start_record(run: AuditRun) -> dict[str, object]:
         **asdict(run.who),
         "skill": command.skill,
         "digest": run.digest,
-        "argv": [redact(argument, command.secrets) for argument in command.argv],
-        "cwd": command.cwd,
+        "argv": masker.mask_json(command.argv),
+        "cwd": masker.mask_text(command.cwd),
         "env": sorted(command.env),
         "secrets": sorted(command.secrets),
         "network": list(command.network),
@@ -73,6 +74,7 @@ def build_start_record(run: AuditRun) -> dict[str, object]:
 
 def build_end_record(run: AuditRun, ended: CommandResult, artifacts: Sequence[str] = ()) -> dict[str, object]:
     """The record for the end of a run, with the names of its artifacts."""
+    masker = get_masker(run.command.secrets)
     return {
         "event": "end",
         "run": run.id,
@@ -81,19 +83,19 @@ def build_end_record(run: AuditRun, ended: CommandResult, artifacts: Sequence[st
         "skill": run.command.skill,
         "exit_code": ended.exit_code,
         "ending": str(ended.ending),
-        "detail": redact(ended.detail, run.command.secrets),
+        "detail": masker.mask_text(ended.detail),
         "duration_ms": ended.duration_ms,
         "cpu_ms": ended.cpu_ms,
         "stdout_bytes": ended.stdout.total,
         "stderr_bytes": ended.stderr.total,
-        "artifacts": list(artifacts),
+        "artifacts": masker.mask_json(artifacts),
         "isolation": str(run.isolation),
     }
 
 
 def build_failure_record(run: AuditRun, reason: str) -> dict[str, object]:
     """The record for a run that did not start: denied, or the executor was unavailable."""
-    detail = redact(reason, run.command.secrets)
+    detail = get_masker(run.command.secrets).mask_text(reason)
     return {**build_start_record(run), "event": "fail", "detail": detail}
 
 

@@ -14,7 +14,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from itertools import count
-from typing import Any, Generic, NoReturn, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 import httpx2
@@ -30,6 +30,7 @@ from openskills.errors import (
     SkillError,
 )
 from openskills.host.model import Failure, InvokeResult, Outcome, failure_outcome, normalize_outcome, success_outcome
+from openskills.skillkit.entry import InvalidJson, parse_json
 from openskills.version import __version__
 
 _MAX_ID_LENGTH = 200
@@ -547,19 +548,11 @@ def read_result(body: bytes, *, status: int = 200, retry_after: float | None = N
 def read_json(body: bytes | str) -> object:
     """Parse strict JSON: no duplicate keys, no NaN, bounded depth. Raises `InvalidResult`."""
     try:
-        text = body.decode("utf-8") if isinstance(body, bytes) else body
-        return json.loads(text, object_pairs_hook=_build_object, parse_constant=_reject_constant)
+        return parse_json(body.decode("utf-8") if isinstance(body, bytes) else body)
     except UnicodeDecodeError:
         raise InvalidResult("not UTF-8") from None
-    except json.JSONDecodeError as error:
-        raise InvalidResult(f"not valid JSON ({error.msg} at character {error.pos:,})") from None
-    except InvalidResult:
-        raise
-    except ValueError:
-        # Python does not parse integers with thousands of digits.
-        raise InvalidResult("a number is too long") from None
-    except RecursionError:
-        raise InvalidResult("nested too deeply") from None
+    except InvalidJson as error:
+        raise InvalidResult(f"not valid JSON ({error})") from None
 
 
 def check_object(value: object, what: str) -> Mapping[str, Any]:
@@ -573,17 +566,6 @@ def excerpt(body: bytes) -> str:
     """The start of a response, as text."""
     text = body[: MAX_EXCERPT * 4].decode("utf-8", "replace")
     return text if len(text) <= MAX_EXCERPT else f"{text[:MAX_EXCERPT]}…"
-
-
-def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise InvalidResult("an object has a duplicate key")
-    return found
-
-
-def _reject_constant(word: str) -> NoReturn:
-    raise InvalidResult(f"{word} is not a JSON number")
 
 
 def _parse_outcome(found: Mapping[str, Any], meta: Mapping[str, Any], retry_after: float | None) -> Outcome:

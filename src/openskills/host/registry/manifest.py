@@ -5,14 +5,13 @@ text; unquoted ones also get their value in the core schema of YAML 1.2, so `no`
 missing, null or invalid field has its default. Paths are resolved later, in `folders.py`.
 """
 
-import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 import jsonschema_rs
@@ -20,6 +19,7 @@ import jsonschema_rs
 from openskills.errors import InvalidArgument
 from openskills.host.model import HostLimits, Registration, SkillStartMethod
 from openskills.settings import parse_amount
+from openskills.skillkit.entry import InvalidJson, parse_json, reject_number
 from openskills.skillmd.frontmatter import LineIndex
 from openskills.skillmd.problem import Problem, Severity, select_errors
 from openskills.skillmd.yaml import MAX_DEPTH, MAX_KEYS, FrontMatterError, Value, ValuePath, read_yaml
@@ -312,27 +312,18 @@ def _shorten(text: str) -> str:
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class _DuplicateManifestKey(Exception):
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-
 def read_json(text: str) -> ManifestDocument:
     """Parse a manifest in JSON strictly: no duplicate keys, no NaN, no lone surrogates, bounded depth."""
     try:
-        found: object = json.loads(
-            text, object_pairs_hook=_build_object, parse_constant=_reject_constant, parse_float=_parse_float
-        )
-    except _DuplicateManifestKey as same:
-        return ManifestDocument(problems=(duplicate_key_problem(same.name),))
-    except json.JSONDecodeError as error:
-        problem = Problem("json-syntax", f"not valid JSON: {error.msg}", line=error.lineno, column=error.colno)
+        found: object = parse_json(text, _parse_float)
+    except InvalidJson as error:
+        if error.kind == "depth":
+            return ManifestDocument(problems=(_depth_problem(),))
+        if error.kind == "duplicate":
+            return ManifestDocument(problems=(Problem("key-twice", f"{error.detail}; keep one of them"),))
+        line, column = error.line or None, error.column or None
+        problem = Problem(f"json-{error.kind}", f"not valid JSON: {error.detail}", line=line, column=column)
         return ManifestDocument(problems=(problem,))
-    except ValueError as error:
-        return ManifestDocument(problems=(Problem("json-number", f"not valid JSON: {str(error)[:100]}"),))
-    except RecursionError:
-        return ManifestDocument(problems=(_depth_problem(),))
     problem = _find_unsupported(found)
     if problem is not None:
         return ManifestDocument(problems=(problem,))
@@ -376,22 +367,9 @@ def _to_node(value: object) -> ManifestNode:
     return ManifestScalar(value if isinstance(value, str) else None, cast("str | int | float | bool | None", value))
 
 
-def _build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for name, value in pairs:
-        if name in found:
-            raise _DuplicateManifestKey(name)
-        found[name] = value
-    return found
-
-
-def _reject_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a JSON number")
-
-
 def _parse_float(text: str) -> float:
     number = float(text)
-    return _reject_constant(text[:40]) if number in (float("inf"), float("-inf")) else number
+    return reject_number(text[:40]) if number in (float("inf"), float("-inf")) else number
 
 
 def _depth_problem() -> Problem:

@@ -29,7 +29,7 @@ from openskills.host.model import (
 )
 from openskills.host.runners.output import RawSkillOutput, outcome_from_output, timeout_outcome
 from openskills.settings import Settings
-from openskills.telemetry.values import mask_text
+from openskills.telemetry.mask import get_masker
 
 _MAX_THREADS = 32
 _NOTES = {"isolation": str(Isolation.NONE)}
@@ -182,7 +182,7 @@ def _to_outcome(ended: _FunctionResult, call: Call) -> Outcome:
     if isinstance(error, SkillError):
         return failure_outcome(error, notes=_NOTES)
     if error is not None:
-        said = mask_text(f"{type(error).__name__}: {error}", call.secrets)
+        said = get_masker(call.secrets).mask_text(f"{type(error).__name__}: {error}")
         details = {"reason": SkillError.reason, "exception": type(error).__name__}
         return failure_outcome(Failure(500, f"the skill's function failed: {said}"[:2000], details), notes=_NOTES)
     try:

@@ -21,7 +21,7 @@ from typing import Any, cast
 from openskills.errors import BadSkillOutput, DeadlineExceeded, SkillError
 from openskills.host.model import Failure, Listener, Outcome, SkillOutputEvent, failure_outcome, success_outcome
 from openskills.host.strict_json import InvalidSkillJson, JsonMatch, find_json_object, is_result_like
-from openskills.telemetry.values import mask_text
+from openskills.telemetry.mask import get_masker
 
 INTERNAL_ERROR = SkillError.code
 _MIN_STATUS, _MAX_STATUS = 400, 599
@@ -166,10 +166,11 @@ def timeout_outcome(timeout_ms: int, written: RawSkillOutput) -> Outcome:
 
 def excerpt(data: bytes, secrets: Mapping[str, str] | None = None, max_length: int = _MAX_EXCERPT) -> str:
     """Bytes as text, with secrets masked, and shortened in the middle."""
-    # Masked before it is cut, because half a secret would not be found; but not all of megabytes.
-    text = mask_text(data[: max_length * 16].decode("utf-8", "replace"), secrets or {}).strip()
-    if len(data) > max_length * 16:
-        text += mask_text(data[-max_length * 4 :].decode("utf-8", "replace"), secrets or {}).strip()
+    # Masked before it is cut, because half a secret would not be found.
+    masked = get_masker(secrets or {}).mask_bytes(data, truncated=True)
+    # A character has at most four bytes.
+    parts = (masked[: max_length * 4], masked[-max_length * 4 :]) if len(masked) > max_length * 8 else (masked,)
+    text = "".join(part.decode("utf-8", "replace").strip() for part in parts)
     if len(text) <= max_length:
         return text
     half = max_length // 2
@@ -291,11 +292,22 @@ class LiveLines:
 
     def __init__(self, listener: Listener, secrets: Mapping[str, str]) -> None:
         self._listener = listener
-        self._secrets = secrets
+        self._masked = {stream: get_masker(secrets).open_stream() for stream in ("stdout", "stderr")}
         self._parts = {"stdout": b"", "stderr": b""}
 
     def write(self, stream: str, data: bytes) -> None:
         """Add output of `stdout` or `stderr`."""
+        self._split(stream, self._masked[stream].feed(data))
+
+    def flush(self) -> None:
+        """Emit what is left without a newline."""
+        for stream, masker in self._masked.items():
+            self._split(stream, masker.flush())
+            if rest := self._parts[stream]:
+                self._emit(stream, rest)
+        self._parts = {"stdout": b"", "stderr": b""}
+
+    def _split(self, stream: str, data: bytes) -> None:
         *lines, rest = (self._parts[stream] + data).split(b"\n")
         for line in lines:
             self._emit(stream, line)
@@ -304,15 +316,8 @@ class LiveLines:
             rest = rest[_MAX_LINE_BYTES:]
         self._parts[stream] = rest
 
-    def flush(self) -> None:
-        """Emit what is left without a newline."""
-        for stream, rest in self._parts.items():
-            if rest:
-                self._emit(stream, rest)
-        self._parts = {"stdout": b"", "stderr": b""}
-
     def _emit(self, stream: str, line: bytes) -> None:
-        text = mask_text(line.rstrip(b"\r").decode("utf-8", "replace"), self._secrets)
+        text = line.rstrip(b"\r").decode("utf-8", "replace")
         event = _parse_event(text) if stream == "stderr" else None
         self._listener(event or SkillOutputEvent(stream, {"text": text}))
 

@@ -1,0 +1,296 @@
+"""SQLite files: opening with WAL mode and migrations, transactions, and a thread for each connection.
+
+A released migration step is never changed; a database records the steps that were applied, and the missing ones are
+applied when it is opened. The steps are shared with PostgreSQL.
+"""
+
+import asyncio
+import contextvars
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from openskills.errors import SkillError
+from openskills.filesystem import flush_directory
+
+T = TypeVar("T")
+SqlQuery: TypeAlias = tuple[str, tuple[str | int, ...]]
+"""A statement with `$1`, `$2`, … and its arguments."""
+SqlRow: TypeAlias = Sequence[Any]
+MigrationStep: TypeAlias = tuple[str, ...]
+
+CREATE_SCHEMA_TABLE = "CREATE TABLE IF NOT EXISTS openskills_schema (version BIGINT NOT NULL PRIMARY KEY)"
+SELECT_SCHEMA_VERSION = "SELECT coalesce(max(version), 0) FROM openskills_schema"
+INSERT_SCHEMA_VERSION = "INSERT INTO openskills_schema (version) VALUES ($1)"
+BUSY_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+_IS_RECORDED = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'openskills_schema'"
+_PAUSE = 0.01
+_MAGIC = b"SQLite format 3\0"
+_MIN_SIZE = 512
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteProfile:
+    """What databases of one kind have in common: the name in messages, tables, settings and errors.
+
+    `build_error` gets the path and the error of SQLite or of the file system. `is_essential`: the rows exist nowhere
+    else, so WAL mode is required, and a file that was removed or replaced is an error. Otherwise the next use creates
+    a new one.
+    """
+
+    name: str
+    steps: tuple[MigrationStep, ...]
+    pragmas: tuple[str, ...]
+    build_error: Callable[[Path | None, sqlite3.Error | OSError], SkillError]
+    is_essential: bool
+
+    @contextmanager
+    def translate_errors(self, path: Path | None) -> Generator[None]:
+        """Raise errors of SQLite and of the file system as `SkillError`."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise self.build_error(path, error) from error
+
+
+class SqliteConnection(sqlite3.Connection):
+    """A connection to a file. Errors of its own methods are raised as `SkillError` with the name of the file."""
+
+    path: Path | None
+    profile: SqliteProfile
+
+    def fetch_rows(self, query: SqlQuery) -> Sequence[SqlRow]:
+        """All rows of a query."""
+        with self.profile.translate_errors(self.path):
+            return self._run(query).fetchall()
+
+    def execute_update(self, query: SqlQuery) -> int:
+        """Execute a statement; returns the number of changed rows."""
+        with self.profile.translate_errors(self.path):
+            return self._run(query).rowcount
+
+    @contextmanager
+    def transaction(self, kind: str = "IMMEDIATE") -> Generator[None]:
+        """A transaction. `IMMEDIATE` waits for other writers; `DEFERRED` reads one consistent state."""
+        self.execute_update((f"BEGIN {kind}", ()))
+        try:
+            yield
+            self.execute_update(("COMMIT", ()))
+        except BaseException:
+            # After some errors SQLite has already rolled back.
+            if self.in_transaction:
+                self.execute_update(("ROLLBACK", ()))
+            raise
+
+    def _run(self, query: SqlQuery) -> sqlite3.Cursor:
+        sql, arguments = query
+        # For SQLite, `$1` is a parameter named "1".
+        return self.execute(sql, {str(number): value for number, value in enumerate(arguments, 1)})
+
+
+def select_rows(connection: sqlite3.Connection, sql: str, arguments: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """All rows of a query with `?` for its arguments."""
+    return connection.execute(sql, arguments).fetchall()
+
+
+def find_missing_steps(
+    version: int, *, place: str, steps: tuple[MigrationStep, ...]
+) -> list[tuple[int, MigrationStep]]:
+    """The missing steps with their versions. Raises `SkillError` if the database is of a newer OpenSkill."""
+    if version > len(steps):
+        raise SkillError(
+            f"{place} was written by a newer OpenSkill: its schema version is {version}, this one supports"
+            f" {len(steps)}; upgrade OpenSkill or use another store",
+            version=version,
+            known=len(steps),
+        )
+    return [(number, step) for number, step in enumerate(steps, 1) if number > version]
+
+
+def open_sqlite(path: Path | None, profile: SqliteProfile, *, timeout: float) -> SqliteConnection:
+    """Open a database and create or migrate its tables; a new file has mode 0600. `None` is a database in memory.
+
+    `timeout` is how many seconds each step waits for other writers. Raises `SkillError` for a file that cannot be
+    opened or is of a newer version.
+    """
+    with profile.translate_errors(path):
+        if path is not None:
+            _create_file(path)
+        # One thread at a time uses it, but another one may close it.
+        connection = sqlite3.connect(
+            path or ":memory:", timeout, isolation_level=None, check_same_thread=False, factory=SqliteConnection
+        )
+        connection.path, connection.profile = path, profile
+        try:
+            for pragma in profile.pragmas:
+                connection.execute(f"PRAGMA {pragma}")
+            _enable_wal(connection, time.monotonic() + timeout)
+            _migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _create_file(path: Path) -> None:
+    """Create an empty file if it is missing; SQLite creates its other files with the same mode."""
+    if path.exists():
+        # SQLite refuses other files, unless they are very small: those it would overwrite.
+        if path.is_file() and 0 < path.stat().st_size < _MIN_SIZE and not path.read_bytes().startswith(_MAGIC):
+            error = sqlite3.DatabaseError("file is not a database")
+            error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_NOTADB, "SQLITE_NOTADB"
+            raise error
+        return
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    for directory in (path.parent, path.parent.parent):
+        # An unreadable directory existed before.
+        with suppress(PermissionError):
+            flush_directory(directory)
+
+
+def _enable_wal(connection: SqliteConnection, deadline: float) -> None:
+    while True:
+        try:
+            ((mode,),) = select_rows(connection, "PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            # SQLite does not wait while another process makes the same change.
+            if error.sqlite_errorcode not in BUSY_CODES or time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE)
+            continue
+        if mode != "wal" and connection.profile.is_essential:
+            place = f"{connection.profile.name} {connection.path}"
+            raise SkillError(f"{place} does not support WAL mode ({mode!r}); use a local disk")
+        return
+
+
+def _migrate(connection: SqliteConnection) -> None:
+    if select_rows(connection, _IS_RECORDED) and not _read_missing_steps(connection):
+        return
+    with connection.transaction():
+        connection.execute(CREATE_SCHEMA_TABLE)
+        # Read again: another process may have migrated in the meantime.
+        for version, step in _read_missing_steps(connection):
+            for sql in step:
+                connection.execute(sql)
+            connection.execute_update((INSERT_SCHEMA_VERSION, (version,)))
+
+
+def _read_missing_steps(connection: SqliteConnection) -> Sequence[tuple[int, MigrationStep]]:
+    ((version,),) = select_rows(connection, SELECT_SCHEMA_VERSION)
+    profile = connection.profile
+    return find_missing_steps(version, place=f"{profile.name} {connection.path}", steps=profile.steps)
+
+
+_abandoned: list[sqlite3.Connection] = []
+"""Connections that must not be closed, not even by the garbage collector."""
+
+
+class SqliteHandle:
+    """A connection that is opened on first use. For one thread at a time."""
+
+    def __init__(self, path: Path | None, profile: SqliteProfile, timeout: float) -> None:
+        self._path = path
+        self._profile = profile
+        self._timeout = timeout
+        self._connection: SqliteConnection | None = None
+        self._identity: tuple[int, int] | None = None
+        self._closing: weakref.finalize[..., SqliteHandle] | None = None
+
+    def use(self, work: Callable[[SqliteConnection], T]) -> T:
+        """Call `work` with the connection. Raises what it raises, and `SkillError` if the file cannot be used."""
+        if self._connection is not None and self._identity != _read_identity(self._path):
+            # Closing it would remove the write-ahead log of the database that is there now.
+            self.abandon()
+            if self._profile.is_essential:
+                raise SkillError(
+                    f"{self._profile.name} {self._path} was removed or replaced while it was in use; acknowledged"
+                    " writes are in the original file; restore it, then try again",
+                    store=str(self._path),
+                )
+        if self._connection is None:
+            self._connection = open_sqlite(self._path, self._profile, timeout=self._timeout)
+            self._identity = _read_identity(self._path)
+            # Closed on garbage collection, too; at the end of the process the system does that.
+            self._closing = weakref.finalize(self, self._connection.close)
+            self._closing.atexit = False
+        return work(self._connection)
+
+    def close(self) -> None:
+        """Close it; the next use opens another."""
+        if self._connection is not None and self._identity != _read_identity(self._path):
+            self.abandon()
+        if self._closing is not None:
+            self._closing()
+        self._connection = self._closing = None
+
+    def abandon(self) -> None:
+        """Never use the connection again, and never close it."""
+        if self._connection is not None and self._closing is not None:
+            self._closing.detach()
+            _abandoned.append(self._connection)
+        self._connection = self._closing = None
+
+
+class SqliteThread:
+    """A thread with its own connection; both are created on first use. A forked child gets its own."""
+
+    def __init__(self, create_handle: Callable[[], SqliteHandle]) -> None:
+        self._create_handle = create_handle
+        self._lock = threading.Lock()
+        self._worker: _SqliteWorker | None = None
+
+    async def use(self, work: Callable[[SqliteConnection], T]) -> T:
+        """Run work with the connection in the thread, one at a time. See `SqliteHandle.use`.
+
+        A cancellation does not wait for running work.
+        """
+        context = contextvars.copy_context()
+        with self._lock:
+            worker = self._get_worker()
+            doing = worker.thread.submit(context.run, worker.handle.use, work)
+        return await asyncio.wrap_future(doing)
+
+    async def close(self) -> None:
+        """Close the connection after running work; the next use opens another."""
+        with self._lock:
+            worker, self._worker = self._worker, None
+        if worker is not None and worker.process == os.getpid():
+            closing = worker.thread.submit(worker.handle.close)
+            worker.thread.shutdown(wait=False)
+            await asyncio.wrap_future(closing)
+
+    def _get_worker(self) -> "_SqliteWorker":
+        if self._worker is not None and self._worker.process != os.getpid():
+            # After a fork the thread is missing, and a connection must not be used or closed by two processes.
+            self._worker.handle.abandon()
+            self._worker = None
+        if self._worker is None:
+            thread = ThreadPoolExecutor(1, thread_name_prefix="openskills-sqlite")
+            self._worker = _SqliteWorker(os.getpid(), thread, self._create_handle())
+        return self._worker
+
+
+@dataclass(frozen=True, slots=True)
+class _SqliteWorker:
+    process: int
+    thread: ThreadPoolExecutor
+    handle: SqliteHandle
+
+
+def _read_identity(path: Path | None) -> tuple[int, int] | None:
+    try:
+        status = None if path is None else path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return None if status is None else (status.st_dev, status.st_ino)
