@@ -17,6 +17,7 @@ from openskills.agent.turn import (
     fork_agent,
     run_with_code_blocks,
 )
+from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, SkillError
 from openskills.runtime.runtime import SkillRuntime
 from openskills.runtime.session import SkillSession
@@ -25,6 +26,7 @@ from openskills.tools.skills import resolve_docs
 from openskills.tools.tool import ToolResult
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Load:
     """A skill to load before a run, with some or all of its documents."""

@@ -14,6 +14,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from openskills.arguments import check_arguments
 from openskills.artifacts.store import Artifact, ArtifactStore, Scope
 from openskills.concurrency import shield_until_done
 from openskills.errors import InvalidArgument, SkillError
@@ -36,6 +37,7 @@ from openskills.settings import Settings
 from openskills.telemetry.spans import span
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class CommandRules:
     """What a command runner allows.
@@ -64,6 +66,7 @@ class ActiveCommand:
     watched: spans.WatchedRun
 
 
+@check_arguments
 class CommandRunner:
     """Runs the commands of one session. Commands may run concurrently; staging is serialized."""
 

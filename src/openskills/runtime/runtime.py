@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
+from openskills.arguments import check_arguments
 from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.catalog.catalog import Catalog
@@ -35,6 +36,7 @@ from openskills.tools.tool import ToolContext, ToolOptions
 _MAX_OVERVIEWS = 8
 
 
+@check_arguments
 class SkillRuntime:
     """Skills, an executor for their commands, and stores, for any number of conversations. Close it, or `async with`.
 
@@ -70,6 +72,7 @@ class SkillRuntime:
         # Check the options now, not in the first conversation.
         self._get_overviews(self.options)
 
+    @check_arguments
     @asynccontextmanager
     async def session(
         self,

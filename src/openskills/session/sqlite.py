@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from openskills.arguments import check_arguments
 from openskills.errors import SessionsUnavailable, SkillError
 from openskills.filesystem import flush_directory
 from openskills.session import tables
@@ -345,6 +346,7 @@ def _read_identity(path: Path) -> tuple[int, int] | None:
 LOCK_TIMEOUT = 30.0
 
 
+@check_arguments
 class SqliteSessionStore:
     """A `SessionStore` in a file on a local disk, created or migrated on first use.
 

@@ -18,6 +18,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
 from openskills.adapters.langchain.middleware import SkillsMiddleware
+from openskills.errors import InvalidArgument
 from tests.adapters.langchain.agents import SOURCES, Talk, deep, plain
 from tests.adapters.langchain.scripted import Scripted, call, load, says, unload
 from tests.skill_writer import WriteSkill
@@ -109,8 +110,11 @@ def test_it_is_one_of_upstreams_class_by_type_and_name(backend: Any) -> None:
         ({"sources": [("/a/", "x", "y")]}, TypeError),
         ({"sources": [], "system_prompt": "no slots"}, ValueError),
         ({"sources": [], "system_prompt": 3}, TypeError),
-        ({"sources": [], "max_loaded_skills": 0}, ValueError),
-        ({"sources": [], "listing": "sorted"}, ValueError),
+        ({"sources": [], "max_loaded_skills": 0}, InvalidArgument),
+        ({"sources": [], "max_loaded_skills": True}, InvalidArgument),
+        ({"sources": [], "max_loaded_skills": 2.5}, InvalidArgument),
+        ({"sources": [], "listing": "sorted"}, InvalidArgument),
+        ({"sources": "/skills/"}, InvalidArgument),
     ],
 )
 def test_wrong_arguments_are_refused_when_it_is_made(

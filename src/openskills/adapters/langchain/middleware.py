@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from openskills.adapters.langchain.backend_io import Steps, run_async, run_blocking
-from openskills.adapters.langchain.discovery import LISTINGS, BackendDiscovery, Listing, format_skills_list
+from openskills.adapters.langchain.discovery import BackendDiscovery, Listing, format_skills_list
 from openskills.adapters.langchain.load import (
     EVICTION_CHARS,
     Delegation,
@@ -34,8 +34,11 @@ from openskills.adapters.langchain.state import (
     ThreadState,
     summarise_resources,
 )
+from openskills.arguments import check_arguments
+from openskills.errors import InvalidArgument
 
 
+@check_arguments
 class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
     """Drop-in replacement for deepagents' class of the same name, with additional arguments.
 
@@ -64,9 +67,7 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
     ) -> None:
         super().__init__(backend=backend, sources=sources, system_prompt=system_prompt, tools=tools)
         if max_loaded_skills < 1:
-            raise ValueError(f"max_loaded_skills must be at least 1, not {max_loaded_skills}")
-        if listing not in LISTINGS:
-            raise ValueError(f"listing must be one of {', '.join(LISTINGS)}, not {listing!r}")
+            raise InvalidArgument("max_loaded_skills", f"must be at least 1, not {max_loaded_skills}")
         self._files = cast("BackendProtocol", backend)
         self._max_loaded_skills = max_loaded_skills
         self._listing: Listing = listing

@@ -21,6 +21,7 @@ from openskills.agent.rules.phrases import (
 )
 from openskills.agent.rules.routing import Route, RouteReason, route, strip_skill_name
 from openskills.agent.rules.turn import TurnProgress, is_chinese, parse_turn, select_files, strip_file_names
+from openskills.arguments import check_arguments
 from openskills.catalog.catalog import Catalog
 from openskills.catalog.snapshot import CatalogSnapshot
 from openskills.prompt.history import get_field, get_items, get_string
@@ -168,6 +169,7 @@ class RulePlan:
 _LOG = logging.getLogger("openskills.agent.rules")
 
 
+@check_arguments
 class RuleModel:
     """A `Model` that is not an LLM: it loads the skill that fits a request and runs the command that it documents.
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from openskills.arguments import check_arguments
 from openskills.artifacts.store import Artifact, ArtifactStore, Scope, normalize_name
 from openskills.errors import InvalidArgument, SkillError
 from openskills.executors.files.globs import compile_globs
@@ -24,6 +25,7 @@ _PRIMARY_STEMS = ("answer", "result", "results", "report", "summary", "output", 
 _READABLE = ("text/markdown", "text/plain", "text/html", "application/json", "text/csv")
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
     """The files to collect: those that match `globs`. With `inline` their content is returned, at most `max_file_bytes`
