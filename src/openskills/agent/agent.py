@@ -83,6 +83,8 @@ ARTIFACT = "artifact"
 SUMMARY = "summary"
 ERROR = "error"
 END = "end"
+CODE_BLOCKS = "code blocks"
+"""The `why` of a message that does not start a turn."""
 
 SUMMARY_HEADER = "Summary of the conversation so far:"
 INTERRUPTED = "error: interrupted; the process ended during this call, and its outcome is unknown"
@@ -110,10 +112,14 @@ def build_transcript(events: Iterable[Event], agent: str) -> list[Message]:
 
 
 def find_last_turn(events: Sequence[Event], agent: str, turns: int = 1) -> int:
-    """The number of the event before the last `turns` messages to an agent; 0 if there is none before."""
+    """The number of the event before the last `turns` turns of an agent; 0 if there is none before."""
     if turns == 0:
         return events[-1].seq if events else 0
-    said = [event.seq for event in events if event.kind == MESSAGE and event.payload.get("to") == agent]
+    said = [
+        event.seq
+        for event in events
+        if event.kind == MESSAGE and event.payload.get("to") == agent and event.payload.get("why") != CODE_BLOCKS
+    ]
     return said[-turns] - 1 if len(said) > turns else 0
 
 

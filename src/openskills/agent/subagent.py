@@ -130,7 +130,6 @@ async def _open_session(child: Agent, work: AgentRunContext) -> AsyncGenerator[S
         scope.session, agent=child.name, user=scope.user, app=scope.app, options=child.options
     ) as own:
         own.records_calls = True
-        own.begin_turn()
         # Events of another runtime do not reach the stream of this run otherwise.
         with nullcontext() if child.runtime in work.runtimes else own.listen(work.stream.put):
             yield own
