@@ -223,9 +223,7 @@ class Runner:
         message = {"role": "user", "content": told}
         await session.log(MESSAGE, {"to": agent.name, "message": message, "files": files}, author=USER)
         messages.append(message)
-        work = AgentRunContext(
-            (agent.runtime,), session, stream, CallIds(events), ModelCallCounter(agent.limits.model_calls)
-        )
+        work = AgentRunContext(session, stream, CallIds(events), ModelCallCounter(agent.limits.model_calls))
         turn = Turn(
             agent,
             session,

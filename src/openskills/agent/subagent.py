@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -19,7 +19,6 @@ from openskills.agent.turn import (
 )
 from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, SkillError
-from openskills.runtime.runtime import SkillRuntime
 from openskills.runtime.session import SkillSession
 from openskills.session.events import MESSAGE
 from openskills.tools.skills import resolve_docs
@@ -86,9 +85,8 @@ _TASK = {
 
 @dataclass(frozen=True, slots=True)
 class AgentRunContext:
-    """What the agents of one run share. The stream already gets the events of `runtimes`."""
+    """What the agents of one run share."""
 
-    runtimes: tuple[SkillRuntime, ...]
     session: SkillSession
     stream: EventStream
     ids: CallIds
@@ -127,11 +125,11 @@ def make_fork(agent: Agent, work: AgentRunContext, task: str) -> Fork:
 async def _open_session(child: Agent, work: AgentRunContext) -> AsyncGenerator[SkillSession]:
     scope = work.session.scope
     async with child.runtime.session(
-        scope.session, agent=child.name, user=scope.user, app=scope.app, options=child.options
+        scope.session, agent=child.name, user=scope.user, app=scope.app, options=child.options, parent=work.session
     ) as own:
         own.records_calls = True
         # Events of another runtime do not reach the stream of this run otherwise.
-        with nullcontext() if child.runtime in work.runtimes else own.listen(work.stream.put):
+        with own.listen(work.stream.put):
             yield own
 
 
@@ -142,7 +140,7 @@ async def _run_task(
     async with _open_session(child, work) as own:
         message: Message = {"role": "user", "content": task}
         await own.log(MESSAGE, {"to": child.name, "message": message}, author=parent)
-        messages, below = [message], replace(work, runtimes=(*work.runtimes, child.runtime), session=own)
+        messages, below = [message], replace(work, session=own)
         turn = Turn(
             child,
             own,

@@ -74,7 +74,7 @@ class OverviewCache:
     def __init__(self, catalog: Catalog, options: SessionOptions, *, executor: bool, policy_note: str = "") -> None:
         self._catalog = catalog
         self._options = options
-        self._executor = executor
+        self.has_executor = executor
         self._policy_note = policy_note
         snapshot = catalog.snapshot
         # One value, so that a snapshot is never paired with the overview of another.
@@ -96,10 +96,10 @@ class OverviewCache:
             skills.skills, options.overview_format, options.overview_tokens, pinned=options.pinned, count=options.count
         )
         tools = select_tools(
-            ToolProfile(options.profile or (ToolProfile.FULL if self._executor else ToolProfile.KNOWLEDGE_ONLY)),
+            ToolProfile(options.profile or (ToolProfile.FULL if self.has_executor else ToolProfile.KNOWLEDGE_ONLY)),
             options.tools,
             search=options.search or bool(listed.left_out or listed.names_only),
-            executor=self._executor,
+            executor=self.has_executor,
             require_loaded=options.require_loaded,
         )
         guidance = options.guidance
@@ -235,6 +235,10 @@ class SkillSession:
         for upload in self._shared.uploads.all():
             names.add(choose_upload_name(upload.name, names))
         return choose_upload_name(name, {*names, *taken})
+
+    def lend_workspace(self) -> Conversation | None:
+        """The conversation whose workspace a session of another runtime may use; None without an executor."""
+        return self._shared if self._overviews.has_executor else None
 
     async def open_runner(self) -> CommandRunner:
         """Return a runner for commands of the application in this session's workspace, with its rules."""
