@@ -97,7 +97,7 @@ class SessionOptions:
     index_arguments: tuple[str, ...] = ()
     inline_bytes: int = 16 * 1024
     primary_bytes: int = 32 * 1024
-    max_inline_bytes: int = 256 * 1024
+    max_inline_bytes: int = 128 * 1024
     download: Callable[[str], Awaitable[bytes]] | None = None
 
     def __post_init__(self) -> None:

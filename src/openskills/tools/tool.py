@@ -87,7 +87,7 @@ class ToolOptions:
     force_save: bool = False
     inline_bytes: int = 16 * 1024
     primary_bytes: int = 32 * 1024
-    max_inline_bytes: int = 256 * 1024
+    max_inline_bytes: int = 128 * 1024
     limits: Limits = field(default_factory=Limits)
     max_timeout: float = 3600.0
     network: tuple[str, ...] = ()
