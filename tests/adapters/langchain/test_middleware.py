@@ -20,6 +20,7 @@ from langgraph.types import Command
 from openskills.adapters.langchain.middleware import SkillsMiddleware
 from openskills.errors import InvalidArgument
 from tests.adapters.langchain.agents import SOURCES, Talk, deep, plain
+from tests.adapters.langchain.entries import entry
 from tests.adapters.langchain.scripted import Scripted, call, load, says, unload
 from tests.skill_writer import WriteSkill
 
@@ -122,6 +123,30 @@ def test_wrong_arguments_are_refused_when_it_is_made(
 ) -> None:
     with pytest.raises(error):
         SkillsMiddleware(backend=backend, **arguments)
+
+
+async def test_metadata_that_the_caller_brings_is_kept_and_nothing_is_searched(
+    write_skill: WriteSkill, backend: Any
+) -> None:
+    write_skill("pdf")
+    ours: Any = SkillsMiddleware(backend=backend, sources=["/skills/"])
+    assert ours.before_agent({"skills_metadata": []}, None, {}) is None
+    assert ours.before_agent({"skills_metadata": [entry("docx")]}, None, {}) is None
+    assert await ours.abefore_agent({"skills_metadata": []}, None, {}) is None
+    begun = ours.before_agent({}, None, {})
+    assert [skill["name"] for skill in begun["skills_metadata"]] == ["pdf"]
+
+
+@pytest.mark.parametrize("source", [("/a/",), ("/a/", "x", "y"), ("/a/", 1), (1, "x")])
+def test_a_malformed_source_is_a_type_error_that_says_what_is_expected(backend: Any, source: Any) -> None:
+    with pytest.raises(TypeError, match=r"expected str or \(str, str\) tuple"):
+        SkillsMiddleware(backend=backend, sources=[source])
+
+
+def test_a_prompt_that_is_not_text_is_a_type_error(backend: Any) -> None:
+    prompt: Any = 0
+    with pytest.raises(TypeError, match="must be str or None"):
+        SkillsMiddleware(backend=backend, sources=[], system_prompt=prompt)
 
 
 def test_without_a_prompt_skills_can_still_be_loaded(write_skill: WriteSkill, backend: Any) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from deepagents.backends.protocol import BackendProtocol
 from deepagents.middleware.skills import SkillsMiddleware as UpstreamMiddleware
@@ -37,6 +37,13 @@ from openskills.adapters.langchain.state import (
 from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument
 
+if TYPE_CHECKING:
+    Sources: TypeAlias = Sequence[str | tuple[str, str]]
+    SystemPrompt: TypeAlias = str | None
+else:
+    # The rest is checked by upstream, with messages that its callers know.
+    Sources, SystemPrompt = Sequence[Any], Any
+
 
 @check_arguments
 class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
@@ -55,8 +62,8 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
         self,
         *,
         backend: Any,
-        sources: Sequence[str | tuple[str, str]],
-        system_prompt: str | None = SKILLS_SYSTEM_PROMPT,
+        sources: Sources,
+        system_prompt: SystemPrompt = SKILLS_SYSTEM_PROMPT,
         tools: Any = None,
         max_loaded_skills: int = 10,
         listing: Listing = "marked",
