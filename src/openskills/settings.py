@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument
 
 _DAY = 24 * 60 * 60.0
@@ -61,6 +62,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
 _BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": _GIB, "t": 1024**4}
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Directories, limits and choices of one process.

@@ -11,13 +11,16 @@ import pytest
 from openskills.agent.agent import Agent
 from openskills.agent.models.model import ModelResponse
 from openskills.agent.subagent import Load, check_loads
-from openskills.errors import InvalidArgument, ModelUnavailable
+from openskills.errors import ExecutorUnavailable, InvalidArgument, ModelUnavailable
+from openskills.executors.open import open_executor
+from openskills.executors.requests import RunRequest
+from openskills.runtime.runtime import SkillRuntime
 from openskills.session.memory import MemorySessionStore
 from openskills.sync import run
 from openskills.testing.models import ScriptedModel
 from tests.agent.agents import agent_in, calling, heard, skills_for_agents
 from tests.runtime.talking import runtime_in
-from tests.tools.contexts import write_skill
+from tests.tools.contexts import settings_in, write_skill
 
 
 @pytest.fixture
@@ -121,6 +124,56 @@ async def test_what_a_sub_agent_with_a_runtime_of_its_own_does_is_heard_once(pla
     ends = [(event.author, event.payload["text"]) for event in events if event.kind == "end"]
     assert ends == [("low", "deep"), ("helper", "ok"), ("assistant", "done")]
     assert len({event.id for event in events}) == len(events)
+
+
+@pytest.mark.parametrize("kind", ["own executor", "same executor", "with_catalog"])
+async def test_a_sub_agent_with_other_skills_works_in_the_workspace_of_its_parent(place: Path, kind: str) -> None:
+    def running(command: str) -> ModelResponse:
+        return calling(("skill_run", {"skill": "alpha", "command": command}))
+
+    load = calling(("skill_load", {"skill": "alpha"}))
+    executor = open_executor("local", settings_in(place))
+    script = [load, running("echo from chief > $WORK_DIR/a.txt"), calling(("helper", {"task": "x"}))]
+    script += [running("cat $WORK_DIR/a.txt $WORK_DIR/b.txt"), ModelResponse("done")]
+    runtime = runtime_in(place, executor=executor)
+    others = {
+        "own executor": lambda: SkillRuntime(runtime.catalog, "local", settings=runtime.settings),
+        "same executor": lambda: SkillRuntime(runtime.catalog, executor, settings=runtime.settings),
+        "with_catalog": lambda: runtime.with_catalog(runtime.catalog),
+    }
+    other = others[kind]()
+    helper = Agent(
+        "helper",
+        ScriptedModel([load, running("cat $WORK_DIR/a.txt; echo from helper > $WORK_DIR/b.txt"), ModelResponse("ok")]),
+        other,
+    )
+    events = await heard(Agent("chief", ScriptedModel(script), runtime, sub_agents=[helper]))
+    await other.close()
+    await runtime.close()
+    await executor.close()
+    ran = [
+        str(one.payload["content"])
+        for one in events
+        if one.payload.get("tool") == "skill_run" and "content" in one.payload
+    ]
+    assert [event.payload for event in events if event.payload.get("failed")] == []
+    assert "from chief" in ran[1]
+    assert "from helper" in ran[2]
+
+
+async def test_runtimes_that_share_an_executor_close_a_workspace_after_its_last_user(place: Path) -> None:
+    executor = open_executor("local", settings_in(place))
+    first, second = (runtime_in(place, executor=executor) for _ in range(2))
+    command = RunRequest(("true",))
+    async with first.session("s") as one:
+        async with second.session("s") as two:
+            assert (await (await two.open_runner()).run(command)).exit_code == 0
+            assert (await (await one.open_runner()).run(command)).exit_code == 0
+        assert (await (await one.open_runner()).run(command)).exit_code == 0
+        workspace = (await one.open_runner()).workspace
+    with pytest.raises(ExecutorUnavailable, match="closed"):
+        await workspace.mark()
+    await executor.close()
 
 
 def test_the_same_load_counts_once() -> None:

@@ -255,6 +255,20 @@ async def test_they_are_run_only_for_agents_that_ask_for_it(tmp_path: Path) -> N
     assert events[-1].payload["text"] == "It is 42."
 
 
+async def test_the_output_of_code_belongs_to_the_turn_so_that_skills_stay_loaded(tmp_path: Path) -> None:
+    skills_for_agents(tmp_path)
+    script = [calling(("skill_load", {"skill": "alpha"})), ModelResponse(CODE), ModelResponse("It is 42.")]
+    again = [ModelResponse("second"), ModelResponse("third")]
+    asking, model = agent_in(tmp_path, [*script, *again], executor="local", code_blocks=True, history_turns=2)
+    for message in ("compute", "and then?", "and now?"):
+        await heard(asking, message)
+    await asking.runtime.close()
+    assert "BODY OF alpha" in str(model.requests[2].messages)
+    assert "compute" in str(model.requests[3].messages)
+    assert "BODY OF alpha" not in str(model.requests[3].messages)
+    assert [one["content"] for one in model.requests[4].messages[1:]] == ["and then?", "second", "and now?"]
+
+
 async def test_where_the_model_may_not_run_commands_its_blocks_are_not_run_either(tmp_path: Path) -> None:
     skills_for_agents(tmp_path)
     asking, model = agent_in(

@@ -1,14 +1,22 @@
 """The public names: few, all there, each with its contract and a place in the reference."""
 
 import ast
+import enum
 import inspect
 import subprocess
 import sys
+import typing
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module, metadata
+from pathlib import Path
+from types import UnionType
+from typing import Any, cast
 
 import pytest
 
 import openskills
+from openskills.arguments import check_arguments
+from openskills.errors import InvalidArgument
 from openskills.lazy import lazy_exports
 from tests.architecture.project import PACKAGE, ROOT
 from tests.architecture.tree_rules import undocumented
@@ -94,3 +102,115 @@ def test_an_unknown_name_is_an_attribute_error_that_names_the_package() -> None:
     with pytest.raises(AttributeError, match="module 'openskills' has no attribute 'Katalog'"):
         get("Katalog")
     assert "Catalog" in list_names()
+
+
+# Values that OpenSkill returns or passes to functions of the user; nobody configures anything with them.
+RESULTS = {
+    *("Overview", "Problem", "Resource", "Skill", "SkillManifest", "SkillSession", "CatalogSnapshot"),
+    *("FetchResult", "Hit", "ValidationResult", "Artifact", "ArtifactReader", "ArtifactRef", "SweepResult"),
+    *("ApprovalRequest", "CommandResult", "ApprovalQuestion", "OutputFile", "RunResult", "Outcome", "Run"),
+    *("RunRecord", "Event", "SkillState", "Branch", "TextDelta", "Usage", "ToolContext", "Count", "JsonFormatter"),
+    *("Span", "ModelServerRequest", "ResetReply"),
+    # Typed dicts of the LangChain middleware.
+    *("ResourceMetadata", "SkillMetadata", "SkillsState"),
+}
+
+
+def public_classes() -> Iterator[type]:
+    """Each public class that takes options. `skillkit` is for scripts and only has the standard library."""
+    found: dict[type, None] = {}
+    for package in ("openskills", *(f"openskills.{one}" for one in (*PACKAGES, "adapters.langchain"))):
+        module = import_module(package)
+        for name in () if package.endswith("skillkit") else module.__all__:
+            value: object = getattr(module, name)
+            if inspect.isclass(value) and value.__module__.startswith("openskills") and name not in RESULTS:
+                found[value] = None
+    for one in found:
+        is_protocol: bool = getattr(cast("Any", one), "_is_protocol", False)
+        if not issubclass(one, enum.Enum | BaseException) and not is_protocol:
+            yield one
+
+
+def wrong_values(hint: object) -> Iterator[object]:
+    """Mistakes that a user makes with an argument of this type."""
+    kinds = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, UnionType) else (hint,)
+    plain = {kind for kind in kinds if isinstance(kind, type)}
+    if not plain.isdisjoint({object}) or Any in kinds:
+        return
+    yield object()
+    if str not in plain:
+        yield "rm"
+    if bool not in plain:
+        yield True
+    if float not in plain:
+        yield 2.5
+    if not plain.isdisjoint({int, float}):
+        yield -1
+        yield float("nan")
+    for kind in kinds:
+        origin, inner = typing.get_origin(kind), typing.get_args(kind)
+        if origin is typing.Literal or not isinstance(origin, type) or not issubclass(origin, Iterable):
+            continue
+        if issubclass(origin, Mapping) and inner[1] is not Any:
+            yield {"a": next(wrong_values(inner[1]))}
+        elif not issubclass(origin, Mapping) and (wrong := [*wrong_values(inner[0])]):
+            yield from ([one] for one in wrong)
+
+
+def test_every_option_of_every_public_class_refuses_wrong_types_by_name() -> None:
+    accepted: list[str] = []
+    options = 0
+    for one in public_classes():
+        hints = typing.get_type_hints(inspect.unwrap(one.__init__), vars(sys.modules[one.__module__]))
+        for field in inspect.signature(one).parameters:
+            for wrong in wrong_values(hints.get(field, object)):
+                options += 1
+                try:
+                    # Wrong types are reported before missing arguments.
+                    one(**{field: wrong})
+                except InvalidArgument as error:
+                    if error.field.startswith(field):
+                        continue
+                except TypeError:
+                    pass
+                accepted.append(f"{one.__module__}: {one.__name__}({field}={wrong!r})")
+    assert not accepted, "\n".join(accepted)
+    assert options > 500
+
+
+@check_arguments
+def configured(
+    names: tuple[str, ...] = (),
+    *,
+    roots: Iterable[Path] = (),
+    secrets: Mapping[str, tuple[str, ...]] | None = None,
+    timeout: float = 1,
+    mode: typing.Literal["a", "b"] = "a",
+) -> object:
+    return (names, roots, secrets, timeout, mode)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"names": "rm"}, "names: expected a list (each item text), got str 'rm'; write ['rm']"),
+        ({"names": ["rm", 1]}, "names[1]: expected text, got int 1"),
+        ({"roots": ["/srv"]}, "roots[0]: expected a Path, got str '/srv'; write Path('/srv')"),
+        (
+            {"secrets": {"a": "TOKEN"}},
+            "secrets['a']: expected a list (each item text), got str 'TOKEN'; write ['TOKEN']",
+        ),
+        ({"timeout": -1}, "timeout: expected a number that is not negative, got int -1"),
+        ({"mode": "c"}, "mode: expected 'a' or 'b', got str 'c'"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_named_with_its_fix(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        configured(**given)
+    assert str(refused.value) == message
+
+
+def test_lists_become_tuples_where_tuples_are_annotated() -> None:
+    found = configured(["a"], roots=iter([Path("x")]), secrets={"a": ["b"]}, timeout=0.5)  # pyright: ignore
+    assert isinstance(found, tuple)
+    assert (found[0], found[2]) == (("a",), {"a": ("b",)})

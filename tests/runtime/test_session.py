@@ -62,6 +62,20 @@ async def test_no_later_request_changes_an_earlier_byte(place: Path) -> None:
         assert all(request.unchanged_share == 1.0 for request in session.ledger.last)
 
 
+async def test_the_caller_declares_turns_and_an_image_from_a_tool_does_not_begin_one(place: Path) -> None:
+    image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}]}
+    async with runtime_in(place).session("s") as session:
+        talk = Transcript(session)
+        talk.user("hello")
+        await talk.load("alpha")
+        talk.messages.append(image)
+        assert "BODY OF alpha" in text_of(session.context(talk.messages))
+        talk.answer()
+        talk.messages.append({"role": "user", "content": "output of a program"})
+        assert "BODY OF alpha" in text_of(session.context(talk.messages, new_turn=False))
+        assert "BODY OF alpha" not in text_of(session.context(talk.messages, new_turn=True))
+
+
 async def test_a_turn_ends_what_was_loaded_in_it(place: Path) -> None:
     async with runtime_in(place).session("s") as session:
         talk = Transcript(session)

@@ -63,6 +63,7 @@ from openskills.tools.run import (
     prepare_run,
     require_loaded,
 )
+from openskills.tools.run_arguments import RunOutputs
 from openskills.tools.tool import ToolContext, ToolOptions
 from openskills.tools.uploads import WorkspaceUpload, upload_from_bytes
 from tests.conftest import RequireProgram
@@ -405,8 +406,34 @@ def test_a_command_that_is_no_shell_text_is_for_the_shell_to_judge(place: Path) 
 
 
 def test_hosts_are_a_tuple() -> None:
-    with pytest.raises(InvalidArgument, match="install: expected a tuple"):
+    with pytest.raises(InvalidArgument, match=r"install: expected .* write \['pypi.org'\]"):
         SessionOptions(install="pypi.org")  # pyright: ignore[reportArgumentType] - what a person would write
+
+
+def test_a_large_file_leaves_room_for_small_ones_and_for_the_primary_output() -> None:
+    files = (
+        text("out/a.log", "x" * 5_000),
+        text("out/b.log", "y" * 4_000),
+        text("out/report.md", "short"),
+        text("out/e", ""),
+    )
+    data = build_result_data(result(*files), RunResultOptions(content_bytes=1_005))
+    shown = {one["name"]: one.get("content") for one in data["output_files"]}
+    assert {name: content and len(content) for name, content in shown.items()} == {
+        "out/a.log": 500,
+        "out/b.log": 500,
+        "out/report.md": 5,
+        "out/e": "",
+    }
+    assert data["primary_output"]["content"] == "short"
+    nothing = build_result_data(result(*files), RunResultOptions(content_bytes=0))
+    assert [one["name"] for one in nothing["output_files"] if "content" in one] == ["out/e"]
+
+
+def test_limits_of_content_are_the_same_in_options_and_schema() -> None:
+    schema = RunOutputs.model_json_schema()["properties"]
+    assert schema["max_total_bytes"]["default"] == SessionOptions().max_inline_bytes == ToolOptions().max_inline_bytes
+    assert ToolOptions().max_inline_bytes == CONTENT_BYTES
 
 
 REQUIRED = ["stdout", "stderr", "exit_code", "timed_out", "duration_ms", "isolation", "output_files"]
@@ -515,8 +542,8 @@ def test_content_is_cut_where_there_is_no_more_room_and_the_result_says_so() -> 
     data = build_result_data(
         result(text("out/a", "aaaa"), text("out/b", "bébb"), text("out/c", "c")), RunResultOptions(content_bytes=6)
     )
-    assert contents(data) == ["aaaa", "b", ""]
-    assert [file["truncated"] for file in data["output_files"]] == [False, True, True]
+    assert contents(data) == ["aa", "bé", "c"]
+    assert [file["truncated"] for file in data["output_files"]] == [True, True, False]
     said = "the content of 2 files was cut to 6 bytes in total; read on by ref, with read_file or a command"
     assert data["warnings"] == [said]
 
@@ -782,7 +809,7 @@ def test_outputs_decide_about_content_and_its_limits(tmp_path: Path) -> None:
 
 def test_no_model_gets_more_content_than_the_operator_allows_and_no_more_is_read(tmp_path: Path) -> None:
     endless = {"globs": ["out/*"], "max_files": 10**9, "max_file_bytes": 10**9, "max_total_bytes": 10**9}
-    assert ready(tmp_path, outputs=endless).result_options.content_bytes == 256 * 1024
+    assert ready(tmp_path, outputs=endless).result_options.content_bytes == CONTENT_BYTES
     spec = build_output_spec(written(outputs=endless), ToolOptions(max_inline_bytes=10**5))
     assert (spec.max_file_bytes, spec.max_total_bytes) == (10**5 + 1, 64 * 1024 * 1024)
     little = build_output_spec(written(outputs={**endless, "max_file_bytes": 5, "max_total_bytes": 7}), ToolOptions())

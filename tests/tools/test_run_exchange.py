@@ -197,10 +197,10 @@ def test_content_is_cut_to_what_the_operator_allows_and_kept_whole(tmp_path: Pat
             outputs={"globs": ["out/*"], "max_file_bytes": 10**9, "max_total_bytes": 10**9, "save": True},
         )
         big, report = data["output_files"]
-        assert (len(big["content"]), big["truncated"], big["size_bytes"]) == (1000, True, 3_000_000)
-        assert (report["content"], data["primary_output"]["content"]) == ("", "1\n")
+        assert (len(big["content"]), big["truncated"], big["size_bytes"]) == (998, True, 3_000_000)
+        assert (report["content"], data["primary_output"]["content"]) == ("1\n", "1\n")
         assert said(data) == (
-            "the content of 2 files was cut to 1,000 bytes in total; read on by ref, with read_file or a command"
+            "the content of 1 file was cut to 1,000 bytes in total; read on by ref, with read_file or a command"
         )
         assert context.artifacts is not None
         assert [one.size for one in await context.artifacts.list(context.scope)] == [3_000_000, 2]

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias, cast
 
 from openskills.agent.models.model import Model, ModelRequest, ModelResponse, ToolCall
 from openskills.agent.models.open import open_model
+from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, SkillError
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
@@ -39,6 +40,7 @@ BeforeRun: TypeAlias = Callable[[str, str], Awaitable[str | None]]
 AfterRun: TypeAlias = Callable[[str, str], Awaitable[None]]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Callbacks:
     """Async functions that are called with the agent's name first; returning None changes nothing.
@@ -56,6 +58,7 @@ class Callbacks:
     after_run: AfterRun | None = None
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ExtraTool:
     """A tool of the application. `parameters` is the JSON schema of an object.
@@ -80,6 +83,8 @@ ARTIFACT = "artifact"
 SUMMARY = "summary"
 ERROR = "error"
 END = "end"
+CODE_BLOCKS = "code blocks"
+"""The `why` of a message that does not start a turn."""
 
 SUMMARY_HEADER = "Summary of the conversation so far:"
 INTERRUPTED = "error: interrupted; the process ended during this call, and its outcome is unknown"
@@ -107,10 +112,14 @@ def build_transcript(events: Iterable[Event], agent: str) -> list[Message]:
 
 
 def find_last_turn(events: Sequence[Event], agent: str, turns: int = 1) -> int:
-    """The number of the event before the last `turns` messages to an agent; 0 if there is none before."""
+    """The number of the event before the last `turns` turns of an agent; 0 if there is none before."""
     if turns == 0:
         return events[-1].seq if events else 0
-    said = [event.seq for event in events if event.kind == MESSAGE and event.payload.get("to") == agent]
+    said = [
+        event.seq
+        for event in events
+        if event.kind == MESSAGE and event.payload.get("to") == agent and event.payload.get("why") != CODE_BLOCKS
+    ]
     return said[-turns] - 1 if len(said) > turns else 0
 
 
@@ -172,6 +181,7 @@ _LEFT_OUT = re.compile(r"\[(\d+) lines left out\]")
 _LOG = logging.getLogger("openskills")
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Summary:
     """Replaces all but the last `keep_turns` turns by a summary when the history exceeds `tokens` (estimated).
@@ -271,6 +281,7 @@ def _count_fitting(lines: Sequence[str], room: int) -> int:
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
     """Limits of one run. A step is an answer of the model with its tool calls; `model_calls` include sub-agents."""
@@ -286,6 +297,7 @@ class AgentLimits:
                 raise InvalidArgument(f"limits.{name}", "must be at least 1")
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Agent:
     """An agent: a name, a model, and the skills of a runtime. `Runner` runs it.

@@ -28,6 +28,7 @@ from openskills.agent.turn import (
     TurnResult,
     run_with_code_blocks,
 )
+from openskills.arguments import check_arguments
 from openskills.artifacts.store import BINARY, ArtifactStore, Scope
 from openskills.errors import InvalidArgument, SkillError
 from openskills.executors.spec import INPUTS
@@ -42,6 +43,7 @@ UPLOAD_FOLDER = "uploads/"
 _MAX_LISTED = 1_000
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Attachment:
     """A file of a message: its bytes, or a `ref` (`artifact://name`, or an id for `SessionOptions.download`)."""
@@ -127,6 +129,7 @@ class AgentReply:
     error: Mapping[str, Any] | None = None
 
 
+@check_arguments
 class Runner:
     """Runs one agent for the users of an application. Runs of one session are serialized.
 
@@ -138,6 +141,7 @@ class Runner:
         self._agent = agent
         self._timeout = timeout
 
+    @check_arguments
     async def run(
         self,
         *,
@@ -219,9 +223,7 @@ class Runner:
         message = {"role": "user", "content": told}
         await session.log(MESSAGE, {"to": agent.name, "message": message, "files": files}, author=USER)
         messages.append(message)
-        work = AgentRunContext(
-            (agent.runtime,), session, stream, CallIds(events), ModelCallCounter(agent.limits.model_calls)
-        )
+        work = AgentRunContext(session, stream, CallIds(events), ModelCallCounter(agent.limits.model_calls))
         turn = Turn(
             agent,
             session,

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,14 +17,15 @@ from openskills.agent.turn import (
     fork_agent,
     run_with_code_blocks,
 )
+from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, SkillError
-from openskills.runtime.runtime import SkillRuntime
 from openskills.runtime.session import SkillSession
 from openskills.session.events import MESSAGE
 from openskills.tools.skills import resolve_docs
 from openskills.tools.tool import ToolResult
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Load:
     """A skill to load before a run, with some or all of its documents."""
@@ -84,9 +85,8 @@ _TASK = {
 
 @dataclass(frozen=True, slots=True)
 class AgentRunContext:
-    """What the agents of one run share. The stream already gets the events of `runtimes`."""
+    """What the agents of one run share."""
 
-    runtimes: tuple[SkillRuntime, ...]
     session: SkillSession
     stream: EventStream
     ids: CallIds
@@ -125,12 +125,11 @@ def make_fork(agent: Agent, work: AgentRunContext, task: str) -> Fork:
 async def _open_session(child: Agent, work: AgentRunContext) -> AsyncGenerator[SkillSession]:
     scope = work.session.scope
     async with child.runtime.session(
-        scope.session, agent=child.name, user=scope.user, app=scope.app, options=child.options
+        scope.session, agent=child.name, user=scope.user, app=scope.app, options=child.options, parent=work.session
     ) as own:
         own.records_calls = True
-        own.begin_turn()
         # Events of another runtime do not reach the stream of this run otherwise.
-        with nullcontext() if child.runtime in work.runtimes else own.listen(work.stream.put):
+        with own.listen(work.stream.put):
             yield own
 
 
@@ -141,7 +140,7 @@ async def _run_task(
     async with _open_session(child, work) as own:
         message: Message = {"role": "user", "content": task}
         await own.log(MESSAGE, {"to": child.name, "message": message}, author=parent)
-        messages, below = [message], replace(work, runtimes=(*work.runtimes, child.runtime), session=own)
+        messages, below = [message], replace(work, session=own)
         turn = Turn(
             child,
             own,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
-from openskills.agent.agent import ARTIFACT, DELTA, TOOL_CALL, Agent, ExtraTool, Message
+from openskills.agent.agent import ARTIFACT, CODE_BLOCKS, DELTA, TOOL_CALL, Agent, ExtraTool, Message
 from openskills.agent.models.model import ModelRequest, ModelResponse, TextDelta, ToolCall, Usage
 from openskills.errors import DeadlineExceeded, LimitExceeded, ModelUnavailable, SkillError, UnknownSkill
 from openskills.executors.records.journal import result_to_json
@@ -324,6 +324,7 @@ class Turn:
         # Never empty, so that the skill overview always follows a system message of our own.
         self._instructions = instructions or agent.instructions or f"You are {agent.name}."
         self.result = done or TurnResult()
+        self._is_new = True
 
     async def run(self) -> TurnResult:
         """Run until the model answers. Raises `LimitExceeded` if it takes too many steps or calls."""
@@ -361,7 +362,9 @@ class Turn:
 
     def _build_request(self) -> ModelRequest:
         system = {"role": "system", "content": self._instructions}
-        sent = self._session.context([system, *self._messages])
+        # Later user messages, such as the output of code blocks, belong to the same turn.
+        sent = self._session.context([system, *self._messages], new_turn=self._is_new)
+        self._is_new = False
         return ModelRequest(sent, self._calls.describe_tools(), max_output_tokens=self._agent.max_output_tokens)
 
     async def _stream_response(self, request: ModelRequest) -> ModelResponse:
@@ -432,7 +435,7 @@ async def run_with_code_blocks(agent: Agent, session: SkillSession, turn: Turn, 
         rounds += 1
         outputs = [await _run_code(session, program, code) for program, code in found]
         message: Message = {"role": "user", "content": "Output of your code:\n\n" + "\n\n".join(outputs)}
-        await session.log(MESSAGE, {"to": agent.name, "message": message, "why": "code blocks"})
+        await session.log(MESSAGE, {"to": agent.name, "message": message, "why": CODE_BLOCKS})
         messages.append(message)
         done = await turn.run()
     return done

@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from openskills.arguments import check_arguments
 from openskills.artifacts.store import (
     BINARY,
     PIECE_BYTES,
@@ -423,6 +424,7 @@ class SweepResult:
     bytes: int
 
 
+@check_arguments
 class FileArtifactStore:
     """An `ArtifactStore` in a local directory. `max_bytes` limits one artifact.
 

@@ -7,6 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from openskills.arguments import check_arguments
 from openskills.artifacts.store import (
     BINARY,
     PIECE_BYTES,
@@ -32,6 +33,7 @@ class _VersionList:
     versions: list[tuple[Artifact, bytes]] = field(default_factory=list[tuple[Artifact, bytes]])
 
 
+@check_arguments
 class MemoryArtifactStore:
     """An `ArtifactStore` in memory. `max_bytes` limits one artifact."""
 

@@ -20,6 +20,7 @@ from itertools import groupby, takewhile
 from typing import Any
 from uuid import uuid4
 
+from openskills.arguments import check_arguments
 from openskills.artifacts.files import MAX_BYTES, SweepResult, artifact_from_fields, artifact_to_fields, digest_key
 from openskills.artifacts.store import (
     BINARY,
@@ -462,6 +463,7 @@ class ContentUpload:
 ONE_DAY = timedelta(days=1)
 
 
+@check_arguments
 class S3ArtifactStore:
     """An `ArtifactStore` in a bucket, below `prefix`. `max_bytes` limits one artifact; for `config` see `S3Bucket`.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, LimitExceeded
 from openskills.paths import parse_relative
 
@@ -87,6 +88,7 @@ Content = bytes | AsyncIterable[bytes]
 """The content of an artifact: bytes, or an async iterable of bytes."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The owner of artifacts: a session of a user of an application. Raises `InvalidArgument` for an empty id."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from openskills.arguments import check_arguments
 from openskills.catalog.discovery import RootScan, SkillFileEntry, discover, load_index, save_index
 from openskills.catalog.locations import standard_sources
 from openskills.catalog.root import Progress, Root, Source, no_progress
@@ -44,6 +45,7 @@ def pause_collector() -> Generator[None]:
             gc.enable()
 
 
+@check_arguments
 class Catalog:
     """The skills of some sources. Of equal names the one from the later source counts; the other is reported.
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from openskills.arguments import check_arguments
 from openskills.skillmd.problem import Problem
 
 
@@ -17,6 +18,7 @@ def no_progress(what: str, done: int, total: int | None) -> None:
     """Ignore progress."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Root:
     """A directory to search. `label` says where its skills come from.

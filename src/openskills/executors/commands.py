@@ -14,6 +14,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from openskills.arguments import check_arguments
 from openskills.artifacts.store import Artifact, ArtifactStore, Scope
 from openskills.concurrency import shield_until_done
 from openskills.errors import InvalidArgument, SkillError
@@ -37,6 +38,7 @@ from openskills.telemetry.mask import get_masker
 from openskills.telemetry.spans import span
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class CommandRules:
     """What a command runner allows.
@@ -65,6 +67,7 @@ class ActiveCommand:
     watched: spans.WatchedRun
 
 
+@check_arguments
 class CommandRunner:
     """Runs the commands of one session. Commands may run concurrently; staging is serialized."""
 
@@ -97,6 +100,8 @@ class CommandRunner:
         self._staged_as_of: dict[str, Hashable] = {}
         self._staging = asyncio.Lock()
         self._starts = StartCounter()
+        self._users: _RunnerUsers | None = None
+        self._token: object = None
 
     @property
     def workspace(self) -> Workspace:
@@ -114,6 +119,14 @@ class CommandRunner:
         other._who = replace(self._who, agent=agent)  # noqa: SLF001 - a copy of ourselves
         other._rules = rules  # noqa: SLF001
         other._packages = self._packages.with_index(rules.index_arguments)  # noqa: SLF001
+        return other
+
+    def for_user(
+        self, users: "_RunnerUsers", token: object, agent: str, rules: CommandRules, artifacts: ArtifactStore | None
+    ) -> "CommandRunner":
+        """A copy of this runner for one of several users of the workspace."""
+        other = self.for_agent(agent, rules)
+        other._users, other._token, other._artifacts = users, token, artifacts  # noqa: SLF001 - a copy of ourselves
         return other
 
     async def stage(
@@ -210,7 +223,9 @@ class CommandRunner:
         )
 
     async def close(self) -> None:
-        """Kill what runs in the workspace and release it. Its files are kept."""
+        """Kill what runs in the workspace and release it, after its last user. Its files are kept."""
+        if self._users is not None and not self._users.remove(self._token):
+            return
         with span("workspace.cleanup", {"workspace.id": self._workspace.id}):
             await self._workspace.close()
         if self._replay is not None:
@@ -370,8 +385,54 @@ async def open_command_runner(
     artifacts: ArtifactStore | None = None,
     rules: CommandRules | None = None,
 ) -> CommandRunner:
-    """Open the command runner of a session: its workspace, its journal, and this machine's audit log."""
+    """Open the command runner of a session: its workspace, its journal, and this machine's audit log.
+
+    Runtimes that share an executor share the workspace of a session, which is closed after its last user.
+    """
     key = json.dumps([scope.app, scope.user, scope.session])
+    users = _RunnerUsers.find(executor, key)
+    token = object()
+    users.tokens.add(token)
+    try:
+        async with users.lock:
+            if users.runner is None:
+                users.runner = await _open_runner(executor, settings, scope, key)
+    except BaseException:
+        users.remove(token)
+        raise
+    return users.runner.for_user(users, token, agent, rules or CommandRules(), artifacts)
+
+
+@dataclass(slots=True)
+class _RunnerUsers:
+    """The users of an open workspace in one event loop."""
+
+    place: tuple[int, int, str]
+    executor: Executor
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    tokens: set[object] = field(default_factory=set[object])
+    runner: CommandRunner | None = None
+
+    @staticmethod
+    def find(executor: Executor, key: str) -> "_RunnerUsers":
+        place = (id(executor), id(asyncio.get_running_loop()), key)
+        return _OPEN_RUNNERS.setdefault(place, _RunnerUsers(place, executor))
+
+    def remove(self, token: object) -> bool:
+        """Remove a user; return whether it was the last one."""
+        if token not in self.tokens:
+            return False
+        self.tokens.remove(token)
+        if self.tokens:
+            return False
+        _OPEN_RUNNERS.pop(self.place, None)
+        return True
+
+
+_OPEN_RUNNERS: dict[tuple[int, int, str], _RunnerUsers] = {}
+
+
+async def _open_runner(executor: Executor, settings: Settings, scope: Scope, key: str) -> CommandRunner:
     with span("workspace.create", {"workspace.executor": executor.name}) as watched:
         workspace = await executor.open(key)
         watched.set({"workspace.id": workspace.id, "workspace.isolation": str(workspace.isolation)})
@@ -380,9 +441,6 @@ async def open_command_runner(
         executor,
         scope,
         key=key,
-        agent=agent,
-        artifacts=artifacts,
-        rules=rules,
         log=AuditLog(settings.state_dir / "audit.jsonl"),
         replay=RequestDeduplicator(settings.state_dir / "workspaces" / workspace.id / "journal", workspace.isolation),
     )

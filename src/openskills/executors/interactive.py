@@ -13,6 +13,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from openskills.arguments import check_arguments
 from openskills.errors import ExecutorUnavailable, InvalidArgument, TooManyRequests
 from openskills.executors.commands import ActiveCommand, CommandRunner
 from openskills.executors.protocol import Process
@@ -518,6 +519,7 @@ class _InteractiveCommand:
     format_result: ResultFormatter
 
 
+@check_arguments
 class InteractiveCommands:
     """The interactive commands of one owner, in a process table that the whole host shares."""
 

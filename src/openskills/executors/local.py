@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from openskills.arguments import check_arguments
 from openskills.executors.direct_start import start_directly
 from openskills.executors.protocol import Interpreter, WorkspaceDirectory
 from openskills.executors.spec import SKILLS, Command, Isolation
@@ -17,6 +18,7 @@ SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/s
 _LINKS = "bin"
 
 
+@check_arguments
 class LocalBackend:
     """Runs commands without isolation.
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from openskills.arguments import check_arguments
 from openskills.errors import CommandDenied, InvalidArgument
 from openskills.executors.policy_programs import find_inline_code, has_language, is_multicall, is_wrapper
 from openskills.executors.protocol import Workspace
@@ -141,6 +142,7 @@ class PolicyContext:
         return below and place[0] == SKILLS and len(place) > 2 and place[2] not in RESERVED
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class CommandPolicy:
     """Lists of commands. Without lists everything is allowed, and text is passed to bash.
@@ -161,6 +163,7 @@ class CommandPolicy:
     deny: tuple[str, ...] = ()
 
     @classmethod
+    @check_arguments
     def of(cls, allow: Iterable[str] | None, deny: Iterable[str] = ()) -> "CommandPolicy":
         """A policy from user-written lists: strips whitespace and `./`, and removes duplicates."""
         return cls(None if allow is None else _normalize_entries(allow), _normalize_entries(deny))

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from openskills.arguments import check_arguments
 from openskills.artifacts.store import Artifact
 from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Isolation, Limits, TerminalSize
 from openskills.executors.staging.inputs import InputSpec, StagedInput
 from openskills.executors.staging.outputs import OutputFile, OutputSpec
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """One command of a skill. Text is passed to bash; a tuple of words is executed directly.

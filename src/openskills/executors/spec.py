@@ -7,6 +7,7 @@ from enum import StrEnum
 from functools import lru_cache
 from pathlib import PurePosixPath
 
+from openskills.arguments import check_arguments
 from openskills.errors import ForbiddenPath, InvalidArgument
 from openskills.paths import parse_relative
 
@@ -31,6 +32,7 @@ _MINIMUMS = {"timeout": 0.001, "grace": 0, "memory_bytes": 16 * MIB, "total_memo
 _MAXIMUM = 2**62
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Resource limits of one command. `None` means no limit.
@@ -60,6 +62,7 @@ class Limits:
                 )
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class TerminalSize:
     """The size of a command's terminal, which replaces pipes."""
@@ -68,6 +71,7 @@ class TerminalSize:
     columns: int = 80
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Command:
     """One command in a workspace. `cwd` and `run_dir` are relative to the workspace and have been checked.

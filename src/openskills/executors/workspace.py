@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from openskills.arguments import check_arguments
 from openskills.artifacts.store import Content
 from openskills.concurrency import CrossLoopLock, read_chunks, run_in_thread, shield_until_done
 from openskills.errors import ExecutorUnavailable, LimitExceeded
@@ -253,6 +254,7 @@ SANDBOX_UIDS = (52000, 55999)
 """Below the ids that Debian and systemd assign (from 60000), above those of people; mapped in most containers."""
 
 
+@check_arguments
 class DirectoryExecutor:
     """Workspaces below a directory of this machine, run by one backend; implements `Executor`."""
 

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, SkillError, UnknownRun
 from openskills.host.database import BUSY_TIMEOUT, Database, HostDatabaseConnection
 from openskills.host.model import InvokeResult
@@ -366,6 +367,7 @@ KEEP_ROWS = 1_000_000
 MAX_PENDING = 20_000
 
 
+@check_arguments
 class History:
     """Rows of invocations in the host's database, shared by all workers. With `path=None` nothing is stored.
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
+from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument
 from openskills.tokens import TokenCounter
 
@@ -205,6 +206,7 @@ MIN_TOKENS = 64
 """The minimum number of tokens for a text."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
     """Maximum tokens of a body, of a document, and of all loaded texts of an agent, including headings."""

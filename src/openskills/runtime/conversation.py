@@ -57,6 +57,7 @@ class Conversation:
         self.state = SkillState()
         self._cache = cache or ConversationCache()
         self.uploads = self._cache.uploads
+        self._parent: Conversation | None = None
         self.user_count = 0
         self._store = store
         self._key = SessionKey(scope.app, scope.user, scope.session)
@@ -112,7 +113,10 @@ class Conversation:
 
     @contextmanager
     def listen(self, listener: Callable[[Event], None]) -> Generator[None]:
-        """Call `listener` with every stored event, in the order of the log."""
+        """Call `listener` with every stored event, in the order of the log; once, even if it listens already."""
+        if listener in self._listeners:
+            yield
+            return
         self._listeners.append(listener)
         try:
             yield
@@ -155,8 +159,15 @@ class Conversation:
         """The state as `temp:skill:` keys."""
         return state_to_keys(self.state)
 
+    def borrow_workspace(self, parent: "Conversation") -> None:
+        """Use the workspace and the files of a conversation that stays open longer than this one."""
+        self._parent = parent
+        self.uploads = parent.uploads
+
     async def open_runner(self, agent: str, rules: CommandRules) -> CommandRunner:
         """Return a runner for the agent; the workspace is opened on first use."""
+        if self._parent is not None:
+            return await self._parent.open_runner(agent, rules)
         async with self._opening:
             if self._runner is None:
                 self._runner = await self._create_runner()
@@ -263,8 +274,8 @@ class ConversationPool:
         self._lock = threading.Lock()
         self._caches: OrderedDict[Scope, ConversationCache] = OrderedDict()
 
-    async def acquire(self, scope: Scope, agent: str) -> Conversation:
-        """Return the conversation of this scope; the caller must `release` it.
+    async def acquire(self, scope: Scope, agent: str, parent: Conversation | None = None) -> Conversation:
+        """Return the conversation of this scope; the caller must `release` it, before the `parent` is released.
 
         Raises `ExecutorUnavailable` while it is open in another event loop.
         """
@@ -276,6 +287,8 @@ class ConversationPool:
                 opened = None
             if opened is None:
                 opened = self._make(scope, self._get_cache(scope))
+                if parent is not None:
+                    opened.borrow_workspace(parent)
                 await opened.open(agent)
                 self._open[scope] = opened
             opened.user_count += 1

@@ -6,6 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from openskills.arguments import check_arguments
 from openskills.catalog.skill import Skill
 from openskills.errors import InvalidArgument
 from openskills.executors.spec import Limits
@@ -41,9 +42,10 @@ class WhenLost(StrEnum):
     UNLOAD = "unload"
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """The options of a conversation. Enumerations may be given as text.
+    """The options of a conversation. Enumerations may be given as text. Wrong types raise `InvalidArgument`.
 
     Prompt: `profile` (None: `full` with an executor, else `knowledge_only`) or an explicit list of `tools`;
     `overview_tokens` for the list of skills (None: no limit); `guidance` (None: the default, "": none); `placement`;
@@ -95,7 +97,7 @@ class SessionOptions:
     index_arguments: tuple[str, ...] = ()
     inline_bytes: int = 16 * 1024
     primary_bytes: int = 32 * 1024
-    max_inline_bytes: int = 256 * 1024
+    max_inline_bytes: int = 128 * 1024
     download: Callable[[str], Awaitable[bytes]] | None = None
 
     def __post_init__(self) -> None:
@@ -105,11 +107,6 @@ class SessionOptions:
                 object.__setattr__(self, name, None if value is None else kind(str(value).strip().lower()))
             except ValueError:
                 raise InvalidArgument(name, f"unknown value {value!r}; use one of {', '.join(kind)}") from None
-        for name in ("max_loaded_skills", "inline_bytes", "primary_bytes", "max_inline_bytes"):
-            if getattr(self, name) < 0:
-                raise InvalidArgument(name, "must not be negative")
-        if isinstance(self.install, str):
-            raise InvalidArgument("install", "expected a tuple with the hosts of a package index, got text")
         if self.evict is not None and self.max_loaded_skills:
             raise InvalidArgument("evict", "cannot be combined with max_loaded_skills")
 

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 from functools import partial
 from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
+from openskills.arguments import check_arguments
 from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.catalog.catalog import Catalog
@@ -35,6 +37,7 @@ from openskills.tools.tool import ToolContext, ToolOptions
 _MAX_OVERVIEWS = 8
 
 
+@check_arguments
 class SkillRuntime:
     """Skills, an executor for their commands, and stores, for any number of conversations. Close it, or `async with`.
 
@@ -67,9 +70,11 @@ class SkillRuntime:
         self._runs: WeakValueDictionary[Scope, CrossLoopLock] = WeakValueDictionary()
         self._processes = ProcessTable()
         self._layers: list[tuple[SessionOptions, OverviewCache]] = []
+        self._is_derived = False
         # Check the options now, not in the first conversation.
         self._get_overviews(self.options)
 
+    @check_arguments
     @asynccontextmanager
     async def session(
         self,
@@ -81,15 +86,18 @@ class SkillRuntime:
         options: SessionOptions | None = None,
         inherit_from: str | None = None,
         branch: Branch | None = None,
+        parent: SkillSession | None = None,
     ) -> AsyncGenerator[SkillSession]:
         """Open a session: one agent in one conversation, whose agents share workspace and files, but not loaded skills.
 
         With `inherit_from`, it starts with the loaded skills of another agent. With a `branch`, the state comes from
-        there and is not stored.
+        there and is not stored. With a `parent`, which is a session of another runtime and stays open, commands use
+        its workspace and files.
         """
         chosen = options or self.options
         check_id("agent", agent)
-        shared = await self._sessions.acquire(Scope(app, user, session), agent)
+        lender = None if parent is None or self._executor is None else parent.lend_workspace()
+        shared = await self._sessions.acquire(Scope(app, user, session), agent, lender)
         try:
             used = shared if branch is None else BranchedConversation(shared, branch)
             opened = self._create_session(used, agent, chosen)
@@ -103,6 +111,19 @@ class SkillRuntime:
                 opened.close()
         finally:
             await self._sessions.release(shared)
+
+    def with_catalog(self, catalog: Catalog, options: SessionOptions | None = None) -> "SkillRuntime":
+        """A runtime with other skills that shares everything else, also open sessions: for sub-agents.
+
+        It needs no closing, and cannot be used after this runtime was closed.
+        """
+        other = copy(self)
+        other.catalog = catalog
+        other.options = options or self.options
+        other._layers = []  # noqa: SLF001 - a copy of ourselves
+        other._is_derived = True  # noqa: SLF001
+        other._get_overviews(other.options)  # noqa: SLF001
+        return other
 
     def tool_names(self, options: SessionOptions | None = None) -> tuple[str, ...]:
         """The tools of sessions with these options, for the current catalog."""
@@ -118,6 +139,8 @@ class SkillRuntime:
 
     async def close(self) -> None:
         """Kill all commands and close all workspaces; files, artifacts and sessions stay."""
+        if self._is_derived:
+            return
         # First, because each conversation closes its commands in its own event loop.
         failed = await self._sessions.close()
         await self._processes.close()

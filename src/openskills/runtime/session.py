@@ -74,7 +74,7 @@ class OverviewCache:
     def __init__(self, catalog: Catalog, options: SessionOptions, *, executor: bool, policy_note: str = "") -> None:
         self._catalog = catalog
         self._options = options
-        self._executor = executor
+        self.has_executor = executor
         self._policy_note = policy_note
         snapshot = catalog.snapshot
         # One value, so that a snapshot is never paired with the overview of another.
@@ -96,10 +96,10 @@ class OverviewCache:
             skills.skills, options.overview_format, options.overview_tokens, pinned=options.pinned, count=options.count
         )
         tools = select_tools(
-            ToolProfile(options.profile or (ToolProfile.FULL if self._executor else ToolProfile.KNOWLEDGE_ONLY)),
+            ToolProfile(options.profile or (ToolProfile.FULL if self.has_executor else ToolProfile.KNOWLEDGE_ONLY)),
             options.tools,
             search=options.search or bool(listed.left_out or listed.names_only),
-            executor=self._executor,
+            executor=self.has_executor,
             require_loaded=options.require_loaded,
         )
         guidance = options.guidance
@@ -117,11 +117,11 @@ class TranscriptPosition:
     users: int = 0
     last_user: object = None
     answers: int = 0
-    users_turn: bool = False
+    starts_turn: bool = False
 
     def is_new_turn_after(self, before: "TranscriptPosition | None") -> bool:
-        """Whether there is a new user message since `before`. A repeated request does not start a turn."""
-        if not self.users_turn:
+        """Whether the user has answered the model since `before`. A repeated request does not start a turn."""
+        if not self.starts_turn:
             return False
         return before is None or (self.users, self.last_user) != (before.users, before.last_user) or before.answers > 0
 
@@ -133,18 +133,21 @@ class TranscriptPosition:
 
 
 def find_position(messages: Sequence[Mapping[str, Any]]) -> TranscriptPosition:
-    """Find the position of these messages, ignoring system messages."""
-    users, last, answers, users_turn = 0, None, 0, False
+    """Find the position of these messages, ignoring system messages.
+
+    A user message starts a turn unless it follows tool calls or their results, as images from tools do.
+    """
+    users, last, answers, role, is_answered = 0, None, 0, None, True
     for message in messages:
-        role = message.get("role")
-        if role in _SYSTEM:
+        if message.get("role") in _SYSTEM:
             continue
-        users_turn = role == "user"
-        if users_turn:
+        role = message.get("role")
+        if role == "user":
             users, last, answers = users + 1, message.get("content"), 0
-        elif role == "assistant":
-            answers += 1
-    return TranscriptPosition(users, last, answers, users_turn)
+        else:
+            answers += role == "assistant"
+            is_answered = role == "assistant" and not message.get("tool_calls")
+    return TranscriptPosition(users, last, answers, role == "user" and is_answered)
 
 
 _LOG = logging.getLogger("openskills")
@@ -233,6 +236,10 @@ class SkillSession:
             names.add(choose_upload_name(upload.name, names))
         return choose_upload_name(name, {*names, *taken})
 
+    def lend_workspace(self) -> Conversation | None:
+        """The conversation whose workspace a session of another runtime may use; None without an executor."""
+        return self._shared if self._overviews.has_executor else None
+
     async def open_runner(self) -> CommandRunner:
         """Return a runner for commands of the application in this session's workspace, with its rules."""
         return await self._context.open_runner()
@@ -250,13 +257,15 @@ class SkillSession:
     def begin_turn(self) -> None:
         """Start a turn: in the modes `turn` and `once`, everything is unloaded.
 
-        `context` does this itself when the last message is a new user message.
+        `context` does this itself for a request with `new_turn`.
         """
         self._begin_turn(self._shared.tick())
 
-    def context(self, messages: Messages) -> list[Any]:
+    def context(self, messages: Messages, *, new_turn: bool | None = None) -> list[Any]:
         """Return the messages to send to the model, as dicts; `messages` are not changed.
 
+        `new_turn` says whether this is the first request for a message of the user. Without it, a turn begins with a
+        new user message at the end that does not follow a tool call; pass False if your program writes such messages.
         Loaded texts are placed in the results of the calls that requested them, or as the options say. Files are only
         read for texts that were not read yet.
         """
@@ -264,7 +273,7 @@ class SkillSession:
         layer = self._overviews.get()
         given = [_to_mapping(message) for message in messages]
         self._shared.uploads.add_from_messages(given)
-        self._follow_messages(find_position(given))
+        self._follow_messages(find_position(given), new_turn)
         placed = self._build_request(given, layer)
         sent = [dict(message) for message in placed.messages]
         if self._options.before_model is not None:
@@ -385,9 +394,9 @@ class SkillSession:
         recorded = [RecordedChange(at, self.agent, change) for change in changes]
         self._shared.fold(recorded, self.agent, about or {})
 
-    def _follow_messages(self, now: TranscriptPosition) -> None:
-        """Begin a turn, or consume skills that were to be shown once, if the messages say so."""
-        if now.is_new_turn_after(self._before):
+    def _follow_messages(self, now: TranscriptPosition, new_turn: bool | None) -> None:
+        """Begin a turn, or consume skills that were to be shown once, if the caller or the messages say so."""
+        if now.is_new_turn_after(self._before) if new_turn is None else new_turn:
             self._begin_turn(self._last_request)
         elif self._options.load_mode is LoadMode.ONCE and now.has_answer_after(self._before):
             view = self._get_view()

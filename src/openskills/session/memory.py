@@ -4,6 +4,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from openskills.arguments import check_arguments
 from openskills.errors import SessionConflict
 from openskills.session.events import Event, check_id
 from openskills.session.store import (
@@ -27,6 +28,7 @@ class _SessionLog:
         return SessionInfo(key, len(self.events), self.events[0].at, self.events[-1].at)
 
 
+@check_arguments
 class MemorySessionStore:
     """A `SessionStore` in memory. `hook` is called with every event before it is stored."""
 

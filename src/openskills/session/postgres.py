@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from openskills.arguments import check_arguments
 from openskills.concurrency import LoopLocal
 from openskills.errors import InvalidArgument, MissingExtra, SessionsUnavailable, SkillError
 from openskills.session import tables
@@ -207,6 +208,7 @@ def _build_error(place: str, reason: str, state: str) -> SkillError:
     return SkillError(f"{place} refused the request: {reason}{hint}", store=place, sqlstate=state)
 
 
+@check_arguments
 class PostgresSessionStore:
     """A `SessionStore` in a database, `postgresql://user:password@host:port/database`.
 

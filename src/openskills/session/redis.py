@@ -18,6 +18,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol, cast
 from uuid import uuid4
 
+from openskills.arguments import check_arguments
 from openskills.concurrency import LoopLocal
 from openskills.errors import InvalidArgument, MissingExtra, SessionsUnavailable, SkillError
 from openskills.session.events import Event, check_id, event_from_json, event_to_json
@@ -206,6 +207,7 @@ class _SessionSnapshot(NamedTuple):
     birth: str
 
 
+@check_arguments
 class RedisSessionStore:
     """A `SessionStore` in a Redis server, `redis://user:password@host:port/database`.
 

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
+from openskills.arguments import check_arguments
 from openskills.errors import SessionsUnavailable, SkillError
 from openskills.session import tables
 from openskills.session.events import Event, check_id, event_from_json
@@ -91,6 +92,7 @@ SESSION_DATABASE = SqliteProfile(
 LOCK_TIMEOUT = 30.0
 
 
+@check_arguments
 class SqliteSessionStore:
     """A `SessionStore` in a file on a local disk, created or migrated on first use.
 

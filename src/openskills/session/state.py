@@ -70,10 +70,6 @@ class RecordedChange:
     change: Change
 
 
-EvictionPolicy: TypeAlias = Callable[["AgentView"], Sequence[str]]
-"""Returns the names of loaded skills to unload; `keep_most_recent` is one."""
-
-
 @dataclass(frozen=True, slots=True)
 class SkillEntry:
     """One skill of one agent: the number of the last change of each kind, 0 for never.
@@ -153,6 +149,10 @@ def apply_changes(state: SkillState, changes: Iterable[RecordedChange]) -> Skill
             key = (recorded.agent, recorded.change.skill)
             entries[key] = _apply_change(entries.get(key, SkillEntry()), recorded.change, recorded.at)
     return SkillState(entries, turns, clock)
+
+
+EvictionPolicy: TypeAlias = Callable[[AgentView], Sequence[str]]
+"""Returns the names of loaded skills to unload; `keep_most_recent` is one."""
 
 
 def keep_most_recent(limit: int) -> EvictionPolicy:

@@ -9,10 +9,12 @@ from datetime import datetime
 from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
+from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, SessionConflict, SkillError
 from openskills.session.events import Event, apply_delta, check_id, event_from_json
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True, order=True)
 class SessionKey:
     """The key of a session: application, user and session id. Raises `InvalidArgument` for an invalid id."""

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from openskills.arguments import check_arguments
 from openskills.artifacts.store import Content
 from openskills.concurrency import run_in_thread
 from openskills.errors import ExecutorUnavailable, ForbiddenPath, InvalidArgument
@@ -210,6 +211,7 @@ def _is_on_path(globs: GlobSet, path: str) -> bool:
 _TERMINATED = 143
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class FakeRun:
     """What a command does. `files` are put into the workspace when it starts, by their paths in it.
@@ -348,6 +350,7 @@ _CHUNK = 1024 * 1024
 _SHELLS = ("sh", "bash", "/bin/sh", "/bin/bash")
 
 
+@check_arguments
 class FakeExecutor:
     """Implements `Executor` without a process and without a disk.
 

@@ -12,11 +12,13 @@ from types import TracebackType
 from typing import Any, Literal, TypeAlias, cast
 
 from openskills.agent.models.model import ModelResponse, ToolCall, Usage
+from openskills.arguments import check_arguments
 from openskills.prompt.history import parse_json_object
 
 ModelProtocol: TypeAlias = Literal["openai", "anthropic"]
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ModelReply:
     """An answer, and how it travels.
@@ -36,6 +38,7 @@ class ModelReply:
     streams: bool = True
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ErrorReply:
     """An error with a status, in the form of the protocol that was asked in. `kind` is its type and code."""
@@ -46,6 +49,7 @@ class ErrorReply:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class RawReply:
     """Bytes as they are, in chunks; with `cut` the connection breaks after them instead of ending well."""
@@ -330,6 +334,7 @@ _HOST = "127.0.0.1"
 _NO_MORE = ErrorReply(400, "the script has no more answers")
 
 
+@check_arguments
 class ModelServer:
     """Used as `with ModelServer([...]) as server`; it serves in a thread of its own, on a port that was free.
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from openskills.agent.models.model import ModelEvent, ModelRequest, ModelResponse, TextDelta, ToolCall, normalise_calls
+from openskills.arguments import check_arguments
 
 ScriptedAnswer: TypeAlias = ModelResponse | str | BaseException
 """An answer, the text of one, or an error to raise."""
@@ -16,6 +17,7 @@ ScriptLine: TypeAlias = ScriptedAnswer | Callable[[ModelRequest], ScriptedAnswer
 """One line of a script; a function sees the request, and may be async."""
 
 
+@check_arguments
 class ScriptedModel:
     """Gives one line of its script to each request, in order; implements `Model`.
 

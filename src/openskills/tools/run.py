@@ -18,7 +18,7 @@ from openskills.executors.files.mime import SNIFF_BYTES, TEXT, detect_mime_type
 from openskills.executors.requests import RunRequest, RunResult, read_warm_modules
 from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Limits
 from openskills.executors.staging.inputs import InputSpec
-from openskills.executors.staging.outputs import PRIMARY_BYTES, OutputFile, OutputSpec, select_primary
+from openskills.executors.staging.outputs import PRIMARY_BYTES, OutputFile, OutputSpec, allot_bytes, select_primary
 from openskills.executors.staging.packages import find_script
 from openskills.paths import to_printable
 from openskills.tools.run_arguments import RunArguments, encode_text
@@ -143,17 +143,15 @@ def _limit_warnings(warnings: list[str]) -> list[str]:
 
 def _files_to_json(files: Sequence[OutputFile], shape: RunResultOptions) -> tuple[list[dict[str, Any]], Sequence[str]]:
     """The files with as much content as fits, and a warning if some was cut."""
-    room = shape.content_bytes
+    if not shape.inline:
+        return [_file_to_json(replace(file, truncated=False)) for file in files], ()
+    sizes = [len(file.data) if _is_text(file) else 0 for file in files]
     found: list[dict[str, Any]] = []
     cut = 0
-    for file in files:
-        if not (shape.inline and _is_text(file)):
-            found.append(_file_to_json(file if shape.inline else replace(file, truncated=False)))
-            continue
-        shown = file if len(file.data) <= room else replace(file, data=file.data[:room], truncated=True)
+    for file, size, share in zip(files, sizes, allot_bytes(sizes, shape.content_bytes), strict=True):
+        shown = file if share == size else replace(file, data=file.data[:share], truncated=True)
         cut += shown is not file
-        room -= len(shown.data)
-        found.append(_file_to_json(shown, shown.text()))
+        found.append(_file_to_json(shown, shown.text() if share or not file.size else None))
     if not cut:
         return found, ()
     files_cut = "1 file" if cut == 1 else f"{cut} files"
@@ -288,7 +286,7 @@ def build_output_spec(arguments: RunArguments, options: ToolOptions) -> OutputSp
         file_bytes = min(file_bytes, options.primary_bytes)
         inline = inline and file_bytes > 0
     # One byte more than fits, to notice that something was cut.
-    max_bytes = max(_get_content_limit(file_bytes, spec.max_total_bytes, options) + 1, options.primary_bytes)
+    max_bytes = max(min(options.max_inline_bytes, spec.max_total_bytes) + 1, options.primary_bytes)
     return replace(
         spec,
         inline=inline,
@@ -313,18 +311,12 @@ def _build_result_options(context: ToolContext, arguments: RunArguments) -> RunR
     return RunResultOptions(
         stream_bytes=options.inline_bytes,
         primary_bytes=options.primary_bytes,
-        content_bytes=_get_content_limit(limits.max_file_bytes, limits.max_total_bytes, options),
+        content_bytes=min(options.max_inline_bytes, limits.max_total_bytes),
         inline=wanted and not arguments.omit_inline_content,
         primary_content=not arguments.omit_inline_content,
         patterns=asked,
         advice=f"set a longer timeout (at most {options.max_timeout:g} s) or do less per call{_suggest_exec(context)}",
     )
-
-
-def _get_content_limit(file_bytes: int, total_bytes: int, options: ToolOptions) -> int:
-    """How much content goes into a result: what the model asks for, or a safe default."""
-    is_default = (file_bytes, total_bytes) == (_DEFAULT_SPEC.max_file_bytes, _DEFAULT_SPEC.max_total_bytes)
-    return min(options.max_inline_bytes, CONTENT_BYTES if is_default else total_bytes)
 
 
 def _build_limits(context: ToolContext, timeout: float | None) -> Limits:

@@ -16,7 +16,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidat
 from openskills.artifacts.store import normalize_name
 from openskills.errors import InvalidArgument
 from openskills.executors.files.globs import compile_globs
-from openskills.executors.spec import MIB
 from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.outputs import OutputSpec
 from openskills.paths import MAX_PATH
@@ -209,8 +208,8 @@ class RunOutputs(BaseModel):
     save: bool = Field(default=False, description="Keep the files as artifacts")
     name_template: str = Field(default="", description="Prefix of the artifacts' names, such as reports/")
     max_files: int = 100
-    max_file_bytes: int = Field(default=4 * MIB, description="Of the content of each file")
-    max_total_bytes: int = Field(default=64 * MIB, description="Of the content of all files")
+    max_file_bytes: int = Field(default=128 * 1024, description="Of the content of each file")
+    max_total_bytes: int = Field(default=128 * 1024, description="Of the content of all files, and no more")
 
 
 class RunArguments(Arguments):

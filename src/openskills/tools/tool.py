@@ -8,6 +8,7 @@ from typing import Annotated, Any, Generic, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
+from openskills.arguments import check_arguments
 from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.catalog.snapshot import CatalogSnapshot
 from openskills.errors import InvalidArgument, SkillError, UnknownSkill
@@ -19,6 +20,7 @@ from openskills.tools.loaded_texts import LoadedTexts
 from openskills.tools.uploads import Uploads
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """The result of a tool call: `text` for the model, `data` for programs (plain JSON values), `error` if it failed.
@@ -85,7 +87,7 @@ class ToolOptions:
     force_save: bool = False
     inline_bytes: int = 16 * 1024
     primary_bytes: int = 32 * 1024
-    max_inline_bytes: int = 256 * 1024
+    max_inline_bytes: int = 128 * 1024
     limits: Limits = field(default_factory=Limits)
     max_timeout: float = 3600.0
     network: tuple[str, ...] = ()
@@ -117,6 +119,7 @@ class ToolContext:
     call_id: str = ""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[A]):
     """A tool of the model. `run` may raise `SkillError`; `SkillSession.call` turns it into a failed result."""

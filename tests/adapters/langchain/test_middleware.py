@@ -18,7 +18,9 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
 from openskills.adapters.langchain.middleware import SkillsMiddleware
+from openskills.errors import InvalidArgument
 from tests.adapters.langchain.agents import SOURCES, Talk, deep, plain
+from tests.adapters.langchain.entries import entry
 from tests.adapters.langchain.scripted import Scripted, call, load, says, unload
 from tests.skill_writer import WriteSkill
 
@@ -109,8 +111,11 @@ def test_it_is_one_of_upstreams_class_by_type_and_name(backend: Any) -> None:
         ({"sources": [("/a/", "x", "y")]}, TypeError),
         ({"sources": [], "system_prompt": "no slots"}, ValueError),
         ({"sources": [], "system_prompt": 3}, TypeError),
-        ({"sources": [], "max_loaded_skills": 0}, ValueError),
-        ({"sources": [], "listing": "sorted"}, ValueError),
+        ({"sources": [], "max_loaded_skills": 0}, InvalidArgument),
+        ({"sources": [], "max_loaded_skills": True}, InvalidArgument),
+        ({"sources": [], "max_loaded_skills": 2.5}, InvalidArgument),
+        ({"sources": [], "listing": "sorted"}, InvalidArgument),
+        ({"sources": "/skills/"}, InvalidArgument),
     ],
 )
 def test_wrong_arguments_are_refused_when_it_is_made(
@@ -118,6 +123,30 @@ def test_wrong_arguments_are_refused_when_it_is_made(
 ) -> None:
     with pytest.raises(error):
         SkillsMiddleware(backend=backend, **arguments)
+
+
+async def test_metadata_that_the_caller_brings_is_kept_and_nothing_is_searched(
+    write_skill: WriteSkill, backend: Any
+) -> None:
+    write_skill("pdf")
+    ours: Any = SkillsMiddleware(backend=backend, sources=["/skills/"])
+    assert ours.before_agent({"skills_metadata": []}, None, {}) is None
+    assert ours.before_agent({"skills_metadata": [entry("docx")]}, None, {}) is None
+    assert await ours.abefore_agent({"skills_metadata": []}, None, {}) is None
+    begun = ours.before_agent({}, None, {})
+    assert [skill["name"] for skill in begun["skills_metadata"]] == ["pdf"]
+
+
+@pytest.mark.parametrize("source", [("/a/",), ("/a/", "x", "y"), ("/a/", 1), (1, "x")])
+def test_a_malformed_source_is_a_type_error_that_says_what_is_expected(backend: Any, source: Any) -> None:
+    with pytest.raises(TypeError, match=r"expected str or \(str, str\) tuple"):
+        SkillsMiddleware(backend=backend, sources=[source])
+
+
+def test_a_prompt_that_is_not_text_is_a_type_error(backend: Any) -> None:
+    prompt: Any = 0
+    with pytest.raises(TypeError, match="must be str or None"):
+        SkillsMiddleware(backend=backend, sources=[], system_prompt=prompt)
 
 
 def test_without_a_prompt_skills_can_still_be_loaded(write_skill: WriteSkill, backend: Any) -> None:

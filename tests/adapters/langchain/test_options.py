@@ -24,6 +24,7 @@ from openskills.adapters.langchain.options import (
     collect_rules,
     find_refusal,
 )
+from openskills.errors import InvalidArgument
 from tests.adapters.langchain.agents import Talk, deep
 from tests.adapters.langchain.entries import entry
 from tests.adapters.langchain.scripted import Scripted, call, load, says
@@ -197,7 +198,7 @@ def test_a_skill_without_allowed_tools_restricts_nothing(write_skill: WriteSkill
 
 def test_a_policy_that_does_not_exist_is_refused() -> None:
     policy: Any = "forbid"
-    with pytest.raises(ValueError, match="recommend"):
+    with pytest.raises(InvalidArgument, match="recommend"):
         SkillOptions(allowed_tools=policy)
 
 

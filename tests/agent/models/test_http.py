@@ -495,7 +495,7 @@ async def test_an_answer_that_does_not_end_is_not_kept_in_memory() -> None:
 def test_no_time_at_all_is_refused_by_its_name() -> None:
     with pytest.raises(InvalidArgument, match=r"limits\.between: must be above 0"):
         ModelTimeouts(between=0)
-    with pytest.raises(InvalidArgument, match=r"limits\.connect"):
+    with pytest.raises(InvalidArgument, match="connect"):
         ModelTimeouts(connect=float("nan"))
 
 

@@ -168,11 +168,18 @@ def test_the_limit_for_all_leaves_metadata_of_the_rest(workspace: TreeWorkspace,
     for name in "abc":
         (out / name).write_bytes(name.encode() * 1000)
     result = collected(workspace, OutputSpec(("out/*",), max_total_bytes=1500))
-    assert [len(file.data) for file in result.files] == [1000, 500, 0]
-    assert [file.truncated for file in result.files] == [False, True, True]
+    assert [len(file.data) for file in result.files] == [500, 500, 500]
+    assert [file.truncated for file in result.files] == [True, True, True]
     assert [file.size for file in result.files] == [1000, 1000, 1000]
     assert result.files[2].mime_type == "text/plain"
-    assert "1 files have no content" in result.warnings[0]
+    (out / "d").write_bytes(b"small")
+    assert [len(file.data) for file in collected(workspace, OutputSpec(("out/*",), max_total_bytes=305)).files] == [
+        100,
+        100,
+        100,
+        5,
+    ]
+    assert "4 files have no content" in collected(workspace, OutputSpec(("out/*",), max_total_bytes=0)).warnings[0]
 
 
 def test_without_inline_only_metadata_comes_back(workspace: TreeWorkspace, out: Path) -> None:

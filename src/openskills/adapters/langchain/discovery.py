@@ -127,8 +127,6 @@ class BackendDiscovery:
 Listing = Literal["marked", "stable"]
 """`marked` shows in the list which skills are loaded; `stable` never changes, for prompt caches."""
 
-LISTINGS: tuple[Listing, ...] = ("marked", "stable")
-
 
 # Skills are untrusted: their fields must not look like another entry, or like our own text.
 _LOADED = re.compile(r"\[\s*loaded\s*\]", re.IGNORECASE)

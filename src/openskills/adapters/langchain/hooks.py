@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, cast
 from openskills.adapters.langchain.backend_io import BackendFailure, Steps, await_result, download_files
 from openskills.adapters.langchain.messages import list_tool_names
 from openskills.adapters.langchain.state import ResourceMetadata, SkillMetadata, get_extension
+from openskills.arguments import check_arguments
 from openskills.errors import SkillError
 from openskills.executors.protocol import Executor
 from openskills.executors.spec import Command, Limits
@@ -214,6 +215,7 @@ def _download_resources(skill: SkillMetadata, resources: Sequence[ResourceMetada
 _LIMITS = Limits(timeout=60.0, output_bytes=64 * 1024)
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ExecutorHooks:
     """A `HookRunner` that runs each command with `bash`, in a folder with the files of its skill.

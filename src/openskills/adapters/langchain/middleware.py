@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from deepagents.backends.protocol import BackendProtocol
 from deepagents.middleware.skills import SkillsMiddleware as UpstreamMiddleware
@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from openskills.adapters.langchain.backend_io import Steps, run_async, run_blocking
-from openskills.adapters.langchain.discovery import LISTINGS, BackendDiscovery, Listing, format_skills_list
+from openskills.adapters.langchain.discovery import BackendDiscovery, Listing, format_skills_list
 from openskills.adapters.langchain.load import (
     EVICTION_CHARS,
     Delegation,
@@ -34,8 +34,18 @@ from openskills.adapters.langchain.state import (
     ThreadState,
     summarise_resources,
 )
+from openskills.arguments import check_arguments
+from openskills.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    Sources: TypeAlias = Sequence[str | tuple[str, str]]
+    SystemPrompt: TypeAlias = str | None
+else:
+    # The rest is checked by upstream, with messages that its callers know.
+    Sources, SystemPrompt = Sequence[Any], Any
 
 
+@check_arguments
 class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
     """Drop-in replacement for deepagents' class of the same name, with additional arguments.
 
@@ -52,8 +62,8 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
         self,
         *,
         backend: Any,
-        sources: Sequence[str | tuple[str, str]],
-        system_prompt: str | None = SKILLS_SYSTEM_PROMPT,
+        sources: Sources,
+        system_prompt: SystemPrompt = SKILLS_SYSTEM_PROMPT,
         tools: Any = None,
         max_loaded_skills: int = 10,
         listing: Listing = "marked",
@@ -64,9 +74,7 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
     ) -> None:
         super().__init__(backend=backend, sources=sources, system_prompt=system_prompt, tools=tools)
         if max_loaded_skills < 1:
-            raise ValueError(f"max_loaded_skills must be at least 1, not {max_loaded_skills}")
-        if listing not in LISTINGS:
-            raise ValueError(f"listing must be one of {', '.join(LISTINGS)}, not {listing!r}")
+            raise InvalidArgument("max_loaded_skills", f"must be at least 1, not {max_loaded_skills}")
         self._files = cast("BackendProtocol", backend)
         self._max_loaded_skills = max_loaded_skills
         self._listing: Listing = listing

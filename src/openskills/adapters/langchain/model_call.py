@@ -226,7 +226,9 @@ class RunInitializer:
         thread = ThreadState(state)
         skills = thread.skills_for(extended=self.discovery.extended)
         if skills is not None and not (self.rescan and isinstance(skills, CheckpointSkills)):
-            begun = SkillsStateUpdate(skills_load_errors=[]) if thread.is_new else SkillsStateUpdate()
+            # A conversation that has not begun needs no mark, and upstream writes nothing either.
+            is_begun = thread.is_new and thread.messages
+            begun = SkillsStateUpdate(skills_load_errors=[]) if is_begun else SkillsStateUpdate()
             begun.update((yield from self._load_initial_skills(thread, skills)) or {})
             return begun or None
         found, errors = yield from self.discovery.find_skills()

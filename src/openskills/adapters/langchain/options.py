@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 from openskills.adapters.langchain.hooks import HookRunner
 from openskills.adapters.langchain.messages import translate_tool_name
 from openskills.adapters.langchain.state import SkillMetadata, get_extension
+from openskills.arguments import check_arguments
 
 ALWAYS_ALLOWED = frozenset(
     {
@@ -92,6 +93,7 @@ Models: TypeAlias = Mapping[str, BaseChatModel] | Callable[[str], BaseChatModel 
 """Maps names of models in skills to models."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class SkillOptions:
     """Support for front matter fields beyond the specification.
@@ -111,11 +113,6 @@ class SkillOptions:
     inherit: bool = False
     allowed_tools: Literal["recommend", "restrict"] = "recommend"
     always_allowed: frozenset[str] = ALWAYS_ALLOWED
-
-    def __post_init__(self) -> None:
-        """Raises `ValueError` for an unknown policy."""
-        if self.allowed_tools not in {"recommend", "restrict"}:
-            raise ValueError(f"allowed_tools must be 'recommend' or 'restrict', not {self.allowed_tools!r}")
 
     @property
     def has_extensions(self) -> bool:

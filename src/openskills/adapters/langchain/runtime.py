@@ -29,6 +29,7 @@ from openskills.adapters.langchain.runtime_state import (
 )
 from openskills.adapters.langchain.runtime_tools import Runtime as CallRuntime
 from openskills.adapters.langchain.runtime_tools import SkillTool, build_graph_tool, to_mappings, to_messages
+from openskills.arguments import check_arguments
 from openskills.artifacts.store import Scope
 from openskills.catalog.snapshot import CatalogSnapshot
 from openskills.concurrency import HomeLoop
@@ -207,6 +208,7 @@ def get_user_id(config: RunnableConfig) -> str:
     return str(config.get("configurable", {}).get("user_id") or "local")
 
 
+@check_arguments
 class SkillRuntimeMiddleware(AgentMiddleware[Any, Any, Any]):
     """For `create_agent(model, middleware=[SkillRuntimeMiddleware(runtime)])`.
 

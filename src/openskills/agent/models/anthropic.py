@@ -43,6 +43,7 @@ from openskills.agent.models.model import (
     normalise_calls,
     parse_arguments,
 )
+from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, MissingExtra, Unauthorized
 from openskills.prompt.history import (
     SYSTEM_ROLES,
@@ -527,6 +528,7 @@ def _serialise(value: object) -> bytes:
 BASE_URL = "https://api.anthropic.com"
 
 
+@check_arguments
 class AnthropicModel(ClientModel):
     """A model at Anthropic, or at a compatible server with `base_url`; implements `Model`.
 

@@ -19,6 +19,7 @@ import anyio
 import httpx2
 
 from openskills.agent.models.model import ModelEvent, ModelRequest, TextDelta
+from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, ModelUnavailable, SkillError, Unauthorized
 from openskills.prompt.history import get_field, get_items, get_string
 from openskills.telemetry.mask import Masker
@@ -48,6 +49,7 @@ class AttemptError(Exception):
         self.response_text = response_text
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """Exponential backoff with jitter: pauses double from `pause` to `longest_pause` seconds, randomly reduced by up to
@@ -70,6 +72,7 @@ class RetryPolicy:
         return full * (1 - chance / 2)
 
 
+@check_arguments
 class Retrier:
     """Retries attempts until one succeeds. `wait` and `chance` are parameters for tests."""
 
@@ -298,6 +301,7 @@ _TAIL = 64
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ModelTimeouts:
     """Timeouts in seconds: to connect, to the first byte of the response, and between two chunks (or keep-alives)."""

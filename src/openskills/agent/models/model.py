@@ -5,10 +5,12 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from openskills.arguments import check_arguments
 from openskills.catalog.catalog import Catalog
 from openskills.prompt.history import get_field, get_string, get_tool_calls, parse_json_object
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A tool call of the model. `arguments` is the text that it wrote, hopefully JSON."""
@@ -37,6 +39,7 @@ class TextDelta:
     text: str
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ModelResponse:
     """A complete answer. `stop` is why it ended: `stop`, `tool_calls`, `length`, or the provider's own reason.
@@ -68,6 +71,7 @@ ModelEvent: TypeAlias = TextDelta | ModelResponse
 """A model streams any number of deltas, then one complete answer."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """A request: OpenAI-style messages, and tools as returned by `SkillSession.tools("openai")`.

@@ -26,6 +26,7 @@ from openskills.agent.models.model import (
     normalise_calls,
     parse_arguments,
 )
+from openskills.arguments import check_arguments
 from openskills.errors import MissingExtra, Unauthorized
 from openskills.prompt.history import get_field, get_items, get_part_texts, get_string, parse_json_object
 from openskills.settings import Settings
@@ -244,6 +245,7 @@ BASE_URL = "https://api.openai.com/v1"
 _KEYLESS = "no-key"
 
 
+@check_arguments
 class OpenAIModel(ClientModel):
     """A model at OpenAI, or at a compatible server with `base_url`; implements `Model`.
 

@@ -12,6 +12,7 @@ from openskills.agent.models.model import ModelEvent, ModelRequest, ModelRespons
 from openskills.agent.rules.commands import choose_command, find_commands
 from openskills.agent.rules.phrases import Phrasebook
 from openskills.agent.rules.routing import Route, RouteReason, route, strip_file_names, strip_skill_name
+from openskills.arguments import check_arguments
 from openskills.catalog.catalog import Catalog
 from openskills.catalog.snapshot import CatalogSnapshot
 from openskills.prompt.history import (
@@ -160,6 +161,7 @@ class RulePlan:
         return ToolCall(f"rule-{len(self._turn.steps) + 1}", tool, json.dumps(arguments, ensure_ascii=False))
 
 
+@check_arguments
 class RuleModel:
     """A `Model` that is not an LLM: it loads the skill that fits a request and runs the command that it documents.
 

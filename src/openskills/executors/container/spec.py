@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument
 from openskills.executors.spec import GIB, MIB, SKILLS, VENV
 
@@ -27,6 +28,7 @@ _MIN_PIDS = 16
 _PERIOD = 1_000_000_000
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ContainerOptions:
     """The configuration of containers; all limits apply to one container, and so to one session.

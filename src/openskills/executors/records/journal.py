@@ -42,7 +42,7 @@ from openskills.errors import (
 from openskills.executors.requests import RunRequest, RunResult, build_interrupted_result
 from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Isolation
 from openskills.executors.staging.inputs import InputMode, StagedInput
-from openskills.executors.staging.outputs import OutputFile
+from openskills.executors.staging.outputs import OutputFile, allot_bytes
 from openskills.filesystem import TEMPORARY_PREFIX, flush_directory, replace_file_durably
 
 BEGAN, ENDED = b"B", b"E"
@@ -342,12 +342,11 @@ INLINE_BYTES = 256 * 1024
 def record_from_result(result: RunResult) -> dict[str, Any]:
     """The JSON record of a result, from which the same request is answered again."""
     ended = result.ended
-    room = INLINE_BYTES
-    files: list[dict[str, Any]] = []
-    for file in result.output_files:
-        keep = len(file.data) <= room
-        room -= len(file.data) if keep else 0
-        files.append({**_record_from_file(file), "data": _encode_bytes(file.data) if keep else None})
+    shares = allot_bytes([len(file.data) for file in result.output_files], INLINE_BYTES)
+    files = [
+        {**_record_from_file(file), "data": _encode_bytes(file.data) if share == len(file.data) else None}
+        for file, share in zip(result.output_files, shares, strict=True)
+    ]
     return {
         "exit_code": ended.exit_code,
         "ending": str(ended.ending),

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from openskills.arguments import check_arguments
 from openskills.errors import LimitExceeded
 from openskills.executors.files.beneath import auto_close, open_with_full_access
 from openskills.executors.spec import GIB, MIB, SKILLS, VENV, WorkspaceUsage
@@ -14,6 +15,7 @@ _BLOCK = 512
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Quota:
     """The limits of one workspace, the number of workspaces, and the disk space that must stay free."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
+from openskills.arguments import check_arguments
 from openskills.artifacts.store import USER_PREFIX, ArtifactReader, ArtifactRef, ArtifactStore, Scope, parse_ref
 from openskills.concurrency import run_in_thread
 from openskills.errors import InvalidArgument, LimitExceeded
@@ -31,6 +32,7 @@ class InputMode(StrEnum):
     LINK = "link"
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class InputSpec:
     """One input: `artifact://name[@version]`, `host:///path`, `workspace://path` or `skill://name/path`.

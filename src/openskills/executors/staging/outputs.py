@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from openskills.arguments import check_arguments
 from openskills.artifacts.store import Artifact, ArtifactStore, Scope, normalize_name
 from openskills.errors import InvalidArgument, SkillError
 from openskills.executors.files.globs import compile_globs
@@ -24,6 +25,7 @@ _PRIMARY_STEMS = ("answer", "result", "results", "report", "summary", "output", 
 _READABLE = ("text/markdown", "text/plain", "text/html", "application/json", "text/csv")
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
     """The files to collect: those that match `globs`. With `inline` their content is returned, at most `max_file_bytes`
@@ -43,9 +45,6 @@ class OutputSpec:
             raise InvalidArgument("outputs.globs", "must not be empty; use patterns such as out/**")
         compile_globs(self.globs, run_dir="runs/run", field="outputs.globs")
         normalize_name(f"{self.name_template}x", field="outputs.name_template")
-        for name in _LIMITS:
-            if getattr(self, name) < 0:
-                raise InvalidArgument(f"outputs.{name}", "must not be negative")
 
     @classmethod
     def parse(cls, value: Mapping[str, object]) -> "OutputSpec":
@@ -134,8 +133,8 @@ def _read_flag(given: Mapping[str, object], name: str, *, default: bool) -> bool
 
 def _read_number(given: Mapping[str, object], name: str) -> int:
     value = given[name]
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidArgument(f"outputs.{name}", f"expected an integer, got {type(value).__name__}")
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidArgument(f"outputs.{name}", f"expected an integer that is not negative, got {value!r}")
     return value
 
 
@@ -232,13 +231,17 @@ async def save_outputs(
 
 def _plan_shares(spec: OutputSpec, files: Sequence[FileInfo]) -> list[tuple[FileInfo, int]]:
     """The number of bytes to read of each file."""
-    left = spec.max_total_bytes if spec.inline else 0
-    plan: list[tuple[FileInfo, int]] = []
-    for info in files:
-        share = min(info.size, spec.max_file_bytes, left)
-        left -= share
-        plan.append((info, share))
-    return plan
+    sizes = [min(info.size, spec.max_file_bytes) for info in files]
+    return list(zip(files, allot_bytes(sizes, spec.max_total_bytes if spec.inline else 0), strict=True))
+
+
+def allot_bytes(sizes: Sequence[int], total: int) -> list[int]:
+    """How many bytes of each file fit into `total`: small files are whole, large ones get equal shares."""
+    shares = [0] * len(sizes)
+    for taken, place in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
+        shares[place] = min(sizes[place], total // (len(sizes) - taken))
+        total -= shares[place]
+    return shares
 
 
 async def _read_files(workspace: Workspace, plan: Sequence[tuple[FileInfo, int]]) -> list[OutputFile | str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self, cast
 from uuid import uuid4
 
+from openskills.arguments import check_arguments
 from openskills.errors import BadSkillOutput, HostUnavailable, InvalidArgument, Unauthorized, UnknownSkill
 from openskills.host.client.transport import (
     ClientLimits,
@@ -267,6 +268,7 @@ _TIMEOUT_MARGIN = 5.0
 """Seconds beyond the timeout of the host, so that the host reports a timeout first."""
 
 
+@check_arguments
 class Client:
     """Invokes the skills of one host.
 

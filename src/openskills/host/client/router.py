@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from openskills.agent.rules.routing import RULES, RoutingRule, fits_request
+from openskills.arguments import check_arguments
 from openskills.catalog.search import SearchIndex
 from openskills.catalog.skill import Skill
 from openskills.catalog.vocabulary import squeeze
@@ -42,6 +43,7 @@ class RouteStage(StrEnum):
     DEFAULT = "default"
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class RoutableSkill:
     """A skill of the host for routing."""
@@ -76,6 +78,7 @@ class RouteDecision:
         return f"rule:{self.detail}" if self.stage is RouteStage.RULE else str(self.stage)
 
 
+@check_arguments
 class Router:
     """Chooses skills. `hosted` are those of the host (None if unknown), `catalog` those of SKILL.md folders."""
 

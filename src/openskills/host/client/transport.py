@@ -20,6 +20,7 @@ from urllib.parse import quote, urlsplit
 import httpx2
 
 from openskills.agent.models.http import RetryPolicy, parse_retry_after
+from openskills.arguments import check_arguments
 from openskills.concurrency import LoopLocal
 from openskills.errors import (
     BadSkillOutput,
@@ -178,6 +179,7 @@ _MAX_REDIRECTS = 3
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout)
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
     """Bytes of a response, seconds to connect, seconds of silence in a stream (hosts ping every 15), and retries."""

@@ -1,0 +1,203 @@
+"""Check the arguments of public classes and functions against their annotations.
+
+A type checker reports these mistakes as well, but not every caller uses one, and some of them are dangerous: text where
+a list is expected is a sequence of letters, so that `denied_commands="rm"` would deny nothing.
+"""
+
+import enum
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache, wraps
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
+
+from openskills.errors import InvalidArgument
+
+F = TypeVar("F", bound=Callable[..., Any])
+_TEXT = (str, bytes, bytearray)
+_MAX_SHOWN = 80
+_NAMES: dict[object, str] = {
+    str: "text",
+    int: "an integer that is not negative",
+    float: "a number that is not negative",
+    bool: "True or False",
+    bytes: "bytes",
+    Path: "a Path",
+    NoneType: "None",
+}
+_FIXES = {
+    "Catalog": "create one with Catalog.from_paths(...)",
+    "Attachment": "use Attachment(name, data)",
+    "Load": "use Load('skill')",
+    "CommandPolicy": "create one with CommandPolicy.of(...)",
+}
+
+
+class InvalidType(InvalidArgument, TypeError):
+    """An argument has a wrong type."""
+
+
+def check_arguments(checked: F) -> F:
+    """Decorate a function, or the constructor of a class, so that arguments of a wrong type raise `InvalidArgument`.
+
+    The error names the argument and says how to write it. A list becomes a tuple where the annotation is a tuple.
+    Numbers must not be negative or NaN. Protocols are checked by the names of their members, callables only for being
+    callable. Defaults are not checked.
+    """
+    module = sys.modules[checked.__module__]
+    if not isinstance(checked, type):
+        return cast("F", _wrap(checked, module))
+    setattr(checked, "__init__", _wrap(cast("Any", checked).__init__, module))  # noqa: B010
+    return cast("F", checked)
+
+
+def _wrap(function: Callable[..., Any], module: object) -> Callable[..., Any]:
+    @cache
+    def read_annotations() -> tuple[list[str], dict[str, Any]]:
+        # On first use, when all modules are imported.
+        hints = typing.get_type_hints(function, vars(module))
+        parameters = inspect.signature(function).parameters.values()
+        positional = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+        variable = {one.name for one in parameters if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
+        return positional, {name: hint for name, hint in hints.items() if name not in variable}
+
+    @wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        names, hints = read_annotations()
+        values = list(given)
+        for position, name in enumerate(names[: len(values)]):
+            if name in hints:
+                values[position] = _check(hints[name], values[position], name)
+        for name, value in named.items():
+            if name in hints:
+                named[name] = _check(hints[name], value, name)
+        return function(*values, **named)
+
+    return call
+
+
+def _check(hint: Any, value: Any, field: str) -> Any:
+    """Return the value as the annotation wants it. Raises `InvalidArgument`."""
+    # The usual case first: this runs for every command.
+    if hint is type(value) and hint not in (int, float):
+        return value
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return _check_union(get_args(hint), value, field)
+    if _is_kind(origin, Mapping):
+        return _check_mapping(hint, value, field)
+    if _is_kind(origin, Iterable):
+        return _check_items(hint, value, field)
+    if not _is_valid(hint, origin, value):
+        raise _refuse([hint], value, field)
+    return value
+
+
+def _check_union(choices: Sequence[Any], value: Any, field: str) -> Any:
+    problems: list[InvalidArgument] = []
+    for choice in choices:
+        try:
+            return _check(choice, value, field)
+        except InvalidArgument as problem:
+            problems.append(problem)
+    # A problem of one element says more than the list of all types.
+    raise next((one for one in problems if one.field != field), None) or _refuse(choices, value, field)
+
+
+def _check_mapping(hint: Any, value: Any, field: str) -> Any:
+    if not isinstance(value, Mapping):
+        raise _refuse([hint], value, field)
+    key_hint, item_hint = get_args(hint)
+    given = cast("Mapping[Any, Any]", value)
+    checked = {
+        _check(key_hint, key, f"{field} (key)"): _check(item_hint, item, f"{field}[{key!r}]")
+        for key, item in given.items()
+    }
+    return checked if any(checked[key] is not item for key, item in given.items()) else given
+
+
+def _check_items(hint: Any, value: Any, field: str) -> Any:
+    origin, kinds = get_origin(hint), get_args(hint)
+    # An iterator can only be read once, so that its items are not checked.
+    wanted = Collection if _is_kind(origin, Collection) else Iterable
+    if isinstance(value, (*_TEXT, Mapping)) or not isinstance(value, wanted):
+        raise _refuse([hint], value, field)
+    if not isinstance(value, Collection):
+        return cast("Any", value)
+    given = list(cast("Collection[Any]", value))
+    if origin is not tuple or kinds[-1] is ...:
+        kinds = [kinds[0]] * len(given)
+    if len(kinds) != len(given):
+        raise _refuse([hint], value, field)
+    checked = [
+        _check(kind, item, f"{field}[{number}]") for number, (kind, item) in enumerate(zip(kinds, given, strict=True))
+    ]
+    if origin is tuple:
+        return tuple(checked)
+    is_same = all(new is old for new, old in zip(checked, given, strict=True))
+    return cast("Any", value) if is_same else checked
+
+
+def _is_kind(origin: Any, base: Any) -> bool:
+    return isinstance(origin, type) and issubclass(origin, base)
+
+
+def _is_valid(hint: Any, origin: Any, value: Any) -> bool:
+    if hint is None or hint is NoneType:
+        return value is None
+    if hint in (int, float):
+        is_number = isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
+        return is_number and value >= 0
+    if origin is Literal:
+        return value in get_args(hint)
+    if origin is Callable or hint is Callable:
+        return callable(value)
+    kind = origin or hint
+    if not isinstance(kind, type) or kind in (object, Any):
+        return True
+    if getattr(kind, "_is_protocol", False) and kind.__module__ != "collections.abc":
+        return all(hasattr(value, name) for name in _list_members(kind))
+    return isinstance(value, bytes | bytearray | memoryview if kind is bytes else kind)
+
+
+@cache
+def _list_members(protocol: type) -> frozenset[str]:
+    bases = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False)]
+    names = {name for base in bases for name in (*vars(base), *vars(base).get("__annotations__", ()))}
+    return frozenset(name for name in names if not name.startswith("_") or name == "__call__")
+
+
+def _refuse(hints: Sequence[Any], value: Any, field: str) -> InvalidType:
+    wanted = " or ".join(dict.fromkeys(_describe(hint) for hint in hints))
+    got = f"{type(value).__name__} {value!r}"
+    fix = next((fix for hint in hints if (fix := _suggest(hint, value))), "")
+    shown = got if len(got) <= _MAX_SHOWN else f"{got[:_MAX_SHOWN]}…"
+    return InvalidType(field, f"expected {wanted}, got {shown}{f'; {fix}' if fix else ''}")
+
+
+def _suggest(hint: Any, value: Any) -> str:
+    kinds = get_args(hint)
+    if hint is Path and isinstance(value, str):
+        return f"write Path({value!r})"
+    if _is_kind(get_origin(hint), Collection) and not _is_kind(get_origin(hint), Mapping):
+        return f"write [{value!r}]" if isinstance(value, str) and kinds[0] is str else _suggest(kinds[0], value)
+    return _FIXES.get(getattr(hint, "__name__", ""), "")
+
+
+def _describe(hint: Any) -> str:
+    origin, kinds = get_origin(hint), get_args(hint)
+    if hint in _NAMES:
+        return _NAMES[hint]
+    if origin in (Union, UnionType, Literal):
+        return " or ".join(repr(kind) if origin is Literal else _describe(kind) for kind in kinds)
+    if _is_kind(origin, Mapping):
+        return "a dict" if kinds[1] is Any else f"a dict with {_describe(kinds[1])} as values"
+    if _is_kind(origin, Iterable):
+        return f"a list (each item {_describe(kinds[0])})"
+    if _is_kind(hint, enum.Enum):
+        return f"one of {', '.join(str(one.value) for one in hint)}"
+    name: str = "function" if origin is Callable else getattr(hint, "__name__", str(hint))
+    return f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}"
