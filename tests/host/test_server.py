@@ -1,5 +1,6 @@
 """The host as a server of its own: how it starts, ends, and what is left when it is killed."""
 
+import json
 import os
 import signal
 import socket
@@ -178,6 +179,85 @@ def test_any_asgi_server_can_serve_the_application(tmp_path: Path) -> None:
         server.terminate()
         server.wait(60)
     assert '"skill_id":"echo"' in (tmp_path / "out").read_text()
+
+
+HOSTILE = """\
+import asyncio
+import sys
+
+class Unprintable(BaseException):
+    def __str__(self):
+        raise SystemExit(3)
+
+class Own(BaseException):
+    pass
+
+ERRORS = {
+    "exit": lambda: SystemExit(3),
+    "interrupt": lambda: KeyboardInterrupt(),
+    "stop": lambda: StopIteration(5),
+    "generator_exit": lambda: GeneratorExit(),
+    "cancelled": lambda: asyncio.CancelledError(),
+    "own": lambda: Own("own"),
+    "unprintable": lambda: Unprintable(),
+    "group": lambda: BaseExceptionGroup("two", [SystemExit(3), KeyboardInterrupt()]),
+}
+
+def plain(given):
+    raise ERRORS[given["error"]]()
+
+async def awaited(given):
+    await asyncio.sleep(0)
+    raise ERRORS[given["error"]]()
+
+async def task(given):
+    await asyncio.create_task(awaited(given))
+
+def generator(given):
+    yield 1
+    raise ERRORS[given["error"]]()
+
+async def async_generator(given):
+    yield 1
+    raise ERRORS[given["error"]]()
+
+def fine(given):
+    return {"fine": True}
+"""
+HOSTILE_FUNCTIONS = ("plain", "awaited", "task", "generator", "async_generator")
+HOSTILE_ERRORS = ("exit", "interrupt", "stop", "generator_exit", "cancelled", "own", "unprintable", "group")
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_whatever_a_function_raises_is_a_result_and_the_host_goes_on(tmp_path: Path, workers: str) -> None:
+    (tmp_path / "hostile.py").write_text(HOSTILE)
+    (tmp_path / "dies.py").write_text("raise SystemExit(3)")
+    (tmp_path / "skills_cli").mkdir()
+    for entry in (*(f"hostile:{name}" for name in (*HOSTILE_FUNCTIONS, "fine")), "dies:f"):
+        path = tmp_path / "skills_cli" / f"{entry.replace(':', '_')}.yaml"
+        path.write_text(f"id: {path.stem}\ntype: inproc\nentry: {entry}\ntimeout_ms: 20000\n")
+    with host_process(tmp_path, "--workers", workers) as host:
+        processes = {host.process.pid, *_children_of(host.process.pid)}
+        for function in HOSTILE_FUNCTIONS:
+            for error in HOSTILE_ERRORS:
+                path, body = f"/skills/hostile_{function}", {"input": {"error": error}}
+                expected = 502 if "generator" in function else 500
+                answer = host.client.post(f"{path}:invoke", json=body)
+                assert (answer.status_code, answer.json()["error"]["code"]) == (expected, expected), answer.text
+                streamed = host.client.post(f"{path}:stream", json=body)
+                result = json.loads(streamed.text.rpartition("event: result\ndata: ")[2])
+                assert (streamed.status_code, result["error"]["code"]) == (200, expected)
+                started = host.client.post(f"{path}:invoke?mode=async", json=body).headers["location"]
+                eventually(lambda started=started: host.client.get(started).json()["data"]["ended"] is not None)
+                run = host.client.get(started).json()["data"]
+                assert (run["state"], run["result"]["error"]["code"]) == ("failed", expected)
+        (broken,) = [one for one in host.client.get("/skills").json()["data"]["skills"] if one["id"] == "dies_f"]
+        assert broken["status"] == "unavailable"
+        assert "SystemExit" in str(broken["problems"])
+        assert host.invoke("dies_f", {}).status_code == 422
+        assert host.invoke("hostile_fine", {}).json()["data"] == {"fine": True}
+        assert all(map(is_alive, processes))
+        assert host.end() == 0
 
 
 def _children_of(pid: int) -> set[int]:

@@ -383,7 +383,7 @@ class Host:
             if not self.draining or task.uncancel():
                 raise
             outcome = failure_outcome(RunInterrupted("the host was stopped before the skill finished", retry_after=1.0))
-        except Exception:  # noqa: BLE001 - a bug in the host still gets the caller a result
+        except (Exception, SystemExit, KeyboardInterrupt):  # noqa: BLE001 - bugs of the host or of a runner
             _log.exception("invocation failed, trace id %s", asked.trace_id)
             outcome = failure_outcome(http.internal_error(asked.trace_id))
         finally:
