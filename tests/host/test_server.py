@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -258,6 +260,117 @@ def test_whatever_a_function_raises_is_a_result_and_the_host_goes_on(tmp_path: P
         assert host.invoke("hostile_fine", {}).json()["data"] == {"fine": True}
         assert all(map(is_alive, processes))
         assert host.end() == 0
+
+
+COUNTER = """\
+import json, os, sys, time
+given = json.load(sys.stdin)["input"]
+with open(given["file"], "a") as file:
+    file.write("x")
+deadline = time.monotonic() + 60
+while not os.path.exists(given["file"] + ".go") and time.monotonic() < deadline:
+    time.sleep(0.01)
+print(json.dumps({"success": True, "data": {"count": os.path.getsize(given["file"])}}))
+"""
+
+
+class KeyedCalls:
+    """Calls of a skill that appends a character to a file, with one idempotency key."""
+
+    def __init__(self, directory: Path) -> None:
+        self.file = directory / "data" / "count"
+        self.go = directory / "data" / "count.go"
+        (directory / "skills_cli").mkdir()
+        (directory / "skills_cli" / "counter.py").write_text(COUNTER)
+
+    def call(self, url: str, verb: str = "invoke", timeout: float = 60) -> httpx2.Response:
+        with httpx2.Client(base_url=url, timeout=timeout) as client:
+            body, headers = {"input": {"file": str(self.file)}}, {"Idempotency-Key": "k"}
+            return client.post(f"/skills/counter:{verb}", json=body, headers=headers)
+
+    def executions(self) -> int:
+        return self.file.stat().st_size if self.file.exists() else 0
+
+
+def _result(answer: httpx2.Response) -> dict[str, Any]:
+    return json.loads(answer.text.rpartition("event: result\ndata: ")[2])
+
+
+VERBS_AND_WORKERS = [("invoke", "1"), ("stream", "1"), ("stream", "2")]
+
+
+@pytest.mark.parametrize(("verb", "workers"), VERBS_AND_WORKERS)
+def test_a_keyed_call_goes_on_without_its_caller_and_a_retry_gets_its_answer(
+    tmp_path: Path, verb: str, workers: str
+) -> None:
+    calls = KeyedCalls(tmp_path)
+    with host_process(tmp_path, "--workers", workers) as host:
+        for _ in range(3):
+            with suppress(httpx2.TimeoutException):
+                assert calls.call(host.url, verb, timeout=1).status_code == 409
+            eventually(lambda: calls.executions() == 1)
+        busy = calls.call(host.url, verb)
+        assert (busy.status_code, busy.headers["retry-after"]) == (409, "1")
+        calls.go.touch()
+        eventually(lambda: calls.call(host.url, verb).status_code == 200)
+        for again in ("invoke", "stream"):
+            answer = calls.call(host.url, again)
+            assert answer.headers["idempotent-replayed"] == "true"
+            assert _result(answer)["data"] == {"count": 1}
+    assert calls.executions() == 1
+
+
+@pytest.mark.parametrize(("verb", "workers"), VERBS_AND_WORKERS)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_keyed_call_that_was_cut_off_is_interrupted_and_never_runs_again(
+    tmp_path: Path, number: signal.Signals, verb: str, workers: str
+) -> None:
+    calls = KeyedCalls(tmp_path)
+    with host_process(tmp_path, "--workers", workers, "--grace", "0") as host, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(calls.call, host.url, verb)
+        eventually(lambda: calls.executions() == 1)
+        host.end(number)
+        assert first.exception(60) is not None or _result(first.result())["error"]["code"] == 503
+    (tmp_path / "data" / "slow" / "go").unlink()
+    (tmp_path / "data" / "slow").rmdir()
+    with host_process(tmp_path, "--workers", workers) as host:
+        calls.go.touch()
+        for again in ("invoke", "stream"):
+            error = _result(calls.call(host.url, again))["error"]
+            assert (error["code"], error["details"]["reason"]) == (503, "INTERRUPTED")
+    assert calls.executions() == 1
+
+
+def test_when_one_worker_dies_the_other_answers_its_key_at_once(tmp_path: Path) -> None:
+    calls = KeyedCalls(tmp_path)
+    with host_process(tmp_path, "--workers", "2") as host, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(calls.call, host.url)
+        eventually(lambda: calls.executions() == 1)
+        (lock,) = tmp_path.rglob("host.db.workers/*")
+        (owner,) = [pid for pid in _children_of(host.process.pid) if str(lock) in _open_files(pid)]
+        os.kill(owner, signal.SIGKILL)
+        assert first.exception(60) is not None
+        assert calls.call(host.url).json()["error"]["details"]["reason"] == "INTERRUPTED"
+    assert calls.executions() == 1
+
+
+def test_a_key_is_free_again_when_its_skill_was_never_called(tmp_path: Path) -> None:
+    calls = KeyedCalls(tmp_path)
+    calls.go.parent.mkdir()
+    with host_process(tmp_path, "--concurrency", "1", "--queue", "0") as host, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(host.slow)
+        eventually(lambda: bool(host.children()))
+        assert calls.call(host.url).status_code == 429
+        (host.folder / "go").touch()
+        running.result(60)
+        calls.go.touch()
+        assert calls.call(host.url).json()["data"] == {"count": 1}
+
+
+def _open_files(pid: int) -> set[str]:
+    with suppress(OSError):
+        return {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
+    return set()
 
 
 def _children_of(pid: int) -> set[int]:
