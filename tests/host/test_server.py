@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -40,7 +42,7 @@ def test_the_address_of_a_socket_can_be_opened(host: str, begins: str) -> None:
 
 
 def test_on_loopback_no_key_is_needed_unless_it_is_asked_for(tmp_path: Path) -> None:
-    assert resolve_auth(settings_in(tmp_path), "127.0.0.1", no_auth=False).host_auth == "off"
+    assert resolve_auth(settings_in(tmp_path), "127.0.0.1", no_auth=False).host_auth == "auto"
     with pytest.raises(InvalidArgument, match="openskills keys new"):
         resolve_auth(settings_in(tmp_path, host_auth="on"), "127.0.0.1", no_auth=False)
 
@@ -365,6 +367,47 @@ def test_a_key_is_free_again_when_its_skill_was_never_called(tmp_path: Path) -> 
         running.result(60)
         calls.go.touch()
         assert calls.call(host.url).json()["data"] == {"count": 1}
+
+
+@pytest.mark.parametrize("example", [True, False])
+def test_behind_a_real_nginx_a_key_is_required(
+    tmp_path: Path, example: bool, require_program: Callable[[str], str]
+) -> None:
+    nginx = require_program("nginx")
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "host.md").read_text()
+    server = guide.partition("```nginx\n")[2].partition("```")[0]
+    with open_socket("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    server = re.sub(r"listen .*;", f"listen 127.0.0.1:{port};", re.sub(r".*ssl_certificate.*\n", "", server))
+    if not example:
+        # A proxy that adds no header: then a key has to exist.
+        server = re.sub(r".*proxy_set_header.*\n", "", server)
+    with host_process(tmp_path) as host:
+        line = [sys.executable, "-m", "openskills", "keys", "new", "me"]
+        made = subprocess.run(line, env=variables(tmp_path), cwd=tmp_path, check=True, capture_output=True, timeout=60)
+        key = {"Authorization": f"Bearer {made.stdout.decode().strip()}"}
+        config = tmp_path / "nginx.conf"
+        server = server.replace("http://127.0.0.1:8000", host.url)
+        paths = "".join(
+            f"{kind}_temp_path {tmp_path};" for kind in ("proxy", "client_body", "fastcgi", "uwsgi", "scgi")
+        )
+        top = f"daemon off; pid {tmp_path}/nginx.pid; error_log stderr; events {{}}"
+        config.write_text(f"{top} http {{ access_log off; {paths} {server} }}")
+        with (tmp_path / "nginx.log").open("wb") as log:
+            proxy = subprocess.Popen([nginx, "-p", str(tmp_path), "-c", str(config)], stderr=log)
+        try:
+            with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+                eventually(lambda: is_ready(client), 60)
+                body = {"input": {"text": "a"}}
+                for path in ("/skills/echo:invoke", "/skills/echo:stream"):
+                    assert client.post(path, json=body).status_code == 401
+                    assert client.post(path, json=body, headers=key).status_code == 200
+                for path in ("/skills", "/metrics", "/tools", "/openapi.json", "/runs/run_1"):
+                    assert client.get(path).status_code == 401
+                assert client.get("/skills", headers=key).status_code == 200
+        finally:
+            proxy.terminate()
+            proxy.wait(60)
 
 
 def _open_files(pid: int) -> set[str]:
