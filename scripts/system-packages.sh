@@ -12,6 +12,7 @@ bwrap:bubblewrap
 debootstrap:debootstrap
 dockerd:docker.io
 git:git
+nginx:nginx
 postgres:postgresql
 prlimit:util-linux
 redis-server:redis-server

@@ -15,6 +15,7 @@ DOORS = {
     "agent/turn.py": "calls functions of the application for a model, and logs what was their fault",
     "skillkit/entry.py": "whatever a skill does, its caller gets a result",
     "host/service.py": "whatever a skill or a runner does, its caller gets a normalised result",
+    "host/runners/function.py": "calls functions of the application, and whatever they raise is a normalised result",
     "host/app.py": "whatever happens, a request gets a normalised result, and what was our fault is logged",
     "catalog/watch.py": "calls a function of the caller in a thread of its own and keeps what it raised",
 }

@@ -33,7 +33,7 @@ from openskills.host.auth import (
 )
 from openskills.host.http import HttpRefusal
 from tests.host.exchanges import Sent
-from tests.host.hosting import key_in, settings_in
+from tests.host.hosting import eventually, key_in, settings_in
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -334,6 +334,35 @@ def test_unless_told_otherwise_a_key_is_needed_by_those_who_come_from_elsewhere(
     assert gate(tmp_path, "auto").authenticate(local().exchange) is ANONYMOUS
     with pytest.raises(Unauthorized):
         gate(tmp_path, "auto").authenticate(Sent(server="192.0.2.1", headers={"Host": "127.0.0.1"}).exchange)
+
+
+def test_as_soon_as_there_are_keys_one_is_needed_on_this_machine_even_when_they_are_revoked(tmp_path: Path) -> None:
+    found = gate(tmp_path, "auto")
+    assert found.authenticate(local().exchange) is ANONYMOUS
+    key = key_in(tmp_path)
+    found = gate(tmp_path, "auto")
+    with pytest.raises(Unauthorized, match="required"):
+        found.authenticate(local().exchange)
+    assert found.authenticate(local(Authorization=f"Bearer {key}").exchange).name == "me"
+    revoke_key(settings_in(tmp_path).host_keys, "me")
+
+    def is_refused() -> bool:
+        try:
+            found.authenticate(local(Authorization=f"Bearer {key}").exchange)
+        except Unauthorized:
+            return True
+        return False
+
+    eventually(is_refused)
+    with pytest.raises(Unauthorized, match="required"):
+        found.authenticate(local().exchange)
+
+
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Proto"])
+def test_a_request_that_came_through_a_proxy_needs_a_key(tmp_path: Path, name: str) -> None:
+    with pytest.raises(Unauthorized, match="required"):
+        gate(tmp_path, "auto").authenticate(local(**{name: "127.0.0.1"}).exchange)
+    assert gate(tmp_path, "off").authenticate(local(**{name: "127.0.0.1"}).exchange) is ANONYMOUS
 
 
 @pytest.mark.parametrize("name", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", ""])

@@ -4,24 +4,28 @@ A request that comes again gets the answer of the first.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+import sqlite3
+from collections.abc import Coroutine
+from contextlib import closing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 import pytest
 
 from openskills.errors import InvalidArgument, KeyReused, RequestInFlight, StoreUnavailable
+from openskills.host.auth import Principal
 from openskills.host.database import Database
-from openskills.host.http import HttpResponse, build_document, parse_trace
+from openskills.host.http import parse_trace
 from openskills.host.idempotency import (
     IdempotencyClaim,
-    IdempotencyGuard,
     IdempotencyStore,
     IdempotentResponse,
     build_replay,
 )
-from tests.host.exchanges import Sent
+from openskills.host.service import Invocation, InvokeRequest
+from openskills.host.workers import WorkerLock
+from tests.host.results import succeeded
 
 DAY = 24 * 60 * 60.0
 stores: list[Database] = []
@@ -57,9 +61,10 @@ class Clock:
 
 
 async def begin(
-    of: IdempotencyStore, key: str = "k", who: str = "ci", route: str = "/skills/echo:invoke", body: str = "d1"
+    of: IdempotencyStore, key: str = "k", who: str = "ci", skill: str = "echo", body: str = "d1", mode: str = "sync"
 ) -> IdempotentResponse | IdempotencyClaim:
-    return await of.begin(key, who, route, body, lease=60.0)
+    asked = InvokeRequest(skill, {}, "trace-1", Principal(who), 0.0, body.encode())
+    return await of.begin(key, asked, skill_id=skill, mode=mode)
 
 
 async def fresh(of: IdempotencyStore, key: str = "k") -> IdempotencyClaim:
@@ -72,7 +77,7 @@ def test_the_second_request_gets_the_answer_of_the_first(tmp_path: Path) -> None
     async def body() -> None:
         store = Database(tmp_path / "host.db")
         of = IdempotencyStore(store)
-        assert await of.finish(await fresh(of), 200, b'{"success": true}')
+        await of.finish(await fresh(of), 200, b'{"success": true}')
         assert await begin(of) == IdempotentResponse(200, b'{"success": true}')
         assert await begin(of) == IdempotentResponse(200, b'{"success": true}')
         await store.close()
@@ -115,18 +120,17 @@ def test_the_same_key_with_another_body_is_refused() -> None:
         of = IdempotencyStore(memory())
         first = await fresh(of)
         for _ in range(2):
-            with pytest.raises(KeyReused, match="another body") as caught:
-                await begin(of, body="d2")
-            assert caught.value.code == 422
+            for change in ({"body": "d2"}, {"mode": "async"}):
+                with pytest.raises(KeyReused, match="another body or mode") as caught:
+                    await begin(of, **change)
+                assert caught.value.code == 422
             await of.finish(first, 200, b"{}")
 
     closing_stores(body())
 
 
-@pytest.mark.parametrize(
-    "change", [{"key": "other"}, {"who": "other"}, {"route": "/skills/sum:invoke"}, {"who": "c", "key": "ik"}]
-)
-def test_another_key_caller_or_route_is_another_request(change: dict[str, str]) -> None:
+@pytest.mark.parametrize("change", [{"key": "other"}, {"who": "other"}, {"skill": "sum"}, {"who": "c", "key": "ik"}])
+def test_another_key_caller_or_skill_is_another_request(change: dict[str, str]) -> None:
     async def body() -> None:
         of = IdempotencyStore(memory())
         await of.finish(await fresh(of), 200, b"{}")
@@ -148,36 +152,29 @@ def test_an_answer_is_forgotten_after_a_day() -> None:
     closing_stores(body())
 
 
-def test_a_worker_that_died_frees_its_key_when_the_lease_is_over() -> None:
+def test_when_the_worker_of_a_request_is_dead_its_answer_is_interrupted_for_good(tmp_path: Path) -> None:
     async def body() -> None:
-        clock = Clock()
-        of = IdempotencyStore(memory(), clock=clock)
-        died = await fresh(of)
-        clock.now += 59
+        stores.extend(Database(tmp_path / "host.db") for _ in range(2))
+        first, second = map(IdempotencyStore, stores)
+        await fresh(first)
         with pytest.raises(RequestInFlight):
-            await begin(of)
-        clock.now += 2
-        second = await fresh(of)
-        # Should it be alive after all, its answer comes too late.
-        assert not await of.finish(died, 200, b"late")
-        assert await of.finish(second, 200, b"{}")
-        assert await begin(of) == IdempotentResponse(200, b"{}")
+            await begin(second)
+        await first.close()
+        for _ in range(2):
+            answer = await begin(second)
+            assert isinstance(answer, IdempotentResponse)
+            result = orjson.loads(answer.body)
+            assert (answer.status, result["trace_id"], result["skill_id"]) == (503, "trace-1", "echo")
+            assert result["error"]["details"] == {"reason": "INTERRUPTED", "retryable": False}
+        for of in (first, second):
+            await of.close()
+        assert not list((tmp_path / "host.db.workers").iterdir())
 
     closing_stores(body())
 
 
-@pytest.mark.parametrize("status", [429, 503])
-def test_an_answer_that_says_come_back_later_frees_the_key(status: int) -> None:
-    async def body() -> None:
-        of = IdempotencyStore(memory())
-        await of.finish(await fresh(of), status, b"{}")
-        assert isinstance(await begin(of), IdempotencyClaim)
-
-    closing_stores(body())
-
-
-@pytest.mark.parametrize("status", [400, 422, 500, 502, 504])
-def test_other_failures_are_answers_and_are_kept(status: int) -> None:
+@pytest.mark.parametrize("status", [400, 422, 429, 500, 502, 503, 504])
+def test_failures_are_answers_and_are_kept(status: int) -> None:
     async def body() -> None:
         of = IdempotencyStore(memory())
         await of.finish(await fresh(of), status, b"no")
@@ -186,15 +183,45 @@ def test_other_failures_are_answers_and_are_kept(status: int) -> None:
     closing_stores(body())
 
 
-def test_a_client_that_went_away_can_come_again() -> None:
+def test_a_key_that_was_not_used_can_be_used_again() -> None:
     async def body() -> None:
         of = IdempotencyStore(memory())
-        first = await fresh(of)
-        assert await of.abandon(first)
-        assert not await of.abandon(first)
+        await of.abandon(await fresh(of))
         assert isinstance(await begin(of), IdempotencyClaim)
 
     closing_stores(body())
+
+
+@pytest.mark.parametrize("started", [True, False])
+async def test_work_goes_on_without_its_caller_and_is_kept_if_its_skill_was_called(started: bool) -> None:
+    go_on = asyncio.Event()
+
+    async def perform() -> Invocation:
+        await go_on.wait()
+        return Invocation(0.0, succeeded(), b"{}", "ci", started=started)
+
+    of = IdempotencyStore(memory())
+    caller = asyncio.ensure_future(asyncio.shield(of.start(await fresh(of), perform())))
+    await asyncio.sleep(0)
+    caller.cancel()
+    go_on.set()
+    await of.close()
+    assert isinstance(await begin(of), IdempotentResponse if started else IdempotencyClaim)
+    await stores.pop().close()
+
+
+async def test_an_answer_that_cannot_be_stored_yet_is_stored_later(tmp_path: Path) -> None:
+    database = Database(tmp_path / "host.db", timeout=0.01)
+    of = IdempotencyStore(database)
+    claim = await fresh(of)
+    with closing(sqlite3.connect(tmp_path / "host.db", timeout=1, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        await of.finish(claim, 200, b"{}")
+        other.execute("ROLLBACK")
+    await of.close()
+    assert await begin(of) == IdempotentResponse(200, b"{}")
+    await of.close()
+    await database.close()
 
 
 @pytest.mark.parametrize("key", ["", " ", "a\nb", "é", "x" * 256, " x", "x ", '""', "\ud800"])
@@ -243,89 +270,23 @@ def test_the_right_to_finish_is_not_shown() -> None:
     assert "secret" not in repr(IdempotencyClaim("id", "secret"))
 
 
-T = TypeVar("T")
-Once = Callable[[str, bytes, Callable[[], Awaitable[HttpResponse]]], Awaitable[HttpResponse]]
-
-
-def with_replays(path: Path, use: Callable[[Once], Awaitable[T]]) -> T:
-    async def go() -> T:
-        database = Database(path / "host.db")
-        replays = IdempotencyGuard(IdempotencyStore(database))
-
-        async def once(key: str, body: bytes, work: Callable[[], Awaitable[HttpResponse]]) -> HttpResponse:
-            exchange = Sent(headers={"Idempotency-Key": key} if key else {}).exchange
-            return await replays.run_once(exchange, work, principal="me", route="echo:invoke", body=body, lease=60)
-
-        try:
-            return await use(once)
-        finally:
-            await database.close()
-
-    return asyncio.run(go())
-
-
-class Work:
-    def __init__(self, status: int = 200) -> None:
-        self.done = 0
-        self._status = status
-
-    async def __call__(self) -> HttpResponse:
-        self.done += 1
-        return build_document({"id": "run_1", "count": self.done}, parse_trace(b"first", None), status=self._status)
-
-
-def test_without_a_key_everything_is_done_every_time(tmp_path: Path) -> None:
-    work = Work()
-
-    async def use(once: Once) -> None:
-        await once("", b"a", work)
-        await once("", b"a", work)
-
-    with_replays(tmp_path, use)
-    assert work.done == 2
-
-
-def test_with_a_key_it_is_done_once_and_answered_alike(tmp_path: Path) -> None:
-    work = Work()
-
-    async def use(once: Once) -> tuple[HttpResponse, HttpResponse]:
-        first = await once("k", b"a", work)
-        with pytest.raises(KeyReused):
-            await once("k", b"b", work)
-        return first, await once("k", b"a", work)
-
-    first, second = with_replays(tmp_path, use)
-    assert work.done == 1
-    assert (second.status, second.body) == (first.status, first.body)
-    assert dict(second.headers)[b"x-trace-id"] == b"first"
-    assert dict(second.headers)[b"idempotent-replayed"] == b"true"
-
-
-def test_an_answer_that_says_come_back_later_is_not_kept(tmp_path: Path) -> None:
-    busy, free = Work(503), Work()
-
-    async def use(once: Once) -> HttpResponse:
-        await once("k", b"a", busy)
-        return await once("k", b"a", free)
-
-    assert with_replays(tmp_path, use).status == 200
-
-
-def test_work_that_came_to_no_answer_frees_its_key(tmp_path: Path) -> None:
-    async def broken() -> HttpResponse:
-        raise InvalidArgument("x", "is wrong")
-
-    async def use(once: Once) -> HttpResponse:
-        with pytest.raises(InvalidArgument):
-            await once("k", b"a", broken)
-        return await once("k", b"a", Work())
-
-    assert with_replays(tmp_path, use).status == 200
-
-
 def test_a_run_that_was_begun_is_told_with_its_place_again() -> None:
     body = orjson.dumps({"trace_id": "first", "data": {"id": "run_1"}})
     assert (
         dict(build_replay(IdempotentResponse(202, body), parse_trace(b"second", None)).headers)[b"location"]
         == b"/runs/run_1"
     )
+
+
+def test_a_worker_is_alive_as_long_as_it_holds_its_lock(tmp_path: Path) -> None:
+    mine, other = WorkerLock(tmp_path / "host.db"), WorkerLock(tmp_path / "host.db")
+    other.hold()
+    other.hold()
+    assert mine.is_alive(mine.id)
+    assert mine.is_alive(other.id)
+    assert mine.is_alive(other.id)
+    other.close()
+    other.close()
+    assert not mine.is_alive(other.id)
+    assert not mine.is_alive("")
+    assert not WorkerLock(None).is_alive(other.id)

@@ -1,12 +1,17 @@
 """The host as a server of its own: how it starts, ends, and what is left when it is killed."""
 
+import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -37,7 +42,7 @@ def test_the_address_of_a_socket_can_be_opened(host: str, begins: str) -> None:
 
 
 def test_on_loopback_no_key_is_needed_unless_it_is_asked_for(tmp_path: Path) -> None:
-    assert resolve_auth(settings_in(tmp_path), "127.0.0.1", no_auth=False).host_auth == "off"
+    assert resolve_auth(settings_in(tmp_path), "127.0.0.1", no_auth=False).host_auth == "auto"
     with pytest.raises(InvalidArgument, match="openskills keys new"):
         resolve_auth(settings_in(tmp_path, host_auth="on"), "127.0.0.1", no_auth=False)
 
@@ -178,6 +183,237 @@ def test_any_asgi_server_can_serve_the_application(tmp_path: Path) -> None:
         server.terminate()
         server.wait(60)
     assert '"skill_id":"echo"' in (tmp_path / "out").read_text()
+
+
+HOSTILE = """\
+import asyncio
+import sys
+
+class Unprintable(BaseException):
+    def __str__(self):
+        raise SystemExit(3)
+
+class Own(BaseException):
+    pass
+
+ERRORS = {
+    "exit": lambda: SystemExit(3),
+    "interrupt": lambda: KeyboardInterrupt(),
+    "stop": lambda: StopIteration(5),
+    "generator_exit": lambda: GeneratorExit(),
+    "cancelled": lambda: asyncio.CancelledError(),
+    "own": lambda: Own("own"),
+    "unprintable": lambda: Unprintable(),
+    "group": lambda: BaseExceptionGroup("two", [SystemExit(3), KeyboardInterrupt()]),
+}
+
+def plain(given):
+    raise ERRORS[given["error"]]()
+
+async def awaited(given):
+    await asyncio.sleep(0)
+    raise ERRORS[given["error"]]()
+
+async def task(given):
+    await asyncio.create_task(awaited(given))
+
+def generator(given):
+    yield 1
+    raise ERRORS[given["error"]]()
+
+async def async_generator(given):
+    yield 1
+    raise ERRORS[given["error"]]()
+
+def fine(given):
+    return {"fine": True}
+"""
+HOSTILE_FUNCTIONS = ("plain", "awaited", "task", "generator", "async_generator")
+HOSTILE_ERRORS = ("exit", "interrupt", "stop", "generator_exit", "cancelled", "own", "unprintable", "group")
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_whatever_a_function_raises_is_a_result_and_the_host_goes_on(tmp_path: Path, workers: str) -> None:
+    (tmp_path / "hostile.py").write_text(HOSTILE)
+    (tmp_path / "dies.py").write_text("raise SystemExit(3)")
+    (tmp_path / "skills_cli").mkdir()
+    for entry in (*(f"hostile:{name}" for name in (*HOSTILE_FUNCTIONS, "fine")), "dies:f"):
+        path = tmp_path / "skills_cli" / f"{entry.replace(':', '_')}.yaml"
+        path.write_text(f"id: {path.stem}\ntype: inproc\nentry: {entry}\ntimeout_ms: 20000\n")
+    with host_process(tmp_path, "--workers", workers) as host:
+        processes = {host.process.pid, *_children_of(host.process.pid)}
+        for function in HOSTILE_FUNCTIONS:
+            for error in HOSTILE_ERRORS:
+                path, body = f"/skills/hostile_{function}", {"input": {"error": error}}
+                expected = 502 if "generator" in function else 500
+                answer = host.client.post(f"{path}:invoke", json=body)
+                assert (answer.status_code, answer.json()["error"]["code"]) == (expected, expected), answer.text
+                streamed = host.client.post(f"{path}:stream", json=body)
+                result = json.loads(streamed.text.rpartition("event: result\ndata: ")[2])
+                assert (streamed.status_code, result["error"]["code"]) == (200, expected)
+                started = host.client.post(f"{path}:invoke?mode=async", json=body).headers["location"]
+                eventually(lambda started=started: host.client.get(started).json()["data"]["ended"] is not None)
+                run = host.client.get(started).json()["data"]
+                assert (run["state"], run["result"]["error"]["code"]) == ("failed", expected)
+        (broken,) = [one for one in host.client.get("/skills").json()["data"]["skills"] if one["id"] == "dies_f"]
+        assert broken["status"] == "unavailable"
+        assert "SystemExit" in str(broken["problems"])
+        assert host.invoke("dies_f", {}).status_code == 422
+        assert host.invoke("hostile_fine", {}).json()["data"] == {"fine": True}
+        assert all(map(is_alive, processes))
+        assert host.end() == 0
+
+
+COUNTER = """\
+import json, os, sys, time
+given = json.load(sys.stdin)["input"]
+with open(given["file"], "a") as file:
+    file.write("x")
+deadline = time.monotonic() + 60
+while not os.path.exists(given["file"] + ".go") and time.monotonic() < deadline:
+    time.sleep(0.01)
+print(json.dumps({"success": True, "data": {"count": os.path.getsize(given["file"])}}))
+"""
+
+
+class KeyedCalls:
+    """Calls of a skill that appends a character to a file, with one idempotency key."""
+
+    def __init__(self, directory: Path) -> None:
+        self.file = directory / "data" / "count"
+        self.go = directory / "data" / "count.go"
+        (directory / "skills_cli").mkdir()
+        (directory / "skills_cli" / "counter.py").write_text(COUNTER)
+
+    def call(self, url: str, verb: str = "invoke", timeout: float = 60) -> httpx2.Response:
+        with httpx2.Client(base_url=url, timeout=timeout) as client:
+            body, headers = {"input": {"file": str(self.file)}}, {"Idempotency-Key": "k"}
+            return client.post(f"/skills/counter:{verb}", json=body, headers=headers)
+
+    def executions(self) -> int:
+        return self.file.stat().st_size if self.file.exists() else 0
+
+
+def _result(answer: httpx2.Response) -> dict[str, Any]:
+    return json.loads(answer.text.rpartition("event: result\ndata: ")[2])
+
+
+VERBS_AND_WORKERS = [("invoke", "1"), ("stream", "1"), ("stream", "2")]
+
+
+@pytest.mark.parametrize(("verb", "workers"), VERBS_AND_WORKERS)
+def test_a_keyed_call_goes_on_without_its_caller_and_a_retry_gets_its_answer(
+    tmp_path: Path, verb: str, workers: str
+) -> None:
+    calls = KeyedCalls(tmp_path)
+    with host_process(tmp_path, "--workers", workers) as host:
+        for _ in range(3):
+            with suppress(httpx2.TimeoutException):
+                assert calls.call(host.url, verb, timeout=1).status_code == 409
+            eventually(lambda: calls.executions() == 1)
+        busy = calls.call(host.url, verb)
+        assert (busy.status_code, busy.headers["retry-after"]) == (409, "1")
+        calls.go.touch()
+        eventually(lambda: calls.call(host.url, verb).status_code == 200)
+        for again in ("invoke", "stream"):
+            answer = calls.call(host.url, again)
+            assert answer.headers["idempotent-replayed"] == "true"
+            assert _result(answer)["data"] == {"count": 1}
+    assert calls.executions() == 1
+
+
+@pytest.mark.parametrize(("verb", "workers"), VERBS_AND_WORKERS)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_keyed_call_that_was_cut_off_is_interrupted_and_never_runs_again(
+    tmp_path: Path, number: signal.Signals, verb: str, workers: str
+) -> None:
+    calls = KeyedCalls(tmp_path)
+    with host_process(tmp_path, "--workers", workers, "--grace", "0") as host, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(calls.call, host.url, verb)
+        eventually(lambda: calls.executions() == 1)
+        host.end(number)
+        assert first.exception(60) is not None or _result(first.result())["error"]["code"] == 503
+    (tmp_path / "data" / "slow" / "go").unlink()
+    (tmp_path / "data" / "slow").rmdir()
+    with host_process(tmp_path, "--workers", workers) as host:
+        calls.go.touch()
+        for again in ("invoke", "stream"):
+            error = _result(calls.call(host.url, again))["error"]
+            assert (error["code"], error["details"]["reason"]) == (503, "INTERRUPTED")
+    assert calls.executions() == 1
+
+
+def test_when_one_worker_dies_the_other_answers_its_key_at_once(tmp_path: Path) -> None:
+    calls = KeyedCalls(tmp_path)
+    with host_process(tmp_path, "--workers", "2") as host, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(calls.call, host.url)
+        eventually(lambda: calls.executions() == 1)
+        (lock,) = tmp_path.rglob("host.db.workers/*")
+        (owner,) = [pid for pid in _children_of(host.process.pid) if str(lock) in _open_files(pid)]
+        os.kill(owner, signal.SIGKILL)
+        assert first.exception(60) is not None
+        assert calls.call(host.url).json()["error"]["details"]["reason"] == "INTERRUPTED"
+    assert calls.executions() == 1
+
+
+def test_a_key_is_free_again_when_its_skill_was_never_called(tmp_path: Path) -> None:
+    calls = KeyedCalls(tmp_path)
+    calls.go.parent.mkdir()
+    with host_process(tmp_path, "--concurrency", "1", "--queue", "0") as host, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(host.slow)
+        eventually(lambda: bool(host.children()))
+        assert calls.call(host.url).status_code == 429
+        (host.folder / "go").touch()
+        running.result(60)
+        calls.go.touch()
+        assert calls.call(host.url).json()["data"] == {"count": 1}
+
+
+@pytest.mark.parametrize("example", [True, False])
+def test_behind_a_real_nginx_a_key_is_required(
+    tmp_path: Path, example: bool, require_program: Callable[[str], str]
+) -> None:
+    nginx = require_program("nginx")
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "host.md").read_text()
+    server = guide.partition("```nginx\n")[2].partition("```")[0]
+    with open_socket("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    server = re.sub(r"listen .*;", f"listen 127.0.0.1:{port};", re.sub(r".*ssl_certificate.*\n", "", server))
+    if not example:
+        # A proxy that adds no header: then a key has to exist.
+        server = re.sub(r".*proxy_set_header.*\n", "", server)
+    with host_process(tmp_path) as host:
+        line = [sys.executable, "-m", "openskills", "keys", "new", "me"]
+        made = subprocess.run(line, env=variables(tmp_path), cwd=tmp_path, check=True, capture_output=True, timeout=60)
+        key = {"Authorization": f"Bearer {made.stdout.decode().strip()}"}
+        config = tmp_path / "nginx.conf"
+        server = server.replace("http://127.0.0.1:8000", host.url)
+        paths = "".join(
+            f"{kind}_temp_path {tmp_path};" for kind in ("proxy", "client_body", "fastcgi", "uwsgi", "scgi")
+        )
+        top = f"daemon off; pid {tmp_path}/nginx.pid; error_log stderr; events {{}}"
+        config.write_text(f"{top} http {{ access_log off; {paths} {server} }}")
+        with (tmp_path / "nginx.log").open("wb") as log:
+            proxy = subprocess.Popen([nginx, "-p", str(tmp_path), "-c", str(config)], stderr=log)
+        try:
+            with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+                eventually(lambda: is_ready(client), 60)
+                body = {"input": {"text": "a"}}
+                for path in ("/skills/echo:invoke", "/skills/echo:stream"):
+                    assert client.post(path, json=body).status_code == 401
+                    assert client.post(path, json=body, headers=key).status_code == 200
+                for path in ("/skills", "/metrics", "/tools", "/openapi.json", "/runs/run_1"):
+                    assert client.get(path).status_code == 401
+                assert client.get("/skills", headers=key).status_code == 200
+        finally:
+            proxy.terminate()
+            proxy.wait(60)
+
+
+def _open_files(pid: int) -> set[str]:
+    with suppress(OSError):
+        return {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
+    return set()
 
 
 def _children_of(pid: int) -> set[int]:

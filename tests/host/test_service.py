@@ -139,9 +139,12 @@ async def test_the_deadline_is_that_of_the_skill_and_passing_it_is_a_result() ->
     assert result.latency_ms >= 20
 
 
-async def test_a_fault_of_a_runner_is_told_in_the_log_only(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit, KeyboardInterrupt])
+async def test_a_fault_of_a_runner_is_told_in_the_log_only(
+    caplog: pytest.LogCaptureFixture, error: type[BaseException]
+) -> None:
     async def broken(call: Call) -> Outcome:
-        raise ZeroDivisionError("hunter22")
+        raise error("hunter22")
 
     async def ask() -> InvokeResult:
         return await invoke(host_of({"broken": broken}), "broken")

@@ -71,8 +71,9 @@ def serve(
     """Serve skills over HTTP: POST /skills/ID:invoke with {"input": {...}}.
 
     A skill is a script in ./skills_cli (OPENSKILL_CLI_DIR), preferably with a manifest: ID.py and ID.yaml. Changes are
-    picked up at once, and on SIGHUP. SIGTERM and Ctrl-C let running invocations finish; a second signal stops them. No
-    key is needed on the loopback interface; other addresses need keys (openskills keys new) or --no-auth.
+    picked up at once, and on SIGHUP. SIGTERM and Ctrl-C let running invocations finish; a second signal stops them. As
+    long as there are no keys (openskills keys new), local requests that come through no proxy need none. Other
+    addresses need keys or --no-auth.
 
     Examples:
       openskills serve
@@ -105,12 +106,14 @@ def serve(
     settings = server.resolve_auth(settings, host, no_auth=no_auth)
     registry = Registry.load(settings, manifests=options.manifests, skills=options.skills, kinds=list_kinds())
     with server.open_socket(host, port) as listener:
-        _greet(registry.list_entries(), settings, server.socket_url(listener))
+        has_keys = settings.host_auth == "auto" and len(server.KeyRing.open(settings.host_keys)) > 0
+        needs_key = settings.host_auth == "on" or has_keys
+        _greet(registry.list_entries(), settings, server.socket_url(listener), needs_key=needs_key)
         server.serve(settings, options, listener)
     warn("stopped")
 
 
-def _greet(entries: "tuple[RegistryEntry, ...]", settings: "Settings", url: str) -> None:
+def _greet(entries: "tuple[RegistryEntry, ...]", settings: "Settings", url: str, *, needs_key: bool) -> None:
     for entry in entries:
         found = entry.registration
         kind, description, isolation = "", "", ""
@@ -133,7 +136,7 @@ def _greet(entries: "tuple[RegistryEntry, ...]", settings: "Settings", url: str)
         warn(f"no skills in {settings.cli_dir}; put a script ID.py there, or use --manifests")
     ready = [entry.id for entry in entries if entry.status == "ready"]
     warn(f"serving {pluralize(len(ready), 'skill')} on ", (url, "bold"), f"  (docs: {url}/docs)")
-    if settings.host_auth != "off":
+    if needs_key:
         warn(f"authentication: requests need a key from {settings.host_keys}")
     elif "127.0.0.1" in url or "[::1]" in url:
         warn("authentication: off (this machine only)")
@@ -143,7 +146,7 @@ def _greet(entries: "tuple[RegistryEntry, ...]", settings: "Settings", url: str)
         return
     skill = "echo" if "echo" in ready else ready[0]
     body = '{"input": {"text": "hello"}}' if skill == "echo" else '{"input": {}}'
-    key = "" if settings.host_auth == "off" else ' -H "Authorization: Bearer $OPENSKILL_API_KEY"'
+    key = "" if not needs_key else ' -H "Authorization: Bearer $OPENSKILL_API_KEY"'
     warn(f"try: curl -sS -X POST {url}/skills/{skill}:invoke{key} -H 'Content-Type: application/json' -d '{body}'")
 
 

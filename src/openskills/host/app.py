@@ -18,7 +18,6 @@ from starlette.routing import Route
 
 from openskills.host import http
 from openskills.host.http import HttpExchange, HttpResponse, Receive, Scope, Send, build_refusal
-from openskills.host.idempotency import IdempotencyGuard
 from openskills.host.invoke import (
     EventStreamHandler,
     InvokeHandler,
@@ -132,7 +131,7 @@ async def _run_host(app: FastAPI, parts: HostParts) -> AsyncGenerator[None]:
     invocations = InvokeHandler(
         parts.host,
         parts.authenticator,
-        IdempotencyGuard(parts.idempotency),
+        parts.idempotency,
         RunStarter(parts.host, parts.runs),
         max_body=parts.settings.host_max_body,
         body_timeout=parts.options.body_seconds,

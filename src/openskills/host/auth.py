@@ -206,10 +206,10 @@ class KeyRing:
     def __len__(self) -> int:
         return len(self._known)
 
-    @property
-    def is_required(self) -> bool:
-        """Whether a key is required."""
-        return self._required
+    def has_keys(self) -> bool:
+        """Whether the file has keys now."""
+        self._refresh()
+        return bool(self._known)
 
     def authenticate(self, authorization: str | None) -> Principal:
         """The caller with this `Authorization` header; raises `Unauthorized`. Takes microseconds."""
@@ -280,16 +280,24 @@ def _read_stamp(path: Path | None) -> _FileStamp:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-class Authenticator:
-    """Authenticates requests. `mode` is `on`, `off`, or `auto`: a key is required except on loopback addresses.
+_FORWARDING_HEADERS = frozenset(
+    {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
+)
 
-    Against DNS rebinding, requests without a key on a loopback address must have a loopback name in `Host`.
+
+class Authenticator:
+    """Authenticates requests. `mode` is `on`, `off`, or `auto`.
+
+    With `auto` a key is required unless the request came to a loopback address, not through a proxy, and the host has
+    had no keys since it started. Against DNS rebinding, requests without a key on a loopback address must have a
+    loopback name in `Host`.
     """
 
     def __init__(self, required: KeyRing, optional: KeyRing, mode: str) -> None:
         self._required = required
         self._optional = optional
         self._mode = mode
+        self._had_keys = False
         self._known: dict[str, bool] = {}
 
     def authenticate(self, exchange: HttpExchange) -> Principal:
@@ -304,7 +312,12 @@ class Authenticator:
 
     def is_key_required(self, exchange: HttpExchange) -> bool:
         """Whether a request needs a key."""
-        return self._mode == "on" or (self._mode == "auto" and not self._is_local(exchange))
+        if self._mode != "auto":
+            return self._mode == "on"
+        # Revoking the last key does not open the host to everybody.
+        self._had_keys = self._had_keys or self._required.has_keys()
+        is_forwarded = not _FORWARDING_HEADERS.isdisjoint(exchange.headers)
+        return self._had_keys or is_forwarded or not self._is_local(exchange)
 
     def _is_local(self, exchange: HttpExchange) -> bool:
         server = exchange.scope.get("server")

@@ -1,35 +1,48 @@
-"""`Idempotency-Key`: a request that is sent again gets the response of the first one.
+"""`Idempotency-Key`: a request that is sent again gets the response of the first one, and its skill runs once.
 
-Follows the IETF draft: responses are kept for 24 hours per key, route and caller. While the first request is running, a
-second one gets 409; the same key with another body gets 422.
+Follows the IETF draft: responses are kept for 24 hours per key, skill and caller. While the first request is running, a
+second one gets 409; the same key with another body gets 422. The work goes on when its caller is gone. If the worker
+process dies, the response is `INTERRUPTED`. A key is free again only if its skill was never called.
 """
 
+import asyncio
 import hashlib
+import logging
 import re
 import secrets
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import orjson
 
-from openskills.errors import InvalidArgument, KeyReused, RequestInFlight, StoreUnavailable
+from openskills.errors import InvalidArgument, KeyReused, RequestInFlight, RunInterrupted, StoreUnavailable
 from openskills.host.database import Database
-from openskills.host.http import HttpExchange, HttpResponse, Trace, build_headers
+from openskills.host.http import HttpResponse, SseEvent, Trace, build_headers, encode_result
+from openskills.host.model import failure_outcome, normalize_outcome
+from openskills.host.service import Invocation, InvokeRequest
+from openskills.host.workers import WorkerLock
 from openskills.sql import select_rows
+from openskills.version import __version__
 
+IDEMPOTENCY_HEADER = b"idempotency-key"
+REPLAYED_HEADER = (b"idempotent-replayed", b"true")
 KEEP_SECONDS = 24 * 60 * 60.0
-LEASE_SECONDS = 120.0
+CLOSE_TIMEOUT = 5.0
+"""Seconds that unfinished work gets at shutdown to store its response."""
 _KEY_PATTERN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?")
-_RETRY_STATUSES = frozenset({429, 503})
-"""Responses after which nothing was done; not stored, so that the client can retry with its key."""
+_FIRST_PAUSE, _MAX_PAUSE = 0.1, 30.0
+T = TypeVar("T")
+_log = logging.getLogger("openskills.host")
 
 _CLEANUP_INTERVAL = 60.0
-_SELECT = "SELECT request, expires, status, body FROM answers WHERE id = ?"
-_INSERT = "INSERT OR REPLACE INTO answers (id, request, token, expires) VALUES (?, ?, ?, ?)"
+_SELECT = "SELECT request, expires, status, body, worker, trace_id FROM answers WHERE id = ?"
+_INSERT = "INSERT OR REPLACE INTO answers (id, request, token, expires, worker, trace_id) VALUES (?, ?, ?, ?, ?, ?)"
 _UPDATE = "UPDATE answers SET status = ?, body = ?, expires = ? WHERE id = ? AND token = ?"
+_END = "UPDATE answers SET status = ?, body = ? WHERE id = ?"
 _DELETE = "DELETE FROM answers WHERE id = ? AND token = ?"
 _DELETE_EXPIRED = "DELETE FROM answers WHERE id IN (SELECT id FROM answers WHERE expires < ? LIMIT ?)"
 _DELETE_BATCH = 500
@@ -52,41 +65,99 @@ class IdempotencyClaim:
 
 
 class IdempotencyStore:
-    """Responses by key in the host's database, shared by all workers.
+    """Responses by key in the host's database, shared by all workers. Belongs to one event loop."""
 
-    Keys of a worker that died are free again when the lease of the request has expired.
-    """
-
-    def __init__(self, store: Database, *, keep: float = KEEP_SECONDS, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        store: Database,
+        worker: WorkerLock | None = None,
+        *,
+        keep: float = KEEP_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._store = store
+        self._worker = worker or WorkerLock(store.path)
         self._keep = keep
         self._clock = clock
         self._tidied = 0.0
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     async def begin(
-        self, key: str, principal_name: str, route: str, body_digest: str, *, lease: float = LEASE_SECONDS
+        self, key: str, asked: InvokeRequest, *, skill_id: str, mode: str = "sync"
     ) -> IdempotentResponse | IdempotencyClaim:
-        """Claim a request, or return its stored response. `lease` is how many seconds it can take at most.
+        """Claim a request, or return its stored response. A claim must be passed to `start`, `finish` or `abandon`.
 
         Raises `InvalidArgument` for an invalid key, `RequestInFlight` (409), `KeyReused` (422), and `StoreUnavailable`.
         """
-        found = _compute_id(_check_key(key), principal_name, route)
+        found = _compute_id(_check_key(key), asked.principal.name, skill_id)
         fresh = IdempotencyClaim(found, secrets.token_hex(16))
+        digest = hashlib.sha256(f"{mode}:".encode() + asked.body).hexdigest()
         now = self._clock()
         if now - self._tidied > _CLEANUP_INTERVAL:
             await self._clean_up(now)
-        return await self._store.write(lambda at: _claim_key(at, fresh, body_digest, now, lease))
 
-    async def finish(self, fresh: IdempotencyClaim, status: int, body: bytes) -> bool:
-        """Store the response; 429 and 503 free the key instead. False if the key was lost after the lease."""
-        if status in _RETRY_STATUSES:
-            return await self.abandon(fresh)
-        values = (status, body, self._clock() + self._keep, fresh.id, fresh.token)
-        return await self._store.write(lambda at: at.execute(_UPDATE, values).rowcount > 0)
+        def claim(at: sqlite3.Connection) -> IdempotentResponse | IdempotencyClaim:
+            earlier = _find_response(at, fresh.id, digest, now, skill_id, self._worker)
+            if earlier is None:
+                self._worker.hold()
+                values = (fresh.id, digest, fresh.token, now + self._keep, self._worker.id, asked.trace_id)
+                at.execute(_INSERT, values)
+            return earlier or fresh
 
-    async def abandon(self, fresh: IdempotencyClaim) -> bool:
-        """Free the key without a response, as after a disconnect."""
-        return await self._store.write(lambda at: at.execute(_DELETE, (fresh.id, fresh.token)).rowcount > 0)
+        return await self._store.write(claim)
+
+    def start(self, claim: IdempotencyClaim, work: Coroutine[Any, Any, Invocation]) -> asyncio.Task[Invocation]:
+        """Perform a claimed request in a task of its own, which nobody should cancel, and store its response."""
+
+        async def perform() -> Invocation:
+            ended = await work
+            if ended.started:
+                await self.finish(claim, ended.result.status, ended.body)
+            else:
+                await self.abandon(claim)
+            return ended
+
+        return self._track(perform())
+
+    async def finish(self, claim: IdempotencyClaim, status: int, body: bytes) -> None:
+        """Store the response: now, or in the background as soon as the database can be written."""
+        values = (status, body, self._clock() + self._keep, claim.id, claim.token)
+        try:
+            await self._store.write(lambda at: at.execute(_UPDATE, values))
+        except StoreUnavailable as error:
+            _log.warning("cannot store an idempotent response yet: %s", error)
+            self._track(self._retry(values))
+
+    async def abandon(self, claim: IdempotencyClaim) -> None:
+        """Free the key of a request whose skill was not called."""
+        # Should that fail, the key is answered with INTERRUPTED after this worker has ended.
+        with suppress(StoreUnavailable):
+            await self._store.write(lambda at: at.execute(_DELETE, (claim.id, claim.token)))
+
+    async def close(self) -> None:
+        """Wait a moment for running work. What does not end counts as interrupted."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CLOSE_TIMEOUT)
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._worker.close()
+
+    def _track(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _retry(self, values: tuple[Any, ...]) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _MAX_PAUSE)
+            with suppress(StoreUnavailable):
+                await self._store.write(lambda at: at.execute(_UPDATE, values))
+                return
 
     async def _clean_up(self, now: float) -> None:
         removed = await self._store.write(lambda at: at.execute(_DELETE_EXPIRED, (now, _DELETE_BATCH)).rowcount)
@@ -95,19 +166,25 @@ class IdempotencyStore:
             self._tidied = now
 
 
-def _claim_key(
-    at: sqlite3.Connection, fresh: IdempotencyClaim, request: str, now: float, lease: float
-) -> IdempotentResponse | IdempotencyClaim:
-    for known, expires, status, body in select_rows(at, _SELECT, (fresh.id,)):
+def _find_response(
+    at: sqlite3.Connection, row: str, request: str, now: float, skill_id: str, worker: WorkerLock
+) -> IdempotentResponse | None:
+    for known, expires, status, body, owner, trace_id in select_rows(at, _SELECT, (row,)):
         if expires <= now:
             break
         if known != request:
-            raise KeyReused("this Idempotency-Key was used with another body; use a new key")
+            raise KeyReused("this Idempotency-Key was used with another body or mode; use a new key")
         if status is not None:
             return IdempotentResponse(status, bytes(body))
-        raise RequestInFlight("the first request with this Idempotency-Key is still running", retry_after=1.0)
-    at.execute(_INSERT, (fresh.id, request, fresh.token, now + lease))
-    return fresh
+        if worker.is_alive(owner):
+            raise RequestInFlight("the first request with this Idempotency-Key is still running", retry_after=1.0)
+        said = "the worker process ended during the first request with this Idempotency-Key; how far it got is unknown"
+        outcome = failure_outcome(RunInterrupted(said, retryable=False))
+        result = normalize_outcome(outcome, skill_id=skill_id, trace_id=trace_id, latency_ms=0.0, version=__version__)
+        response = IdempotentResponse(result.status, encode_result(result)[1])
+        at.execute(_END, (response.status, response.body, row))
+        return response
+    return None
 
 
 def _check_key(key: str) -> str:
@@ -124,56 +201,21 @@ def _compute_id(key: str, principal_name: str, route: str) -> str:
     return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-IDEMPOTENCY_HEADER = b"idempotency-key"
-
-
-class IdempotencyGuard:
-    """Executes each request once."""
-
-    def __init__(self, idempotency: IdempotencyStore) -> None:
-        self._idempotency = idempotency
-
-    async def run_once(
-        self,
-        exchange: HttpExchange,
-        work: Callable[[], Awaitable[HttpResponse]],
-        *,
-        principal: str,
-        route: str,
-        body: bytes,
-        lease: float,
-    ) -> HttpResponse:
-        """The response of `work`, or the stored one of an earlier request. `lease` is how long the work may take.
-
-        Raises `SkillError` for a key that is invalid, in use (409), or was used with another body (422).
-        """
-        key = exchange.header(IDEMPOTENCY_HEADER)
-        if key is None:
-            return await work()
-        begun = await self._idempotency.begin(key, principal, route, hashlib.sha256(body).hexdigest(), lease=lease)
-        if isinstance(begun, IdempotentResponse):
-            return build_replay(begun, exchange.trace)
-        try:
-            answer = await work()
-        except BaseException:
-            # No response to store: the caller disconnected, or the work could not start.
-            with suppress(StoreUnavailable):
-                await self._idempotency.abandon(begun)
-            raise
-        # The work is done, so its response is sent even if it cannot be stored.
-        with suppress(StoreUnavailable):
-            await self._idempotency.finish(begun, answer.status, answer.body)
-        return answer
-
-
 def build_replay(earlier: IdempotentResponse, trace: Trace) -> HttpResponse:
     """The stored response, byte for byte, with the trace id of the first request."""
     found = orjson.loads(earlier.body)
     headers = build_headers(Trace(found["trace_id"], trace.here), earlier.body)
-    headers.append((b"idempotent-replayed", b"true"))
+    headers.append(REPLAYED_HEADER)
     if earlier.status == 202:
         headers.append(location_header(found["data"]["id"]))
     return HttpResponse(earlier.status, headers, earlier.body)
+
+
+def replay_events(earlier: IdempotentResponse) -> tuple[SseEvent, ...]:
+    """The last events of a stream with a stored result."""
+    error = orjson.loads(earlier.body)["error"]
+    result = SseEvent("result", earlier.body)
+    return (result,) if error is None else (SseEvent("error", error), result)
 
 
 def location_header(run_id: str) -> tuple[bytes, bytes]:

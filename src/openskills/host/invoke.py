@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
+from functools import partial
 from urllib.parse import parse_qs
 
 from openskills.errors import InvalidArgument, SkillError
@@ -25,8 +26,16 @@ from openskills.host.http import (
     send_events,
     trace_headers,
 )
-from openskills.host.idempotency import IDEMPOTENCY_HEADER as REPLAY_KEY
-from openskills.host.idempotency import IdempotencyGuard, location_header
+from openskills.host.idempotency import (
+    IDEMPOTENCY_HEADER,
+    REPLAYED_HEADER,
+    IdempotencyClaim,
+    IdempotencyStore,
+    IdempotentResponse,
+    build_replay,
+    location_header,
+    replay_events,
+)
 from openskills.host.model import Failure, InvokeResult, Listener, SkillOutputEvent
 from openskills.host.runs import Runs
 from openskills.host.service import Host, Invocation, InvokeRequest
@@ -80,10 +89,6 @@ class RunStarter:
         return answer
 
 
-LEASE_MARGIN = 60.0
-"""Seconds that an invocation may take beyond its timeout, for waiting, starting and cleanup."""
-
-
 class InvokeHandler:
     """Handles `:invoke`."""
 
@@ -91,14 +96,14 @@ class InvokeHandler:
         self,
         host: Host,
         gate: Authenticator,
-        replays: IdempotencyGuard,
+        idempotency: IdempotencyStore,
         run_starts: RunStarter,
         *,
         max_body: int,
         body_timeout: float = BODY_TIMEOUT,
     ) -> None:
         self._host = host
-        self._replays = replays
+        self._idempotency = idempotency
         self._run_starts = run_starts
         self._gate = gate
         self._max_body = max_body
@@ -138,23 +143,43 @@ class InvokeHandler:
             parent=trace.parent,
         )
 
+    async def claim(
+        self, exchange: HttpExchange, asked: InvokeRequest, *, mode: str = "sync"
+    ) -> IdempotencyClaim | IdempotentResponse | None:
+        """Claim the idempotency key of a request; None without one. Raises `SkillError`."""
+        key = exchange.header(IDEMPOTENCY_HEADER)
+        if key is None:
+            return None
+        registration = self._host.get_registration(asked.skill_id, asked.principal)
+        return await self._idempotency.begin(key, asked, skill_id=registration.id, mode=mode)
+
+    def start(self, asked: InvokeRequest, claim: IdempotencyClaim) -> asyncio.Task[Invocation]:
+        """Perform a claimed request in a task of its own, which goes on when its caller is gone."""
+        return self._idempotency.start(claim, self._host.perform(asked))
+
     async def _respond(self, exchange: HttpExchange, asked: InvokeRequest) -> HttpResponse:
         waits = is_synchronous(exchange)
-        if waits and REPLAY_KEY not in exchange.headers:
-            return await self._perform(exchange, asked)
-        registration = self._host.get_registration(asked.skill_id, asked.principal)
-        return await self._replays.run_once(
-            exchange,
-            lambda: self._perform(exchange, asked) if waits else self._run_starts.start(exchange, asked),
-            principal=asked.principal.name,
-            route=f"{registration.id}:invoke{'' if waits else '?mode=async'}",
-            body=asked.body,
-            lease=registration.timeout_ms / 1000 + LEASE_MARGIN,
-        )
-
-    async def _perform(self, exchange: HttpExchange, asked: InvokeRequest) -> HttpResponse:
-        ended = await cancel_on_disconnect(exchange.receive, self._host.perform(asked))
+        claim = await self.claim(exchange, asked, mode="sync" if waits else "async")
+        if isinstance(claim, IdempotentResponse):
+            return build_replay(claim, exchange.trace)
+        if not waits:
+            return await self._start_run(exchange, asked, claim)
+        work = self._host.perform(asked) if claim is None else asyncio.shield(self.start(asked, claim))
+        ended = await cancel_on_disconnect(exchange.receive, work)
         return response_from_result(ended.result, ended.body, exchange.trace)
+
+    async def _start_run(
+        self, exchange: HttpExchange, asked: InvokeRequest, claim: IdempotencyClaim | None
+    ) -> HttpResponse:
+        try:
+            answer = await self._run_starts.start(exchange, asked)
+        except (SkillError, HttpRefusal):
+            if claim is not None:
+                await self._idempotency.abandon(claim)
+            raise
+        if claim is not None:
+            await self._idempotency.finish(claim, answer.status, answer.body)
+        return answer
 
     async def refuse(
         self,
@@ -172,7 +197,7 @@ class InvokeHandler:
 
 
 class EventStreamHandler:
-    """Handles `:stream`: server-sent events while the skill runs. Disconnecting cancels the skill."""
+    """Handles `:stream`: server-sent events while the skill runs. Disconnecting cancels it, unless it has a key."""
 
     def __init__(self, host: Host, invocations: InvokeHandler, *, ping: float = PING_SECONDS) -> None:
         self._host = host
@@ -183,7 +208,10 @@ class EventStreamHandler:
         """Send events, the last one with the result. A request that cannot start is refused as JSON."""
         try:
             asked = await self._invocations.read_request(exchange, skill_id)
-            fault = self._host.find_failure(asked)
+            if (fault := self._host.find_failure(asked)) is not None:
+                await self._invocations.refuse(exchange, skill_id, fault, principal=asked.principal)
+                return
+            claim = await self._invocations.claim(exchange, asked)
         except HttpRefusal as refused:
             await self._invocations.refuse(exchange, skill_id, refused.failure, close=refused.close)
         except SkillError as error:
@@ -191,23 +219,45 @@ class EventStreamHandler:
         except ClientDisconnect:
             return
         else:
-            if fault is not None:
-                await self._invocations.refuse(exchange, skill_id, fault, principal=asked.principal)
-                return
             with suppress(ClientDisconnect):
-                await cancel_on_disconnect(exchange.receive, self._send_events(exchange, asked))
+                await cancel_on_disconnect(exchange.receive, self._send_events(exchange, asked, claim))
 
-    async def _send_events(self, exchange: HttpExchange, asked: InvokeRequest) -> None:
-        async with aclosing(stream_events(self._host, asked)) as events:
-            # Sent before the call is counted, so they show what was left before it.
-            headers = self._host.rate_limit_headers(asked.principal)
+    async def _send_events(
+        self, exchange: HttpExchange, asked: InvokeRequest, claim: IdempotencyClaim | IdempotentResponse | None
+    ) -> None:
+        # Sent before the call is counted, so they show what was left before it.
+        headers = self._host.rate_limit_headers(asked.principal)
+        if isinstance(claim, IdempotentResponse):
+            headers.append(REPLAYED_HEADER)
+            shown = _replay(claim)
+        else:
+            start = None if claim is None else partial(self._invocations.start, claim=claim)
+            shown = stream_events(self._host, asked, start)
+        async with aclosing(shown) as events:
             await send_events(exchange, events, ping=self._ping, headers=headers)
 
 
-async def stream_events(host: Host, asked: InvokeRequest) -> AsyncGenerator[SseEvent]:
-    """The events of an invocation, from `start` to `result`. Closing the generator cancels it."""
+async def _replay(earlier: IdempotentResponse) -> AsyncGenerator[SseEvent]:
+    for event in replay_events(earlier):
+        yield event
+
+
+async def stream_events(
+    host: Host, asked: InvokeRequest, start: Callable[[InvokeRequest], asyncio.Task[Invocation]] | None = None
+) -> AsyncGenerator[SseEvent]:
+    """The events of an invocation, from `start` to `result`.
+
+    Closing the generator cancels the invocation, unless the function `start` has started it.
+    """
     queue: asyncio.Queue[SkillOutputEvent | None] = asyncio.Queue()
-    work = asyncio.create_task(host.perform(asked._replace(listener=queue.put_nowait)))
+    closed = False
+
+    def listen(emitted: SkillOutputEvent) -> None:
+        if not closed:
+            queue.put_nowait(emitted)
+
+    asked = asked._replace(listener=listen)
+    work = asyncio.create_task(host.perform(asked)) if start is None else start(asked)
     work.add_done_callback(lambda _: queue.put_nowait(None))
     try:
         while (emitted := await queue.get()) is not None:
@@ -215,9 +265,11 @@ async def stream_events(host: Host, asked: InvokeRequest) -> AsyncGenerator[SseE
         for event in final_events(work.result()):
             yield event
     finally:
-        work.cancel()
-        with suppress(asyncio.CancelledError):
-            await work
+        closed = True
+        if start is None:
+            work.cancel()
+            with suppress(asyncio.CancelledError):
+                await work
 
 
 def final_events(ended: Invocation) -> tuple[SseEvent, ...]:

@@ -92,7 +92,7 @@ ERRORS: Mapping[int, str] = {
     413: "The body is too large.",
     415: "The body is not application/json.",
     421: "The request was sent to the wrong host.",
-    422: "The manifest of the skill is invalid, or the Idempotency-Key was used with another body.",
+    422: "The manifest of the skill is invalid, or the Idempotency-Key was used with another body or mode.",
     429: "Too many requests; `Retry-After` says when to retry.",
     499: "The call was cancelled.",
     500: "Internal error of the host or the skill.",
@@ -369,7 +369,7 @@ def _stream_operation(registration: Registration) -> Fragment:
         "summary": f"Invoke {registration.id} with events",
         "description": "Events `start`, `stdout`, `stderr`, `progress`, `artifact`, `error`, and last `result`.",
         "tags": ["skills"],
-        "parameters": _TRACE_PARAMETERS,
+        "parameters": [*_TRACE_PARAMETERS, {"$ref": "#/components/parameters/IdempotencyKey"}],
         "requestBody": _request_body(registration),
         "responses": {
             "200": _events_response(),

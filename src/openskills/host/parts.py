@@ -119,6 +119,7 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     keys = settings.host_keys
     authenticator = Authenticator(KeyRing.open(keys, required=True), KeyRing.open(keys), settings.host_auth)
     idempotency = IdempotencyStore(database)
+    closing.push_async_callback(idempotency.close)
     parts = (registry, runners, host, authenticator, metrics, history, idempotency, runs)
     return HostParts(settings, options, start, *parts, exit_stack=closing)
 

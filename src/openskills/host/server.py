@@ -51,7 +51,7 @@ def socket_url(found: socket.socket) -> str:
 
 
 def resolve_auth(settings: Settings, host: str, *, no_auth: bool) -> Settings:
-    """Resolve `host_auth` to `on` or `off`: on loopback `auto` means `off`.
+    """Resolve `host_auth` for an address: only on loopback it may stay `auto`.
 
     Raises `InvalidArgument` if keys are needed and none exist, or if an open address would need no key.
     """
@@ -64,7 +64,7 @@ def resolve_auth(settings: Settings, host: str, *, no_auth: bool) -> Settings:
             )
         return settings
     if settings.host_auth == "auto" and is_loopback(host):
-        return replace(settings, host_auth="off")
+        return settings
     if not len(KeyRing.open(settings.host_keys)):
         raise InvalidArgument("--host", f"{host} requires keys, but {settings.host_keys} has none; {_KEY_ADVICE}")
     return replace(settings, host_auth="on")

@@ -69,7 +69,8 @@ class InvokeRequest(NamedTuple):
 class Invocation:
     """A finished invocation. `registration` is None for an unknown skill id.
 
-    `at` is its start in seconds since 1970; `request` and `body` are the raw request and response bodies.
+    `at` is its start in seconds since 1970; `request` and `body` are the raw request and response bodies. `started`
+    says whether the skill was called.
     """
 
     at: float
@@ -80,6 +81,7 @@ class Invocation:
     request: bytes = field(default=b"", repr=False)
     run_id: str | None = None
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    started: bool = False
 
 
 class InvocationObserver(Protocol):
@@ -352,6 +354,7 @@ class Host:
         registration: Registration | None = None
         outcome = failure_outcome(RunCancelled("the call was cancelled before the skill finished"))
         task = self._enter()
+        started: list[float] = []
         try:
             if self.draining:
                 outcome = failure_outcome(http.host_draining())
@@ -360,19 +363,20 @@ class Host:
                 for observer in self._observers:
                     observer.on_start(found)
                 registration = found
-                outcome = await self._call(found, asked)
+                outcome = await self._call(found, asked, started)
         except SkillError as error:
             outcome = failure_outcome(error)
         except asyncio.CancelledError:
             if not self.draining or task.uncancel():
                 raise
-            outcome = failure_outcome(RunInterrupted("the host was stopped before the skill finished", retry_after=1.0))
-        except Exception:  # noqa: BLE001 - a bug in the host still gets the caller a result
+            stopped = RunInterrupted("the host was stopped before the skill finished; how far it got is unknown")
+            outcome = failure_outcome(stopped if started else http.host_draining())
+        except (Exception, SystemExit, KeyboardInterrupt):  # noqa: BLE001 - bugs of the host or of a runner
             _log.exception("invocation failed, trace id %s", asked.trace_id)
             outcome = failure_outcome(http.internal_error(asked.trace_id))
         finally:
             # A cancelled invocation is recorded, too.
-            ended = self._finish(asked, registration, outcome)
+            ended = replace(self._finish(asked, registration, outcome), started=bool(started))
             self._leave(task)
         return ended
 
@@ -389,7 +393,7 @@ class Host:
         """Drop cached validators of a skill that has changed or was removed."""
         self._checks.pop(skill_id, None)
 
-    async def _call(self, registration: Registration, asked: InvokeRequest) -> Outcome:
+    async def _call(self, registration: Registration, asked: InvokeRequest, started: list[float]) -> Outcome:
         checks = self._get_validator(registration)
         fault = checks.validate_input(asked.input)
         if fault is not None:
@@ -404,6 +408,7 @@ class Host:
             with trace_invocation(registration, asked, secrets) as span:
                 parent = current_traceparent(span, asked.traceparent)
                 call = Call(asked.input, asked.trace_id, deadline, secrets, listener, parent)
+                started.append(time.perf_counter())
                 outcome = await runner.invoke(registration, call)
                 if outcome.failure is not None:
                     span.set({"error.type": str(outcome.failure.details.get("reason") or outcome.failure.code)})

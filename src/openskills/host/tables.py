@@ -70,4 +70,8 @@ STEPS: tuple[MigrationStep, ...] = (
         """,
         "CREATE TABLE workers (id TEXT NOT NULL PRIMARY KEY, pid INTEGER NOT NULL, beat REAL NOT NULL)",
     ),
+    (
+        "ALTER TABLE answers ADD COLUMN worker TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE answers ADD COLUMN trace_id TEXT NOT NULL DEFAULT ''",
+    ),
 )

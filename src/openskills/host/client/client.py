@@ -331,7 +331,8 @@ class Client:
     ) -> AsyncGenerator[StreamEvent]:
         """Invoke a skill and yield its events; the last one has the result.
 
-        Closing the generator cancels the skill. Raises `HostUnavailable` if the stream ends without a result.
+        Closing the generator cancels the skill, unless there is an idempotency key. Raises `HostUnavailable` if the
+        stream ends without a result.
         """
         ask = _build_invoke_request(skill_id, "stream", input, trace_id, idempotency_key, Accept="text/event-stream")
         async with (

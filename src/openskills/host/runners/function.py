@@ -1,17 +1,22 @@
 """Calls skills that are Python callables in this process (`inproc`): `package.module:callable`, plain or async.
 
 A function gets the input as a dict and, if it takes a second argument, a `SkillContext`. It returns a normalized result
-or just its data. Plain functions run in a thread, async ones in the event loop of the host. Skills are not isolated: a
-plain function that does not return keeps its thread after the deadline.
+or just its data; whatever it raises is a failure of the call. Plain functions run in a pool of threads, and the async
+functions of a skill in an event loop in a thread of its own. Skills are not isolated: a function that does not return
+keeps its thread after the deadline.
 """
 
 import asyncio
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -31,14 +36,18 @@ from openskills.host.runners.output import RawSkillOutput, outcome_from_output, 
 from openskills.settings import Settings
 from openskills.telemetry.mask import get_masker
 
+_log = logging.getLogger("openskills.host")
 _MAX_THREADS = 32
+_STOP_TIMEOUT = 1.0
+"""Seconds that a cancelled async function gets to clean up. A loop that is blocked for so long is replaced."""
 _NOTES = {"isolation": str(Isolation.NONE)}
 _PARAMETERS_WITH_CONTEXT = 2
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class SkillContext:
-    """The context of a call. `deadline` is a time of the host's event loop."""
+    """The context of a call. `deadline` is a time of `time.monotonic`."""
 
     trace_id: str
     skill_id: str
@@ -50,9 +59,9 @@ class SkillContext:
     listener: Listener | None = field(default=None, repr=False)
 
     def progress(self, **data: Any) -> None:
-        """Send a progress event, if anyone listens. For async functions."""
+        """Send a progress event, if anyone listens. Raises `TypeError` for data that are not JSON."""
         if self.listener is not None:
-            self.listener(SkillOutputEvent("progress", data))
+            self.listener(SkillOutputEvent("progress", orjson.loads(orjson.dumps(data))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,29 +79,29 @@ class FunctionRunner:
             settings.host_concurrency or _MAX_THREADS, thread_name_prefix="openskills-inproc"
         )
         self._functions: dict[str, _SkillFunction] = {}
+        self._loops: dict[str, _LoopThread] = {}
 
     async def prepare(self, registration: Registration) -> None:
         """See `SkillRunner.prepare`."""
-        await asyncio.get_running_loop().run_in_executor(self._threads, self._get_function, registration.entry)
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._load, registration.entry)
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
         """See `SkillRunner.invoke`."""
-        function = self._functions.get(registration.entry) or self._get_function(registration.entry)
+        if registration.entry not in self._functions:
+            await self.prepare(registration)
+        function = self._functions[registration.entry]
         arguments: tuple[Any, ...] = (dict(call.input),)
         if function.takes_context:
             arguments = (*arguments, _build_context(registration, call))
-        ended = _FunctionResult()
-        try:
-            async with asyncio.timeout_at(call.deadline):
-                with ended:
-                    if function.is_async:
-                        ended.value = await function.call(*arguments)
-                    else:
-                        loop = asyncio.get_running_loop()
-                        ended.value = await loop.run_in_executor(self._threads, function.call, *arguments)
-        except TimeoutError:
-            return timeout_outcome(registration.timeout_ms, RawSkillOutput(b"", notes=_NOTES))
-        return _to_outcome(ended, call)
+        if function.is_async:
+            outcome = await self._run_async(registration.entry, _await_function(function, arguments, call), call)
+        else:
+            work = self._threads.submit(copy_context().run, _call_function, function, arguments, call)
+            try:
+                outcome = await _wait(work, call.deadline)
+            finally:
+                work.cancel()
+        return outcome or timeout_outcome(registration.timeout_ms, RawSkillOutput(b"", notes=_NOTES))
 
     async def forget(self, skill_id: str) -> None:
         """See `SkillRunner.forget`. Imported modules stay."""
@@ -100,14 +109,110 @@ class FunctionRunner:
     async def close(self) -> None:
         """See `SkillRunner.close`."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        await asyncio.gather(*(asyncio.to_thread(loop.close) for loop in self._loops.values()))
 
-    def _get_function(self, entry: str) -> _SkillFunction:
-        found = self._functions[entry] = load_function(entry)
-        return found
+    async def _run_async(self, entry: str, work: Coroutine[Any, Any, Outcome], call: Call) -> Outcome | None:
+        loop = self._loops.get(entry)
+        if loop is None:
+            loop = self._loops[entry] = _LoopThread()
+        ended, cancel = loop.start(work)
+        try:
+            return await _wait(ended, call.deadline)
+        finally:
+            if not ended.done():
+                cancelled = loop.run(cancel)
+                await _wait(ended, asyncio.get_running_loop().time() + _STOP_TIMEOUT)
+                if not cancelled.done() and self._loops.get(entry) is loop:
+                    _log.warning("%s blocks its event loop; the next call gets a new one", entry)
+                    del self._loops[entry]
+                    loop.stop()
+
+    def _load(self, entry: str) -> None:
+        try:
+            self._functions[entry] = load_function(entry)
+        except SkillError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - an import runs code of the skill
+            raise ManifestFault("entry", f"cannot import {entry!r}: {_describe(error)}") from None
+
+
+class _LoopThread:
+    """An event loop in a thread of its own; any thread may call its methods."""
+
+    def __init__(self) -> None:
+        # asyncio's own loop can go on after a task has raised `SystemExit`.
+        self._loop = asyncio.SelectorEventLoop()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._serve, name="openskills-inproc-loop", daemon=True)
+        self._thread.start()
+
+    def start(self, work: Coroutine[Any, Any, Outcome]) -> "tuple[Future[Outcome], Callable[[], object]]":
+        """Start a task. Returns a future of its end, and a function that cancels it, to be called in the loop."""
+        ended: Future[Outcome] = Future()
+        context = copy_context()
+
+        def begin() -> asyncio.Task[Outcome]:
+            task = self._loop.create_task(work, context=context)
+            # It never raises, but may be cancelled before it starts.
+            task.add_done_callback(lambda done: done.cancelled() or ended.set_result(done.result()))
+            return task
+
+        begun = self.run(begin)
+        return ended, lambda: begun.result().cancel()
+
+    def run(self, function: Callable[[], T]) -> "Future[T]":
+        """Call a function in the loop."""
+        done: Future[T] = Future()
+        self._loop.call_soon_threadsafe(lambda: done.set_result(function()))
+        return done
+
+    def stop(self) -> None:
+        """Stop the loop as soon as it does not block."""
+        self._stopped = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def close(self) -> None:
+        """Cancel all tasks, and wait a moment for their end."""
+        self.stop()
+        self._thread.join(_STOP_TIMEOUT)
+
+    def _serve(self) -> None:
+        while not self._stopped:
+            try:
+                self._loop.run_forever()
+            except BaseException as error:  # noqa: BLE001 - a task that a skill started raised SystemExit
+                _log.warning("a task of an inproc skill raised %s", _describe(error))
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        with suppress(BaseException):
+            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.close()
+
+
+async def _wait(work: "Future[Outcome]", deadline: float) -> Outcome | None:
+    """The outcome, or None at the deadline; the work goes on."""
+    loop = asyncio.get_running_loop()
+    await asyncio.wait([asyncio.wrap_future(work)], timeout=deadline - loop.time())
+    return work.result() if work.done() else None
+
+
+def _call_function(function: _SkillFunction, arguments: tuple[Any, ...], call: Call) -> Outcome:
+    try:
+        return _outcome_from_value(function.call(*arguments), call)
+    except BaseException as error:  # noqa: BLE001 - whatever a skill raises is its result
+        return _outcome_from_error(error, call)
+
+
+async def _await_function(function: _SkillFunction, arguments: tuple[Any, ...], call: Call) -> Outcome:
+    try:
+        return _outcome_from_value(await function.call(*arguments), call)
+    except BaseException as error:  # noqa: BLE001 - whatever a skill raises is its result
+        return _outcome_from_error(error, call)
 
 
 def load_function(entry: str) -> _SkillFunction:
-    """Import a callable; raises `ManifestFault`."""
+    """Import a callable; raises `ManifestFault`, and whatever its module raises."""
     module, _, name = entry.partition(":")
     try:
         found: Any = importlib.import_module(module)
@@ -142,51 +247,39 @@ def _build_context(registration: Registration, call: Call) -> SkillContext:
         environment=registration.environment,
         secrets=call.secrets,
         traceparent=call.traceparent,
-        listener=call.listener,
+        listener=call.listener and _forward_to_loop(call.listener),
     )
 
 
-class _FunctionResult:
-    """The value or exception of a function; a cancellation of the call is raised."""
+def _forward_to_loop(listener: Listener) -> Listener:
+    loop = asyncio.get_running_loop()
 
-    __slots__ = ("_cancelled_before", "error", "value")
+    def forward(event: SkillOutputEvent) -> None:
+        # A function that goes on after its deadline may outlive the loop.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(listener, event)
 
-    def __init__(self) -> None:
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self._cancelled_before = _count_cancellations()
-
-    def __enter__(self) -> None:
-        """Nothing to do."""
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
-        self.error = error
-        if _count_cancellations() > self._cancelled_before:
-            if error is None or isinstance(error, Exception):
-                # The function swallowed the cancellation.
-                raise asyncio.CancelledError from error
-            return False
-        return isinstance(error, Exception | asyncio.CancelledError)
+    return forward
 
 
-def _count_cancellations() -> int:
-    task = asyncio.current_task()
-    return 0 if task is None else task.cancelling()
-
-
-def _to_outcome(ended: _FunctionResult, call: Call) -> Outcome:
-    error = ended.error
-    if isinstance(error, asyncio.CancelledError):
-        said = "the skill's function was cancelled"
-        return failure_outcome(Failure(500, said, {"reason": SkillError.reason}), notes=_NOTES)
+def _outcome_from_error(error: BaseException, call: Call) -> Outcome:
     if isinstance(error, SkillError):
         return failure_outcome(error, notes=_NOTES)
-    if error is not None:
-        said = get_masker(call.secrets).mask_text(f"{type(error).__name__}: {error}")
-        details = {"reason": SkillError.reason, "exception": type(error).__name__}
-        return failure_outcome(Failure(500, f"the skill's function failed: {said}"[:2000], details), notes=_NOTES)
+    said = get_masker(call.secrets).mask_text(f"the skill's function failed: {_describe(error)}")[:2000]
+    details = {"reason": SkillError.reason, "exception": type(error).__name__}
+    return failure_outcome(Failure(500, said, details), notes=_NOTES)
+
+
+def _describe(error: BaseException) -> str:
     try:
-        written = orjson.dumps(ended.value, option=orjson.OPT_NON_STR_KEYS)
+        return f"{type(error).__name__}: {error}"
+    except BaseException:  # noqa: BLE001 - the message of an exception is code of the skill, too
+        return type(error).__name__
+
+
+def _outcome_from_value(value: Any, call: Call) -> Outcome:
+    try:
+        written = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
     except orjson.JSONEncodeError as problem:
         said = f"the skill's function returned a value that is not JSON: {problem}"
         return failure_outcome(Failure(502, said, {"reason": "BAD_SKILL_OUTPUT"}), notes=_NOTES)
