@@ -25,9 +25,12 @@ test: dev ## run all tests
 	@scripts/system-packages.sh
 	@$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
+LONG_TESTS := tests/hostile tests/agent/test_crashes.py tests/artifacts/test_crash.py \
+	tests/host/test_openapi_conformance.py tests/session/test_durable_stores.py
+
 hostile: dev ## run the long forms of the hostile tests (an hour)
 	@scripts/system-packages.sh
-	@OPENSKILL_HOSTILE=long $(PY) -m pytest -n $(WORKERS) --dist worksteal tests/hostile $(ARGS)
+	@OPENSKILL_HOSTILE=long $(PY) -m pytest -n $(WORKERS) --dist worksteal --timeout=0 $(LONG_TESTS) $(ARGS)
 
 check: check-lint check-format check-types check-layers check-architecture ## run every gate: style, types, layers, architecture
 

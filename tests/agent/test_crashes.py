@@ -20,9 +20,10 @@ from openskills.sync import run
 from openskills.testing.models import ScriptedModel
 from tests.agent.agents import skills_for_agents
 from tests.agent.crash_program import host, settings_of
+from tests.hostile.harness import LONG
 from tests.servers.postgres import PostgresServer
 
-ROUNDS, AT_ONCE = 100, 4
+ROUNDS, AT_ONCE = 100 if LONG else 25, 4
 HOSTS = multiprocessing.get_context("forkserver")
 # Hosts are forked from a process that has imported everything: nobody waits for that two hundred times.
 HOSTS.set_forkserver_preload(["tests.agent.crash_program"])

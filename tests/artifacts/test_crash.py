@@ -16,8 +16,9 @@ from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.store import read_artifact
 from tests.architecture.project import ROOT
 from tests.artifacts.nursery import NAMES, SCOPE, TURNS_BEFORE_LAST, content_of
+from tests.hostile.harness import LONG
 
-ROUNDS = 60
+ROUNDS = 60 if LONG else 25
 SEED = 20260102
 
 
