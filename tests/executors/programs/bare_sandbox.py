@@ -12,8 +12,10 @@ PYTHON = os.path.realpath(sys.executable)
 INSIDE = "/home/inside"
 # bwrap has used a socket to set up the network, and the kernel counts it for a moment after that is closed.
 _SETTLED = """
-while "sockets: used 0" not in open("/proc/net/sockstat").read():
-    pass
+import time
+until = time.monotonic() + 10
+while "sockets: used 0" not in open("/proc/net/sockstat").read() and time.monotonic() < until:
+    time.sleep(0.001)
 """
 
 
