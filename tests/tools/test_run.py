@@ -158,7 +158,8 @@ def test_secrets_reach_only_the_skills_that_they_are_for(tmp_path: Path) -> None
     options = ToolOptions(secrets={"*": ("ALL",), "demo": ("OWN",), "other": ("FOREIGN",)})
 
     async def scenario(context: ToolContext) -> None:
-        assert (await call(context, "echo $ALL $OWN $FOREIGN"))["stdout"] == "for-all for-demo\n"
+        command = "echo ${#ALL} ${#OWN} ${#FOREIGN} $ALL"
+        assert (await call(context, command))["stdout"] == "7 8 0 *******\n"
 
     values = {"ALL": "for-all", "OWN": "for-demo", "FOREIGN": "for-other"}
     in_session(tmp_path, scenario, options=options, rules=CommandRules(values=values))

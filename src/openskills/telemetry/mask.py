@@ -2,7 +2,8 @@
 
 A secret is found as it is, without surrounding white space, and in these forms: escaped as in JSON (also twice) or by
 Python's `repr`, percent-encoded, in hex, and in base64 (both alphabets, at any position in the encoded data, with or
-without padding, also in lines of 76 characters). Lines of a multi-line secret are masked one by one.
+without padding), also in the lines that `base64`, `openssl` and `xxd` write. Lines of a multi-line secret are masked
+one by one.
 
 Secrets shorter than `MIN_SECRET_LENGTH` and lines shorter than `MIN_LINE_LENGTH` are not masked: they would match
 unrelated words.
@@ -21,7 +22,9 @@ MIN_SECRET_LENGTH = 4
 MIN_LINE_LENGTH = 8
 
 _MAX_FORM = 1024
-_WRAPPED = 76
+# The lines of `base64`, of `openssl base64`, and of `xxd -p`.
+_BASE64_WIDTHS = (76, 64)
+_HEX_WIDTH = 60
 
 
 def get_masker(secrets: Mapping[str, str]) -> "Masker":
@@ -236,19 +239,21 @@ def _escape(value: str) -> Iterator[str]:
 
 
 def _encode_value(data: bytes) -> Iterator[str]:
-    yield data.hex()
-    yield data.hex().upper()
+    for digits in (data.hex(), data.hex().upper()):
+        yield from (digits, *_wrap(digits, _HEX_WIDTH))
     for before in range(3):
         # Characters at both ends also depend on the bytes before and after the secret.
         whole = b64encode(b"\0" * before + data).decode()[(before * 8 + 5) // 6 :]
         inner = whole[: (before + len(data)) * 8 // 6 - (before * 8 + 5) // 6]
-        forms = [whole, whole.rstrip("="), inner]
-        if not before:
-            lines = (whole[at : at + _WRAPPED] for at in range(0, len(whole), _WRAPPED))
-            forms += [line for line in lines if len(line) >= MIN_LINE_LENGTH]
-        for form in forms:
-            yield form
-            yield form.replace("+", "-").replace("/", "_")
+        for form in (whole, whole.rstrip("="), inner):
+            lines = () if before else (line for width in _BASE64_WIDTHS for line in _wrap(form, width))
+            for part in (form, *lines):
+                yield from (part, part.replace("+", "-").replace("/", "_"))
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    lines = [text[at : at + width] for at in range(0, len(text), width)]
+    return [line for line in lines if len(line) >= MIN_LINE_LENGTH]
 
 
 def _split(form: str) -> Iterator[str]:
