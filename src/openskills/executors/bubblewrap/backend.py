@@ -52,7 +52,7 @@ from openskills.executors.bubblewrap.selftest import (
     create_trial_workspace,
     format_writable,
 )
-from openskills.executors.files.beneath import auto_close
+from openskills.executors.files.descriptors import auto_close
 from openskills.executors.network.namespace import PORT, connect_proxy
 from openskills.executors.network.proxy import FilteringProxy
 from openskills.executors.protocol import LINKS, Interpreter, WorkspaceDirectory
