@@ -13,6 +13,8 @@ from openskills.errors import InvalidArgument
 _DAY = 24 * 60 * 60.0
 _GIB = 1024**3
 _LAST_UID = 2**32 - 3
+DEFAULT_TIMEOUT_MS = 15_000
+"""Of a hosted skill."""
 _MAX_WAIT_MS = 24 * 60 * 60 * 1000
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 60 * 60, "d": _DAY}
 _CACHE = ("OPENSKILL_CACHE_DIR", "XDG_CACHE_HOME")
@@ -156,7 +158,7 @@ class Settings:
             http_base_url=_read_base_url(env, "OPENSKILL_HTTP_BASE_URL", "http://127.0.0.1:8000"),
             allowed_root=_read_directory(env, "OPENSKILL_ALLOWED_ROOT") or _resolve_here("data"),
             cli_dir=_read_directory(env, "OPENSKILL_CLI_DIR") or _resolve_here("skills_cli"),
-            timeout_ms=_read_integer(env, "OPENSKILL_TIMEOUT_MS", 15_000, 1, _MAX_WAIT_MS),
+            timeout_ms=_read_integer(env, "OPENSKILL_TIMEOUT_MS", DEFAULT_TIMEOUT_MS, 1, _MAX_WAIT_MS),
             host_max_body=_read_amount(env, "OPENSKILL_HOST_MAX_BODY", 1024**2),
             host_concurrency=_read_integer(env, "OPENSKILL_HOST_CONCURRENCY", 0, 0, 10_000),
             host_queue=_read_integer(env, "OPENSKILL_HOST_QUEUE", 64, 0, 1_000_000),

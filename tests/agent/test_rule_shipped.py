@@ -64,7 +64,7 @@ def test_a_request_becomes_the_command_that_it_means(
         ("What's the weather in Bergen?", (), "No skill here clearly fits this request"),
         ("你好", (), "这里没有明显适合这个请求的技能"),
         ("$no-such-skill do it", (), "Unknown skill no-such-skill"),
-        ("What does the paper say about pdf?", (), "Attach one and ask again"),
+        ("What does the paper say about pdf?", (), "needs a file. Add it and ask again"),
     ],
 )
 def test_what_cannot_be_run_is_said_instead_of_guessed(

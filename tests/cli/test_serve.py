@@ -128,7 +128,7 @@ def test_a_new_key_is_printed_alone_so_that_a_shell_can_take_it(openskills: Comm
 
 
 def test_what_a_key_may_do_is_kept_and_listed(openskills: Command) -> None:
-    limits = ("--rate", "2.5", "--burst", "9", "--concurrency", "2", "--expires", "30d")
+    limits = ("--limit", "rate=2.5", "--limit", "burst=9", "--limit", "concurrency=2", "--expires", "30d")
     made = openskills("keys", "new", "partner", "--scope", "file_*", "--scope", "echo", *limits, "--json").json
     assert made["key"].startswith(made["begins"])
     (kept,) = read_keys(path_of(openskills))
@@ -175,7 +175,9 @@ def test_wrong_values_are_named(openskills: Command) -> None:
     for arguments, said in (
         (("ci",), "a key named 'ci' exists"),
         (("two words",), "invalid key name"),
-        (("a", "--rate", "0"), "rate: 0.0 is out of range"),
+        (("a", "--limit", "rate=0"), "rate_per_second: 0.0 is out of range"),
+        (("a", "--limit", "calls=1"), "unknown limit 'calls'; use NAME=N with one of rate_per_second, burst"),
+        (("a", "--limit", "burst=1.5"), "'burst=1.5': expected a number after ="),
         (("a", "--scope", "x y"), "scope: invalid scope 'x y'"),
         (("a", "--expires", "soon"), "--expires: invalid duration 'soon'"),
     ):

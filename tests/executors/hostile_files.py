@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from openskills.executors.files.beneath import remove_entry
+from openskills.executors.files.descriptors import remove_entry
 
 
 @contextmanager

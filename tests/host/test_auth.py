@@ -111,8 +111,8 @@ def test_keys_that_are_added_at_the_same_time_are_all_there(tmp_path: Path) -> N
         (replace(kept(), name="x\n"), "name"),
         (replace(kept(), scopes=()), "scope"),
         (replace(kept(), scopes=("a/b",)), "scope"),
-        (replace(kept(), rate_per_second=0.0), "rate"),
-        (replace(kept(), rate_per_second=float("nan")), "rate"),
+        (replace(kept(), rate_per_second=0.0), "rate_per_second"),
+        (replace(kept(), rate_per_second=float("nan")), "rate_per_second"),
         (replace(kept(), burst=-1), "burst"),
         (replace(kept(), concurrency=0), "concurrency"),
     ],
@@ -172,7 +172,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_key_says_who_calls_and_what_may_be_done(path: Path) -> None:
     key = added(path, "ci", scopes=("file_*", "echo"), rate_per_second=5.0, burst=7, concurrency=2)
     principal = KeyRing.open(path, required=True).authenticate(f"Bearer {key}")
-    assert principal == Principal("ci", ("file_*", "echo"), 5.0, 7, 2)
+    assert principal == Principal("ci", ("file_*", "echo"), rate_per_second=5.0, burst=7, concurrency=2)
 
 
 def test_the_word_bearer_may_be_written_in_any_way(path: Path) -> None:

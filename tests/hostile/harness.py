@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from openskills.executors.files.beneath import delete_tree
+from openskills.executors.files.descriptors import delete_tree
 from tests.hostile.interpreters import ROOT, UID, open_copy, open_interpreter
 from tests.hostile.planting import LOADERS, VARIABLE, token
 

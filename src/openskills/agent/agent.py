@@ -29,7 +29,7 @@ from openskills.runtime.runtime import SkillRuntime
 from openskills.runtime.session import SkillSession
 from openskills.session.events import MESSAGE, TOOL_RESPONSE, Event, check_id
 from openskills.tokens import estimate_tokens
-from openskills.tools.names import NAMES
+from openskills.tools.registry import TOOLS
 from openskills.tools.tool import ToolResult
 
 BeforeModel: TypeAlias = Callable[[str, ModelRequest], Awaitable[ModelRequest | ModelResponse | None]]
@@ -333,7 +333,7 @@ class Agent:
             raise InvalidArgument("history_turns", "must be at least 1, or None for all turns")
         names = [tool.name for tool in self.tools] + [agent.name for agent in self.sub_agents]
         for name in names:
-            if names.count(name) > 1 or name in (*NAMES, self.name):
+            if names.count(name) > 1 or name in (*TOOLS, self.name):
                 raise InvalidArgument("tools", f"the name {name!r} is used twice")
             if not _TOOL_NAME.fullmatch(name):
                 raise InvalidArgument(

@@ -205,31 +205,29 @@ def _read_number(path: str) -> int | None:
 
 
 _SECTION = "isolation"
-_DESCRIPTIONS = {
-    "sandbox": "bubblewrap: separate mounts, processes, network; unprivileged user; system call filter",
-    "container": "a container for each session, with a Docker-compatible engine",
-    "landlock": "Landlock and a system call filter; weaker: shared process table and mounts",
-    "local": "no isolation: only a clean environment, limits, and killing of the process tree",
-}
 
 
 def probe_isolation(settings: Settings) -> Iterator[DoctorCheck]:
     """Run the self-test of each executor, from the strongest isolation to none."""
+    from openskills.executors.open import DESCRIPTIONS
+
     if sys.platform == "linux":
         for name, package in (("bwrap", "bubblewrap"), ("setpriv", "util-linux")):
             path = shutil.which(name, path=settings.search_path)
             detail = path or f"{name} is not on the PATH; `sandbox` needs it"
             yield DoctorCheck(_SECTION, name, path is not None, detail, fix=f"on Debian: apt-get install {package}")
         yield _probe_user_namespaces()
-    for name in ("sandbox", "container", "landlock"):
+    for name in [one for one in DESCRIPTIONS if one != "local"]:
         failure = _find_failure(name, settings)
-        detail = _DESCRIPTIONS[name] if failure else f"self-test passed; {_DESCRIPTIONS[name]}"
+        detail = DESCRIPTIONS[name] if failure else f"self-test passed; {DESCRIPTIONS[name]}"
         yield DoctorCheck(_SECTION, name, failure is None, detail, fix=failure)
     yield _probe_default_executor(settings)
 
 
 def _probe_default_executor(settings: Settings) -> DoctorCheck:
     """The executor that commands use with the current settings."""
+    from openskills.executors.open import DESCRIPTIONS
+
     name = settings.executor
     fix = "see the lines above, or choose another executor with OPENSKILL_EXECUTOR"
     failure = _find_failure(name, settings)
@@ -237,7 +235,7 @@ def _probe_default_executor(settings: Settings) -> DoctorCheck:
         return DoctorCheck(_SECTION, "chosen", False, f"{name}: commands of skills will be refused", fix=fix)
     detail = "sandbox, its self-test passed" if name == "auto" else name
     if name == "local" or (name == "auto" and _find_failure("sandbox", settings) is not None):
-        detail = f"local, as allowed by the settings: {_DESCRIPTIONS['local']}"
+        detail = f"local, as allowed by the settings: {DESCRIPTIONS['local']}"
     return DoctorCheck(_SECTION, "chosen", True, f"{name}: {detail}" if name != detail else name)
 
 

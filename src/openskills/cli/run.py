@@ -12,6 +12,7 @@ import typer
 from openskills.cli.output import escape_line, say_json, warn
 from openskills.cli.skills import Json, Trust, get_settings, list_all_skills, open_catalog
 from openskills.errors import InvalidArgument, InvalidSkill, SkillError
+from openskills.executors.spec import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
     from openskills.catalog.skill import Skill
@@ -32,7 +33,7 @@ def run(
     executor: Annotated[
         str | None, typer.Option("--executor", metavar="NAME", help="auto, sandbox, container, landlock or local.")
     ] = None,
-    timeout: Annotated[float, typer.Option("--timeout", metavar="S", help="Timeout in seconds.")] = 300.0,
+    timeout: Annotated[float, typer.Option("--timeout", metavar="S", help="Timeout in seconds.")] = DEFAULT_TIMEOUT,
     cwd: Annotated[
         str, typer.Option("--cwd", metavar="DIR", help="A directory below the skill's root, or $WORK_DIR etc.")
     ] = "",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -168,14 +168,9 @@ def new(
     expires: Annotated[
         str | None, typer.Option("--expires", metavar="TIME", help="Expire after this time, such as 12h or 30d.")
     ] = None,
-    rate: Annotated[
-        float | None, typer.Option("--rate", metavar="N", help="Maximum number of calls per second.")
-    ] = None,
-    burst: Annotated[
-        int | None, typer.Option("--burst", metavar="N", help="Maximum burst of calls.", show_default="one second's")
-    ] = None,
-    concurrency: Annotated[
-        int | None, typer.Option("--concurrency", metavar="N", help="Maximum number of concurrent calls.")
+    limit: Annotated[
+        list[str] | None,
+        typer.Option("--limit", metavar="NAME=N", help="A limit: rate (calls per second), burst or concurrency."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -183,15 +178,17 @@ def new(
 
     Examples:
       openskills keys new ci
-      openskills keys new partner --scope 'file_*' --scope echo --rate 5 --concurrency 2 --expires 30d
+      openskills keys new partner --scope 'file_*' --scope echo --limit rate=5 --limit concurrency=2 --expires 30d
 
     A running host accepts it at once.
     """
+    from openskills.host.admission import parse_limits
     from openskills.host.auth import add_key, create_key
 
     lifetime = None if expires is None else parse_seconds(expires, "--expires")
     key, stored = create_key(name, now=datetime.now(UTC), lifetime=lifetime)
-    stored = replace(stored, scopes=tuple(scope or ("*",)), rate_per_second=rate, burst=burst, concurrency=concurrency)
+    limits: dict[str, Any] = {**parse_limits(limit or ())}
+    stored = replace(stored, scopes=tuple(scope or ("*",)), **limits)
     add_key(get_settings(context).host_keys, stored)
     if as_json:
         say_json({"key": key, **_key_json(stored)})
@@ -249,18 +246,7 @@ def _key_cells(key: "StoredKey", *, short: bool) -> tuple[str, ...]:
     if short:
         is_expired = key.expires_at is not None and key.expires_at <= datetime.now(UTC).timestamp()
         created, expires = created[:10], "expired" if is_expired else expires[:10] or "never"
-    return escape_line(key.name), key.hint, " ".join(key.scopes), _format_limits(key), created, expires
-
-
-def _format_limits(key: "StoredKey") -> str:
-    words: list[str] = []
-    if key.rate_per_second is not None:
-        words.append(f"{key.rate_per_second:g}/s")
-    if key.burst is not None:
-        words.append(f"burst {key.burst}")
-    if key.concurrency is not None:
-        words.append(f"{key.concurrency} concurrent")
-    return ", ".join(words)
+    return escape_line(key.name), key.hint, " ".join(key.scopes), key.describe_limits(), created, expires
 
 
 def _key_json(key: "StoredKey") -> dict[str, object]:
@@ -268,9 +254,7 @@ def _key_json(key: "StoredKey") -> dict[str, object]:
         "name": key.name,
         "begins": key.hint,
         "scopes": list(key.scopes),
-        "rate_per_second": key.rate_per_second,
-        "burst": key.burst,
-        "concurrency": key.concurrency,
+        **key.limits,
         "created": key.created,
         "expires": key.expires,
     }

@@ -26,7 +26,7 @@ from openskills.executors.bubblewrap.selftest import (
     check_isolation,
     create_trial_workspace,
 )
-from openskills.executors.files.beneath import DirectoryOpener
+from openskills.executors.files.descriptors import DirectoryOpener
 from openskills.executors.protocol import Interpreter, WorkspaceDirectory
 from openskills.executors.spec import OUT, RUNS, SKILLS, VENV, WORK, Command, Isolation
 from openskills.executors.supervisor import LaunchRequest, SupervisedProcess, SupervisorPool, to_rlimits

@@ -13,14 +13,27 @@ from openskills.executors.records.quota import Quota
 from openskills.executors.spec import Isolation, SkillSnapshot
 from openskills.settings import Settings
 
-EXECUTOR_NAMES = ("auto", "sandbox", "container", "landlock", "local")
-
 _BACKENDS = {
-    "local": "openskills.executors.local:LocalBackend",
-    "sandbox": "openskills.executors.bubblewrap.backend:SandboxBackend",
-    "landlock": "openskills.executors.landlock:LandlockBackend",
-    "container": "openskills.executors.container.backend:ContainerBackend",
+    "sandbox": (
+        "openskills.executors.bubblewrap.backend:SandboxBackend",
+        "bubblewrap: separate mounts, processes, network; unprivileged user; system call filter",
+    ),
+    "container": (
+        "openskills.executors.container.backend:ContainerBackend",
+        "a container for each session, with a Docker-compatible engine",
+    ),
+    "landlock": (
+        "openskills.executors.landlock:LandlockBackend",
+        "Landlock and a system call filter; weaker: shared process table and mounts",
+    ),
+    "local": (
+        "openskills.executors.local:LocalBackend",
+        "no isolation: only a clean environment, limits, and killing of the process tree",
+    ),
 }
+"""The classes of backends and what they are, from the strongest isolation to none."""
+EXECUTOR_NAMES = ("auto", *_BACKENDS)
+DESCRIPTIONS = {name: about for name, (_, about) in _BACKENDS.items()}
 _ALLOW_LOCAL = "To run commands without any isolation, set OPENSKILL_ALLOW_LOCAL=1 or choose the executor `local`."
 
 
@@ -48,7 +61,7 @@ def open_executor(name: str, settings: Settings, *, allow_landlock: bool = False
 
 
 def _open_builtin(name: str, settings: Settings, options: dict[str, Any]) -> Executor:
-    backend = _import_factory(_BACKENDS[name])
+    backend = _import_factory(_BACKENDS[name][0])
     if name == "sandbox":
         places = {"search_path": settings.search_path, "workspaces": settings.state_dir / "workspaces"}
         options = {**places, "kept": settings.sandbox_kept, **options}

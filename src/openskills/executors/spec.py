@@ -31,6 +31,9 @@ _MINIMUMS = {"timeout": 0.001, "grace": 0, "memory_bytes": 16 * MIB, "total_memo
 }
 _MAXIMUM = 2**62
 
+DEFAULT_TIMEOUT = 300.0
+"""Seconds that a command may run unless its limits say otherwise."""
+
 
 @check_arguments
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Limits:
     processes of the command. `output_bytes` are kept of each stream, half from the head and half from the tail.
     """
 
-    timeout: float = 300.0
+    timeout: float = DEFAULT_TIMEOUT
     grace: float = 0.5
     memory_bytes: int | None = 2 * GIB
     total_memory_bytes: int | None = 4 * GIB

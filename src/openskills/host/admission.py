@@ -8,14 +8,62 @@ first in, first out; keys take turns.
 import asyncio
 import math
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, fields
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
-from openskills.errors import TooManyRequests
-from openskills.host.auth import Principal
+from openskills.errors import InvalidArgument, TooManyRequests
 from openskills.host.model import Registration
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedKey:
+    """The name of a key and its limits; None means no limit.
+
+    Each further field is an option `openskills keys new --limit FIELD=N`, is stored with the key, and is shown as its
+    metadata says.
+    """
+
+    name: str
+    rate_per_second: float | None = field(default=None, kw_only=True, metadata={"shown": "{:g}/s"})
+    burst: int | None = field(default=None, kw_only=True, metadata={"shown": "burst {}"})
+    concurrency: int | None = field(default=None, kw_only=True, metadata={"shown": "{} concurrent"})
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The limits by name."""
+        return {one.name: getattr(self, one.name) for one in _LIMITS}
+
+    def check_limits(self) -> None:
+        """Raises `InvalidArgument` with the name of a limit that is out of range."""
+        for name, limit in self.limits.items():
+            if limit is not None and not 0 < limit <= 1_000_000:
+                raise InvalidArgument(name, f"{limit} is out of range; use more than 0 and at most 1,000,000")
+
+    def describe_limits(self) -> str:
+        """The limits for people."""
+        known = [(one.metadata["shown"], getattr(self, one.name)) for one in _LIMITS]
+        return ", ".join(shown.format(limit) for shown, limit in known if limit is not None)
+
+
+_LIMITS = [one for one in fields(LimitedKey) if one.kw_only]
+
+
+def parse_limits(given: Iterable[str]) -> dict[str, float]:
+    """Limits from texts `NAME=N`; a name may be abbreviated. Raises `InvalidArgument`."""
+    found: dict[str, float] = {}
+    for text in given:
+        name, _, number = text.partition("=")
+        known = [one for one in _LIMITS if name and one.name.startswith(name)]
+        if len(known) != 1:
+            names = ", ".join(one.name for one in _LIMITS)
+            raise InvalidArgument("--limit", f"unknown limit {name!r}; use NAME=N with one of {names}")
+        try:
+            found[known[0].name] = (float if "float" in str(known[0].type) else int)(number)
+        except ValueError:
+            raise InvalidArgument("--limit", f"{text!r}: expected a number after =") from None
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,19 +294,19 @@ class Admission:
         """Number of queued calls."""
         return len(self._line)
 
-    def admit(self, principal: Principal, registration: Registration, deadline: float) -> "AdmissionSlot":
+    def admit(self, principal: LimitedKey, registration: Registration, deadline: float) -> "AdmissionSlot":
         """An async context manager around a call. `deadline` is a time of the loop.
 
         Raises `TooManyRequests` with `limit` (which one it was) and `retry_after` (seconds) in its details.
         """
         return AdmissionSlot(self, principal, registration, deadline)
 
-    def rate_state(self, principal: Principal) -> RateState | None:
+    def rate_state(self, principal: LimitedKey) -> RateState | None:
         """The state of a key's rate limit; None without one."""
         bucket = self._bucket(principal)
         return None if bucket is None else bucket.state(self._now())
 
-    def take_token(self, principal: Principal) -> None:
+    def take_token(self, principal: LimitedKey) -> None:
         """Count a call against the rate limit of its key. Raises `TooManyRequests`."""
         bucket = self._bucket(principal)
         wait = 0.0 if bucket is None else bucket.take(self._now())
@@ -310,7 +358,7 @@ class Admission:
     def _optional_share(self, limit: int | None) -> int | None:
         return None if limit is None else self._worker_share(limit)
 
-    def _bucket(self, principal: Principal) -> TokenBucket | None:
+    def _bucket(self, principal: LimitedKey) -> TokenBucket | None:
         if principal.rate_per_second is None:
             return None
         rate = principal.rate_per_second * self._share
@@ -401,7 +449,9 @@ class AdmissionSlot:
 
     __slots__ = ("_admission", "_entered", "deadline", "principal", "registration", "waited")
 
-    def __init__(self, admission: Admission, principal: Principal, registration: Registration, deadline: float) -> None:
+    def __init__(
+        self, admission: Admission, principal: LimitedKey, registration: Registration, deadline: float
+    ) -> None:
         self._admission = admission
         self._entered = 0.0
         self.principal = principal

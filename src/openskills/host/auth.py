@@ -22,6 +22,7 @@ from typing import Any, cast
 from openskills.errors import InvalidArgument, SkillError, Unauthorized
 from openskills.filesystem import lock_file, replace_file_durably
 from openskills.host import http
+from openskills.host.admission import LimitedKey
 from openskills.host.http import HttpExchange, HttpRefusal
 
 KEY_PREFIX = "osk_"
@@ -34,18 +35,14 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 @dataclass(frozen=True, slots=True)
-class StoredKey:
-    """A key as it is stored. `hint` is the beginning of the key; None means no limit, or no expiry."""
+class StoredKey(LimitedKey):
+    """A key as it is stored. `hint` is the beginning of the key; `expires` is None if it does not expire."""
 
-    name: str
     digest: str
     hint: str
     created: str
     expires: str | None = None
     scopes: tuple[str, ...] = ("*",)
-    rate_per_second: float | None = None
-    burst: int | None = None
-    concurrency: int | None = None
 
     @property
     def expires_at(self) -> float | None:
@@ -148,9 +145,7 @@ def _check_key(key: StoredKey) -> None:
             raise InvalidArgument("scope", f"invalid scope {scope!r}: use a skill id, or a pattern such as file_*")
     if not key.scopes:
         raise InvalidArgument("scope", "a key needs at least one; use * for all skills")
-    for field, limit in (("rate", key.rate_per_second), ("burst", key.burst), ("concurrency", key.concurrency)):
-        if limit is not None and not 0 < limit <= 1_000_000:
-            raise InvalidArgument(field, f"{limit} is out of range; use more than 0 and at most 1,000,000")
+    key.check_limits()
     _ = key.expires_at
 
 
@@ -162,14 +157,10 @@ _FileStamp = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Principal:
-    """The caller. `scopes` are skill ids or patterns; None means no limit."""
+class Principal(LimitedKey):
+    """The caller. `scopes` are skill ids or patterns."""
 
-    name: str
     scopes: tuple[str, ...] = ("*",)
-    rate_per_second: float | None = None
-    burst: int | None = None
-    concurrency: int | None = None
 
     def can_invoke(self, skill_id: str) -> bool:
         """Whether it may call this skill, given by the id of its registration."""
@@ -247,7 +238,7 @@ class KeyRing:
         stored = () if self._path is None else read_keys(self._path)
         known: dict[bytes, _ActiveKey] = {}
         for key in stored:
-            principal = Principal(key.name, key.scopes, key.rate_per_second, key.burst, key.concurrency)
+            principal = Principal(key.name, key.scopes, **key.limits)
             digest = bytes.fromhex(key.digest)
             known[digest] = _ActiveKey(digest, key.expires_at, principal)
         self._known = known

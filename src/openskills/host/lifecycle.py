@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from openskills.executors.files.beneath import delete_tree
+from openskills.executors.files.descriptors import delete_tree
 from openskills.executors.records import leases
 from openskills.host.service import Host
 

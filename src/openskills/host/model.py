@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from openskills.errors import InvalidSkill, SkillError
+from openskills.settings import DEFAULT_TIMEOUT_MS
 
 MAX_TRACE_ID_LENGTH = 128
 
@@ -101,6 +102,30 @@ class InvokeResult:
         }
 
 
+RESULT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "title": "Normalized Skill Result",
+    "required": ["success", "skill_id", "trace_id", "data", "error", "meta"],
+    "properties": {
+        "success": {"type": "boolean"},
+        "skill_id": {"type": "string"},
+        "trace_id": {"type": "string", "maxLength": MAX_TRACE_ID_LENGTH},
+        "data": {"type": ["object", "null"]},
+        "error": {"oneOf": [{"$ref": "#/components/schemas/Error"}, {"type": "null"}]},
+        "meta": {
+            "type": "object",
+            "required": ["latency_ms", "version"],
+            "properties": {
+                "latency_ms": {"type": "number", "minimum": 0},
+                "version": {"type": "string"},
+                "truncated": {"type": "boolean"},
+            },
+        },
+    },
+}
+"""The JSON schema of `InvokeResult.to_dict`, for OpenAPI; `Error` is a component there."""
+
+
 def normalize_outcome(
     outcome: Outcome, *, skill_id: str, trace_id: str, latency_ms: float, version: str
 ) -> InvokeResult:
@@ -146,7 +171,7 @@ class Registration:
     entry: str
     version: str
     description: str = ""
-    timeout_ms: int = 15_000
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
     allowed_root: Path | None = None
     writable: bool = False
     input_schema: Mapping[str, Any] | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from openskills.errors import InvalidArgument
-from openskills.host.model import MAX_TRACE_ID_LENGTH, Registration
+from openskills.host.model import MAX_TRACE_ID_LENGTH, RESULT_SCHEMA, Registration
 from openskills.host.registry.registry import RegistryEntry
 from openskills.skillmd.problem import Problem
 from openskills.version import __version__
@@ -102,27 +102,6 @@ ERRORS: Mapping[int, str] = {
     504: "The skill timed out.",
 }
 """Error statuses. Skills may use others, which are covered by `default`."""
-RESULT_SCHEMA: Fragment = {
-    "type": "object",
-    "title": "Normalized Skill Result",
-    "required": ["success", "skill_id", "trace_id", "data", "error", "meta"],
-    "properties": {
-        "success": {"type": "boolean"},
-        "skill_id": {"type": "string"},
-        "trace_id": {"type": "string", "maxLength": MAX_TRACE_ID_LENGTH},
-        "data": {"type": ["object", "null"]},
-        "error": {"oneOf": [{"$ref": "#/components/schemas/Error"}, {"type": "null"}]},
-        "meta": {
-            "type": "object",
-            "required": ["latency_ms", "version"],
-            "properties": {
-                "latency_ms": {"type": "number", "minimum": 0},
-                "version": {"type": "string"},
-                "truncated": {"type": "boolean"},
-            },
-        },
-    },
-}
 ERROR_SCHEMA: Fragment = {
     "type": "object",
     "required": ["code", "message"],

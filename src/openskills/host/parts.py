@@ -19,7 +19,8 @@ from openskills.host.metrics import Metrics
 from openskills.host.model import Registration, SkillRunner
 from openskills.host.observers import AccessLog, AccessLogObserver, AccessLogSink, HistoryObserver, MetricsObserver
 from openskills.host.registry.registry import Registry
-from openskills.host.runners.table import ENTRY_POINT_GROUP, RUNNER_CLASSES
+from openskills.host.runners.kinds import RUNNER_KINDS
+from openskills.host.runners.table import ENTRY_POINT_GROUP
 from openskills.host.runs import Runs
 from openskills.host.service import Host, InvocationObserver
 from openskills.settings import Settings
@@ -126,7 +127,7 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
 
 def list_kinds() -> tuple[str, ...]:
     """All kinds (`type:runtime`): built-in ones, and those of installed packages."""
-    return (*RUNNER_CLASSES, *(found.name for found in entry_points(group=ENTRY_POINT_GROUP)))
+    return (*RUNNER_KINDS, *(found.name for found in entry_points(group=ENTRY_POINT_GROUP)))
 
 
 def _open_log(name: str, closing: AsyncExitStack) -> AccessLog:

@@ -3,7 +3,7 @@
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from itertools import accumulate
@@ -104,6 +104,11 @@ class PromptPart(NamedTuple):
     text: str
 
 
+LOADED_MARK, DOC_MARK, DOCS_MARK = "[Loaded] ", "[Doc] ", "Docs loaded: "
+"""The beginnings of the lines before a body, before a document and between them."""
+_BODY = re.compile(rf"^{re.escape(LOADED_MARK)}(?P<name>[^\n]+)\n", re.MULTILINE)
+_BODY_END = re.compile("^(?:" + "|".join(map(re.escape, (LOADED_MARK, DOC_MARK, DOCS_MARK))) + ")", re.MULTILINE)
+
 CONTEXT = "Loaded skill context:"
 """The first line of the extra message."""
 
@@ -117,8 +122,8 @@ class SkillBlock(NamedTuple):
 
     def render(self) -> str:
         """`[Loaded] name`, a blank line, the body; `Docs loaded:` and the paths; each document under `[Doc] path`."""
-        head = "" if self.body is None else _format_section(f"[Loaded] {to_one_line(self.skill)}", self.body.text)
-        docs = [_format_section(f"[Doc] {to_one_line(doc.path)}", doc.text) for doc in self.docs]
+        head = "" if self.body is None else _format_section(f"{LOADED_MARK}{to_one_line(self.skill)}", self.body.text)
+        docs = [_format_section(f"{DOC_MARK}{to_one_line(doc.path)}", doc.text) for doc in self.docs]
         return "\n".join([f"{head}{format_docs_line(self.docs)}\n", *docs]).rstrip("\n")
 
 
@@ -131,9 +136,16 @@ def render_addition(added: Addition) -> str:
     return "\n\n".join(part if isinstance(part, str) else part.render() for part in added)
 
 
+def find_bodies(text: str) -> Iterator[tuple[str, str]]:
+    """The skills whose bodies a rendered text has, and the bodies."""
+    for loaded in _BODY.finditer(text):
+        end = _BODY_END.search(text, loaded.end())
+        yield loaded["name"], text[loaded.end() : end.start() if end else len(text)].strip()
+
+
 def format_docs_line(docs: Sequence[LoadedText]) -> str:
     """`Docs loaded: a.md, b.md`, or `none`."""
-    return f"Docs loaded: {', '.join(_quote_path(doc.path) for doc in docs) or 'none'}"
+    return f"{DOCS_MARK}{', '.join(_quote_path(doc.path) for doc in docs) or 'none'}"
 
 
 def format_docs_heading(skill: str) -> str:

@@ -14,6 +14,7 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, cast
 
+from openskills.prompt.blocks import LOADED_MARK
 from openskills.session.state import ALL, LoadMode
 from openskills.skillmd.parse import normalize_name
 
@@ -167,7 +168,7 @@ def _parse_load(asked: Mapping[str, object], text: str) -> SkillCallResult | Non
     skill = first.removeprefix(_LOADED).strip()
     if not first.startswith(_LOADED) or not skill or not _is_about(asked, skill):
         return None
-    if rest.lstrip("\n").startswith("[Loaded] "):
+    if rest.lstrip("\n").startswith(LOADED_MARK):
         return None  # a text that we placed came back changed
     return SkillCallResult(SkillAction.LOAD, skill, _get_requested_docs(asked), _parse_evicted(rest))
 

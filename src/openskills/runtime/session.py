@@ -37,8 +37,8 @@ from openskills.session.state import (
 from openskills.telemetry.context import bind
 from openskills.telemetry.metrics import count
 from openskills.telemetry.spans import execute_tool
-from openskills.tools.names import EXEC, RUN, ToolProfile, build_unknown_tool_error, select_tools
-from openskills.tools.registry import TOOLS
+from openskills.tools.names import EXEC, RUN, ToolProfile
+from openskills.tools.registry import TOOLS, build_unknown_tool_error, select_tools
 from openskills.tools.tool import (
     ENUM_LIMIT,
     AnyTool,

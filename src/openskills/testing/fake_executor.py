@@ -14,7 +14,7 @@ from openskills.arguments import check_arguments
 from openskills.artifacts.store import Content
 from openskills.concurrency import run_in_thread
 from openskills.errors import ExecutorUnavailable, ForbiddenPath, InvalidArgument
-from openskills.executors.files.beneath import auto_close
+from openskills.executors.files.descriptors import auto_close
 from openskills.executors.files.globs import GlobPosition, GlobSet, compile_globs
 from openskills.executors.process import HeadTailBuffer, RingBuffer
 from openskills.executors.protocol import WorkspaceFileReader

@@ -10,14 +10,22 @@ from dataclasses import dataclass
 from openskills.catalog.skill import SKILL_FILE, Skill
 from openskills.catalog.snapshot import CatalogSnapshot
 from openskills.errors import InvalidArgument, InvalidSkill, LimitExceeded, SkillError
-from openskills.prompt.blocks import MIN_TOKENS, LoadedSkill, LoadedText, TokenBudget, fit_text, parse_fragment
+from openskills.prompt.blocks import (
+    DOC_MARK,
+    MIN_TOKENS,
+    LoadedSkill,
+    LoadedText,
+    TokenBudget,
+    fit_text,
+    parse_fragment,
+)
 from openskills.session.state import ALL, AgentView
 from openskills.tokens import TokenCounter, estimate_tokens
 
 ContinuationHint = Callable[[str, str, int, int], str]
 """How to read on in a skill's text: (skill, path, line, character) to a sentence."""
 
-_HEADING = "[Doc] {}\n\n\n\n, {}"
+_HEADING = DOC_MARK + "{}\n\n\n\n, {}"
 """Roughly what surrounds a text, for its token count."""
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidat
 from openskills.artifacts.store import normalize_name
 from openskills.errors import InvalidArgument
 from openskills.executors.files.globs import compile_globs
+from openskills.executors.spec import DEFAULT_TIMEOUT
 from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.outputs import OutputSpec
 from openskills.paths import MAX_PATH
@@ -247,7 +248,7 @@ class RunArguments(Arguments):
         default=None, description="Instead of output_files: patterns with limits and saving"
     )
     timeout: Annotated[float | None, PlainValidator(read_seconds, json_schema_input_type=float)] = Field(
-        default=None, description="Seconds; 300 if left out"
+        default=None, description=f"Seconds; {DEFAULT_TIMEOUT:g} if left out"
     )
     save_as_artifacts: bool = Field(default=False, description="Keep the returned files as artifacts")
     omit_inline_content: bool = Field(default=False, description="Return names and refs without content")

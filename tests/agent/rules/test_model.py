@@ -78,7 +78,7 @@ def test_without_an_executor_it_reads_the_skill_out(tmp_path: Path) -> None:
 
 def test_a_command_that_the_policy_denies_is_told(tmp_path: Path) -> None:
     (reply,) = replied(tmp_path, ("Describe this table", b"a\n"), denied_commands=["python3"])
-    assert reply.text.startswith("I wanted to run")
+    assert "of the skill rows was not run:" in reply.text
     assert "python3" in reply.text
 
 
@@ -235,7 +235,7 @@ def test_a_file_of_an_earlier_message_is_used_when_none_comes_with_this_one(cata
 
 
 def test_without_a_file_nothing_is_run(catalog: Catalog) -> None:
-    assert "Attach one" in said(planned(catalog, user("describe my table"), *loaded("csv-report", RULE_PLAN_BODY)))
+    assert "needs a file" in said(planned(catalog, user("describe my table"), *loaded("csv-report", RULE_PLAN_BODY)))
 
 
 def test_where_nothing_can_be_run_the_text_of_the_skill_is_the_answer(catalog: Catalog) -> None:
@@ -276,7 +276,7 @@ def test_no_request_and_no_fitting_skill_are_said(catalog: Catalog) -> None:
 
 
 def test_a_chinese_request_is_answered_in_chinese(catalog: Catalog) -> None:
-    assert said(planned(catalog, user("讲个笑话"))).startswith("这里没有明显适合这个请求的技能")
+    assert said(planned(catalog, user("讲个笑话"))).startswith("这里没有明显适合")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.bubblewrap.backend import SandboxBackend
-from openskills.executors.files.beneath import delete_tree
+from openskills.executors.files.descriptors import delete_tree
 from openskills.executors.protocol import WorkspaceDirectory
 from openskills.executors.spec import Command, EndReason, Isolation, Limits, TerminalSize
 from tests.conftest import RequireProgram, skip_unless_root

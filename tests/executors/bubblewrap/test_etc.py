@@ -23,7 +23,7 @@ from openskills.executors.bubblewrap.etc import (
     digest_entries,
     find_visible_system,
 )
-from openskills.executors.files.beneath import delete_tree
+from openskills.executors.files.descriptors import delete_tree
 from openskills.filesystem import TEMPORARY_PREFIX
 from tests.executors.held_pool import cancelled_in_its_thread, held_pool
 from tests.executors.running import open_descriptors

@@ -38,7 +38,7 @@ from openskills.executors.records.quota import Quota
 from openskills.executors.workspace import SANDBOX_UIDS
 from openskills.settings import Settings
 from tests.conftest import needs_root
-from tests.executors.files.test_beneath import deep_delete
+from tests.executors.files.test_descriptors import deep_delete
 from tests.executors.holder import holding
 from tests.executors.unprivileged import as_ordinary_user, open_descriptors
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import LimitExceeded
-from openskills.executors.files.beneath import delete_tree
+from openskills.executors.files.descriptors import delete_tree
 from openskills.executors.records.leases import make_skeleton
 from openskills.executors.records.quota import Quota, check_free_space, measure_usage, read_free_bytes
 from openskills.executors.spec import WorkspaceUsage
-from tests.executors.files.test_beneath import deep_delete
+from tests.executors.files.test_descriptors import deep_delete
 from tests.executors.unprivileged import as_ordinary_user, open_descriptors
 
 MB = 1024 * 1024

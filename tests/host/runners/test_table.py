@@ -7,7 +7,8 @@ import pytest
 
 from openskills.errors import ExecutorUnavailable
 from openskills.host.model import ManifestFault, Registration
-from openskills.host.runners.table import RUNNER_CLASSES, Runners, load_foreign_runner
+from openskills.host.runners.kinds import RUNNER_KINDS
+from openskills.host.runners.table import Runners, load_foreign_runner
 from tests.host.calls_made import settings
 
 
@@ -16,11 +17,11 @@ def skill(kind: str) -> Registration:
     return Registration("s", kind, "x", "1")
 
 
-@pytest.mark.parametrize("kind", RUNNER_CLASSES)
+@pytest.mark.parametrize("kind", RUNNER_KINDS)
 async def test_every_kind_has_one_runner_for_all_its_skills(tmp_path: Path, kind: str) -> None:
     runners = Runners(settings(tmp_path), directory=tmp_path)
     assert runners.get_runner(skill(kind)) is runners.get_runner(skill(kind))
-    assert type(runners.get_runner(skill(kind))).__name__ == RUNNER_CLASSES[kind].partition(":")[2]
+    assert type(runners.get_runner(skill(kind))).__name__ == RUNNER_KINDS[kind].runner.partition(":")[2]
     await runners.close()
 
 

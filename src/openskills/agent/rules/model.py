@@ -15,6 +15,7 @@ from openskills.agent.rules.routing import Route, RouteReason, route, strip_file
 from openskills.arguments import check_arguments
 from openskills.catalog.catalog import Catalog
 from openskills.catalog.snapshot import CatalogSnapshot
+from openskills.prompt.blocks import find_bodies
 from openskills.prompt.history import (
     SYSTEM_ROLES,
     TOOL_ROLES,
@@ -28,8 +29,6 @@ from openskills.prompt.history import (
 from openskills.tools.names import LOAD, RUN
 
 _LOG = logging.getLogger("openskills.agent.rules")
-_LOADED = re.compile(r"^\[Loaded\] (?P<name>[^\n]+)\n", re.MULTILINE)
-_BODY_END = re.compile(r"^(?:Docs loaded: |\[Loaded\] |\[Doc\] )", re.MULTILINE)
 _CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
 
@@ -88,11 +87,9 @@ def _parse_bodies(messages: Sequence[object]) -> dict[str, str]:
         role = get_field(message, "role")
         if role not in SYSTEM_ROLES and not (role in TOOL_ROLES and get_string(message, "tool_call_id") in loads):
             continue
-        text = get_text(message)
-        for loaded in _LOADED.finditer(text):
-            end = _BODY_END.search(text, loaded.end())
-            found.pop(loaded["name"], None)
-            found[loaded["name"]] = text[loaded.end() : end.start() if end else len(text)].strip()
+        for name, body in find_bodies(get_text(message)):
+            found.pop(name, None)
+            found[name] = body
     return found
 
 

@@ -11,14 +11,12 @@ from openskills.prompt.history import get_items, get_string, parse_json_object
 
 PHRASES = {
     "ran": (
-        "I ran this command of the skill {skill}{where}: `{command}`",
-        "我运行了技能 {skill} 的命令{where}：`{command}`",
+        "I ran this command of the skill {skill} ({where}): `{command}`",
+        "我运行了技能 {skill} 的命令（{where}）：`{command}`",
     ),
-    "where": (" ({isolation}, {milliseconds} ms)", "（{isolation}，{milliseconds} 毫秒）"),
-    "not_isolated": ("not isolated", "没有隔离"),
     "refused": (
-        "I wanted to run this command of the skill {skill}: `{command}`\n\nIt was not run: {why}",
-        "我想运行技能 {skill} 的命令：`{command}`\n\n命令没有运行：{why}",
+        "`{command}` of the skill {skill} was not run: {why}",
+        "技能 {skill} 的命令 `{command}` 没有运行：{why}",
     ),
     "printed": ("It printed:", "它的输出："),
     "wrote": ("It wrote {name}:", "它写出了 {name}："),
@@ -29,59 +27,36 @@ PHRASES = {
     "timed_out": ("It took too long and was stopped.", "命令超时，已被终止。"),
     "unused": ("Not used: {files}. Ask again for them.", "还没有处理：{files}。请再发一次请求。"),
     "not_loaded": ("The skill {skill} could not be loaded: {why}", "技能 {skill} 无法加载：{why}"),
-    "file": (
-        "The skill {skill} needs a file. Attach one and ask again.",
-        "技能 {skill} 需要一个文件，但这次没有。请附上文件后再试一次。",
-    ),
-    "formula": (
-        "The skill {skill} needs something to compute, such as `2 * (3 + 4)`. Write it and ask again.",
-        "技能 {skill} 需要一个算式，例如 `2 * (3 + 4)`。请写出来后再试一次。",
-    ),
-    "numbers": (
-        "The skill {skill} needs numbers, and the request has none. Write them and ask again.",
-        "技能 {skill} 需要数字，但请求里没有。请写出数字后再试一次。",
-    ),
+    "needs": ("The skill {skill} needs {what}. Add it and ask again.", "技能 {skill} 需要{what}。请补充后再试一次。"),
+    "file": ("a file", "一个文件"),
+    "formula": ("something to compute, such as `2 * (3 + 4)`", "一个算式，例如 `2 * (3 + 4)`"),
+    "numbers": ("numbers", "数字"),
     "other": (
         "`{command}` of the skill {skill} has no value for {what}.",
-        "规则不知道该在技能 {skill} 的 `{command}` 里为 {what} 填什么。",
+        "技能 {skill} 的 `{command}` 缺少 {what} 的值。",
     ),
     "no_command": (
         "The skill {skill} has no command that a rule could run. It begins:",
-        "技能 {skill} 没有规则可以运行的命令。它的开头是：",
+        "技能 {skill} 没有规则可以运行的命令。开头是：",
     ),
     "no_runner": (
-        "Commands cannot be run here, so nothing was done. The skill {skill} begins:",
-        "这里不能运行命令，所以什么都没有做。技能 {skill} 的说明开头是：",
+        "Commands cannot be run here. The skill {skill} begins:",
+        "这里不能运行命令。技能 {skill} 的说明开头是：",
     ),
     "needs_model": (
         "This needs a language model: choose one with `--model NAME` or OPENSKILL_MODEL, such as openai/gpt-5.",
         "这需要语言模型：请用 `--model 名称` 或 OPENSKILL_MODEL 选择一个，例如 openai/gpt-5。",
     ),
     "says": ("The skill {skill} answered:", "技能 {skill} 的回答："),
-    "no_load": (
-        "The skill {skill} fits, but skills cannot be loaded here, so nothing was done.",
-        "技能 {skill} 合适，但这里不能加载技能，所以什么都没有做。",
-    ),
-    "interrupted": (
-        "The last step has no result, so its outcome is unknown. Ask again to repeat it.",
-        "上一步没有结果，因此不知道它做了什么。请再发一次请求来重做。",
-    ),
-    "nothing_fits": (
-        "No skill here clearly fits this request, so nothing was done.",
-        "这里没有明显适合这个请求的技能，所以什么都没有做。",
-    ),
+    "no_load": ("The skill {skill} fits, but skills cannot be loaded here.", "技能 {skill} 合适，但这里不能加载技能。"),
+    "interrupted": ("The last step has no result. Ask again to repeat it.", "上一步没有结果。请再发一次请求来重做。"),
+    "nothing_fits": ("No skill here clearly fits this request.", "这里没有明显适合这个请求的技能。"),
     "unknown": ("Unknown skill {name}; nothing was done.", "没有名为 {name} 的技能，所以什么都没有做。"),
-    "nearest": ("The nearest skills:", "最接近的技能："),
-    "there_are": ("The skills here:", "这里的技能："),
-    "others": ("{count} more", "另外 {count} 个"),
-    "name_one": ("Start a request with `${name}` to choose one.", "在请求前写上 `${name}` 就可以自己指定技能。"),
+    "name_one": ("Start a request with `${name}` to choose a skill:", "在请求前写上 `${name}` 就可以自己指定技能："),
     "no_skills": ("No skills are installed, so nothing can be done.", "这里没有任何技能，无法完成请求。"),
     "no_request": ("The request is empty. Say what to do.", "没有请求。请说明要做什么。"),
     RouteReason.NAMED: ("the request names it", "请求里写了它的名字"),
-    RouteReason.RULE: (
-        "the request has a word for skills like it ({detail})",
-        "请求里有代表这类技能的词（{detail}）",
-    ),
+    RouteReason.RULE: ("the request has a word for skills like it ({detail})", "请求里有代表这类技能的词（{detail}）"),
     RouteReason.SEARCH: ("it fits the words of the request best", "它与请求的用词最接近"),
     RouteReason.LOADED: ("it was loaded already", "它已经加载"),
     "signed": (
@@ -89,10 +64,7 @@ PHRASES = {
         "{skill} 由规则选定，不是语言模型：{why}。{unread}",
     ),
     "unread": (" The result was not checked.", "结果没有人读过。"),
-    "unsigned": (
-        "This is an answer of rules, not of a language model.",
-        "这是规则的回答，不是语言模型的回答。",
-    ),
+    "unsigned": ("This is an answer of rules, not of a language model.", "这是规则的回答，不是语言模型的回答。"),
 }
 """Every sentence in English and Chinese, for `str.format`."""
 
@@ -126,23 +98,20 @@ class Phrasebook:
             return self.say("no_skills")
         names = route.near or tuple(skill.name for skill in skills.skills)[:_MAX_LISTED]
         lines = [f"- {name}: {_shorten(skills.get(name).description)}" for name in names]
-        others = len(skills.skills) - len(names)
-        lines += [f"- {self.say('others', count=others)}"] if others else []
         if route.reason is RouteReason.UNKNOWN:
-            head, tail = self.say("unknown", name=route.detail), ""
+            head = self.say("unknown", name=route.detail)
         else:
-            head, tail = self.say("nothing_fits"), f" {self.say('needs_model')}"
-        listed = "\n".join([self.say("nearest" if route.near else "there_are"), "", *lines])
-        return f"{head}\n\n{listed}\n\n{self.say('name_one', name=names[0])}{tail}"
+            head = f"{self.say('nothing_fits')} {self.say('needs_model')}"
+        return "\n".join([head, "", self.say("name_one", name=names[0]), "", *lines])
 
     def describe_missing(self, ready: CommandInstance, skill: str) -> str:
         """Say what is missing to run a command."""
-        known = [self.say(what, skill=skill) for what in ready.missing if what in ("file", "formula", "numbers")]
-        other = [what for what in ready.missing if what not in ("file", "formula", "numbers")]
-        if other:
+        known = [self.say(what) for what in ready.missing if what in PHRASES]
+        parts = [self.say("needs", skill=skill, what=what) for what in known]
+        if other := [what for what in ready.missing if what not in PHRASES]:
             unknown = self.say("other", what=", ".join(other), command=ready.command, skill=skill)
-            known.append(f"{unknown} {self.say('needs_model')}")
-        return "\n\n".join(known)
+            parts.append(f"{unknown} {self.say('needs_model')}")
+        return "\n\n".join(parts)
 
     def describe_run(self, arguments: Mapping[str, object], result: str) -> str:
         """What was run, its output and files, or why it failed."""
@@ -151,9 +120,7 @@ class Phrasebook:
         about = {"skill": get_string(arguments, "skill"), "command": command}
         if "exit_code" not in data:
             return self.say("refused", **about, why=result.strip().removeprefix("error:").strip() or "?")
-        isolation, took = get_string(data, "isolation"), data.get("duration_ms")
-        shown = self.say("not_isolated") if isolation == "none" else isolation
-        where = self.say("where", isolation=shown, milliseconds=took) if isolation else ""
+        where = f"{get_string(data, 'isolation')}, {data.get('duration_ms')} ms"
         well = data.get("exit_code") == 0 and data.get("timed_out") is not True
         parts = self._describe_success(data) if well else self._describe_failure(data)
         refs = _list_refs(data, "artifact_files") or _list_refs(data, "output_files")

@@ -319,6 +319,7 @@ def _read_chunks(opened: zipfile.ZipFile, info: zipfile.ZipInfo, where: str, met
         raise InvalidSkill(f"{where}: {info.orig_filename!r} has {count:,} bytes but declares {declared:,}")
 
 
+ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".skill")
 _MAGIC = {
     b"PK\x03\x04": "zip",
     b"PK\x05\x06": "zip",

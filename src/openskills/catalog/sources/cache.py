@@ -14,7 +14,7 @@ from typing import IO, cast
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 from openskills.catalog.skill import SKILL_FILE
-from openskills.catalog.sources.archive import unpack
+from openskills.catalog.sources.archive import ARCHIVE_SUFFIXES, unpack
 from openskills.catalog.sources.entries import is_plain_name
 from openskills.errors import ForbiddenPath, InvalidArgument, LimitExceeded, SourceUnavailable
 from openskills.filesystem import (
@@ -30,7 +30,6 @@ from openskills.filesystem import (
 )
 from openskills.skillmd.parse import parse
 
-_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".skill")
 _HEAD = 65536
 _CHUNK = 1 << 20
 _MAX_ARCHIVE = 512 << 20
@@ -38,7 +37,7 @@ _MAX_ARCHIVE = 512 << 20
 
 def has_archive_suffix(name: str) -> bool:
     """Whether a file name has the suffix of an archive."""
-    return name.lower().endswith(_SUFFIXES)
+    return name.lower().endswith(ARCHIVE_SUFFIXES)
 
 
 def place_archive(archive: Path, sha256: str, cache: Path, *, name: str) -> Path:
@@ -94,7 +93,7 @@ def folder_name(content: Path, fallback: str) -> str:
 
 def strip_archive_suffix(name: str) -> str:
     """The name of an archive without its suffix."""
-    suffixes = sorted((suffix for suffix in _SUFFIXES if name.lower().endswith(suffix)), key=len)
+    suffixes = sorted((suffix for suffix in ARCHIVE_SUFFIXES if name.lower().endswith(suffix)), key=len)
     return name[: -len(suffixes[-1])] if suffixes else name
 
 

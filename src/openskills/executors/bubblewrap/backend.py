@@ -47,7 +47,7 @@ from openskills.executors.bubblewrap.profile import (
 from openskills.executors.bubblewrap.reuse import IDLE_SECONDS, IdleSandboxes, SandboxPool, can_share
 from openskills.executors.bubblewrap.seccomp import build_filter
 from openskills.executors.bubblewrap.selftest import build_expected_findings, check_isolation, create_trial_workspace
-from openskills.executors.files.beneath import auto_close
+from openskills.executors.files.descriptors import auto_close
 from openskills.executors.network.namespace import PORT, connect_proxy
 from openskills.executors.network.proxy import FilteringProxy
 from openskills.executors.protocol import LINKS, Interpreter, WorkspaceDirectory

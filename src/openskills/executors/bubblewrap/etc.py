@@ -20,7 +20,7 @@ from pathlib import Path
 from openskills.concurrency import CrossLoopLock, run_in_thread
 from openskills.errors import ExecutorUnavailable
 from openskills.executors.bubblewrap.profile import HOME, USER, VisibleSystem
-from openskills.executors.files.beneath import auto_close, remove_entry
+from openskills.executors.files.descriptors import auto_close, remove_entry
 from openskills.filesystem import TEMPORARY_PREFIX
 
 ETC = "/etc"

@@ -39,7 +39,7 @@ from openskills.executors.container.spec import (
     build_create_request,
     build_etc_files,
 )
-from openskills.executors.files.beneath import auto_close
+from openskills.executors.files.descriptors import auto_close
 from openskills.executors.programs import container as container_program
 from openskills.executors.protocol import LINKS, WorkspaceDirectory
 from openskills.executors.spec import SKILLS, VENV, Command, Isolation, Limits

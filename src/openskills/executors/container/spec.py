@@ -13,7 +13,7 @@ ROOT: Final = "/workspace"
 HOME: Final = "/home/user"
 PRIVATE: Final = "/run/openskills"
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-PROGRAM: Final = "container_keeper.py"
+PROGRAM: Final = "container_supervisor.py"
 ETC: Final = ("passwd", "group", "resolv.conf")
 """Files of the private directory that are mounted over those of the image."""
 

@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path, PurePosixPath
 
 from openskills.errors import ForbiddenPath, InvalidArgument, LimitExceeded
-from openskills.executors.files.beneath import (
+from openskills.executors.files.descriptors import (
     PATH_ONLY,
     DirectoryCursor,
     DirectoryOpener,

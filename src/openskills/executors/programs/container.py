@@ -18,7 +18,7 @@ import socket
 import sys
 import types
 
-SOCKET, FILTER, SUPERVISOR = "host", "filter", "keeper.py"
+SOCKET, FILTER, SUPERVISOR = "host", "filter", "supervisor.py"
 
 _MIN_VERSION = (3, 9)
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 4, 22, 38

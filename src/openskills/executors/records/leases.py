@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument, LimitExceeded
-from openskills.executors.files.beneath import auto_close, delete_tree, open_with_full_access
+from openskills.executors.files.descriptors import auto_close, delete_tree, open_with_full_access
 from openskills.executors.records.quota import Quota, measure_usage
 from openskills.executors.spec import INPUTS, OUT, RUNS, SKILLS, WORK
 from openskills.filesystem import replace_file

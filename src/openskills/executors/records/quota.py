@@ -7,7 +7,7 @@ from pathlib import Path
 
 from openskills.arguments import check_arguments
 from openskills.errors import LimitExceeded
-from openskills.executors.files.beneath import auto_close, open_with_full_access
+from openskills.executors.files.descriptors import auto_close, open_with_full_access
 from openskills.executors.spec import GIB, MIB, SKILLS, VENV, WorkspaceUsage
 
 _MAX_OPEN = 64

@@ -11,7 +11,7 @@ from openskills.arguments import check_arguments
 from openskills.artifacts.store import USER_PREFIX, ArtifactReader, ArtifactRef, ArtifactStore, Scope, parse_ref
 from openskills.concurrency import run_in_thread
 from openskills.errors import InvalidArgument, LimitExceeded
-from openskills.executors.files.beneath import auto_close
+from openskills.executors.files.descriptors import auto_close
 from openskills.executors.files.globs import escape_glob
 from openskills.executors.files.tree import HostFiles, find_host_root
 from openskills.executors.protocol import Workspace

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from openskills.errors import ForbiddenPath, InvalidArgument
-from openskills.executors.files.beneath import auto_close, open_beneath, remove_entry
+from openskills.executors.files.descriptors import auto_close, open_beneath, remove_entry
 from openskills.executors.spec import LINKS, SKILLS, VENV, SkillSnapshot
 from openskills.executors.staging.snapshots import DIRECTORY, FILE, PROGRAM, SnapshotStore, check_skill_name
 from openskills.filesystem import TEMPORARY_PREFIX, lock_file, replace_file, write_all

@@ -19,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from openskills.errors import ForbiddenPath, InvalidArgument, InvalidSkill, LimitExceeded, SkillError
-from openskills.executors.files.beneath import auto_close, open_beneath, remove_entry
+from openskills.executors.files.descriptors import auto_close, open_beneath, remove_entry
 from openskills.executors.spec import RESERVED, SkillSnapshot
 from openskills.filesystem import TEMPORARY_PREFIX, replace_file, write_all
 from openskills.paths import open_inside, to_printable

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
-from urllib.parse import urlsplit
 
 import jsonschema_rs
 
 from openskills.errors import InvalidArgument
 from openskills.host.model import HostLimits, Registration, SkillStartMethod
-from openskills.settings import parse_amount
+from openskills.host.runners.kinds import MODULE_PATTERN, RUNNER_KINDS
+from openskills.settings import DEFAULT_TIMEOUT_MS, parse_amount
 from openskills.skillkit.entry import InvalidJson, parse_json, reject_number
 from openskills.skillmd.frontmatter import LineIndex
 from openskills.skillmd.problem import Problem, Severity, select_errors
@@ -439,8 +439,6 @@ def _parse_scalar(text: str) -> str | int | float | bool:
 
 ID_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 ID_FORM = "a valid id; use up to 64 of a-z, 0-9, _ and -, starting with a letter or digit"
-KINDS = ("cli:python", "cli:exec", "http", "docker", "inproc")
-"""The built-in kinds."""
 MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000
 
 FIELDS = (
@@ -451,18 +449,7 @@ FOLDER_FIELDS = (
     "id", "type", "runtime", "entry", "version", "description", "timeout_ms", "input_schema", "output_schema", "limits",
 )  # fmt: skip
 """Fields of a manifest in the folder of a skill, whose author may be a stranger. Limits can only be lowered."""
-FOLDER_KINDS = ("cli:python", "cli:exec")
-OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "cli:python": ("args", "python"),
-    "cli:exec": ("args",),
-    "http": ("method", "headers"),
-    "docker": ("args", "network", "user"),
-    "inproc": (),
-}
-"""Fields for one kind of runner only, at the top level or below `options`."""
-
-_MODULE_PATTERN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
-_IMAGE_PATTERN = re.compile(r"[a-z0-9][\w.:/@-]{0,254}", re.ASCII)
+FOLDER_KINDS = tuple(name for name, kind in RUNNER_KINDS.items() if kind.isolated)
 SECRET_NAME_PATTERN = re.compile(
     r"(?:^|_)(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)|APIKEY|PASSWORD", re.IGNORECASE
 )
@@ -477,10 +464,10 @@ class ManifestDefaults:
     `in_folder`: the manifest is part of a skill, and not written by the operator of the host.
     """
 
-    timeout_ms: int = 15_000
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
     allowed_root: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    kinds: Collection[str] = KINDS
+    kinds: Collection[str] = tuple(RUNNER_KINDS)
     more_kinds: Callable[[], Collection[str]] = tuple
     description: str = ""
     version: str = __version__
@@ -541,7 +528,7 @@ def _build_registration(
         limits=_read_limits(found, limits),
         executor=found.read_match("executor", r"[A-Za-z_][\w.:-]{0,199}", "an executor name", defaults.executor),
         warm=SkillStartMethod(found.read_choice("warm", tuple(SkillStartMethod), SkillStartMethod.FORK)),
-        preload=found.read_names("preload", _MODULE_PATTERN, "a module name"),
+        preload=found.read_names("preload", MODULE_PATTERN, "a module name"),
         options=_read_options(found, document, kind),
     )
 
@@ -551,7 +538,8 @@ def _restrict_folder(
 ) -> Registration:
     """Report fields that only the operator may set, and lower what exceeds the host's own limits."""
     advice = "only the operator of the host may set this; write a manifest with this id for `serve --manifests DIR`"
-    operators = {*FIELDS, *(name for names in OPTIONS.values() for name in names)}.difference(FOLDER_FIELDS)
+    options = {name for kind in RUNNER_KINDS.values() for name in kind.options}
+    operators = options.union(FIELDS).difference(FOLDER_FIELDS)
     for name in document.fields:
         if name in operators:
             found.add_error(name, advice, rule="field-of-operator")
@@ -603,44 +591,15 @@ def _report_unknown_kind(found: ManifestReader, kind: str, kinds: Collection[str
 
 
 def _read_entry(found: ManifestReader, kind: str, default: str) -> str:
-    entry = found.read_text("entry", default)
+    entry, known = found.read_text("entry", default), RUNNER_KINDS.get(kind)
     if not entry:
-        message = f"missing; use {_ENTRY_FORMS.get(kind, 'the target of the runner')}"
+        message = f"missing; use {known.entry if known else 'the target of the runner'}"
         found.add_error("entry", message, rule="field-missing")
     elif not entry.isprintable():
         found.add_error("entry", f"{excerpt(entry)} contains unprintable characters", rule="entry-form")
-    elif not _is_valid_entry(kind, entry):
-        found.add_error("entry", f"{excerpt(entry)} is not {_ENTRY_FORMS[kind]}", rule="entry-form")
+    elif known and not known.is_entry(entry):
+        found.add_error("entry", f"{excerpt(entry)} is not {known.entry}", rule="entry-form")
     return entry
-
-
-_ENTRY_FORMS = {
-    "cli:python": "the path of a script such as ./skills_cli/calculator.py",
-    "cli:exec": "the path of a program such as ./skills_cli/convert",
-    "http": "a URL such as https://skills.example.org/echo, without a user name or fragment",
-    "docker": "an image name such as registry.example.org/echo:1.0",
-    "inproc": "a callable such as package.module:function",
-}
-
-
-def _is_valid_entry(kind: str, entry: str) -> bool:
-    if kind == "http":
-        # Imported only if needed. It makes the requests, so it must accept the URL.
-        import httpx2
-
-        try:
-            httpx2.URL(entry)
-            parts = urlsplit(entry)
-            known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        except (ValueError, httpx2.InvalidURL):
-            return False
-        return known and parts.username is None and not parts.fragment and " " not in entry
-    if kind == "docker":
-        return bool(_IMAGE_PATTERN.fullmatch(entry))
-    if kind == "inproc":
-        module, _, attribute = entry.partition(":")
-        return bool(_MODULE_PATTERN.fullmatch(module) and _MODULE_PATTERN.fullmatch(attribute))
-    return True
 
 
 def _read_allowed_root(found: ManifestReader, defaults: ManifestDefaults) -> Path | None:
@@ -688,7 +647,7 @@ def _read_limits(found: ManifestReader, limits: ManifestReader) -> HostLimits:
 
 
 def _read_options(found: ManifestReader, document: ManifestDocument, kind: str) -> dict[str, Any]:
-    own = OPTIONS.get(kind)
+    own = RUNNER_KINDS[kind].options if kind in RUNNER_KINDS else None
     # The fields of runners from other packages are unknown.
     known = (*FIELDS, *(own if own is not None else document.fields))
     found.warn_unknown(known)

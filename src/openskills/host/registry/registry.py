@@ -30,11 +30,11 @@ from openskills.host.registry.folders import (
 from openskills.host.registry.manifest import (
     ID_FORM,
     ID_PATTERN,
-    KINDS,
     ManifestDefaults,
     ManifestResult,
     parse_manifest,
 )
+from openskills.host.runners.kinds import RUNNER_KINDS
 from openskills.paths import to_printable
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem, Severity, select_errors
@@ -173,7 +173,7 @@ class Registry:
             timeout_ms=settings.timeout_ms,
             allowed_root=settings.allowed_root,
             environment=settings.environment,
-            kinds=KINDS if kinds is None else tuple(kinds),
+            kinds=tuple(RUNNER_KINDS if kinds is None else kinds),
             # Called at most once, and only for an unknown kind: scanning entry points is slow.
             more_kinds=cache(find_installed_kinds) if kinds is None else tuple,
             executor=settings.executor,

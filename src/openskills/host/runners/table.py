@@ -16,16 +16,10 @@ from typing import cast
 from openskills.errors import ExecutorUnavailable
 from openskills.host.model import ManifestFault, Registration, SkillRunner
 from openskills.host.runners.isolation import IsolationProvider
+from openskills.host.runners.kinds import RUNNER_KINDS
 from openskills.settings import Settings
 
 ENTRY_POINT_GROUP = "openskills.runners"
-RUNNER_CLASSES = {
-    "cli:python": "openskills.host.runners.python:PythonRunner",
-    "cli:exec": "openskills.host.runners.program:ExecRunner",
-    "http": "openskills.host.runners.http:HttpRunner",
-    "docker": "openskills.host.runners.docker:DockerRunner",
-    "inproc": "openskills.host.runners.function:FunctionRunner",
-}
 
 
 class Runners:
@@ -55,17 +49,17 @@ class Runners:
         await self._places.close()
 
     def _create(self, kind: str) -> SkillRunner:
-        concurrency = self._settings.host_concurrency or 2 * (os.cpu_count() or 1)
-        if kind in ("cli:python", "cli:exec"):
-            return cast("SkillRunner", _import_object(RUNNER_CLASSES[kind])(self._places, concurrency=concurrency))
-        if kind in RUNNER_CLASSES:
-            return cast("SkillRunner", _import_object(RUNNER_CLASSES[kind])(self._settings))
+        if (known := RUNNER_KINDS.get(kind)) is not None:
+            make = _import_object(known.runner)
+            concurrency = self._settings.host_concurrency or 2 * (os.cpu_count() or 1)
+            runner = make(self._places, concurrency=concurrency) if known.isolated else make(self._settings)
+            return cast("SkillRunner", runner)
         if self._others is None:
             self._others = {found.name: found for found in entry_points(group=ENTRY_POINT_GROUP)}
         if kind not in self._others:
-            known = (*RUNNER_CLASSES, *self._others)
-            near = get_close_matches(kind, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(sorted(known))}"
+            kinds = (*RUNNER_KINDS, *self._others)
+            near = get_close_matches(kind, kinds, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(sorted(kinds))}"
             raise ManifestFault("type", f"unknown kind {kind!r}; {hint}")
         return load_foreign_runner(self._others[kind], self._settings)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 
 from openskills.errors import ForbiddenPath, InvalidArgument, LimitExceeded
-from openskills.executors.files.beneath import (
+from openskills.executors.files.descriptors import (
     DirectoryCursor,
     DirectoryOpener,
     delete_tree,

@@ -1,0 +1,75 @@
+"""The built-in kinds of hosted skills (`type:runtime`): their runners, the form of `entry`, and their own fields."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+MODULE_PATTERN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
+_IMAGE_PATTERN = re.compile(r"[a-z0-9][\w.:/@-]{0,254}", re.ASCII)
+
+
+def _is_url(entry: str) -> bool:
+    # Imported only if needed. It makes the requests, so it must accept the URL.
+    import httpx2
+
+    try:
+        httpx2.URL(entry)
+        parts = urlsplit(entry)
+        known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except (ValueError, httpx2.InvalidURL):
+        return False
+    return known and parts.username is None and not parts.fragment and " " not in entry
+
+
+def _is_callable(entry: str) -> bool:
+    module, _, attribute = entry.partition(":")
+    return bool(MODULE_PATTERN.fullmatch(module) and MODULE_PATTERN.fullmatch(attribute))
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerKind:
+    """A kind of skill. `runner` is the class; it gets the isolation of the host if it is `isolated`, else the settings.
+
+    `entry` describes the field `entry` of a manifest, which `is_entry` checks. `options` are fields for this kind only,
+    at the top level of a manifest or below `options`.
+    """
+
+    runner: str
+    entry: str
+    options: tuple[str, ...] = ()
+    is_entry: Callable[[str], bool] = bool
+    isolated: bool = False
+
+
+RUNNER_KINDS: Mapping[str, RunnerKind] = {
+    "cli:python": RunnerKind(
+        "openskills.host.runners.python:PythonRunner",
+        "the path of a script such as ./skills_cli/calculator.py",
+        ("args", "python"),
+        isolated=True,
+    ),
+    "cli:exec": RunnerKind(
+        "openskills.host.runners.program:ExecRunner",
+        "the path of a program such as ./skills_cli/convert",
+        ("args",),
+        isolated=True,
+    ),
+    "http": RunnerKind(
+        "openskills.host.runners.http:HttpRunner",
+        "a URL such as https://skills.example.org/echo, without a user name or fragment",
+        ("method", "headers"),
+        _is_url,
+    ),
+    "docker": RunnerKind(
+        "openskills.host.runners.docker:DockerRunner",
+        "an image name such as registry.example.org/echo:1.0",
+        ("args", "network", "user"),
+        lambda entry: _IMAGE_PATTERN.fullmatch(entry) is not None,
+    ),
+    "inproc": RunnerKind(
+        "openskills.host.runners.function:FunctionRunner",
+        "a callable such as package.module:function",
+        is_entry=_is_callable,
+    ),
+}
