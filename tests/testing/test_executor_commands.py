@@ -118,12 +118,16 @@ class Timekeeper(AroundProcess):
 
 BROKEN: list[Broken] = [
     (YesOrNo, "The exit code is that of the command", "`exit 3` gives: exited, exit code 1"),
-    (Negative, "A command that is ended by signal n", "`kill -9 ..` gives: exited, exit code -9"),
-    (Forgiving, "A program that does not exist", "'openskills-no-such-program' gives: exited, exit code 0"),
-    (Redirecting, "A directory that does not exist", "a command starts in 'work/none'; InvalidArgument was expected"),
-    (Smooth, "A deadline ends a command", "a command that is .* gives: exited, exit code"),
-    (Leaving, "A deadline ends a command", "processes of a command that is .* are still there"),
-    (Graceless, "Before a command is ended it hears SIGTERM", "it could not: killed, exit code 137"),
+    (Negative, "A command that signal n ends has the", "`kill -9 ..` gives: exited, exit code -9"),
+    (Forgiving, "A missing or not executable program", "'openskills-no-such-program' gives: exited, exit code 0"),
+    (
+        Redirecting,
+        "A missing directory is InvalidArgument, one",
+        "a command starts in 'work/none'; InvalidArgument was expected",
+    ),
+    (Smooth, "A timeout ends a command", "a command that is .* gives: exited, exit code"),
+    (Leaving, "A timeout ends a command", "processes of a command that is .* are still there"),
+    (Graceless, "A command gets SIGTERM and a grace period", "it could not: killed, exit code 137"),
     (Leaving, "A descendant that holds the pipes", "the descendant is still there"),
     (Smooth, "kill() ends a command", "a command that is ordinary gives: exited"),
     (Nervous, "A cancelled wait leaves the command running", "has ended and takes no more input"),
@@ -144,7 +148,7 @@ def test_an_executor_that_breaks_a_promise_about_endings_is_told_which(
 
 
 def test_an_executor_without_deadlines_is_not_waited_for(tmp_path: Path) -> None:
-    promise = promise_of(ENDINGS, "A deadline ends a command")
+    promise = promise_of(ENDINGS, "A timeout ends a command")
     expect_broken(Timeless, promise, "it was not kept within 3 seconds", in_directory(tmp_path), timeout=3.0)
 
 

@@ -81,13 +81,17 @@ class Stripping(AroundWorkspace):
 
 
 BROKEN: list[Broken] = [
-    (Leaking, "A command sees the documented variables and nothing else", "it sees HOST_TOKEN"),
-    (Elsewhere, "The documented variables lead to the places", "RUN_DIR is '.*/runs/all' and not '.*/runs/check-None'"),
-    (AtHome, "A command begins in its directory", "the directory 'work/sub dir' begins in another one"),
-    (Secretive, "What the caller gives arrives unchanged", "API_TOKEN is 'None' and not 's3cret"),
-    (Overruled, "What the caller gives never takes the place", "the caller's value is that of WORKSPACE_DIR"),
+    (Leaking, "A command sees the documented variables only, and none", "it sees HOST_TOKEN"),
+    (
+        Elsewhere,
+        "The documented variables name the directories of",
+        "RUN_DIR is '.*/runs/all' and not '.*/runs/check-None'",
+    ),
+    (AtHome, "A command starts in its directory,", "the directory 'work/sub dir' begins in another one"),
+    (Secretive, "Variables and secrets of the caller", "API_TOKEN is 'None' and not 's3cret"),
+    (Overruled, "Variables of the caller never override those of", "the caller's value is that of WORKSPACE_DIR"),
     (Debian, "`python` and `python3` are the same interpreter", "python does not run: .*exit code 127"),
-    (Stripping, "Arguments arrive as they are", "other arguments arrived"),
+    (Stripping, "Arguments arrive unchanged, without a", "other arguments arrived"),
 ]
 
 
@@ -104,7 +108,7 @@ def test_every_promise_about_the_environment_is_shown_to_be_breakable() -> None:
 
 async def test_a_variable_of_this_process_is_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENSKILL_CHECK_PLANTED", "x")
-    promise = promise_of(ENVIRONMENT, "A command sees the documented variables and nothing else")
+    promise = promise_of(ENVIRONMENT, "A command sees the documented variables only, and none")
     await check_promises(in_directory(tmp_path), [promise], timeout=60.0)
 
 
@@ -222,12 +226,12 @@ class Smooth(AroundProcess):
 EXECUTOR_PROCESSES_BROKEN: list[Broken] = [
     (OneRoom, "Twenty commands run at once", "20 commands put a file each, and there are 1"),
     (OneAtATime, "Commands of one workspace share its files", "has ended and takes no more input"),
-    (Nameless, "Every command has an id of its own", "two commands have the same id"),
+    (Nameless, "Every command has its own id.", "two commands have the same id"),
     (Determined, "A start that is cancelled", "there are processes of a command that nobody has"),
-    (Late, "What is being started while its workspace is closed", "it was not kept within 3 seconds"),
-    (LeftOpen, "Closing a workspace ends what runs in it", "it was not kept within 3 seconds"),
-    (Keeping, "Removing a workspace ends what runs in it", "its files are still there"),
-    (Smooth, "Closing an executor ends everything", "it ended by itself"),
+    (Late, "A command that is being started while its workspace", "it was not kept within 3 seconds"),
+    (LeftOpen, "Closing a workspace ends its commands.", "it was not kept within 3 seconds"),
+    (Keeping, "Removing a workspace ends its commands.", "its files are still there"),
+    (Smooth, "Closing an executor ends all", "it ended by itself"),
 ]
 
 
@@ -287,11 +291,11 @@ class Hasty(AroundProcess):
 
 EXECUTOR_STREAMS_BROKEN: list[Broken] = [
     (Deaf, "Both streams are captured", "captured are .b'out.nout again.n', b''"),
-    (TextOnly, "Bytes go in and come out unchanged", "256 bytes, .* came back as 512"),
-    (Impatient, "Megabytes of input arrive whole", "3145728 bytes arrived as other ones"),
-    (HeadOnly, "Of too much output its head and its tail are kept", "their tail is …b''"),
-    (Hoarding, "Output without end is kept within bounds", "bytes 1000000 were kept"),
-    (Hasty, "What a command writes last", "stdout lacks it"),
+    (TextOnly, "Input and output are bytes and stay", "256 bytes, .* came back as 512"),
+    (Impatient, "Megabytes of input arrive completely;", "3145728 bytes arrived as other ones"),
+    (HeadOnly, "If there is too much output, its head and tail are", "their tail is …b''"),
+    (Hoarding, "Endless output is bounded and counted, and", "bytes 1000000 were kept"),
+    (Hasty, "Output that a command writes", "stdout lacks it"),
 ]
 
 

@@ -146,16 +146,20 @@ class Everything(AroundWorkspace):
 
 BROKEN: list[Broken] = [
     (TextOnly, "Files are bytes", "256 bytes were put, and it says"),
-    (AllAtOnce, "A large file comes and goes in pieces", "they came back in one piece"),
+    (AllAtOnce, "A large file is written and read completely,", "they came back in one piece"),
     (Cleaning, "A file may have any name", "not the same as was put: .*two words"),
-    (PieceByPiece, "A file is put in one step", "half of the new content is there"),
-    (SizeOnly, "A file that is put again is another one", "the stamp of another content is the same"),
-    (Silent, "A directory is made with its parents", "a directory is made below a file; InvalidArgument was expected"),
-    (AlwaysThere, "remove() takes a file", "it says .True, True, True, True."),
-    (Copying, "A link leads to another place", "links are listed as files"),
+    (PieceByPiece, "A file is written atomically: if its", "half of the new content is there"),
+    (SizeOnly, "Writing a file again replaces it: an open file", "the stamp of another content is the same"),
+    (
+        Silent,
+        "A directory is created with its parents,",
+        "a directory is made below a file; InvalidArgument was expected",
+    ),
+    (AlwaysThere, "remove() deletes a file,", "it says .True, True, True, True."),
+    (Copying, "A link points to another path", "links are listed as files"),
     (EmptyWhereMissing, "A missing path", "'work/none' can be opened"),
-    (Unsorted, "list() gives every file once", "gives .'out/b.txt', 'out/a.txt'"),
-    (Everything, "What was changed after a mark", "only out/after-0 was put after the mark; listed are"),
+    (Unsorted, "list() returns every matching file", "gives .'out/b.txt', 'out/a.txt'"),
+    (Everything, "Files changed after a mark are", "only out/after-0 was put after the mark; listed are"),
 ]
 
 
@@ -237,13 +241,13 @@ class LockedOut(AroundWorkspace):
 
 
 EXECUTOR_LINKS_BROKEN: list[Broken] = [
-    (ExecutorLinksTextOnly, "What a command writes the host reads", "the host reads something else in"),
-    (Plain, "What the host puts a command reads", "command: cannot be started: Permission denied"),
-    (Following, "No link that a command makes", r"open\(\) follows a link out; ForbiddenPath was expected"),
+    (ExecutorLinksTextOnly, "The host reads what a command writes:", "the host reads something else in"),
+    (Plain, "A command can read, change and run", "command: cannot be started: Permission denied"),
+    (Following, "The host follows no link of", r"open\(\) follows a link out; ForbiddenPath was expected"),
     (Walking, "Links are not listed", "listed are .*'work/directory/secret'"),
-    (WritingThrough, "Putting a file where a link is", "a file outside of the workspace was changed"),
+    (WritingThrough, "Writing a file over a link replaces", "a file outside of the workspace was changed"),
     (Plumbing, "A FIFO does not block", "a FIFO can be opened"),
-    (LockedOut, "What a command has locked away", "a directory without permissions cannot be removed"),
+    (LockedOut, "Files that a command made inaccessible", "a directory without permissions cannot be removed"),
 ]
 
 
@@ -283,11 +287,11 @@ class Obedient(AroundWorkspace):
 EXECUTOR_PATHS_BROKEN: list[Broken] = [
     (
         Redirecting,
-        "A path that is absolute or climbs out",
+        "A path that is absolute or leaves the",
         r"write\(\) takes '/etc/passwd'; ForbiddenPath was expected",
     ),
     (Repairing, "An invalid path", r"make_directory\(\) takes ''; InvalidArgument was expected"),
-    (Obedient, "Nothing is put among the skills", "skills is removed; ForbiddenPath was expected"),
+    (Obedient, "Nothing can be written into `skills`,", "skills is removed; ForbiddenPath was expected"),
 ]
 
 
@@ -529,9 +533,9 @@ EXECUTOR_WORKSPACES_BROKEN: list[Broken] = [
     (ExecutorWorkspacesAlwaysNew, "One key has one workspace", "one key has the workspaces"),
     (Tidying, "Two keys have two workspaces", "/x' has the workspace of"),
     (Discarding, "The files of a workspace stay when it is closed", "'work/kept' does not exist"),
-    (Undying, "remove() forgets a workspace", "the files are back when the key is used again"),
-    (Uncounted, "usage() counts what is put there", "it has grown by 0 bytes"),
-    (Boasting, "An executor and its workspaces say what they are", "check.. says .*none.*, the workspace .*container"),
+    (Undying, "remove() deletes a workspace", "the files are back when the key is used again"),
+    (Uncounted, "usage() counts bytes and files, without", "it has grown by 0 bytes"),
+    (Boasting, "An executor and its workspaces have a name, an", "check.. says .*none.*, the workspace .*container"),
     (ClosedOnce, "An executor may be closed twice", "it was closed already"),
 ]
 

@@ -39,14 +39,10 @@ class Boasting(AroundExecutor):
 
 BROKEN: list[Broken] = [
     (Boasting, "A command cannot write outside of its workspace", "a command reads a file outside of its workspace"),
-    (Boasting, "A command cannot change a staged skill", "a command can do this to a skill: .*append"),
-    (
-        Boasting,
-        "A skill cannot get at the secrets of another",
-        "a skill can do this to another one: reads the variables",
-    ),
+    (Boasting, "A command cannot change or replace a", "a command can do this to a skill: .*append"),
+    (Boasting, "A skill cannot get at the secrets of another", "do this to another one: reads the variables"),
     (Boasting, "A command finds nothing of this process", "a command reads a file of this process through .*/proc/"),
-    (Boasting, "Without hosts that it may reach", "it reached .'tcp', 'abstract', 'path'."),
+    (Boasting, "Without allowed hosts, a command reaches", "it reached .'tcp', 'abstract', 'path'."),
     (Boasting, "A command is not root", "its user and group ids|new privileges"),
     (Boasting, "A command cannot leave a program", "set-group-id bits: .*created"),
 ]
@@ -153,12 +149,16 @@ class Silent(AroundProcess):
 
 
 EXECUTOR_INTERACTIVE_BROKEN: list[Broken] = [
-    (Refusing, "A command is answered while it runs", "three letters are not taken at once"),
+    (Refusing, "A command can be talked to while", "three letters are not taken at once"),
     (Stuttering, "Output is read by byte offset", "it gave what is at"),
-    (Hurried, "A read gives what is there", "whoever waits for a byte does not get it"),
-    (Smooth, "Of a long output the last part is kept", "from 0 on there is 0 missed before"),
-    (Mixed, "Where it was asked for, each stream", "stdout and stderr are"),
-    (Boundless, "Who does not read is given no more than fits", "bytes were taken by a command that does not read"),
+    (Hurried, "A read returns what is available,", "whoever waits for a byte does not get it"),
+    (Smooth, "Of long output the last part is kept; the", "from 0 on there is 0 missed before"),
+    (Mixed, "If requested, each stream can be read", "stdout and stderr are"),
+    (
+        Boundless,
+        "If a command does not read, write() takes only what",
+        "bytes were taken by a command that does not read",
+    ),
     (Silent, "Nothing can be written to a closed input", "can be written after the input was closed"),
 ]
 

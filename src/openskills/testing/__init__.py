@@ -1,6 +1,6 @@
-"""Checks that ship with OpenSkill: what every implementation of a protocol promises; and fakes to test with.
+"""Conformance checks for authors of stores and executors, and fakes for tests.
 
-Use them in the tests of your own: `run(check_artifact_store(MyStore))`, `run(check_session_store(MyStore))`,
+Use them in your own tests: `run(check_artifact_store(MyStore))`, `run(check_session_store(MyStore))`,
 `run(check_executor(MyExecutor))`.
 """
 

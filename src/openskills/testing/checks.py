@@ -20,7 +20,7 @@ ErrorTypes = type[Exception] | tuple[type[Exception], ...]
 
 
 async def check_promise(promise: object, checking: Awaitable[None]) -> None:
-    """Await a check; what it raises says which promise was checked: its docstring."""
+    """Await a check. Errors name the promise that was checked, which is its docstring."""
     said = (promise.__doc__ or "").strip()
     try:
         await checking
@@ -32,13 +32,13 @@ async def check_promise(promise: object, checking: Awaitable[None]) -> None:
 
 
 def expect(condition: bool, otherwise: str) -> None:
-    """Raise `AssertionError` with what is the case when the condition is false."""
+    """Raise `AssertionError` with a description of the fault if the condition is false."""
     if not condition:
         raise AssertionError(otherwise)
 
 
 async def expect_refusal(call: Awaitable[object], otherwise: str, kind: ErrorTypes = InvalidArgument) -> None:
-    """Raise `AssertionError` when a call is not refused with an error of this kind."""
+    """Raise `AssertionError` if a call does not raise an error of this kind."""
     try:
         await call
     except kind:
@@ -48,11 +48,11 @@ async def expect_refusal(call: Awaitable[object], otherwise: str, kind: ErrorTyp
 
 
 class ContentError(Exception):
-    """What content of ours raises."""
+    """The error that failing content raises."""
 
 
 class EndlessContent:
-    """Content that gives one piece and then waits for ever."""
+    """Content that yields one piece and then waits forever."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -94,7 +94,7 @@ while True:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorTrial:
-    """A new workspace of an executor, what runs under it, and a directory of this machine that is empty.
+    """A new workspace of an executor, the executor, and an empty directory of this machine.
 
     `make` gives another executor; who calls it closes that one.
     """
@@ -111,17 +111,17 @@ class ExecutorTrial:
         return await (await self.workspace.start(command)).wait()
 
     async def read_output(self, command: Command) -> str:
-        """What a command writes to its stdout; it has to end with 0."""
+        """The stdout of a command, which has to exit with 0."""
         ended = await self.run(command)
         expect(ended.exit_code == 0, f"a command of the check failed: {describe_result(ended)}")
         return ended.stdout.text()
 
     async def run_json(self, text: str, *arguments: str) -> Any:
-        """What a Python program prints, as JSON."""
+        """The output of a Python program, parsed as JSON."""
         return json.loads(await self.read_output(Command(python_argv(text, *arguments))))
 
     async def is_held(self, path: str) -> bool:
-        """Whether some process still has the lock on this file, two seconds from now."""
+        """Whether some process still holds the lock on this file after two seconds."""
         return "alive" in (await self.run(Command(python_argv(_ALIVE, path)))).stdout.text()
 
 
@@ -140,7 +140,7 @@ def shell_argv(text: str) -> tuple[str, ...]:
 
 
 def describe_result(ended: CommandResult) -> str:
-    """A result as part of a sentence."""
+    """A result in words."""
     said = ended.stderr.text().strip()[-300:] or ended.stdout.text().strip()[-300:]
     return f"{ended.ending}, exit code {ended.exit_code}, {ended.detail or 'no detail'}, {said!r}"
 
@@ -152,7 +152,7 @@ async def read_content(workspace: Workspace, path: str) -> bytes:
 
 
 async def list_paths(workspace: Workspace, *globs: str, since: int | None = None) -> list[str]:
-    """The paths that match, as they are listed."""
+    """The paths that match, in the order of the listing."""
     return [info.path for info in (await workspace.list(globs, since=since)).files]
 
 

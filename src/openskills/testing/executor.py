@@ -16,7 +16,7 @@ from openskills.testing.executor_isolation import INTERACTIVE, ISOLATION, TERMIN
 from openskills.testing.executor_skills import SKILLS, STAGING
 
 WITHOUT_COMMANDS = ("files", "paths", "staging", "workspaces")
-"""The groups of promises that start no command."""
+"""The groups of checks that start no command."""
 
 _GROUPS: Mapping[str, Sequence[Promise]] = {
     "files": FILES,
@@ -35,7 +35,7 @@ _GROUPS: Mapping[str, Sequence[Promise]] = {
     "isolation": ISOLATION,
 }
 GROUPS = tuple(_GROUPS)
-"""All groups of promises. Those about isolation are checked where there is some."""
+"""All groups of checks. Those about isolation run if there is some."""
 
 
 async def check_executor(
@@ -55,7 +55,7 @@ async def check_executor(
 
 
 async def check_promises(make: Callable[[], Executor], promises: Sequence[Promise], *, timeout: float) -> None:
-    """Check these promises, one after the other, with one executor."""
+    """Run these checks one after the other with one executor."""
     executor = make()
     try:
         isolation = await executor.check()

@@ -43,7 +43,7 @@ DOCUMENTED = frozenset(
         *("PWD", "OLDPWD", "SHLVL", "_"),
     }
 )
-"""Every variable that a command may see without being given it."""
+"""The variables that a command may see by default."""
 
 _ENVIRONMENT = "import json, os; print(json.dumps({**os.environ}))"
 _INTERPRETER = """
@@ -70,7 +70,7 @@ async def read_variables(trial: ExecutorTrial, command: Command) -> dict[str, st
 
 
 async def _check_clean_environment(trial: ExecutorTrial) -> None:
-    """A command sees the documented variables and nothing else, none of this process among them."""
+    """A command sees the documented variables only, and none of this process."""
     await stage_skill(trial)
     commands = (
         Command(python_argv(_ENVIRONMENT)),
@@ -83,7 +83,7 @@ async def _check_clean_environment(trial: ExecutorTrial) -> None:
 
 
 async def _check_layout(trial: ExecutorTrial) -> None:
-    """The documented variables lead to the places of the workspace."""
+    """The documented variables name the directories of the workspace."""
     await stage_skill(trial)
     for skill in (None, SKILL):
         run_dir = f"{RUNS}/check-{skill}"
@@ -95,7 +95,7 @@ async def _check_layout(trial: ExecutorTrial) -> None:
 
 
 async def _check_places(trial: ExecutorTrial) -> None:
-    """A command begins in its directory; it can write to the places that its variables name."""
+    """A command starts in its directory, and can write to the directories that its variables name."""
     await trial.workspace.make_directory("work/sub dir")
     root = trial.workspace.root
     for cwd, place in ((".", root), ("work/sub dir", f"{root}/work/sub dir"), ("out", f"{root}/out")):
@@ -105,7 +105,7 @@ async def _check_places(trial: ExecutorTrial) -> None:
 
 
 async def _check_caller_variables(trial: ExecutorTrial) -> None:
-    """What the caller gives arrives unchanged, secrets like other variables; the next command has none of it."""
+    """Variables and secrets of the caller arrive unchanged, and the next command does not see them."""
     secrets = {"API_TOKEN": "s3cret \n'\" value"}
     found = await read_variables(trial, Command(python_argv(_ENVIRONMENT), env=_STRANGE, secrets=secrets))
     for name, value in {**_STRANGE, **secrets}.items():
@@ -115,7 +115,7 @@ async def _check_caller_variables(trial: ExecutorTrial) -> None:
 
 
 async def _check_own_variables(trial: ExecutorTrial) -> None:
-    """What the caller gives never takes the place of the workspace's own variables."""
+    """Variables of the caller never override those of the workspace."""
     wanted = {**build_variables("/elsewhere", "runs/other", "other"), "PATH": "/elsewhere", "HOME": "/elsewhere"}
     found = await read_variables(
         trial, Command(python_argv(_ENVIRONMENT), env=wanted, secrets={"WORK_DIR": "/elsewhere"})
@@ -126,7 +126,7 @@ async def _check_own_variables(trial: ExecutorTrial) -> None:
 
 
 async def _interpreter(trial: ExecutorTrial) -> None:
-    """`python` and `python3` are the same interpreter, also for what a shell starts."""
+    """`python` and `python3` are the same interpreter, also in a shell."""
     found: dict[str, object] = {}
     for name in ("python", "python3"):
         for argv in ((name, "-c", _INTERPRETER), ("sh", "-c", f'{name} -c "$1"', "sh", _INTERPRETER)):
@@ -137,7 +137,7 @@ async def _interpreter(trial: ExecutorTrial) -> None:
 
 
 async def _check_arguments(trial: ExecutorTrial) -> None:
-    """Arguments arrive as they are, no shell between: blanks, quotes, newlines, none at all, 100,000 bytes."""
+    """Arguments arrive unchanged, without a shell: blanks, quotes, newlines, empty ones, 100,000 bytes."""
     arguments = ["two words", "", "'\"$HOME`x`*", "line\nbreak", "-n", "é图", "x" * 100_000]
     found = await trial.run_json("import json, sys; print(json.dumps(sys.argv[1:]))", *arguments)
     expect(found == arguments, f"other arguments arrived: {str(found)[:200]}")
@@ -272,7 +272,7 @@ threads = [threading.Thread(target=write, args=one) for one in ((1, b'o'), (2, b
 
 
 async def _check_separate_streams(trial: ExecutorTrial) -> None:
-    """Both streams are captured, each by itself, and neither waits for the other."""
+    """Both streams are captured separately, and neither blocks the other."""
     ended = await trial.run(Command(shell_argv("echo out; echo error >&2; echo out again")))
     streams = (ended.stdout.bytes(), ended.stderr.bytes())
     expect(streams == (b"out\nout again\n", b"error\n"), f"captured are {streams}")
@@ -284,7 +284,7 @@ async def _check_separate_streams(trial: ExecutorTrial) -> None:
 
 
 async def _check_bytes_pass(trial: ExecutorTrial) -> None:
-    """Bytes go in and come out unchanged: every byte, an image, what is no UTF-8, nothing at all."""
+    """Input and output are bytes and stay unchanged: every byte, an image, invalid UTF-8, no byte at all."""
     for data in (EVERY_BYTE, PNG, b"\xff\xfe half \xc3", b"\r\n\x04\x03", b""):
         ended = await trial.run(Command(python_argv(_COPY), stdin=data))
         expect(ended.exit_code == 0, f"a copy of {data[:20]!r}: {describe_result(ended)}")
@@ -293,7 +293,7 @@ async def _check_bytes_pass(trial: ExecutorTrial) -> None:
 
 
 async def _check_much_input(trial: ExecutorTrial) -> None:
-    """Megabytes of input arrive whole; who does not read them ends as it likes."""
+    """Megabytes of input arrive completely; a command that does not read them can still end."""
     data = (EVERY_BYTE * (MUCH // len(EVERY_BYTE) + 1))[:MUCH]
     said = (await trial.read_output(Command(python_argv(_DIGEST), stdin=data))).strip()
     expect(said == hashlib.sha256(data).hexdigest(), f"{MUCH} bytes arrived as other ones")
@@ -303,7 +303,7 @@ async def _check_much_input(trial: ExecutorTrial) -> None:
 
 
 async def _check_truncation(trial: ExecutorTrial) -> None:
-    """Of too much output its head and its tail are kept, and how many bytes are missing is said."""
+    """If there is too much output, its head and tail are kept and the missing bytes are counted."""
     data = b"".join(b"%09d\n" % number for number in range(1000))
     limits = Limits(output_bytes=1000)
     for redirection in ("", " >&2"):
@@ -318,7 +318,7 @@ async def _check_truncation(trial: ExecutorTrial) -> None:
 
 
 async def _check_flood(trial: ExecutorTrial) -> None:
-    """Output without end is kept within bounds, counted, and no way past the deadline."""
+    """Endless output is bounded and counted, and does not delay the timeout."""
     limits = Limits(timeout=1.0, grace=0.2, output_bytes=4096)
     ended = await trial.run(Command(shell_argv("yes & yes >&2"), limits=limits))
     expect(ended.ending is EndReason.TIMED_OUT, f"`yes` gives: {ended.ending}, exit code {ended.exit_code}")
@@ -328,7 +328,7 @@ async def _check_flood(trial: ExecutorTrial) -> None:
 
 
 async def _check_last_output(trial: ExecutorTrial) -> None:
-    """What a command writes last, right before its end, is not lost."""
+    """Output that a command writes right before its end is not lost."""
     for _ in range(10):
         ended = await trial.run(Command(shell_argv("head -c 60000 /dev/zero; echo last; echo words >&2; kill -9 $$")))
         expect(ended.stdout.tail.endswith(b"last\n") or ended.stdout.bytes().endswith(b"last\n"), "stdout lacks it")
@@ -368,7 +368,7 @@ if 'stopped' in traits:
 if 'gone' not in traits:
     time.sleep(600)
 """
-"""A program that runs for ten minutes with its traits. All its processes hold the lock of a file and its pipes."""
+"""A program that runs for ten minutes. All its processes hold the lock of a file and the pipes."""
 
 _PATIENT = 4
 _GRACE = 0.3
@@ -384,7 +384,7 @@ async def _check_exit_codes(trial: ExecutorTrial) -> None:
 
 
 async def _check_signals(trial: ExecutorTrial) -> None:
-    """A command that is ended by signal n has the exit code 128 + n."""
+    """A command that signal n ends has the exit code 128 + n."""
     for number in (9, 15, 11, 1):
         ended = await trial.run(Command(shell_argv(f"kill -{number} $$")))
         said = (ended.exit_code, ended.ending)
@@ -392,7 +392,7 @@ async def _check_signals(trial: ExecutorTrial) -> None:
 
 
 async def _check_no_program(trial: ExecutorTrial) -> None:
-    """A program that does not exist, or is none, is told: InvalidArgument, or exit code 127 or 126 and a message."""
+    """A missing or not executable program is reported: InvalidArgument, or exit code 127 or 126 and a message."""
     await trial.workspace.write("work/no-program", b"#!/bin/sh\n", executable=False)
     root = trial.workspace.root
     for program in ("openskills-no-such-program", "/no/such/program", f"{root}/work/no-program", f"{root}/work"):
@@ -405,7 +405,7 @@ async def _check_no_program(trial: ExecutorTrial) -> None:
 
 
 async def _check_no_directory(trial: ExecutorTrial) -> None:
-    """A directory that does not exist is InvalidArgument, one outside is ForbiddenPath, and nothing is run."""
+    """A missing directory is InvalidArgument, one outside is ForbiddenPath, and nothing is run."""
     await trial.workspace.write("work/file", b"")
     command = shell_argv("echo ran > $WORK_DIR/ran")
     for cwd, kind in (
@@ -424,7 +424,7 @@ async def _check_no_directory(trial: ExecutorTrial) -> None:
 
 
 async def _check_deadline(trial: ExecutorTrial) -> None:
-    """A deadline ends a command with all its processes: deaf to SIGTERM, stopped, or double-forked into sessions."""
+    """A timeout ends a command with all its processes, even if they ignore SIGTERM, are stopped, or forked twice."""
     families = ("", "deaf", "stopped", "deaf stopped", "children", "deaf children", "deaf stopped children")
     await asyncio.gather(*(_expect_timeout(trial, traits, f"work/{n}.lock") for n, traits in enumerate(families)))
 
@@ -438,7 +438,7 @@ async def _expect_timeout(trial: ExecutorTrial, traits: str, lock: str) -> None:
 
 
 async def _run_until_ready(trial: ExecutorTrial, traits: str, lock: str) -> CommandResult:
-    """How it ended; it gets more time when the machine is so busy that it has not come to life before."""
+    """How it ended; with more time if the machine was too busy to start it."""
     timeout = 1.0
     while True:
         limits = Limits(timeout=timeout, grace=_GRACE)
@@ -449,7 +449,7 @@ async def _run_until_ready(trial: ExecutorTrial, traits: str, lock: str) -> Comm
 
 
 async def _check_grace(trial: ExecutorTrial) -> None:
-    """Before a command is ended it hears SIGTERM, and has a grace to tidy up."""
+    """A command gets SIGTERM and a grace period before it is killed."""
     command = "trap 'echo tidied; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
     process = await trial.workspace.start(Command(shell_argv(command), readable=True, limits=Limits(grace=20.0)))
     await read_until(process, b"ready")
@@ -490,7 +490,7 @@ async def _check_kill(trial: ExecutorTrial) -> None:
 
 
 async def _check_cancelled_wait(trial: ExecutorTrial) -> None:
-    """A cancelled wait leaves the command running; whoever waits gets the same answer."""
+    """A cancelled wait leaves the command running; other waits get the same result."""
     process = await trial.workspace.start(Command(("cat",), input_open=True))
     waiting = [asyncio.ensure_future(process.wait()) for _ in range(3)]
     await asyncio.sleep(0)
@@ -527,7 +527,7 @@ ENDINGS: tuple[Promise, ...] = (
 AT_ONCE = 20
 _FAMILY = Command(python_argv(FAMILY, "deaf children", "work/lock"), readable=True, limits=Limits(grace=0.3))
 _QUIET = replace(_FAMILY, argv=python_argv(FAMILY, "deaf children quiet", "work/lock"))
-"""Nobody may be there any more who reads what it writes."""
+"""It writes nothing, because nothing may read it any more."""
 
 
 async def _check_parallel_commands(trial: ExecutorTrial) -> None:
@@ -565,7 +565,7 @@ async def _check_side_by_side(trial: ExecutorTrial) -> None:
 
 
 async def _check_ids(trial: ExecutorTrial) -> None:
-    """Every command has an id of its own."""
+    """Every command has its own id."""
     processes = [await trial.workspace.start(Command(("true",))) for _ in range(5)]
     for process in processes:
         await process.wait()
@@ -573,7 +573,7 @@ async def _check_ids(trial: ExecutorTrial) -> None:
 
 
 async def _check_workspace_close(trial: ExecutorTrial) -> None:
-    """Closing a workspace ends what runs in it."""
+    """Closing a workspace ends its commands."""
     process = await trial.workspace.start(_FAMILY)
     await read_until(process, b"ready")
     await trial.workspace.close()
@@ -595,7 +595,7 @@ async def _check_cancelled_start(trial: ExecutorTrial) -> None:
 
 
 async def _check_close_while_starting(trial: ExecutorTrial) -> None:
-    """What is being started while its workspace is closed does not start, or ends."""
+    """A command that is being started while its workspace is closed does not start, or ends."""
     starting = [asyncio.ensure_future(trial.workspace.start(_QUIET)) for _ in range(4)]
     await asyncio.sleep(0.001)
     await trial.workspace.close()
@@ -614,7 +614,7 @@ async def _reopen(trial: ExecutorTrial) -> ExecutorTrial:
 
 
 async def _check_workspace_removal(trial: ExecutorTrial) -> None:
-    """Removing a workspace ends what runs in it."""
+    """Removing a workspace ends its commands."""
     process = await trial.workspace.start(_FAMILY)
     await read_until(process, b"ready")
     expect(await trial.executor.remove(trial.key), "remove() says that there was none")
@@ -625,7 +625,7 @@ async def _check_workspace_removal(trial: ExecutorTrial) -> None:
 
 
 async def _check_executor_close(trial: ExecutorTrial) -> None:
-    """Closing an executor ends everything that runs in its workspaces."""
+    """Closing an executor ends all commands in its workspaces."""
     other = trial.make()
     key = f"{trial.key}-closing"
     try:

@@ -44,13 +44,13 @@ NONSENSE = (
     "out/" + "n" * 255,
     "runs/one/file",
 )
-"""Names that are unusual, and good."""
+"""Unusual but valid names."""
 LARGE = 20 * 1024 * 1024
 _PIECE = 1_000_003
 
 
 async def _check_bytes(trial: ExecutorTrial) -> None:
-    """Files are bytes: text, every byte, an image and nothing at all come back unchanged."""
+    """Files are bytes: text, every byte, an image and an empty file are read unchanged."""
     for data in (b"text\r\n", EVERY_BYTE, PNG, b""):
         info = await trial.workspace.write("work/data", data)
         expect((info.path, info.size) == ("work/data", len(data)), f"{len(data)} bytes were put, and it says {info}")
@@ -59,7 +59,7 @@ async def _check_bytes(trial: ExecutorTrial) -> None:
 
 
 async def _check_pieces(trial: ExecutorTrial) -> None:
-    """A large file comes and goes in pieces, whole."""
+    """A large file is written and read completely, in pieces."""
     data = (EVERY_BYTE * (LARGE // len(EVERY_BYTE) + 1))[:LARGE]
     pieces = [data[start : start + _PIECE] for start in range(0, LARGE, _PIECE)]
     info = await trial.workspace.write("out/large", stream_content([b"", *pieces]))
@@ -75,7 +75,7 @@ async def _check_pieces(trial: ExecutorTrial) -> None:
 
 
 async def _check_any_name(trial: ExecutorTrial) -> None:
-    """A file may have any name, whatever a shell would make of it."""
+    """A file may have any name, including characters that are special in a shell."""
     for name in NONSENSE:
         await trial.workspace.write(name, name.encode())
     found = await list_paths(trial.workspace, "work/**", "out/**", "runs/**")
@@ -87,7 +87,7 @@ async def _check_any_name(trial: ExecutorTrial) -> None:
 
 
 async def _check_atomic_write(trial: ExecutorTrial) -> None:
-    """A file is put in one step: content that fails, or is cancelled, leaves the old one and nothing else."""
+    """A file is written atomically: if its content fails or is cancelled, the old file stays and nothing else."""
     await trial.workspace.write("work/file", b"old")
     refused = trial.workspace.write("work/file", broken_content())
     await expect_refusal(refused, "an error of the content is hidden", ContentError)
@@ -105,7 +105,7 @@ async def _check_atomic_write(trial: ExecutorTrial) -> None:
 
 
 async def _check_replacement(trial: ExecutorTrial) -> None:
-    """A file that is put again is another one: what is open stays as it was, and its stamp changes, if nothing else."""
+    """Writing a file again replaces it: an open file stays unchanged, and at least the stamp of the new one differs."""
     first = await trial.workspace.write("work/file", b"one")
     async with trial.workspace.open("work/file") as reading:
         second = await trial.workspace.write("work/file", b"two")
@@ -118,7 +118,7 @@ async def _check_replacement(trial: ExecutorTrial) -> None:
 
 
 async def _check_directories(trial: ExecutorTrial) -> None:
-    """A directory is made with its parents, once; where a file is in the way that is said."""
+    """A directory is created with its parents, once; a file in its place is an error."""
     for _ in range(2):
         await trial.workspace.make_directory("work/a/b/c")
     await trial.workspace.write("work/a/b/c/file", b"")
@@ -131,7 +131,7 @@ async def _check_directories(trial: ExecutorTrial) -> None:
 
 
 async def _check_remove(trial: ExecutorTrial) -> None:
-    """remove() takes a file, or a directory with all it holds, and says false when there is none."""
+    """remove() deletes a file, or a directory with its contents, and returns false if there is none."""
     for name in ("work/file", "work/tree/one", "work/tree/two/three"):
         await trial.workspace.write(name, b"x")
     answers = [await trial.workspace.remove(name) for name in ("work/file", "work/file", "work/tree", "work/none/x")]
@@ -141,7 +141,7 @@ async def _check_remove(trial: ExecutorTrial) -> None:
 
 
 async def _check_links(trial: ExecutorTrial) -> None:
-    """A link leads to another place in the workspace; removing it leaves what it leads to."""
+    """A link points to another path in the workspace; removing it keeps the target."""
     await trial.workspace.write("work/real/file", b"content")
     await trial.workspace.link("work/inputs/file", "work/real/file")
     await trial.workspace.link("work/inputs/directory", "work/real")
@@ -168,7 +168,7 @@ async def _check_missing(trial: ExecutorTrial) -> None:
 
 
 async def _check_globs(trial: ExecutorTrial) -> None:
-    """list() gives every file once that matches a pattern, sorted, at any depth where the pattern says so."""
+    """list() returns every matching file once, sorted, at any depth if the pattern says so."""
     names = ("out/a.txt", "out/b.txt", "out/c.md", "out/sub/d.txt", "out/sub/deep/e.txt", "work/f.txt", "out/.g.txt")
     for name in names:
         await trial.workspace.write(name, b"")
@@ -194,7 +194,7 @@ _EXPECTED: dict[tuple[str, ...], Sequence[str]] = {
 
 
 async def _check_marks(trial: ExecutorTrial) -> None:
-    """What was changed after a mark is told from what was there before, however quickly one follows the other."""
+    """Files changed after a mark are distinguished from older ones, however quickly one follows the other."""
     workspace = trial.workspace
     marks: list[int] = []
     for number in range(10):
@@ -247,7 +247,7 @@ _WRITE = "import os, sys; os.makedirs(os.path.dirname(sys.argv[1]), exist_ok=Tru
 
 
 async def _check_host_reads(trial: ExecutorTrial) -> None:
-    """What a command writes the host reads: every byte, any name, what was changed since a mark."""
+    """The host reads what a command writes: every byte, any name, changes since a mark."""
     old = await trial.workspace.write("out/old", b"")
     mark = await trial.workspace.mark()
     for name in NONSENSE:
@@ -262,7 +262,7 @@ async def _check_host_reads(trial: ExecutorTrial) -> None:
 
 
 async def _check_command_reads(trial: ExecutorTrial) -> None:
-    """What the host puts a command reads, changes and runs."""
+    """A command can read, change and run files that the host writes."""
     await trial.workspace.write("work/inputs/picture.png", PNG)
     await trial.workspace.write("work/program", b"#!/bin/sh\necho started $1\n", executable=True)
     await trial.workspace.link("work/inputs/link", "work/inputs/picture.png")
@@ -281,7 +281,7 @@ async def _check_command_reads(trial: ExecutorTrial) -> None:
 
 
 async def _check_links_stay_inside(trial: ExecutorTrial) -> None:
-    """No link that a command makes leads the host out of the workspace: ForbiddenPath, whatever it is used for."""
+    """The host follows no link of a command out of the workspace: every use is ForbiddenPath."""
     outside = await _plant_links(trial)
     for call, what in _iter_escapes(trial.workspace):
         await expect_refusal(call, f"{what} follows a link out", ForbiddenPath)
@@ -307,7 +307,7 @@ def _iter_escapes(workspace: Workspace) -> Iterator[tuple[Awaitable[object], str
 
 
 async def _check_links_not_listed(trial: ExecutorTrial) -> None:
-    """Links are not listed, not counted and not entered, but named."""
+    """Links are not listed, counted or followed, but reported."""
     outside = await _plant_links(trial)
     await trial.workspace.write("work/tree/real", b"")
     listing = await trial.workspace.list(["work/**", "work/directory/*", "work/magic/**", "work/file"])
@@ -322,7 +322,7 @@ async def _check_links_not_listed(trial: ExecutorTrial) -> None:
 
 
 async def _check_links_not_followed(trial: ExecutorTrial) -> None:
-    """Putting a file where a link is replaces the link; removing links, and all of the workspace, leaves the rest."""
+    """Writing a file over a link replaces the link; removing links, or the workspace, keeps their targets."""
     outside = await _plant_links(trial)
     await trial.workspace.write("work/file", b"mine")
     _expect_untouched(outside)
@@ -353,7 +353,7 @@ async def _check_special_files(trial: ExecutorTrial) -> None:
 
 
 async def _check_locked_files(trial: ExecutorTrial) -> None:
-    """What a command has locked away can still be removed, and does not keep others from being listed."""
+    """Files that a command made inaccessible can be removed, and do not prevent others from being listed."""
     await trial.read_output(
         Command(shell_argv("mkdir -p work/a/b; : > work/a/b/f; chmod 0 work/a/b/f work/a/b work/a; : > out/f"))
     )
@@ -393,7 +393,7 @@ NO_NAMES = ("", "work/a\0b", "work/half \ud800", "work/" + "x" * 300)
 
 
 async def _check_forbidden_paths(trial: ExecutorTrial) -> None:
-    """A path that is absolute or climbs out is ForbiddenPath for every method, and does nothing."""
+    """A path that is absolute or leaves the workspace is ForbiddenPath for every method, and has no effect."""
     await trial.workspace.write("work/there", b"x")
     for path in ESCAPING:
         for method, call in _iter_calls(trial.workspace, path):
@@ -403,7 +403,7 @@ async def _check_forbidden_paths(trial: ExecutorTrial) -> None:
 
 
 async def _check_invalid_paths(trial: ExecutorTrial) -> None:
-    """An invalid path is InvalidArgument for every method, and does nothing."""
+    """An invalid path is InvalidArgument for every method, and has no effect."""
     await trial.workspace.write("work/there", b"x")
     for path in NO_NAMES:
         for method, call in _iter_calls(trial.workspace, path):
@@ -414,7 +414,7 @@ async def _check_invalid_paths(trial: ExecutorTrial) -> None:
 
 
 async def _check_layout_stays(trial: ExecutorTrial) -> None:
-    """Nothing is put among the skills, and the workspace's own directories cannot be removed or replaced."""
+    """Nothing can be written into `skills`, and the workspace's own directories cannot be removed or replaced."""
     await trial.workspace.write("work/there", b"x")
     for what, call in _iter_layout_calls(trial.workspace):
         await expect_refusal(call, what, ForbiddenPath)
@@ -450,7 +450,7 @@ PATHS: tuple[Promise, ...] = (_check_forbidden_paths, _check_invalid_paths, _che
 
 
 async def _check_same_key(trial: ExecutorTrial) -> None:
-    """One key has one workspace, who asks for it at the same moment, too."""
+    """One key has one workspace, also if it is opened twice at the same time."""
     asked = await asyncio.gather(*(trial.executor.open(trial.key) for _ in range(5)))
     ids = {workspace.id for workspace in (trial.workspace, *asked)}
     expect(len(ids) == 1, f"one key has the workspaces {sorted(ids)}")
@@ -459,7 +459,7 @@ async def _check_same_key(trial: ExecutorTrial) -> None:
 
 
 async def _check_separate_keys(trial: ExecutorTrial) -> None:
-    """Two keys have two workspaces, however the keys are spelt."""
+    """Two keys have two workspaces, however similar they are."""
     await trial.workspace.write("work/secret", b"x")
     others = [f"{trial.key}{more}" for more in ("-2", "/x", "/../y", "\n", " ", "é")] + [trial.key.upper()]
     try:
@@ -489,7 +489,7 @@ async def _check_reopen(trial: ExecutorTrial) -> None:
 
 
 async def _check_workspace_remove(trial: ExecutorTrial) -> None:
-    """remove() forgets a workspace with everything in it; false when there is none."""
+    """remove() deletes a workspace with its contents; it returns false if there is none."""
     await trial.workspace.write("work/secret", b"x")
     answers = [await trial.executor.remove(key) for key in (trial.key, trial.key, f"{trial.key}-never")]
     expect(answers == [True, False, False], f"it says {answers}")
@@ -498,7 +498,7 @@ async def _check_workspace_remove(trial: ExecutorTrial) -> None:
 
 
 async def _check_usage(trial: ExecutorTrial) -> None:
-    """usage() counts what is put there, in bytes and files, and not the staged skills."""
+    """usage() counts bytes and files, without the staged skills."""
     before = await trial.workspace.usage()
     await stage_skill(trial)
     with_skill = await trial.workspace.usage()
@@ -515,7 +515,7 @@ async def _check_usage(trial: ExecutorTrial) -> None:
 
 
 async def _check_identity(trial: ExecutorTrial) -> None:
-    """An executor and its workspaces say what they are: a name, an isolation, an id, a root."""
+    """An executor and its workspaces have a name, an isolation, an id and a root."""
     expect(bool(trial.executor.name), "the executor has no name")
     isolation = trial.workspace.isolation
     expect(isolation is trial.isolation, f"check() says {trial.isolation!r}, the workspace {isolation!r}")

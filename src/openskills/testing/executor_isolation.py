@@ -175,7 +175,7 @@ async def _check_outside(trial: ExecutorTrial) -> None:
 
 
 async def _check_skill(trial: ExecutorTrial) -> None:
-    """A command cannot change a staged skill, nor put another one in its place."""
+    """A command cannot change or replace a staged skill."""
     await stage_skill(trial)
     before = await read_content(trial.workspace, f"{HOME}/SKILL.md")
     for skill in (SKILL, None):
@@ -219,7 +219,7 @@ async def _check_processes(trial: ExecutorTrial) -> None:
 
 
 async def _check_network(trial: ExecutorTrial) -> None:
-    """Without hosts that it may reach, a command reaches nobody: not a server on loopback, not a Unix socket."""
+    """Without allowed hosts, a command reaches no server, neither on loopback nor on a Unix socket."""
     name = f"openskills-check-{uuid4()}"
     path = str(trial.directory / "socket")
     trial.directory.chmod(0o755)
@@ -235,7 +235,7 @@ async def _check_network(trial: ExecutorTrial) -> None:
 
 
 async def _check_rights(trial: ExecutorTrial) -> None:
-    """A command is not root, has no capability and cannot get any."""
+    """A command is not root, and has and gets no capabilities."""
     found = await trial.run_json(_RIGHTS)
     expect(0 not in found["ids"], f"its user and group ids are {found['ids']}")
     expect(0 not in found["groups"], f"it is in the groups {found['groups']}")
@@ -250,7 +250,7 @@ async def _check_set_id_bits(trial: ExecutorTrial) -> None:
 
 
 def _make_open_directory(trial: ExecutorTrial) -> tuple[Path, str]:
-    """A directory that everybody may write to, with a file that everybody may read, and what is in it."""
+    """A directory writable by everyone with a file readable by everyone, and its content."""
     secret = str(uuid4())
     outside = trial.directory / "outside"
     outside.mkdir()
@@ -262,7 +262,7 @@ def _make_open_directory(trial: ExecutorTrial) -> tuple[Path, str]:
 
 @asynccontextmanager
 async def _open_listeners(name: str, path: str) -> AsyncGenerator[tuple[int, list[str]]]:
-    """Listeners of this process: a port for streams and datagrams, and two Unix sockets; and what they hear."""
+    """Listeners of this process: a TCP and UDP port and two Unix sockets, and what they receive."""
     heard: list[str] = []
 
     async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -315,7 +315,7 @@ _MAX_TAKEN_BYTES = 64 * 1024 * 1024
 
 
 async def _check_dialogue(trial: ExecutorTrial) -> None:
-    """A command is answered while it runs: what it writes can be read at once, what is written to it arrives."""
+    """A command can be talked to while it runs: its output can be read at once, and input arrives."""
     command = "import sys\nfor line in sys.stdin: print('heard', line.strip(), flush=True)"
     process = await trial.workspace.start(Command(python_argv(command), stdin=b"zero\n", input_open=True))
     offset = 0
@@ -355,7 +355,7 @@ async def _check_read_once(trial: ExecutorTrial) -> None:
 
 
 async def _check_read_waits(trial: ExecutorTrial) -> None:
-    """A read gives what is there, waits for the first byte when it is told to, and not when it is not."""
+    """A read returns what is available, and waits for the first byte only if asked to."""
     process = await trial.workspace.start(Command(("cat",), input_open=True))
     nothing = await process.read(0)
     expect((nothing.data, nothing.ended) == (b"", False), f"nothing was written, and it reads {nothing}")
@@ -374,7 +374,7 @@ async def _check_read_waits(trial: ExecutorTrial) -> None:
 
 
 async def _check_missed_output(trial: ExecutorTrial) -> None:
-    """Of a long output the last part is kept; what is missed before it is counted."""
+    """Of long output the last part is kept; the missing bytes before it are counted."""
     command = Command(shell_argv("seq -f %09g 10000"), readable=True, limits=Limits(output_bytes=1000))
     process = await trial.workspace.start(command)
     await process.wait()
@@ -392,7 +392,7 @@ async def _check_missed_output(trial: ExecutorTrial) -> None:
 
 
 async def _check_each_stream(trial: ExecutorTrial) -> None:
-    """Where it was asked for, each stream can be read by itself."""
+    """If requested, each stream can be read separately."""
     process = await trial.workspace.start(Command(shell_argv("echo out; echo error >&2"), readable=True))
     await process.wait()
     found = [(await process.read(0, stream=stream)).data for stream in (OutputStream.STDOUT, OutputStream.STDERR)]
@@ -404,7 +404,7 @@ async def _check_each_stream(trial: ExecutorTrial) -> None:
 
 
 async def _check_back_pressure(trial: ExecutorTrial) -> None:
-    """Who does not read is given no more than fits: write() says how much was taken, and no byte is lost."""
+    """If a command does not read, write() takes only what fits and returns how much; no byte is lost."""
     process = await trial.workspace.start(Command(python_argv(_LATE_READER), input_open=True))
     piece, sent, digest = bytes(range(256)) * 256, 0, hashlib.sha256()
     taken = len(piece)

@@ -63,7 +63,7 @@ class RawReply:
 
 @dataclass(frozen=True, slots=True)
 class ResetReply:
-    """The connection is reset before a byte of an answer."""
+    """Reset the connection before the answer."""
 
 
 @dataclass(eq=False, slots=True)
@@ -224,11 +224,11 @@ class ModelServerConnection:
         await self._write(_head(status, {"content-type": content_type, "transfer-encoding": "chunked"}))
 
     async def send_chunk(self, content: bytes) -> None:
-        """Some more of it; nothing is its end."""
+        """Send a chunk; an empty one ends the answer."""
         await self._write(b"%x\r\n%s\r\n" % (len(content), content))
 
     async def pause(self, seconds: float) -> None:
-        """Say nothing for so long, or until the client leaves."""
+        """Send nothing for this long, or until the client disconnects."""
         until = asyncio.get_running_loop().time() + seconds
         while (left := until - asyncio.get_running_loop().time()) > 0:
             if self._reader.at_eof() or self._reader.exception() is not None:
@@ -236,7 +236,7 @@ class ModelServerConnection:
             await asyncio.sleep(min(left, _POLL))
 
     def reset(self) -> None:
-        """End it in the way that the other side sees as an error of its own."""
+        """Reset the connection."""
         raw: Any = self._writer.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
@@ -366,7 +366,7 @@ class ModelServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that lead models of both kinds here."""
+        """Environment variables that point both kinds of models to this server."""
         keys = {"OPENAI_API_KEY": "test-key", "ANTHROPIC_API_KEY": "test-key"}
         return {**keys, "OPENAI_BASE_URL": self.openai_url, "ANTHROPIC_BASE_URL": self.anthropic_url}
 

@@ -136,7 +136,7 @@ async def _check_revision(store: SessionStore, key: SessionKey) -> None:
 
 
 async def _check_repeat(store: SessionStore, key: SessionKey) -> None:
-    """An event that is in the log is not stored again, also when it comes twice at once, or after a cancellation."""
+    """An event in the log is not stored again, even if it is appended twice at once or after a cancellation."""
     event = _build_event(0)
     first = await store.append(key, event, expected=0)
     await store.append(key, _build_event(1))
@@ -159,7 +159,7 @@ async def _check_repeat(store: SessionStore, key: SessionKey) -> None:
 
 
 async def _check_separate_keys(store: SessionStore, key: SessionKey) -> None:
-    """Nobody sees the conversation of another session, user or application, however their ids are spelt."""
+    """Conversations of other sessions, users and applications are invisible, however similar the ids are."""
     await store.append(key, _build_event(0))
     others = (
         _other_key(key, "two"),
@@ -178,7 +178,7 @@ async def _check_separate_keys(store: SessionStore, key: SessionKey) -> None:
 
 
 async def _check_hostile_ids(store: SessionStore, key: SessionKey) -> None:
-    """Any printable text is an id: it comes back as it was, and means no other; what is none is refused."""
+    """Any printable text is a distinct id and is returned unchanged; other text is refused."""
     names = (*_HOSTILE_IDS, *_LOOK_ALIKES, "s")
     for number, name in enumerate(names):
         await store.append(_other_key(key, name), _build_event(number))
@@ -199,7 +199,7 @@ async def _check_hostile_ids(store: SessionStore, key: SessionKey) -> None:
 
 
 async def _check_delete_session(store: SessionStore, key: SessionKey) -> None:
-    """delete() forgets a conversation and nothing else; the next append begins it anew."""
+    """delete() removes a conversation and nothing else; the next append starts a new one."""
     other = _other_key(key, "kept")
     for one in (key, key, other):
         await store.append(one, _build_event(0))
@@ -332,7 +332,7 @@ def _event_numbers(session: Session) -> list[int]:
 
 
 def _spoil(given: Mapping[str, Any]) -> None:
-    """Write into a mapping that was given away, if it lets itself be written into."""
+    """Write into a mapping if it is mutable."""
     if isinstance(given, dict):
         given["spoilt"] = "1"
 
@@ -420,7 +420,7 @@ async def _check_concurrent_puts(store: ArtifactStore, scope: Scope) -> None:
 
 
 async def _check_separate_scopes(store: ArtifactStore, scope: Scope) -> None:
-    """Nobody sees the artifacts of another session, user or application, however their ids are spelt."""
+    """Artifacts of other sessions, users and applications are invisible, however similar the ids are."""
     await store.put(scope, "secret", b"x")
     others = (
         Scope(scope.app, scope.user, "two"),
@@ -468,7 +468,7 @@ async def _check_spelling(store: ArtifactStore, scope: Scope) -> None:
 
 
 async def _check_delete_artifact(store: ArtifactStore, scope: Scope) -> None:
-    """delete() forgets every version and nothing else; numbers are not used again."""
+    """delete() removes all versions and nothing else; version numbers are not reused."""
     for name in ("gone", "gone", "kept", "user:gone"):
         await store.put(scope, name, name.encode())
     expect(await store.delete(scope, "gone"), "delete() of two versions says that there was nothing")
@@ -484,7 +484,7 @@ async def _check_delete_artifact(store: ArtifactStore, scope: Scope) -> None:
 
 
 async def _check_open_survives_delete(store: ArtifactStore, scope: Scope) -> None:
-    """What is open can be read to its end when it is deleted meanwhile."""
+    """An open artifact can be read to its end even if it is deleted meanwhile."""
     data = PNG * 4000
     await store.put(scope, "open", data)
     async with store.open(scope, "open") as reading:
@@ -504,7 +504,7 @@ async def _check_missing(store: ArtifactStore, scope: Scope) -> None:
 
 
 async def _check_bad_names(store: ArtifactStore, scope: Scope) -> None:
-    """Invalid names, and names that climb out, are refused by every method, and leave nothing behind."""
+    """Invalid names and names with `..` are refused by every method, and leave nothing behind."""
     for name in (*_BAD_NAMES, *_ESCAPING_NAMES):
         kind = ForbiddenPath if name in _ESCAPING_NAMES else InvalidArgument
         for call in _iter_calls(store, scope, name):
@@ -513,7 +513,7 @@ async def _check_bad_names(store: ArtifactStore, scope: Scope) -> None:
 
 
 async def _check_bad_content(store: ArtifactStore, scope: Scope) -> None:
-    """What is not bytes, and a MIME type that is none, are refused, and leave nothing behind."""
+    """Content that is not bytes and invalid MIME types are refused, and leave nothing behind."""
     wrong: tuple[object, ...] = ("text", None, [b"x"], stream_content([b"x", "y"]))
     for data in wrong:
         # On purpose what a type checker would not let pass.
