@@ -356,11 +356,14 @@ class Host:
         except UnknownSkill as error:
             raise UnknownSkill(skill_id, tuple(filter(principal.can_invoke, error.near))) from None
 
-    def find_failure(self, asked: InvokeRequest) -> Failure | None:
-        """The failure of a request that cannot be started, or None. Raises `SkillError`."""
-        if self.draining:
-            return http.host_draining()
-        return self._get_validator(self.get_registration(asked.skill_id, asked.principal)).validate_input(asked.input)
+    def check_request(self, asked: InvokeRequest) -> None:
+        """Raise `SkillError` or `HttpRefusal` for a request that cannot be started."""
+        fault = http.host_draining() if self.draining else None
+        if fault is None:
+            registration = self.get_registration(asked.skill_id, asked.principal)
+            fault = self._get_validator(registration).validate_input(asked.input)
+        if fault is not None:
+            raise http.HttpRefusal(fault)
 
     async def invoke(
         self,
