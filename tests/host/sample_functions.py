@@ -1,8 +1,12 @@
 """Functions that are skills, for tests."""
 
+# ruff: noqa: T201 - skills print
+
 import asyncio
+import sys
 import threading
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from openskills.errors import ForbiddenPath
@@ -10,6 +14,7 @@ from openskills.host.runners.function import SkillContext
 
 NOT_CALLABLE = 5
 ended: list[str] = []
+unblocked = threading.Event()
 
 
 def plain(given: dict[str, Any]) -> dict[str, Any]:
@@ -80,3 +85,49 @@ class Calls:
 
 
 instance = Calls()
+
+
+def talks(given: dict[str, Any]) -> dict[str, Any]:
+    """Prints, and then returns or fails."""
+    print("to stdout", given.get("secret", ""))
+    print("to stderr", file=sys.stderr)
+    if given.get("fails"):
+        raise KeyError("no")
+    return {"talked": True}
+
+
+async def talks_async(given: dict[str, Any], context: SkillContext) -> dict[str, Any]:
+    """The same, with progress in between."""
+    print("first")
+    context.progress(percent=50)
+    await asyncio.sleep(0)
+    print("last", end="")
+    return {"talked": True}
+
+
+def large(given: dict[str, Any]) -> dict[str, Any]:
+    """A value, or text, that is as large as wanted."""
+    if given.get("printed"):
+        while True:
+            print("x" * 1000)
+    return {"text": "x" * given["size"]}
+
+
+@dataclass
+class Measure:
+    """A result as a dataclass."""
+
+    value: float
+
+
+def number(given: dict[str, Any]) -> Any:
+    """Numbers that JSON does not have, at any place."""
+    nan = float("nan")
+    values = {"list": [1.0, nan], "key": {nan: 1}, "infinite": float("inf"), "data": Measure(nan), "none": None}
+    return {"value": values[given["kind"]]}
+
+
+async def blocks(given: dict[str, Any]) -> dict[str, Any]:
+    """Blocks its loop until the test says so."""
+    unblocked.wait(60)
+    return {"blocked": True}

@@ -8,13 +8,13 @@ from typing import TypeVar
 import pytest
 
 from openskills.errors import InvalidArgument, UnknownSkill
-from openskills.host.client.client import Client
+from openskills.host.client.client import Client, HostedSkill
 from openskills.host.client.transport import ClientLimits, unwrap
 from openskills.host.model import Call, Outcome, success_outcome
 from openskills.host.parts import HostOptions
 from openskills.settings import Settings
 from openskills.sync import run
-from tests.host.hosting import Waiting, chatty, echo, eventually, served
+from tests.host.hosting import Waiting, chatty, echo, eventually, manifest, served
 
 T = TypeVar("T")
 
@@ -32,6 +32,31 @@ def test_an_invocation_goes_there_and_back(tmp_path: Path) -> None:
         result = using(host.url, lambda client: client.invoke("echo", {"text": "你好"}, trace_id="demo-123"))
         assert unwrap(result) == {"echoed": "你好"}
         assert (result.trace_id, result.skill_id) == ("demo-123", "echo")
+
+
+class AskingClient(Client):
+    """Lets the skill end when it asks the host for the timeout of the skill."""
+
+    waiting: Waiting
+
+    async def skill(self, skill_id: str) -> HostedSkill:
+        found = await super().skill(skill_id)
+        self.waiting.may_end.set()
+        return found
+
+
+@pytest.mark.parametrize(("timeout_ms", "status"), [(60_000, 200), (100, 504)])
+async def test_without_a_timeout_of_its_own_a_client_waits_as_long_as_the_skill_may_take(
+    tmp_path: Path, timeout_ms: int, status: int
+) -> None:
+    waiting = Waiting()
+    manifest(tmp_path, "waiting", f"timeout_ms: {timeout_ms}\n")
+    with served(tmp_path, {"waiting": waiting}) as host:
+        # Much less than the skill takes.
+        settings = Settings.from_env({"OPENSKILL_TIMEOUT_MS": "1"})
+        async with AskingClient(host.url, settings=settings) as client:
+            client.waiting = waiting
+            assert (await client.invoke("waiting", {})).status == status
 
 
 def test_what_the_host_refuses_is_a_result(tmp_path: Path) -> None:

@@ -77,6 +77,18 @@ async def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     await history.close()
 
 
+async def test_a_run_is_found_by_its_trace_id(tmp_path: Path) -> None:
+    history = History(tmp_path / "host.db")
+    records = [replace(record(), trace_id=name) for name in ("one", "two", "two")]
+    for one in records:
+        history.record(one)
+    await history.close()
+    assert await history.get("one") == records[0]
+    with pytest.raises(InvalidArgument, match="several runs have this trace id; use an id, such as run_"):
+        await history.get("two")
+    await history.close()
+
+
 async def test_a_history_that_is_off_keeps_nothing_and_costs_nothing() -> None:
     history = History(None)
     history.record(record())

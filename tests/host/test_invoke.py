@@ -416,3 +416,23 @@ def test_a_key_without_a_rate_limit_gets_no_rate_limit_headers(tmp_path: Path) -
                 rate_limit_headers(host.client.post("/skills/echo:stream", json={"input": {"text": "a"}}, headers=more))
                 == {}
             )
+
+
+def test_a_refused_caller_with_a_key_is_in_the_log_by_name(tmp_path: Path) -> None:
+    key = {"Authorization": f"Bearer {key_in(tmp_path)}", "Content-Type": "application/json"}
+    many = {**key, "Idempotency-Key": "k"}
+    with served(tmp_path, host_max_body=1000) as host:
+        statuses: list[int] = []
+        for verb in ("invoke", "stream"):
+            for body, headers in (
+                (b"{", key),
+                (b'{"input": {"text": 3}}', key),
+                (b" " * 2000, key),
+                (b"{}", {**key, "Content-Type": "text/plain"}),
+                (b'{"input": {"text": "a"}}', many),
+                (b'{"input": {"text": "b"}}', many),
+            ):
+                answer = host.client.post(f"/skills/echo:{verb}", content=body, headers=headers)
+                statuses.append(answer.status_code)
+    assert statuses == [400, 400, 413, 415, 200, 422] * 2
+    assert {line["principal"] for line in host.lines()} == {"me"}

@@ -64,6 +64,38 @@ def test_a_key_sees_the_skills_of_its_scopes_only(tmp_path: Path) -> None:
     assert [line["principal"] for line in host.lines()] == ["me", "me"]
 
 
+def test_a_database_that_cannot_be_used_is_told_without_its_path(tmp_path: Path) -> None:
+    (tmp_path / "secret-place").write_text("")
+    with served(tmp_path, host_history=tmp_path / "secret-place" / "host.db") as host:
+        keyed = host.invoke("echo", {"text": "a"}, headers={"Idempotency-Key": "k"})
+        run = host.client.post("/skills/echo:invoke?mode=async", json={"input": {"text": "a"}})
+        for answer in (keyed, run, host.client.get("/runs/run_1"), host.client.get("/runs/run_1/events")):
+            assert (answer.status_code, answer.json()["error"]["details"]["reason"]) == (503, "STORE_UNAVAILABLE")
+            assert "secret-place" not in answer.text
+    assert "secret-place" not in host.log.read_text()
+
+
+def test_a_key_does_not_learn_which_skills_exist_outside_its_scopes(tmp_path: Path) -> None:
+    key = {"Authorization": f"Bearer {key_in(tmp_path, scopes=('echo*',))}"}
+    with served(tmp_path, {"echo": echo, "chatty": chatty, "ecko": chatty}, host_auth="on") as host:
+        for verb in (":invoke", ":stream", ":invoke?mode=async", ""):
+            answers: list[str] = []
+            for name in ("chatty", "nobody"):
+                if verb:
+                    answer = host.client.post(f"/skills/{name}{verb}", json={"input": {}}, headers=key)
+                else:
+                    answer = host.client.get(f"/skills/{name}", headers=key)
+                assert answer.status_code == 403
+                answers.append(str(answer.json()["error"]).replace(name, ""))
+            assert answers[0] == answers[1]
+        for unknown in (host.invoke("echox", {}, headers=key), host.client.get("/skills/echox", headers=key)):
+            assert unknown.json()["error"]["details"]["near"] == ["echo"]
+        assert "chatty" not in host.client.get("/metrics", headers=key).text
+        key = {"Authorization": f"Bearer {key_in(tmp_path, 'all')}"}
+        eventually(lambda: host.client.get("/metrics", headers=key).status_code == 200)
+        assert 'skill="chatty"' in host.client.get("/metrics", headers=key).text
+
+
 def test_the_runs_of_one_key_are_nobody_elses(tmp_path: Path) -> None:
     mine, yours = ({"Authorization": f"Bearer {key_in(tmp_path, name)}"} for name in ("me", "you"))
     with served(tmp_path, host_auth="on") as host:

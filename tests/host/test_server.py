@@ -187,7 +187,8 @@ def test_any_asgi_server_can_serve_the_application(tmp_path: Path) -> None:
 
 HOSTILE = """\
 import asyncio
-import sys
+import subprocess
+import threading
 
 class Unprintable(BaseException):
     def __str__(self):
@@ -226,7 +227,13 @@ async def async_generator(given):
     raise ERRORS[given["error"]]()
 
 def fine(given):
+    print("noise of a function")
+    threading.Thread(target=print, args=("noise of a thread",)).start()
+    subprocess.run(["echo", "noise of a process"], check=True)
     return {"fine": True}
+
+def hangs(given):
+    threading.Event().wait()
 """
 HOSTILE_FUNCTIONS = ("plain", "awaited", "task", "generator", "async_generator")
 HOSTILE_ERRORS = ("exit", "interrupt", "stop", "generator_exit", "cancelled", "own", "unprintable", "group")
@@ -237,7 +244,7 @@ def test_whatever_a_function_raises_is_a_result_and_the_host_goes_on(tmp_path: P
     (tmp_path / "hostile.py").write_text(HOSTILE)
     (tmp_path / "dies.py").write_text("raise SystemExit(3)")
     (tmp_path / "skills_cli").mkdir()
-    for entry in (*(f"hostile:{name}" for name in (*HOSTILE_FUNCTIONS, "fine")), "dies:f"):
+    for entry in (*(f"hostile:{name}" for name in (*HOSTILE_FUNCTIONS, "fine", "hangs")), "dies:f"):
         path = tmp_path / "skills_cli" / f"{entry.replace(':', '_')}.yaml"
         path.write_text(f"id: {path.stem}\ntype: inproc\nentry: {entry}\ntimeout_ms: 20000\n")
     with host_process(tmp_path, "--workers", workers) as host:
@@ -260,8 +267,12 @@ def test_whatever_a_function_raises_is_a_result_and_the_host_goes_on(tmp_path: P
         assert "SystemExit" in str(broken["problems"])
         assert host.invoke("dies_f", {}).status_code == 422
         assert host.invoke("hostile_fine", {}).json()["data"] == {"fine": True}
+        # Their thread goes on, but does not keep the host from ending.
+        with pytest.raises(httpx2.TimeoutException):
+            host.invoke("hostile_hangs", {}, timeout=0.5)
         assert all(map(is_alive, processes))
         assert host.end() == 0
+    assert {line["logger"] for line in host.lines()} == {"openskills.host.access"}
 
 
 COUNTER = """\

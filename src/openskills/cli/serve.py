@@ -299,7 +299,7 @@ def list_runs(
 @runs_app.command("show", cls=QuickCommand)
 def show(
     context: typer.Context,
-    run_id: Annotated[str, typer.Argument(metavar="ID", help="The id of a run, or its first characters.")],
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="The id of a run, its first characters, or a trace id.")],
     as_json: Json = False,
 ) -> None:
     """Print all details of one invocation.

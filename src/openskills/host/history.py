@@ -170,9 +170,12 @@ def select_records(
 
 
 def select_by_prefix(connection: sqlite3.Connection, beginning: str) -> list[RunRecord]:
-    """The row with this id, or else up to two rows whose ids start with it; with bodies."""
+    """The row with this id, else up to two rows whose ids start with it, else that have it as trace id; with bodies."""
     sql = f"SELECT {_NAMES} FROM history WHERE id >= ? AND id < ? ORDER BY id LIMIT 2"  # noqa: S608 - our own names
     found = [_record_from_row(row) for row in select_rows(connection, sql, (beginning, beginning + "\U0010ffff"))]
+    if not found:
+        sql = f"SELECT {_NAMES} FROM history WHERE trace_id = ? ORDER BY id DESC LIMIT 2"  # noqa: S608 - our own names
+        found = [_record_from_row(row) for row in select_rows(connection, sql, (beginning,))]
     exact = [record for record in found if record.id == beginning]
     return [_add_content(connection, record) for record in exact or found]
 
@@ -414,13 +417,18 @@ class History:
         )
 
     async def get(self, run_id: str) -> RunRecord:
-        """One row, by its id or a unique prefix of it. Raises `UnknownRun`, or `InvalidArgument` if it is ambiguous."""
+        """One row, by its id, a unique prefix of it, or its trace id.
+
+        Raises `UnknownRun`, or `InvalidArgument` if there are several.
+        """
         if self._path is None or not self._path.exists():
             raise UnknownRun(f"unknown run {run_id!r}: no history has been recorded")
         found = await self._database.read(lambda connection: select_by_prefix(connection, run_id))
         if not found:
             raise UnknownRun(f"unknown run {run_id!r}; `openskills runs list` shows the latest", id=run_id)
         if len(found) > 1:
+            if found[0].trace_id == run_id:
+                raise InvalidArgument("id", f"several runs have this trace id; use an id, such as {found[0].id}")
             raise InvalidArgument("id", f"several runs start with {run_id!r}; give more of the id")
         return found[0]
 

@@ -65,9 +65,7 @@ class RunStarter:
 
     async def start(self, exchange: HttpExchange, asked: InvokeRequest) -> HttpResponse:
         """Start a run; the response has its `Location`. Raises `SkillError`, or `HttpRefusal` if it cannot start."""
-        fault = self._host.find_failure(asked)
-        if fault is not None:
-            raise HttpRefusal(fault)
+        self._host.check_request(asked)
         registration = self._host.get_registration(asked.skill_id, asked.principal)
         run_id = new_run_id()
 
@@ -111,24 +109,29 @@ class InvokeHandler:
 
     async def invoke(self, exchange: HttpExchange, skill_id: str) -> None:
         """Respond with the result of the skill."""
+        principal = ANONYMOUS
         try:
-            asked = await self.read_request(exchange, skill_id)
+            principal = self.authenticate(exchange)
+            asked = await self.read_request(exchange, skill_id, principal)
             answer = await self._respond(exchange, asked)
-            answer.headers.extend(self._host.rate_limit_headers(asked.principal))
+            answer.headers.extend(self._host.rate_limit_headers(principal))
         except HttpRefusal as refused:
-            await self.refuse(exchange, skill_id, refused.failure, close=refused.close)
+            await self.refuse(exchange, skill_id, refused.failure, principal, close=refused.close)
         except SkillError as error:
-            await self.refuse(exchange, skill_id, Failure.from_error(error))
+            await self.refuse(exchange, skill_id, Failure.from_error(error), principal)
         except ClientDisconnect:
             return
         else:
             await exchange.send_response(answer)
 
-    async def read_request(self, exchange: HttpExchange, skill_id: str) -> InvokeRequest:
-        """Authenticate and parse a request. Raises `SkillError`, `HttpRefusal` or `ClientDisconnect`."""
+    def authenticate(self, exchange: HttpExchange) -> Principal:
+        """The caller of a request. Raises `SkillError` or `HttpRefusal`."""
         if exchange.hostile is not None:
             raise exchange.hostile
-        principal = self._gate.authenticate(exchange)
+        return self._gate.authenticate(exchange)
+
+    async def read_request(self, exchange: HttpExchange, skill_id: str, principal: Principal) -> InvokeRequest:
+        """Parse a request. Raises `SkillError`, `HttpRefusal` or `ClientDisconnect`."""
         check_json(exchange.headers.get(b"content-type"))
         body = await read_body(exchange, self._max_body, timeout=self._body_timeout)
         trace = exchange.trace
@@ -186,8 +189,8 @@ class InvokeHandler:
         exchange: HttpExchange,
         skill_id: str,
         failure: Failure,
+        principal: Principal,
         *,
-        principal: Principal = ANONYMOUS,
         close: bool = False,
     ) -> None:
         """Respond to a request that does not reach a skill, and record it."""
@@ -206,16 +209,16 @@ class EventStreamHandler:
 
     async def stream(self, exchange: HttpExchange, skill_id: str) -> None:
         """Send events, the last one with the result. A request that cannot start is refused as JSON."""
+        principal = ANONYMOUS
         try:
-            asked = await self._invocations.read_request(exchange, skill_id)
-            if (fault := self._host.find_failure(asked)) is not None:
-                await self._invocations.refuse(exchange, skill_id, fault, principal=asked.principal)
-                return
+            principal = self._invocations.authenticate(exchange)
+            asked = await self._invocations.read_request(exchange, skill_id, principal)
+            self._host.check_request(asked)
             claim = await self._invocations.claim(exchange, asked)
         except HttpRefusal as refused:
-            await self._invocations.refuse(exchange, skill_id, refused.failure, close=refused.close)
+            await self._invocations.refuse(exchange, skill_id, refused.failure, principal, close=refused.close)
         except SkillError as error:
-            await self._invocations.refuse(exchange, skill_id, Failure.from_error(error))
+            await self._invocations.refuse(exchange, skill_id, Failure.from_error(error), principal)
         except ClientDisconnect:
             return
         else:

@@ -7,6 +7,7 @@ file once a second, and a scrape adds up all files. Counts of dead workers remai
 
 import json
 import os
+import re
 import threading
 import time
 from bisect import bisect_left
@@ -97,12 +98,16 @@ _BOUND_LABELS = tuple(f'le="{bound}"' for bound in (*BUCKET_BOUNDS, "+Inf"))
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-def render_exposition(parts: Sequence[dict[str, Any]]) -> bytes:
-    """The text for the counters of all workers."""
+_SKILL_LABEL = re.compile(r'[{,]skill="([^"\\]+)"')
+
+
+def render_exposition(parts: Sequence[dict[str, Any]], is_shown: Callable[[str], bool] = bool) -> bytes:
+    """The text for the counters of all workers, without those of skills that are not shown."""
     total = merge_counters(parts)
     # Gauges of dead workers do not count.
     live = [part for part in parts if time.time() - part["at"] < STALE_SECONDS]
     lines = [*_render_counts(total), *_render_histograms(total), *_render_gauges(live), ""]
+    lines = [line for line in lines if (found := _SKILL_LABEL.search(line)) is None or is_shown(found[1])]
     return "\n".join(lines).encode("utf-8", "replace")
 
 
@@ -258,10 +263,10 @@ class Metrics:
         """See `AdmissionObserver`."""
         self._counters.add("openskills_shed", (reason,))
 
-    def render(self) -> bytes:
-        """The text for Prometheus (`CONTENT_TYPE`), of all workers."""
+    def render(self, is_shown: Callable[[str], bool] = bool) -> bytes:
+        """The text for Prometheus (`CONTENT_TYPE`), of all workers; `is_shown` selects skills."""
         parts = [self._to_dict()] if self._shared is None else self._shared.read_all()
-        return render_exposition(parts)
+        return render_exposition(parts, is_shown)
 
     def close(self) -> None:
         """Write the counters a last time, with nothing in flight."""

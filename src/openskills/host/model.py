@@ -4,16 +4,18 @@ Create outcomes with `success_outcome` and `failure_outcome`, and results with `
 either data or an error.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from openskills.errors import InvalidSkill, SkillError
+from openskills.errors import InvalidSkill, SkillError, StoreUnavailable
 from openskills.settings import DEFAULT_TIMEOUT_MS
 
 MAX_TRACE_ID_LENGTH = 128
+_log = logging.getLogger("openskills.host")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,10 @@ class Failure:
 
     @classmethod
     def from_error(cls, error: SkillError) -> "Failure":
-        """The failure for an error."""
+        """The failure for an error. That of the host's database does not reveal where it is; see the log."""
+        if isinstance(error, StoreUnavailable):
+            _log.warning("%s", error.message)
+            error = StoreUnavailable("the host's database cannot be used; see the log of the host")
         details = {"reason": error.reason, "retryable": error.retryable, **error.details}
         retry_after = details.pop("retry_after", None)
         return cls(error.code, error.message, details, float(str(retry_after)) if retry_after is not None else None)

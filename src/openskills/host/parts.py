@@ -33,14 +33,14 @@ class HostOptions:
     """Options of one start of the host besides its settings; can be pickled for worker processes.
 
     `manifests` and `skills` are further directories with manifests and with SKILL.md folders. `json_log` is the file
-    of the access log, `-` for stdout, empty for none. `workers` processes share the limits and, in the directory
-    `numbers`, their metrics; they stop with the process `supervisor`. `grace` is how many seconds running invocations
-    get at shutdown. `watch` reloads changed manifests.
+    of the access log or its descriptor, `-` for stdout, empty for none. `workers` processes share the limits and, in
+    the directory `numbers`, their metrics; they stop with the process `supervisor`. `grace` is how many seconds running
+    invocations get at shutdown. `watch` reloads changed manifests.
     """
 
     manifests: tuple[Path, ...] = ()
     skills: tuple[Path, ...] = ()
-    json_log: str = "-"
+    json_log: str | int = "-"
     workers: int = 1
     numbers: Path | None = None
     supervisor: int | None = None
@@ -130,9 +130,10 @@ def list_kinds() -> tuple[str, ...]:
     return (*RUNNER_KINDS, *(found.name for found in entry_points(group=ENTRY_POINT_GROUP)))
 
 
-def _open_log(name: str, closing: AsyncExitStack) -> AccessLog:
+def _open_log(name: str | int, closing: AsyncExitStack) -> AccessLog:
     # Each batch is one append, so that workers can share the file.
-    sink: AccessLogSink = sys.stdout.buffer if name == "-" else closing.enter_context(open(name, "ab", buffering=0))  # noqa: SIM115
+    buffering = 0 if isinstance(name, str) else -1
+    sink: AccessLogSink = sys.stdout.buffer if name == "-" else closing.enter_context(open(name, "ab", buffering))  # noqa: SIM115
     log = AccessLog(sink)
     closing.callback(log.close)
     return log

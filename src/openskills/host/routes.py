@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from openskills.errors import InvalidArgument, SkillError
+from openskills.errors import InvalidArgument, SkillError, UnknownSkill
 from openskills.host import http
 from openskills.host.auth import Principal
 from openskills.host.http import (
@@ -34,6 +34,7 @@ from openskills.host.openapi import build_openapi, build_tools, describe_skill
 from openskills.host.parts import HostParts
 from openskills.host.registry.registry import RegistryEntry
 from openskills.host.runs import RunEvent
+from openskills.host.service import check_scope
 from openskills.version import __version__
 
 RouteHandler = Callable[[HttpExchange, HostParts, Principal], Awaitable[HttpResponse | None]]
@@ -117,9 +118,10 @@ async def readyz(exchange: HttpExchange, parts: HostParts | None) -> HttpRespons
     return build_document(state, exchange.trace, latency_ms=exchange.latency_ms)
 
 
-async def show_metrics(exchange: HttpExchange, parts: HostParts, _: Principal) -> HttpResponse:
-    """Metrics in the Prometheus text format."""
-    return _build_response(exchange, parts.metrics.render(), (b"content-type", CONTENT_TYPE.encode()))
+async def show_metrics(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
+    """Metrics in the Prometheus text format, of the skills that the caller may invoke."""
+    text = parts.metrics.render(principal.can_invoke)
+    return _build_response(exchange, text, (b"content-type", CONTENT_TYPE.encode()))
 
 
 async def list_skills(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
@@ -136,9 +138,12 @@ def _describe_skill(entry: RegistryEntry, parts: HostParts) -> dict[str, object]
 async def show_skill(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
     """One skill."""
     name = exchange.scope["path_params"]["skill_id"]
-    entry = parts.registry.get_entry(name)
-    if not principal.can_invoke(entry.id):
-        parts.host.get_registration(name, principal)
+    try:
+        entry = parts.registry.get_entry(name)
+    except UnknownSkill as error:
+        check_scope(principal, name, None)
+        raise UnknownSkill(name, tuple(filter(principal.can_invoke, error.near))) from None
+    check_scope(principal, name, entry.id)
     described = _describe_skill(entry, parts)
     return build_document(described, exchange.trace, skill_id=entry.id, latency_ms=exchange.latency_ms)
 

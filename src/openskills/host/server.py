@@ -96,6 +96,11 @@ def serve(settings: Settings, options: HostOptions, listener: socket.socket) -> 
 def create_worker_app(settings: Settings, options: HostOptions) -> SkillHostApp:
     """Create the application in a worker process."""
     _log_to_stderr(settings)
+    if options.json_log == "-":
+        # Whatever skills and libraries write to stdout goes to stderr; the access log has stdout for itself.
+        sys.stdout.flush()
+        options = replace(options, json_log=os.dup(1))
+        os.dup2(2, 1)
     return create_app(settings, options)
 
 

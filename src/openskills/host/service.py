@@ -23,6 +23,7 @@ from openskills.errors import (
     RunCancelled,
     RunInterrupted,
     SkillError,
+    UnknownSkill,
 )
 from openskills.host import http
 from openskills.host.admission import Admission
@@ -279,6 +280,16 @@ class RunnerLookup(Protocol):
         ...
 
 
+def check_scope(principal: Principal, asked: str, found: str | None) -> None:
+    """Raise `Forbidden` if a skill is not in the scope of a principal.
+
+    `asked` is the id of the request, and `found` that of the skill, if there is one: a caller does not learn that.
+    """
+    if not principal.can_invoke(found or asked):
+        shown = asked[:MAX_MESSAGE_LENGTH]
+        raise Forbidden(f"the key {principal.name!r} has no scope for {shown!r}", scope=shown)
+
+
 class Host:
     """Performs invocations. Belongs to one event loop. `secrets` are the values of all secrets of the host."""
 
@@ -322,16 +333,21 @@ class Host:
 
     def get_registration(self, skill_id: str, principal: Principal) -> Registration:
         """The skill, if the principal may call it; raises `SkillError`."""
-        registration = self._skills.get(skill_id)
-        if not principal.can_invoke(registration.id):
-            raise Forbidden(f"the key {principal.name!r} has no scope for {registration.id!r}", scope=registration.id)
-        return registration
+        found = self._skills.find(skill_id)
+        check_scope(principal, skill_id, None if found is None else found.id)
+        try:
+            return self._skills.get(skill_id)
+        except UnknownSkill as error:
+            raise UnknownSkill(skill_id, tuple(filter(principal.can_invoke, error.near))) from None
 
-    def find_failure(self, asked: InvokeRequest) -> Failure | None:
-        """The failure of a request that cannot be started, or None. Raises `SkillError`."""
-        if self.draining:
-            return http.host_draining()
-        return self._get_validator(self.get_registration(asked.skill_id, asked.principal)).validate_input(asked.input)
+    def check_request(self, asked: InvokeRequest) -> None:
+        """Raise `SkillError` or `HttpRefusal` for a request that cannot be started."""
+        fault = http.host_draining() if self.draining else None
+        if fault is None:
+            registration = self.get_registration(asked.skill_id, asked.principal)
+            fault = self._get_validator(registration).validate_input(asked.input)
+        if fault is not None:
+            raise http.HttpRefusal(fault)
 
     async def invoke(
         self,

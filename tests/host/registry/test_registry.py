@@ -120,6 +120,34 @@ def test_a_manifest_counts_before_the_script_it_is_about(project: Project) -> No
     assert (found.timeout_ms, found.version, found.origin) == (5, "1.10", project.cli / "calculator.yaml")
 
 
+def test_a_manifest_may_only_narrow_the_variables_that_are_set(project: Project) -> None:
+    (project.path / "data" / "small").mkdir()
+    (project.path / "other").mkdir()
+    project.manifest("wide", "timeout_ms: 9000\nallowed_root: ./other\n")
+    project.manifest("narrow", f"timeout_ms: 5\nallowed_root: {project.path}/data/small\n")
+    project.manifest("same", "timeout_ms: 700\nallowed_root: ./data\n")
+    registry = project.load(OPENSKILL_TIMEOUT_MS="700")
+    found = {one.id: (one.timeout_ms, one.allowed_root) for one in registry.list_registrations()}
+    data = project.path / "data"
+    assert found == {"wide": (700, data), "narrow": (5, data / "small"), "same": (700, data)}
+    assert rules(registry, "wide") == ["timeout-ms-limit", "allowed-root-limit"]
+    assert rules(registry, "narrow") == ["timeout-ms-narrowed", "allowed-root-narrowed"]
+    assert rules(registry, "same") == []
+    assert set(status(registry).values()) == {"ready"}
+    del project.environment["OPENSKILL_ALLOWED_ROOT"]
+    unset = project.load().get("wide")
+    assert (unset.timeout_ms, unset.allowed_root) == (9000, project.path / "other")
+
+
+def test_the_variables_count_for_the_shipped_skills(tmp_path: Path) -> None:
+    start = Path(__file__).parents[3]
+    variables = {"HOME": str(tmp_path), "OPENSKILL_CLI_DIR": str(start / "skills_cli")}
+    variables |= {"OPENSKILL_ALLOWED_ROOT": str(tmp_path), "OPENSKILL_TIMEOUT_MS": "700"}
+    registry = Registry.load(Settings.from_env(variables), start=start)
+    assert len(registry.list_registrations()) == 4
+    assert {(one.timeout_ms, one.allowed_root) for one in registry.list_registrations()} == {(700, tmp_path)}
+
+
 def test_a_script_that_a_manifest_of_another_name_calls_is_no_skill_of_its_own(project: Project) -> None:
     project.manifest("calculator").rename(project.cli / "calc.yaml")
     assert status(project.load()) == {"calc": "ready"}

@@ -1,11 +1,13 @@
 """Functions as skills."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from openskills.host.model import ManifestFault, Registration, SkillOutputEvent, SkillRunner
+from openskills.host.model import HostLimits, ManifestFault, Registration, SkillOutputEvent, SkillRunner
 from tests.host import sample_functions
 from tests.host.calls_made import called, invoked, with_runner
 
@@ -118,3 +120,68 @@ def test_what_is_no_function_cannot_be_prepared(tmp_path: Path, entry: str, said
     skill = Registration("skill", "inproc", entry, "1")
     with pytest.raises(ManifestFault, match=said):
         with_runner(tmp_path, skill, lambda runner: runner.prepare(skill))
+
+
+def test_what_a_function_prints_is_shown_and_noted_and_not_mixed_into_the_output_of_the_host(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[SkillOutputEvent] = []
+    given = {"secret": "sesame"}
+    outcome = invoked(tmp_path, function("talks"), input=given, secrets={"TOKEN": "sesame"}, listener=told.append)
+    assert outcome.data == {"talked": True}
+    assert str(outcome.notes["stray_stdout"]).startswith("to stdout")
+    assert [(event.kind, str(event.data["text"])[:9]) for event in told] == [
+        ("stdout", "to stdout"),
+        ("stderr", "to stderr"),
+    ]
+    assert "sesame" not in f"{outcome} {told}"
+    assert capsys.readouterr() == ("", "")
+    failure = invoked(tmp_path, function("talks"), input={"fails": True}).failure
+    assert failure is not None
+    assert (failure.details["stdout"], failure.details["stderr"]) == ("to stdout", "to stderr")
+
+
+def test_events_of_an_async_function_come_in_order(tmp_path: Path) -> None:
+    told: list[SkillOutputEvent] = []
+    assert invoked(tmp_path, function("talks_async"), listener=told.append).data == {"talked": True}
+    assert told == [
+        SkillOutputEvent("stdout", {"text": "first"}),
+        SkillOutputEvent("progress", {"percent": 50}),
+        SkillOutputEvent("stdout", {"text": "last"}),
+    ]
+
+
+@pytest.mark.parametrize("given", [{"size": 2000}, {"printed": True}])
+def test_output_beyond_the_limit_is_refused(tmp_path: Path, given: dict[str, Any]) -> None:
+    skill = replace(function("large"), limits=HostLimits(output_bytes=1500))
+    failure = invoked(tmp_path, skill, input=given).failure
+    assert failure is not None
+    assert (failure.code, failure.details["limit_bytes"]) == (502, 1500)
+    assert invoked(tmp_path, skill, input={"size": 1000}).data is not None
+
+
+@pytest.mark.parametrize("kind", ["list", "key", "infinite", "data"])
+def test_a_number_that_json_does_not_have_is_refused(tmp_path: Path, kind: str) -> None:
+    failure = invoked(tmp_path, function("number"), input={"kind": kind}).failure
+    assert failure is not None
+    assert (failure.code, failure.details["reason"]) == (502, "BAD_SKILL_OUTPUT")
+    assert "NaN" in failure.message
+    assert invoked(tmp_path, function("number"), input={"kind": "none"}).data == {"value": None}
+
+
+def test_an_async_function_that_blocks_stops_no_other_call(tmp_path: Path) -> None:
+    sample_functions.unblocked.clear()
+    skill, other = function("blocks"), function("awaited")
+
+    async def work(runner: SkillRunner) -> None:
+        blocked = await runner.invoke(skill, called(seconds=0.1))
+        assert blocked.failure is not None
+        assert blocked.failure.code == 504
+        assert (await runner.invoke(other, called())).failure is None
+        # The next call does not wait for the thread that is still blocked.
+        again = asyncio.ensure_future(runner.invoke(skill, called()))
+        await asyncio.sleep(0)
+        sample_functions.unblocked.set()
+        assert (await again).data == {"blocked": True}
+
+    with_runner(tmp_path, skill, work)

@@ -19,8 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.executors.network.allowlist import classify_address
 from openskills.host.model import HostLimits, ManifestFault, Outcome, Registration
-from openskills.host.runners.http import ForbiddenTarget, check_host, is_public, parse_target, select_address
+from openskills.host.runners.http import ForbiddenTarget, check_host, parse_target, select_address
 from tests.host.calls_made import called, with_runner
 
 Answer = Callable[[dict[str, str], bytes], tuple[int, dict[str, str], bytes]]
@@ -258,7 +259,17 @@ def test_a_url_and_brackets_are_understood() -> None:
     assert parse_target("::1").network is not None
 
 
-@given(st.ip_addresses())
-def test_what_is_public_is_nobodys_own(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+PUBLIC_OR_NOT = ["93.184.216.34", "168.63.129.16", "2002:a00:1::", "64:ff9b::a00:1", "::ffff:10.0.0.1", "2606:4700::1"]
+
+
+@given(st.ip_addresses() | st.sampled_from(PUBLIC_OR_NOT).map(ipaddress.ip_address))
+def test_the_host_and_the_proxy_of_sandboxes_agree_on_what_is_public(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> None:
     own = (address.is_private, address.is_loopback, address.is_link_local, address.is_unspecified, address.is_multicast)
-    assert not (is_public(address) and any(own))
+    if classify_address(address) is None:
+        assert not any(own)
+        assert select_address("a.example", 443, [str(address)], []) == str(address)
+    else:
+        with pytest.raises(ForbiddenTarget, match="not public"):
+            select_address("a.example", 443, [str(address)], [])

@@ -8,7 +8,15 @@ from typing import Any, Self, cast
 from uuid import uuid4
 
 from openskills.arguments import check_arguments
-from openskills.errors import BadSkillOutput, HostUnavailable, InvalidArgument, Unauthorized, UnknownSkill
+from openskills.errors import (
+    BadSkillOutput,
+    DeadlineExceeded,
+    HostUnavailable,
+    InvalidArgument,
+    SkillError,
+    Unauthorized,
+    UnknownSkill,
+)
 from openskills.host.client.transport import (
     ClientLimits,
     ClientRequest,
@@ -51,6 +59,12 @@ class HostedSkill:
     version: str = ""
     input_schema: Mapping[str, Any] | None = None
     plain: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+
+    @property
+    def timeout(self) -> float:
+        """How long one invocation may take, in seconds; 0 if the host does not say so."""
+        found = self.plain.get("timeout_ms")
+        return found / 1000 if isinstance(found, int) else 0.0
 
     @property
     def is_ready(self) -> bool:
@@ -273,8 +287,8 @@ class Client:
     """Invokes the skills of one host.
 
     `base_url` and `api_key` default to those of the settings, and the settings to those of the environment. `timeout`
-    is the total time of one call in seconds; the default for an invocation is a little more than the default of the
-    host, and streams have none as long as the host sends pings.
+    is the total time of one call in seconds; the default for an invocation is a little more than the timeout of the
+    skill, and streams have none as long as the host sends pings.
 
     A failed skill is a result; `unwrap` turns it into an exception. Raises `HostUnavailable`, `DeadlineExceeded`,
     `BadSkillOutput` for a response that is not a Normalized Skill Result, `LimitExceeded` for one that is too large,
@@ -318,7 +332,10 @@ class Client:
     ) -> InvokeResult:
         """Invoke a skill and return its result. `trace_id` defaults to the bound one (`telemetry.bind`), or is new."""
         ask = _build_invoke_request(skill_id, "invoke", input, trace_id, idempotency_key)
-        answer = await self._connection.fetch(ask, _compute_deadline(self._whole_call))
+        if self._stream_call is not None:
+            answer = await self._connection.fetch(ask, _compute_deadline(self._stream_call))
+        else:
+            answer = await self._fetch_patiently(ask, skill_id)
         return read_result(answer.body, status=answer.status)
 
     async def stream(
@@ -379,6 +396,22 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def _fetch_patiently(self, ask: ClientRequest, skill_id: str) -> ClientResponse[bytes]:
+        """Fetch with the default timeout, and ask the host for that of the skill only if this one has passed."""
+        work = asyncio.create_task(self._connection.fetch(ask, None))
+        try:
+            await asyncio.wait([work], timeout=self._whole_call)
+            if not work.done():
+                with suppress(SkillError):
+                    skill_timeout = (await self.skill(skill_id)).timeout
+                    await asyncio.wait([work], timeout=max(skill_timeout + _TIMEOUT_MARGIN - self._whole_call, 0.0))
+            if work.done():
+                return work.result()
+            raise DeadlineExceeded(f"{self.base_url} timed out; check what {skill_id} does, or pass a longer timeout")
+        finally:
+            work.cancel()
+            await asyncio.wait([work])
 
     async def _get(self, path: str) -> InvokeResult:
         ask = ClientRequest("GET", path, {"Accept": "application/json", **_trace_headers(None)}, repeatable=True)

@@ -3,6 +3,7 @@
 Loading is blocking; a server does it in a thread. Readers see the old state or the new one, never a mixture.
 """
 
+import os
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -350,11 +351,44 @@ class Registry:
             bases = ManifestBasePaths(folder or start or self._start, origin.parent, self._roots, folder is not None)
             registration, found = resolve_paths(replace(registration, origin=origin), bases)
             problems = (*problems, *found)
+        lines = dict(parsed.lines)
+        if registration is not None:
+            registration, found = self._apply_limits(registration, lines)
+            problems = (*problems, *found)
         told = tuple(_locate_problem(problem, origin) for problem in (*problems, *more))
         if registration is None:
-            return RegistryEntry(parsed.id, None, told, "broken", origin, parsed.lines, rank)
+            return RegistryEntry(parsed.id, None, told, "broken", origin, lines, rank)
         content = read_stamp(registration.entry) if registration.kind.startswith("cli:") else None
-        return RegistryEntry(parsed.id, registration, told, "ready", origin, parsed.lines, rank, content)
+        return RegistryEntry(parsed.id, registration, told, "ready", origin, lines, rank, content)
+
+    def _apply_limits(
+        self, registration: Registration, lines: dict[str, int | None]
+    ) -> tuple[Registration, list[Problem]]:
+        """Variables that the operator has set are limits of what manifests say; `lines` keeps the fields that count."""
+        settings, problems = self._settings, list[Problem]()
+
+        def report(field: str, *, wider: bool, limit: object) -> None:
+            line, name = lines.get(field), f"OPENSKILL_{field.upper()}"
+            if wider:
+                del lines[field]
+                message = f"{field}: the manifest may only narrow {name}, which is used instead: {limit}"
+                problems.append(Problem(f"{field.replace('_', '-')}-limit", message, Severity.WARNING, line))
+            else:
+                message = f"{field}: narrower than {name} ({limit})"
+                problems.append(Problem(f"{field.replace('_', '-')}-narrowed", message, Severity.NOTE, line))
+
+        timeout, root = registration.timeout_ms, registration.allowed_root
+        limit = settings.timeout_ms
+        if "timeout_ms" in lines and settings.environment.get("OPENSKILL_TIMEOUT_MS") and timeout != limit:
+            report("timeout_ms", wider=timeout > limit, limit=limit)
+            registration = replace(registration, timeout_ms=min(timeout, limit))
+        if "allowed_root" in lines and settings.environment.get("OPENSKILL_ALLOWED_ROOT") and root is not None:
+            roots = [Path(os.path.realpath(one)) for one in self._roots]
+            wider = not any(root.is_relative_to(one) for one in roots)
+            if root != roots[0]:
+                report("allowed_root", wider=wider, limit=roots[0])
+            registration = replace(registration, allowed_root=roots[0] if wider else root)
+        return registration, problems
 
     def _check_availability(self, entry: RegistryEntry) -> RegistryEntry:
         registration = entry.registration

@@ -1,26 +1,29 @@
 """Calls skills that are Python callables in this process (`inproc`): `package.module:callable`, plain or async.
 
 A function gets the input as a dict and, if it takes a second argument, a `SkillContext`. It returns a normalized result
-or just its data; whatever it raises is a failure of the call. Plain functions run in a pool of threads, and the async
-functions of a skill in an event loop in a thread of its own. Skills are not isolated: a function that does not return
-keeps its thread after the deadline.
+or just its data; whatever it raises is a failure of the call. Text that it prints becomes events, as with commands.
+Plain functions run in a pool of threads, and the async functions of a skill in an event loop in a thread of its own.
+Skills are not isolated: a function that does not return keeps its thread after the deadline.
 """
 
 import asyncio
 import importlib
 import inspect
 import logging
+import math
+import queue
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import copy_context
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import Enum
+from typing import Any, Generic, TextIO, TypeVar, cast
 
 import orjson
 
-from openskills.errors import SkillError
+from openskills.errors import BadSkillOutput, SkillError
 from openskills.executors.spec import Isolation
 from openskills.host.model import (
     Call,
@@ -32,7 +35,7 @@ from openskills.host.model import (
     SkillOutputEvent,
     failure_outcome,
 )
-from openskills.host.runners.output import RawSkillOutput, outcome_from_output, timeout_outcome
+from openskills.host.runners.output import LiveLines, RawSkillOutput, excerpt, outcome_from_output, timeout_outcome
 from openskills.settings import Settings
 from openskills.telemetry.mask import get_masker
 
@@ -72,18 +75,24 @@ class _SkillFunction:
 
 
 class FunctionRunner:
-    """Implements `SkillRunner`."""
+    """Implements `SkillRunner`. While it is open, `sys.stdout` and `sys.stderr` tell calls apart."""
 
     def __init__(self, settings: Settings) -> None:
-        self._threads = ThreadPoolExecutor(
-            settings.host_concurrency or _MAX_THREADS, thread_name_prefix="openskills-inproc"
-        )
+        self._threads = _ThreadPool(settings.host_concurrency or _MAX_THREADS)
         self._functions: dict[str, _SkillFunction] = {}
         self._loops: dict[str, _LoopThread] = {}
+        self._streams = (_CallStream("stdout", sys.stdout), _CallStream("stderr", sys.stderr))
+        sys.stdout, sys.stderr = map(_CallStream.to_text_io, self._streams)
 
     async def prepare(self, registration: Registration) -> None:
         """See `SkillRunner.prepare`."""
-        await asyncio.get_running_loop().run_in_executor(self._threads, self._load, registration.entry)
+        loaded: _ThreadResult[_SkillFunction | ManifestFault] = _ThreadResult()
+        self._threads.submit(lambda: loaded.set(_load(registration.entry)))
+        function = await loaded.wait(math.inf)
+        if isinstance(function, ManifestFault):
+            raise function
+        assert function is not None  # noqa: S101 - there is no deadline
+        self._functions[registration.entry] = function
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
         """See `SkillRunner.invoke`."""
@@ -93,47 +102,174 @@ class FunctionRunner:
         arguments: tuple[Any, ...] = (dict(call.input),)
         if function.takes_context:
             arguments = (*arguments, _build_context(registration, call))
+        output = _CallOutput(registration.limits.output_bytes, call)
+        ended: _ThreadResult[Outcome] = _ThreadResult()
+        context = copy_context()
+        context.run(_OUTPUT.set, output)
         if function.is_async:
-            outcome = await self._run_async(registration.entry, _await_function(function, arguments, call), call)
+            work = _await_function(function, arguments, output, ended)
+            outcome = await self._run_async(registration.entry, work, context, ended, call.deadline)
         else:
-            work = self._threads.submit(copy_context().run, _call_function, function, arguments, call)
+            self._threads.submit(lambda: context.run(_call_function, function, arguments, output, ended))
             try:
-                outcome = await _wait(work, call.deadline)
+                outcome = await ended.wait(call.deadline)
             finally:
-                work.cancel()
-        return outcome or timeout_outcome(registration.timeout_ms, RawSkillOutput(b"", notes=_NOTES))
+                ended.abandoned = True
+        return outcome or timeout_outcome(registration.timeout_ms, output.to_raw())
 
     async def forget(self, skill_id: str) -> None:
         """See `SkillRunner.forget`. Imported modules stay."""
 
     async def close(self) -> None:
         """See `SkillRunner.close`."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for stream in self._streams:
+            if getattr(sys, stream.name) is stream:
+                setattr(sys, stream.name, stream.original)
+        self._threads.close()
         await asyncio.gather(*(asyncio.to_thread(loop.close) for loop in self._loops.values()))
 
-    async def _run_async(self, entry: str, work: Coroutine[Any, Any, Outcome], call: Call) -> Outcome | None:
+    async def _run_async(
+        self,
+        entry: str,
+        work: Coroutine[Any, Any, None],
+        context: Context,
+        ended: "_ThreadResult[Outcome]",
+        deadline: float,
+    ) -> Outcome | None:
         loop = self._loops.get(entry)
         if loop is None:
             loop = self._loops[entry] = _LoopThread()
-        ended, cancel = loop.start(work)
+        task = loop.start(work, context)
         try:
-            return await _wait(ended, call.deadline)
+            return await ended.wait(deadline)
         finally:
-            if not ended.done():
-                cancelled = loop.run(cancel)
-                await _wait(ended, asyncio.get_running_loop().time() + _STOP_TIMEOUT)
-                if not cancelled.done() and self._loops.get(entry) is loop:
+            if ended.value is None:
+                cancelled = task.cancel()
+                await ended.wait(asyncio.get_running_loop().time() + _STOP_TIMEOUT)
+                if not cancelled.is_set() and self._loops.get(entry) is loop:
                     _log.warning("%s blocks its event loop; the next call gets a new one", entry)
                     del self._loops[entry]
                     loop.stop()
 
-    def _load(self, entry: str) -> None:
-        try:
-            self._functions[entry] = load_function(entry)
-        except SkillError:
-            raise
-        except BaseException as error:  # noqa: BLE001 - an import runs code of the skill
-            raise ManifestFault("entry", f"cannot import {entry!r}: {_describe(error)}") from None
+
+class _ThreadResult(Generic[T]):
+    """A value from another thread, for the event loop in which this was created."""
+
+    def __init__(self) -> None:
+        self.value: T | None = None
+        self.abandoned = False
+        self._loop = asyncio.get_running_loop()
+        self._wake: asyncio.Future[None] | None = None
+
+    def set(self, value: T) -> None:
+        """Set the value, from another thread."""
+        # A function that goes on after its deadline may outlive the loop.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._settle, value)
+
+    async def wait(self, deadline: float) -> T | None:
+        """The value, or None at the deadline, a time of the loop."""
+        if self.value is None:
+            self._wake = self._loop.create_future()
+            timer = None if deadline == math.inf else self._loop.call_at(deadline, self._settle, None)
+            try:
+                await self._wake
+            finally:
+                if timer is not None:
+                    timer.cancel()
+        return self.value
+
+    def _settle(self, value: T | None) -> None:
+        self.value = self.value if value is None else value
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+
+class _ThreadPool:
+    """Like `ThreadPoolExecutor`, but a thread that does not end does not keep the process from exiting."""
+
+    def __init__(self, max_threads: int) -> None:
+        self._max_threads = max_threads
+        self._count = 0
+        self._idle = threading.Semaphore(0)
+        self._waiting: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+
+    def submit(self, function: Callable[[], None]) -> None:
+        """Call a function that does not raise in a thread. To be called by one thread only."""
+        self._waiting.put(function)
+        if not self._idle.acquire(blocking=False) and self._count < self._max_threads:
+            self._count += 1
+            threading.Thread(target=self._serve, name=f"openskills-inproc_{self._count}", daemon=True).start()
+
+    def close(self) -> None:
+        """Let idle threads end."""
+        for _ in range(self._count):
+            self._waiting.put(None)
+
+    def _serve(self) -> None:
+        while (function := self._waiting.get()) is not None:
+            function()
+            self._idle.release()
+
+
+class _CallOutput:
+    """What a function prints during one call: events for its listener, and text for its result."""
+
+    def __init__(self, limit: int, call: Call) -> None:
+        self.limit = limit
+        self.secrets = call.secrets
+        self._written = {"stdout": bytearray(), "stderr": bytearray()}
+        self._lines = None if call.listener is None else LiveLines(_forward_to_loop(call.listener), call.secrets)
+
+    def write(self, stream: str, text: str) -> int:
+        """Add text. Raises `BadSkillOutput` beyond the limit of stdout; of stderr only the beginning is kept."""
+        data, written = text.encode("utf-8", "replace"), self._written[stream]
+        room = self.limit - len(written)
+        written += data[:room]
+        if self._lines is not None:
+            self._lines.write(stream, data[:room])
+        if len(data) > room and stream == "stdout":
+            raise BadSkillOutput(f"the skill wrote more than {self.limit:,} bytes on stdout", limit_bytes=self.limit)
+        return len(text)
+
+    def flush(self) -> None:
+        """Send the last line as an event."""
+        if self._lines is not None:
+            self._lines.flush()
+
+    def to_raw(self, result: bytes | None = None) -> RawSkillOutput:
+        """The output, with the encoded value of the function as stdout if there is one."""
+        printed, stderr = bytes(self._written["stdout"]), bytes(self._written["stderr"])
+        if result is None:
+            return RawSkillOutput(printed, stderr, secrets=self.secrets, notes=_NOTES)
+        notes: dict[str, Any] = dict(_NOTES)
+        if printed.strip():
+            notes["stray_stdout"] = excerpt(printed, self.secrets)
+        limit = self.limit if len(result) > self.limit else None
+        return RawSkillOutput(result[: self.limit], stderr, limit=limit, secrets=self.secrets, notes=notes)
+
+
+_OUTPUT: ContextVar[_CallOutput | None] = ContextVar("openskills_inproc_output", default=None)
+
+
+class _CallStream:
+    """`sys.stdout` or `sys.stderr`: text of a function belongs to its call, other text to the original stream."""
+
+    def __init__(self, name: str, original: TextIO) -> None:
+        self.name = name
+        self.original = original
+
+    def to_text_io(self) -> TextIO:
+        """The same object for type checkers; all other attributes are those of the original."""
+        return cast("TextIO", self)
+
+    def write(self, text: str) -> int:
+        """Write text."""
+        output = _OUTPUT.get()
+        return self.original.write(text) if output is None else output.write(self.name, text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.original, name)
 
 
 class _LoopThread:
@@ -146,25 +282,11 @@ class _LoopThread:
         self._thread = threading.Thread(target=self._serve, name="openskills-inproc-loop", daemon=True)
         self._thread.start()
 
-    def start(self, work: Coroutine[Any, Any, Outcome]) -> "tuple[Future[Outcome], Callable[[], object]]":
-        """Start a task. Returns a future of its end, and a function that cancels it, to be called in the loop."""
-        ended: Future[Outcome] = Future()
-        context = copy_context()
-
-        def begin() -> asyncio.Task[Outcome]:
-            task = self._loop.create_task(work, context=context)
-            # It never raises, but may be cancelled before it starts.
-            task.add_done_callback(lambda done: done.cancelled() or ended.set_result(done.result()))
-            return task
-
-        begun = self.run(begin)
-        return ended, lambda: begun.result().cancel()
-
-    def run(self, function: Callable[[], T]) -> "Future[T]":
-        """Call a function in the loop."""
-        done: Future[T] = Future()
-        self._loop.call_soon_threadsafe(lambda: done.set_result(function()))
-        return done
+    def start(self, work: Coroutine[Any, Any, None], context: Context) -> "_LoopTask":
+        """Start a task."""
+        task = _LoopTask(self._loop)
+        self._loop.call_soon_threadsafe(task.start, work, context=context)
+        return task
 
     def stop(self) -> None:
         """Stop the loop as soon as it does not block."""
@@ -190,25 +312,62 @@ class _LoopThread:
         self._loop.close()
 
 
-async def _wait(work: "Future[Outcome]", deadline: float) -> Outcome | None:
-    """The outcome, or None at the deadline; the work goes on."""
-    loop = asyncio.get_running_loop()
-    await asyncio.wait([asyncio.wrap_future(work)], timeout=deadline - loop.time())
-    return work.result() if work.done() else None
+class _LoopTask:
+    """A task in another event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start it, in the loop."""
+        self._task = self._loop.create_task(work)
+
+    def cancel(self) -> threading.Event:
+        """Cancel it, from any thread. The event is set when the loop has come to it."""
+        done = threading.Event()
+
+        def cancel() -> None:
+            if self._task is not None:
+                self._task.cancel()
+            done.set()
+
+        self._loop.call_soon_threadsafe(cancel)
+        return done
 
 
-def _call_function(function: _SkillFunction, arguments: tuple[Any, ...], call: Call) -> Outcome:
+def _call_function(
+    function: _SkillFunction, arguments: tuple[Any, ...], output: _CallOutput, ended: _ThreadResult[Outcome]
+) -> None:
+    # Its caller may have given up while it was queued.
+    if ended.abandoned:
+        return
     try:
-        return _outcome_from_value(function.call(*arguments), call)
+        outcome = _outcome_from_value(function.call(*arguments), output)
     except BaseException as error:  # noqa: BLE001 - whatever a skill raises is its result
-        return _outcome_from_error(error, call)
+        outcome = _outcome_from_error(error, output)
+    output.flush()
+    ended.set(outcome)
 
 
-async def _await_function(function: _SkillFunction, arguments: tuple[Any, ...], call: Call) -> Outcome:
+async def _await_function(
+    function: _SkillFunction, arguments: tuple[Any, ...], output: _CallOutput, ended: _ThreadResult[Outcome]
+) -> None:
     try:
-        return _outcome_from_value(await function.call(*arguments), call)
+        outcome = _outcome_from_value(await function.call(*arguments), output)
     except BaseException as error:  # noqa: BLE001 - whatever a skill raises is its result
-        return _outcome_from_error(error, call)
+        outcome = _outcome_from_error(error, output)
+    output.flush()
+    ended.set(outcome)
+
+
+def _load(entry: str) -> _SkillFunction | ManifestFault:
+    try:
+        return load_function(entry)
+    except ManifestFault as error:
+        return error
+    except BaseException as error:  # noqa: BLE001 - an import runs code of the skill
+        return ManifestFault("entry", f"cannot import {entry!r}: {_describe(error)}")
 
 
 def load_function(entry: str) -> _SkillFunction:
@@ -262,11 +421,15 @@ def _forward_to_loop(listener: Listener) -> Listener:
     return forward
 
 
-def _outcome_from_error(error: BaseException, call: Call) -> Outcome:
+def _outcome_from_error(error: BaseException, output: _CallOutput) -> Outcome:
+    raw = output.to_raw()
+    printed = {"stdout": excerpt(raw.stdout, raw.secrets), "stderr": excerpt(raw.stderr, raw.secrets)}
+    details = {name: text for name, text in printed.items() if text}
     if isinstance(error, SkillError):
-        return failure_outcome(error, notes=_NOTES)
-    said = get_masker(call.secrets).mask_text(f"the skill's function failed: {_describe(error)}")[:2000]
-    details = {"reason": SkillError.reason, "exception": type(error).__name__}
+        failure = Failure.from_error(error)
+        return failure_outcome(replace(failure, details={**details, **failure.details}), notes=_NOTES)
+    said = get_masker(raw.secrets).mask_text(f"the skill's function failed: {_describe(error)}")[:2000]
+    details |= {"reason": SkillError.reason, "exception": type(error).__name__}
     return failure_outcome(Failure(500, said, details), notes=_NOTES)
 
 
@@ -277,10 +440,27 @@ def _describe(error: BaseException) -> str:
         return type(error).__name__
 
 
-def _outcome_from_value(value: Any, call: Call) -> Outcome:
+def _outcome_from_value(value: Any, output: _CallOutput) -> Outcome:
     try:
         written = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
     except orjson.JSONEncodeError as problem:
-        said = f"the skill's function returned a value that is not JSON: {problem}"
-        return failure_outcome(Failure(502, said, {"reason": "BAD_SKILL_OUTPUT"}), notes=_NOTES)
-    return outcome_from_output(RawSkillOutput(written, secrets=call.secrets, notes=_NOTES))
+        raise BadSkillOutput(f"the skill's function returned a value that is not JSON: {problem}") from None
+    # orjson writes NaN as null.
+    if b"null" in written and _has_nonfinite(value):
+        raise BadSkillOutput("the skill's function returned NaN or an infinite number, which JSON does not have")
+    return outcome_from_output(output.to_raw(written))
+
+
+def _has_nonfinite(value: Any) -> bool:
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, Enum):
+        return _has_nonfinite(value.value)
+    if isinstance(value, dict):
+        items = cast("dict[Any, Any]", value).items()
+        return any(_has_nonfinite(key) or _has_nonfinite(one) for key, one in items)
+    if isinstance(value, list | tuple):
+        return any(map(_has_nonfinite, cast("list[Any]", value)))
+    if is_dataclass(value) and not isinstance(value, type):
+        return any(_has_nonfinite(getattr(value, each.name, None)) for each in fields(value))
+    return False

@@ -19,6 +19,7 @@ from typing import Any, cast
 import httpx2
 
 from openskills.errors import BadSkillOutput, ExecutorUnavailable, ForbiddenPath, InvalidArgument
+from openskills.executors.network.allowlist import classify_address, unmap_address
 from openskills.host.model import Call, Failure, ManifestFault, Outcome, Registration, failure_outcome
 from openskills.host.runners.output import RawSkillOutput, excerpt, outcome_from_output, timeout_outcome
 from openskills.host.runners.program import encode_call_input
@@ -98,31 +99,15 @@ def select_address(host: str, port: int, addresses: Sequence[str], targets: Sequ
     """The first allowed address of a host; raises `ForbiddenTarget` if there is none."""
     named = any(one.has_host(host, port) for one in targets)
     for text in addresses:
-        address = _unwrap_address(ipaddress.ip_address(text.partition("%")[0]))
+        address = unmap_address(ipaddress.ip_address(text.partition("%")[0]))
         if named or any(one.has_address(address, port) for one in targets):
             return text
-        if not targets and is_public(address):
+        if not targets and classify_address(address) is None:
             return text
     if targets:
         raise _not_listed_error(host, port)
     hint = f"add {_format_target(host, port)} to OPENSKILL_HOST_HTTP_TARGETS"
     raise ForbiddenTarget(f"{host} resolves to {', '.join(addresses)}, which is not public; {hint}")
-
-
-def is_public(address: IpAddress) -> bool:
-    """Whether an address is a public unicast address."""
-    return address.is_global and not address.is_multicast and not address.is_reserved
-
-
-def _unwrap_address(address: IpAddress) -> IpAddress:
-    # Some IPv6 addresses only wrap an IPv4 address.
-    if isinstance(address, ipaddress.IPv6Address):
-        wrapped = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
-        nat64 = ipaddress.ip_network("64:ff9b::/96")
-        if wrapped is None and address in nat64:
-            wrapped = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        return wrapped or address
-    return address
 
 
 def _not_listed_error(host: str, port: int) -> ForbiddenTarget:
