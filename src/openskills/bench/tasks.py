@@ -281,7 +281,7 @@ class ProgressiveConversation:
 
     def request(self) -> list[Any]:
         """What would be sent now."""
-        sent = self.session.context(self.messages)
+        sent = self.session.context(self.messages, tools=self.session.tools(usable=True))
         self.tokens.append(self.session.ledger.last[-1])
         return sent
 

@@ -9,8 +9,7 @@ Full injection: the texts of all skills stand in the system message of every req
 Progressive disclosure against full injection, over the same tasks and with the same counter.
 """
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -49,6 +48,8 @@ from openskills.runtime.runtime import SkillRuntime
 from openskills.session.state import ALL
 from openskills.settings import Settings
 from openskills.tokens import TokenCounter, estimate_tokens, load_exact_counter
+from openskills.tools.names import EXEC, FILES, RUN, SELECT
+from openskills.tools.tool import format_tools
 
 TOOLS = "tools"
 """The layer of the descriptions of our tools, which go with every request beside the messages."""
@@ -70,11 +71,12 @@ class Cost:
 
 
 def cost_of(request: RequestTokens, tools: int) -> Cost:
-    """What a request costs with `tools` tokens of descriptions of tools, which never change in a conversation."""
+    """What a request costs with `tools` more tokens of descriptions of tools, which never change in a conversation."""
     layers = {str(layer): tokens for layer, tokens in request.by_layer.items()}
+    layers[TOOLS] = layers.get(TOOLS, 0) + tools
     unchanged = request.unchanged + (tools if request.before else 0)
     total = request.total + tools
-    return Cost(total, total - unchanged, {TOOLS: tools, **layers})
+    return Cost(total, total - unchanged, layers)
 
 
 def sum_costs(costs: Iterable[Cost]) -> Cost:
@@ -261,21 +263,25 @@ async def token_report(
     listed = overview(catalog.skills, options.overview_format, options.overview_tokens, count=count)
     searched = _build_search_queries(listed, library.skills)
     found: dict[str, dict[DisclosureMode, tuple[Cost, ...]]] = {task.name: {} for task in tasks}
-    async with SkillRuntime(catalog, settings=settings, options=options) as runtime:
+    # With an executor, which is never used: the tools of the profile `full` are counted in every way.
+    async with SkillRuntime(catalog, "local", settings=settings, options=options) as runtime:
         for number, task in enumerate(tasks):
             if progress is not None:
                 progress(task.name, number, len(tasks))
             found[task.name][DisclosureMode.PROGRESSIVE] = await _play_progressive(
-                runtime, f"s{number}", task.turns, searched, count
+                runtime, f"s{number}", task.turns, searched
             )
-        reading = await _count_schemas(runtime, count, "skill_select_docs")
+        needed = {
+            DisclosureMode.BODIES: await _count_schemas(runtime, count, (RUN, EXEC, *FILES, SELECT)),
+            DisclosureMode.EVERYTHING: await _count_schemas(runtime, count, (RUN, EXEC, *FILES)),
+        }
     for way in (DisclosureMode.BODIES, DisclosureMode.EVERYTHING):
         docs = way is DisclosureMode.EVERYTHING
         prompt = build_injected_prompt(library.skills, docs=docs)
         for task in tasks:
             talk = InjectedConversation(library.skills, prompt, count, docs=docs)
             await play(talk, task.turns)
-            found[task.name][way] = tuple(cost_of(tokens, 0 if docs else reading) for tokens in talk.tokens)
+            found[task.name][way] = tuple(cost_of(tokens, needed[way]) for tokens in talk.tokens)
     return TokenReport(
         counting.name,
         counting.exact,
@@ -289,19 +295,18 @@ async def token_report(
 
 
 async def _play_progressive(
-    runtime: SkillRuntime, session: str, turns: Sequence[BenchTurn], searched: Mapping[str, str], count: TokenCounter
+    runtime: SkillRuntime, session: str, turns: Sequence[BenchTurn], searched: Mapping[str, str]
 ) -> tuple[Cost, ...]:
     async with runtime.session(session) as opened:
         talk = ProgressiveConversation(opened, searched)
-        tools = count(json.dumps(opened.tools()))
         await play(talk, turns)
-    return tuple(cost_of(tokens, tools) for tokens in talk.tokens)
+    return tuple(cost_of(tokens, 0) for tokens in talk.tokens)
 
 
-async def _count_schemas(runtime: SkillRuntime, count: TokenCounter, *names: str) -> int:
+async def _count_schemas(runtime: SkillRuntime, count: TokenCounter, names: Collection[str]) -> int:
     """The tokens of the descriptions of these tools."""
     async with runtime.session("schemas") as session:
-        return count(json.dumps([tool for tool in session.tools() if tool["function"]["name"] in names]))
+        return count(format_tools([tool for tool in session.tools() if tool["function"]["name"] in names]))
 
 
 def _build_search_queries(listed: Overview, skills: Sequence[SkillContents]) -> dict[str, str]:
