@@ -17,9 +17,9 @@ The tasks of `openskills token-report` over {skills} synthetic skills whose size
 that needs no skill, nine that need one, from the shortest body to the longest, one question that takes three, three
 questions that take one each. {requests} requests of ours, played with a real session and real calls of its tools; no
 model is asked. Tokens are {counted}. Where a text is in the prompt already nobody loads it, so full injection has
-fewer requests: every request that disclosure needs more is charged to it. Descriptions of our tools count as a layer;
-what is in the prompt has neither a list of skills nor guidance nor, with documents, any tool of ours. "New" is what
-no prompt cache has.
+fewer requests: every request that disclosure needs more is charged to it. Descriptions of tools count as a layer in
+every way; full injection needs those that run commands and read files, but no list of skills, no guidance and no tool
+that loads skills. "New" is what no prompt cache has.
 """
 
 

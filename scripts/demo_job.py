@@ -118,7 +118,8 @@ class Job:
             [
                 words.spent.format(total=requests.total, requests=len(requests.asked)),
                 words.at_once.format(total=at_once, count=len(skills)),
-                words.saved.format(saved=1 - requests.total / at_once),
+                words.saved.format(saved=requests.saved(skills, len(skills)), count=len(skills)),
+                words.grows.format(*(requests.saved(skills, count) for count in (20, 50, 134))),
                 words.each.format(listed=listed, full=full),
             ]
         )

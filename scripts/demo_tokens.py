@@ -8,9 +8,10 @@ from typing import Any
 from openskills.agent.models.model import ModelRequest
 from openskills.catalog.skill import Skill
 from openskills.prompt.history import SYSTEM_ROLES, Message, get_string, get_tool_calls
-from openskills.prompt.usage import account
+from openskills.prompt.usage import Ledger
 from openskills.tokens import estimate_tokens
-from openskills.tools.names import LOAD
+from openskills.tools.names import KNOWLEDGE, LOAD, SEARCH
+from openskills.tools.tool import format_tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +29,15 @@ class Requests:
 
     asked: list[Asked] = field(default_factory=list[Asked])
     sent: list[Sequence[Message]] = field(default_factory=list[Sequence[Message]])
+    tools: list[Sequence[Any]] = field(default_factory=list[Sequence[Any]])
+    ledger: Ledger = field(default_factory=Ledger)
 
     async def note(self, _agent: str, request: ModelRequest) -> None:
         """A request is about to be sent."""
-        cost = account(self.sent[-1] if self.sent else None, request.messages, ())
+        cost = self.ledger.record(request.messages, (), tools=format_tools(request.tools))
         self.asked.append(Asked(datetime.now(UTC), cost.total, cost.unchanged))
         self.sent.append(request.messages)
+        self.tools.append(request.tools)
 
     @property
     def total(self) -> int:
@@ -41,10 +45,24 @@ class Requests:
         return sum(one.total for one in self.asked)
 
     def at_once(self, skills: Sequence[Skill]) -> int:
-        """The same conversation with the whole text of all skills in the system message, and so without a load."""
+        """The same conversation with the whole text of all skills in the system message, and so without a load.
+
+        The tools are the same, without those that load skills.
+        """
         everything = {"role": "system", "content": "\n\n".join(map(whole_text, skills))}
-        requests = [[everything, *_without_loads(sent)] for sent in self.sent if not _asks_for_a_load(sent, self.sent)]
-        return sum(account(None, request, ()).total for request in requests)
+        needed = [tool for tool in self.tools[-1] if tool["function"]["name"] not in (*KNOWLEDGE, SEARCH)]
+        requests = [[everything, *_without_loads(sent)] for sent in self._without_load_requests()]
+        return sum(Ledger().record(request, (), tools=format_tools(needed)).total for request in requests)
+
+    def saved(self, skills: Sequence[Skill], count: int) -> float:
+        """The share of the tokens that is saved with `count` skills, of which the others are like these on average."""
+        listed, full = per_skill(skills)
+        more = count - len(skills)
+        ours = self.total + more * listed * len(self.sent)
+        return 1 - ours / (self.at_once(skills) + more * full * len(self._without_load_requests()))
+
+    def _without_load_requests(self) -> list[Sequence[Message]]:
+        return [sent for sent in self.sent if not _asks_for_a_load(sent, self.sent)]
 
 
 def whole_text(skill: Skill) -> str:

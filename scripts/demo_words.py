@@ -28,6 +28,7 @@ class Words:
     restarted: str
     asked_again: str
     tokens_heading: str
+    grows: str
     spent: str
     at_once: str
     saved: str
@@ -63,7 +64,8 @@ ENGLISH = Words(
     tokens_heading="Tokens",
     spent="{total:>7,} in {requests} requests, each skill shown when it was needed",
     at_once="{total:>7,} if all {count} skills and their documents were in every prompt",
-    saved="{saved:>6.0%} saved",
+    saved="{saved:>6.0%} saved with {count} skills, descriptions of tools counted on both sides",
+    grows="{:>6.0%} with 20 such skills, {:.0%} with 50, {:.0%} with 134",
     each="Each further skill costs {listed} tokens until it is needed, and {full} in full.",
     sandbox="The sandbox: what a hostile script can reach",
     no_sandbox="Commands only run in a sandbox, and no sandbox works on this machine. To fix it:",
@@ -104,7 +106,8 @@ CHINESE = Words(
     tokens_heading="Token",
     spent="{total:>7,}：{requests} 次请求，技能在需要时才展示",
     at_once="{total:>7,}：如果每次都把全部 {count} 个技能和文档放进提示词",
-    saved="{saved:>6.0%} 节省",
+    saved="{saved:>6.0%} 节省（{count} 个技能，两边都计入工具描述）",
+    grows="{:>6.0%}（20 个这样的技能时），50 个时 {:.0%}，134 个时 {:.0%}",
     each="每多一个技能，在用到之前只需 {listed} 个 token；全文需要 {full} 个。",
     sandbox="沙箱：脚本想要更多时会得到什么",
     no_sandbox="命令只在沙箱里运行，而这台机器上没有可用的沙箱。解决办法：",

@@ -6,7 +6,7 @@ Files of users: what the model is told about them is where its commands find the
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,8 +15,10 @@ from openskills.agent.attached_line import split_files_line
 from openskills.agent.models.model import ModelResponse
 from openskills.agent.runner import Attachment, Runner
 from openskills.agent.subagent import Load
+from openskills.catalog.catalog import Catalog
 from openskills.errors import InvalidArgument, ModelUnavailable, UnknownSkill
 from openskills.runtime.options import SessionOptions
+from openskills.runtime.runtime import SkillRuntime
 from openskills.session.events import new_event
 from openskills.session.memory import MemorySessionStore
 from openskills.session.open import open_session_store
@@ -32,6 +34,24 @@ KEY = SessionKey("app", "u", "s")
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     return skills_for_agents(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"files": ["x.csv"]}, r"files\[0\]: expected an Attachment, got str 'x.csv'; use Attachment\(name, data\)"),
+        ({"message": {"role": "user"}}, "message: expected text, got dict"),
+        ({"loads": "alpha"}, "loads: expected a list"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_refused_with_the_fix(place: Path, given: dict[str, Any], said: str) -> None:
+    agent, _ = agent_in(place, [])
+    with pytest.raises(InvalidArgument, match=said):
+        Runner("app", agent).run(**cast("Any", {"user": "u", "session": "s", "message": "x", **given}))
+    with pytest.raises(InvalidArgument, match=r"catalog: expected a Catalog, .*Catalog.from_paths"):
+        SkillRuntime("skills")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidArgument, match="at least one path"):
+        Catalog.from_paths()
 
 
 async def test_a_conversation_goes_on_where_it_was(place: Path) -> None:

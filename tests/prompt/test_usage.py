@@ -60,7 +60,15 @@ def test_our_texts_are_told_apart_by_layer_and_by_skill() -> None:
         PromptPart(PromptLayer.FALLBACK, "docx", "1234567"),
     ]
     found = account(None, [user("x" * 100)], parts, characters)
-    assert found.by_layer == {"overview": 5, "guidance": 3, "body": 4, "docs": 3, "fallback": 7, "other": 78}
+    assert found.by_layer == {
+        "tools": 0,
+        "overview": 5,
+        "guidance": 3,
+        "body": 4,
+        "docs": 3,
+        "fallback": 7,
+        "other": 78,
+    }
     assert found.by_skill == {"pdf": 7, "docx": 7}
     assert list(found.by_layer) == list(PromptLayer)
 
@@ -216,13 +224,13 @@ def test_the_table_can_be_read() -> None:
         PromptPart(PromptLayer.DOCS, "docx", "z" * 800),
     ]
     messages = [user_ledger("x" * 4_000), user_ledger("y" * 400), user_ledger("z" * 800)]
-    ledger.record(messages[:2], parts[:2])
-    ledger.record(messages, parts)
+    ledger.record(messages[:2], parts[:2], tools="t" * 40)
+    ledger.record(messages, parts, tools="t" * 40)
     assert ledger.format_table() == (
-        "request  tokens  overview  guidance  body  docs  fallback  other  unchanged\n"
-        "      1   1,100     1,000         0   100     0         0      0          -\n"
-        "      2   1,300     1,000         0   100   200         0      0     100.0%\n"
-        "    all   2,400     2,000         0   200   200         0      0     100.0%\n"
+        "request  tokens  tools  overview  guidance  body  docs  fallback  other  unchanged\n"
+        "      1   1,110     10     1,000         0   100     0         0      0          -\n"
+        "      2   1,310     10     1,000         0   100   200         0      0     100.0%\n"
+        "    all   2,420     20     2,000         0   200   200         0      0     100.0%\n"
         "docx: 200\n"
         "pdf: 200\n"
         "All tokens are estimated."
@@ -230,4 +238,4 @@ def test_the_table_can_be_read() -> None:
 
 
 def test_an_empty_ledger_has_a_table_too() -> None:
-    assert Ledger().format_table().splitlines()[1].split() == ["all", "0", "0", "0", "0", "0", "0", "0", "-"]
+    assert Ledger().format_table().splitlines()[1].split() == ["all", "0", "0", "0", "0", "0", "0", "0", "0", "-"]

@@ -15,11 +15,12 @@ import pytest
 
 from openskills.catalog.catalog import Catalog
 from openskills.errors import InvalidArgument, NotLoaded
-from openskills.prompt.blocks import TokenBudget
+from openskills.prompt.blocks import PromptLayer, TokenBudget
 from openskills.runtime.options import ModelCall, SessionOptions
 from openskills.runtime.session import OverviewCache, find_position
 from openskills.session.state import AgentView
-from openskills.tools.tool import ToolResult
+from openskills.tokens import estimate_tokens
+from openskills.tools.tool import ToolResult, format_tools
 from tests.runtime.talking import Transcript, runtime_in, text_of
 from tests.skill_writer import skill_writer
 from tests.tools.contexts import settings_in, write_skill
@@ -60,6 +61,24 @@ async def test_no_later_request_changes_an_earlier_byte(place: Path) -> None:
             assert after[: len(before)] == before
         assert "MORE OF alpha" in requests[2][-1]["content"]
         assert all(request.unchanged_share == 1.0 for request in session.ledger.last)
+
+
+async def test_tools_are_offered_when_they_are_usable_and_their_descriptions_are_counted(place: Path) -> None:
+    async with runtime_in(place, executor="local") as runtime, runtime.session("s") as session:
+
+        def offered() -> set[str]:
+            return {tool["name"] for tool in session.tools("mcp", usable=True)}
+
+        everything = {tool["name"] for tool in session.tools("mcp")}
+        running = {"skill_write_stdin", "skill_poll_session", "skill_kill_session"}
+        assert everything - offered() == running
+        talk = Transcript(session)
+        talk.user("hello")
+        assert session.ledger.sum.by_layer[PromptLayer.TOOLS] == estimate_tokens(format_tools(session.tools()))
+        await talk.load("alpha")
+        assert everything - offered() == running
+        await talk.call(("skill_exec", {"skill": "alpha", "command": "cat"}))
+        assert offered() == everything
 
 
 async def test_the_caller_declares_turns_and_an_image_from_a_tool_does_not_begin_one(place: Path) -> None:

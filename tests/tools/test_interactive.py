@@ -395,7 +395,7 @@ def test_control_keys_are_bytes_and_half_a_character_is_refused() -> None:
 
 def test_the_default_time_is_not_that_of_a_run() -> None:
     assert ExecArguments(skill="demo", command="x").timeout is None
-    assert "300" not in build_parameters(SKILL_EXEC)["properties"]["timeout"]["description"]
+    assert "300" not in str(build_parameters(SKILL_EXEC)["properties"]["timeout"])
 
 
 PLAIN = {"status": "running", "session_id": "id", "output": "text", "offset": 3, "next_offset": 9}

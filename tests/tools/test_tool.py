@@ -12,13 +12,17 @@ Arguments for those who watch.
 """
 
 import json
+from dataclasses import fields
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from openskills.errors import InvalidArgument, UnknownSkill
-from openskills.tools.registry import TOOLS
+from openskills.executors.staging.outputs import OutputSpec
+from openskills.tokens import estimate_tokens
+from openskills.tools.names import ToolProfile
+from openskills.tools.registry import TOOLS, select_tools
 from openskills.tools.skills import SKILL_LOAD, SKILL_SEARCH, SKILL_SELECT_DOCS, LoadArguments
 from openskills.tools.tool import (
     ENUM_LIMIT,
@@ -28,6 +32,7 @@ from openskills.tools.tool import (
     build_parameters,
     decode,
     describe_tool,
+    format_tools,
     redact_arguments,
 )
 
@@ -148,8 +153,24 @@ def test_every_schema_is_plain_small_and_described(name: str) -> None:
     text = json.dumps(parameters)
     assert not any(word in text for word in ("$ref", "$defs", '"title"', '"null"'))
     assert parameters["type"] == "object"
-    assert all("description" in field for field in parameters["properties"].values())
-    assert len(TOOLS[name].description) < 500
+    assert not any(word in text for word in ('"default": false', '"default": ""', '"minimum"'))
+    assert 10 < len(TOOLS[name].description) < 300
+
+
+def test_all_schemas_of_the_full_profile_have_at_most_1_800_tokens() -> None:
+    names = select_tools(ToolProfile.FULL, None, search=False, executor=True, require_loaded=True)
+    skills = [f"skill-name-{number}" for number in range(8)]
+    text = format_tools([describe_tool(TOOLS[name], skills=skills) for name in names])
+    assert estimate_tokens(text) <= 1_800
+    assert text.count("skill-name-3") == 1
+
+
+def test_no_argument_is_missing_in_the_schemas() -> None:
+    for tool in TOOLS.values():
+        hidden = {"poll_lines"}
+        assert set(build_parameters(tool)["properties"]) == set(tool.arguments.model_fields) - hidden
+    run = build_parameters(TOOLS["skill_run"])["properties"]
+    assert set(run["outputs"]["properties"]) == {field.name for field in fields(OutputSpec)}
 
 
 @pytest.mark.parametrize("name", TOOLS)

@@ -187,8 +187,8 @@ class ToolCaller:
         self._room = asyncio.Semaphore(agent.limits.parallel)
 
     def describe_tools(self) -> list[Any]:
-        """All tools in OpenAI's format."""
-        return [*self._session.tools("openai"), *(tool.describe() for tool in self._extra.values())]
+        """All usable tools in OpenAI's format."""
+        return [*self._session.tools("openai", usable=True), *(tool.describe() for tool in self._extra.values())]
 
     async def call_all(self, calls: Sequence[ToolCall]) -> list[CallResult]:
         """Make all calls in parallel; return the results in the order of the calls. Cancelling cancels all of them."""
@@ -363,9 +363,10 @@ class Turn:
     def _build_request(self) -> ModelRequest:
         system = {"role": "system", "content": self._instructions}
         # Later user messages, such as the output of code blocks, belong to the same turn.
-        sent = self._session.context([system, *self._messages], new_turn=self._is_new)
+        tools = self._calls.describe_tools()
+        sent = self._session.context([system, *self._messages], new_turn=self._is_new, tools=tools)
         self._is_new = False
-        return ModelRequest(sent, self._calls.describe_tools(), max_output_tokens=self._agent.max_output_tokens)
+        return ModelRequest(sent, tools, max_output_tokens=self._agent.max_output_tokens)
 
     async def _stream_response(self, request: ModelRequest) -> ModelResponse:
         model = self._agent.model

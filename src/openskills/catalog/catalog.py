@@ -24,7 +24,7 @@ from openskills.catalog.snapshot import (
 )
 from openskills.catalog.sources.parse import parse_source
 from openskills.catalog.watch import CatalogWatcher
-from openskills.errors import SkillError
+from openskills.errors import InvalidArgument, SkillError
 from openskills.settings import Settings
 from openskills.skillmd.parse import manifest_from_fields
 from openskills.skillmd.problem import Problem, Severity
@@ -82,6 +82,8 @@ class Catalog:
         Raises `InvalidArgument` for text that names no source. A source that cannot be reached is a problem of the
         catalog and hides no other.
         """
+        if not sources:
+            raise InvalidArgument("sources", "expected at least one path; Catalog.standard() has the standard places")
         known = settings or Settings.from_env()
         return cls([parse_source(source, known) for source in sources], known, progress)
 

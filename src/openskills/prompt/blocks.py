@@ -85,9 +85,11 @@ class LoadedSkill:
 class PromptLayer(StrEnum):
     """What the tokens of a request are used for.
 
-    `fallback` are texts in the extra message, because their place in the history was lost; `other` is everything else.
+    `tools` are the descriptions of tools; `fallback` are texts in the extra message, because their place in the history
+    was lost; `other` is everything else.
     """
 
+    TOOLS = "tools"
     OVERVIEW = "overview"
     GUIDANCE = "guidance"
     BODY = "body"

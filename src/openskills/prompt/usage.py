@@ -215,12 +215,23 @@ class Ledger:
         return self._sum
 
     def record(
-        self, now: Sequence[Message], parts: Iterable[PromptPart], count: TokenCounter = estimate_tokens
+        self,
+        now: Sequence[Message],
+        parts: Iterable[PromptPart],
+        count: TokenCounter = estimate_tokens,
+        *,
+        tools: str = "",
     ) -> RequestTokens:
-        """Count a request, comparing it with the previous one, and add it. The messages may change afterwards."""
+        """Count a request, comparing it with the previous one, and add it. The messages may change afterwards.
+
+        `tools` are the descriptions of its tools as JSON, which providers put in front of the messages.
+        """
         if self._counts.count is not count:
             self._counts = TokenCountCache(count)
         flat = flatten_messages(now)
+        if tools:
+            flat.insert(0, FlatMessage(PromptLayer.TOOLS, (tools,)))
+            parts = (PromptPart(PromptLayer.TOOLS, "", tools), *parts)
         found = compare_requests(self._sent, self._had, flat, parts, self._counts)
         self._sent, self._had = flat, found.total
         self._counts.forget()

@@ -76,6 +76,10 @@ class BranchedConversation(Conversation):
         """See `Conversation.get_commands`."""
         return self._trunk.get_commands(owner, runner, processes)
 
+    def has_commands_of(self, agent: str) -> bool:
+        """See `Conversation.has_commands_of`."""
+        return self._trunk.has_commands_of(agent)
+
     def check_command(self, identity: str) -> None:
         """See `Conversation.check_command`."""
         self._trunk.check_command(identity)

@@ -194,6 +194,10 @@ class Conversation:
         """What is remembered between uses of the conversation."""
         return self._cache
 
+    def has_commands_of(self, agent: str) -> bool:
+        """Whether an agent has started an interactive command."""
+        return any(owner.agent == agent for owner in self._commands)
+
     def has_running_commands(self) -> bool:
         """Whether an interactive command is still running."""
         return any(commands.list_running() for commands in self._commands.values())

@@ -37,7 +37,7 @@ from openskills.session.state import (
 from openskills.telemetry.context import bind
 from openskills.telemetry.metrics import count
 from openskills.telemetry.spans import execute_tool
-from openskills.tools.names import EXEC, RUN, ToolProfile
+from openskills.tools.names import EXEC, INTERACTIVE, RUN, ToolProfile
 from openskills.tools.registry import TOOLS, build_unknown_tool_error, select_tools
 from openskills.tools.tool import (
     ENUM_LIMIT,
@@ -48,6 +48,7 @@ from openskills.tools.tool import (
     decode,
     describe_tool,
     find_skill_argument,
+    format_tools,
     redact_arguments,
 )
 from openskills.tools.uploads import UserUpload, upload_from_bytes
@@ -61,6 +62,7 @@ class SessionOverview:
     overview: Overview
     guidance: str
     tools: tuple[str, ...]
+    tools_text: str
 
     @property
     def text(self) -> str:
@@ -104,7 +106,12 @@ class OverviewCache:
         )
         guidance = options.guidance
         guidance = build_guidance(tools, policy_note=self._policy_note) if guidance is None else guidance.strip()
-        return SessionOverview(skills, listed, guidance if skills.skills else "", tools)
+        text = format_tools([describe_tool(TOOLS[name], skills=_list_enum(skills)) for name in tools])
+        return SessionOverview(skills, listed, guidance if skills.skills else "", tools, text)
+
+
+def _list_enum(skills: CatalogSnapshot) -> list[str]:
+    return [skill.name for skill in skills.skills] if len(skills.skills) <= ENUM_LIMIT else []
 
 
 _SYSTEM = ("system", "developer")
@@ -215,11 +222,18 @@ class SkillSession:
         """The state of the conversation, for all agents, as `temp:skill:` keys."""
         return self._shared.keys()
 
-    def tools(self, format: SchemaFormat | str = SchemaFormat.OPENAI) -> list[Any]:  # noqa: A002
-        """The tools of the model, in the format of `openai`, `anthropic` or `mcp`."""
+    def tools(self, format: SchemaFormat | str = SchemaFormat.OPENAI, *, usable: bool = False) -> list[Any]:  # noqa: A002
+        """The tools of the model, in the format of `openai`, `anthropic` or `mcp`.
+
+        With `usable`, the tools for running commands are left out until `skill_exec` has started one. They stay from
+        then on, and all others are always there (a skill can be loaded and run in one answer), because every change of
+        the tools costs the prompt cache. Calls are checked against all tools.
+        """
         layer = self._overviews.get()
-        names = [skill.name for skill in layer.skills.skills] if len(layer.skills.skills) <= ENUM_LIMIT else []
-        return [describe_tool(TOOLS[name], format, skills=names) for name in layer.tools]
+        names, skills = layer.tools, _list_enum(layer.skills)
+        if usable and not self._shared.has_commands_of(self.agent):
+            names = tuple(name for name in names if name not in INTERACTIVE)
+        return [describe_tool(TOOLS[name], format, skills=skills) for name in names]
 
     def add_file(self, name: str, data: bytes, *, mime_type: str = "") -> None:
         """Add a file of the user; commands find it in `work/inputs/`."""
@@ -261,11 +275,14 @@ class SkillSession:
         """
         self._begin_turn(self._shared.tick())
 
-    def context(self, messages: Messages, *, new_turn: bool | None = None) -> list[Any]:
+    def context(
+        self, messages: Messages, *, new_turn: bool | None = None, tools: Sequence[Mapping[str, Any]] | None = None
+    ) -> list[Any]:
         """Return the messages to send to the model, as dicts; `messages` are not changed.
 
         `new_turn` says whether this is the first request for a message of the user. Without it, a turn begins with a
         new user message at the end that does not follow a tool call; pass False if your program writes such messages.
+        `tools` are the definitions that are sent with the request, for the ledger; those of `tools()` unless given.
         Loaded texts are placed in the results of the calls that requested them, or as the options say. Files are only
         read for texts that were not read yet.
         """
@@ -279,7 +296,8 @@ class SkillSession:
         if self._options.before_model is not None:
             seen = ModelCall(self.scope.session, self.agent, self.loaded_skills(), sent)
             sent = self._options.before_model(seen) or sent
-        self.ledger.record(sent, placed.parts, self._options.count)
+        text = layer.tools_text if tools is None else format_tools(tools)
+        self.ledger.record(sent, placed.parts, self._options.count, tools=text)
         self._last_request = self._shared.tick()
         return sent
 

@@ -33,6 +33,8 @@ from openskills.runtime.session import SkillSession
 from openskills.session.state import ALL
 from openskills.settings import Settings
 from openskills.tokens import TokenCounter, estimate_tokens, load_exact_counter
+from openskills.tools.names import INTERACTIVE, LIST, LOAD, SEARCH, SELECT, UNLOAD
+from openskills.tools.tool import format_tools
 
 TOOLS = "tools"
 """The layer of our tools' schemas, which are sent with every request."""
@@ -192,22 +194,24 @@ async def token_report(
     hidden = {*listed.names_only, *listed.left_out}
     queries = {one.name: " ".join(one.description.split()[:_QUERY_WORDS]) for one in contents if one.name in hidden}
     found: dict[str, dict[DisclosureMode, tuple[Cost, ...]]] = {task.name: {} for task in tasks}
-    schemas: list[dict[str, Any]] = []
-    async with SkillRuntime(catalog, settings=settings, options=options) as runtime:
+    # With an executor, which is never used: the tools of the profile `full` are counted in every mode.
+    async with SkillRuntime(catalog, "local", settings=settings, options=options) as runtime:
         for number, task in enumerate(tasks):
             if progress is not None:
                 progress(task.name, number, len(tasks))
             async with runtime.session(f"s{number}") as session:
-                schemas = session.tools()
-                costs = await play(ProgressiveConversation(session, queries), task.turns, count(json.dumps(schemas)))
+                costs = await play(ProgressiveConversation(session, queries), task.turns)
             found[task.name][DisclosureMode.PROGRESSIVE] = costs
-    reader = [schema for schema in schemas if schema["function"]["name"] == "skill_select_docs"]
+        async with runtime.session("schemas") as session:
+            schemas = session.tools()
     for mode in (DisclosureMode.BODIES, DisclosureMode.EVERYTHING):
         docs = mode is DisclosureMode.EVERYTHING
         for task in tasks:
             conversation = InjectedConversation(contents, count, docs=docs)
-            tools = 0 if docs else count(json.dumps(reader))
-            found[task.name][mode] = await play(conversation, task.turns, tools)
+            # What is in the prompt already need not be found, loaded or read.
+            unused = {LOAD, LIST, UNLOAD, SEARCH, *INTERACTIVE, *((SELECT,) if docs else ())}
+            tools = format_tools([schema for schema in schemas if schema["function"]["name"] not in unused])
+            found[task.name][mode] = await play(conversation, task.turns, count(tools))
     return TokenReport(
         encoding if encoding and exact else "estimate",
         exact,
@@ -351,7 +355,8 @@ async def play(
         sent = conversation.send()
         total, unchanged = sent.total + tools, sent.unchanged + (tools if sent.before else 0)
         layers = {str(layer): tokens for layer, tokens in sent.by_layer.items()}
-        found.append(Cost(total, total - unchanged, {TOOLS: tools, **layers}))
+        layers[TOOLS] = layers.get(TOOLS, 0) + tools
+        found.append(Cost(total, total - unchanged, layers))
 
     for turn in turns:
         messages.append({"role": "user", "content": turn.user})
@@ -391,7 +396,7 @@ class ProgressiveConversation:
 
     def send(self) -> RequestTokens:
         """Build the next request and count it."""
-        self._session.context(self.messages)
+        self._session.context(self.messages, tools=self._session.tools(usable=True))
         return self._session.ledger.last[-1]
 
     def calls_for(self, step: ScriptedStep) -> Sequence[ScriptedCall]:

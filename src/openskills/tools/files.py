@@ -174,12 +174,11 @@ class ReadFileArguments(Arguments):
 
     file_name: str = Field(
         validation_alias=AliasChoices("file_name", "path"),
-        description="Path in the workspace such as out/report.md, or workspace://, artifact://name[@version], "
-        "skill://name/path",
+        description="Path in the workspace, or workspace://, artifact://name[@version], skill://name/path",
     )
-    start_line: int | None = Field(default=None, description="First line to read, counted from 1")
-    num_lines: int | None = Field(default=None, description="How many lines; as many as fit when left out")
-    start_byte: int | None = Field(default=None, description="Bytes of start_line to skip: to read on in a long line")
+    start_line: int | None = None
+    num_lines: int | None = None
+    start_byte: int | None = Field(default=None, description="Skip bytes of start_line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,9 +302,7 @@ def _describe_text(source: OpenFile, read: _FilePage, text: PageText, notes: lis
 
 READ_FILE = Tool(
     "read_file",
-    "Read a text file of the workspace, an artifact or a file of a skill, all of it or some lines. What a result calls "
-    "`ref` can be given as file_name, in later turns, too. Long files come in pages, and the result says how to read "
-    "on. Binary files are described.",
+    "Read a text file of the workspace, an artifact or a file of a skill; also a `ref` of a result, in later turns.",
     ReadFileArguments,
     read_file,
 )
@@ -322,10 +319,10 @@ class WriteFileArguments(Arguments):
 
     file_name: str = Field(
         validation_alias=AliasChoices("file_name", "path"),
-        description="Path in work/, out/ or runs/, such as work/notes.md; directories are made",
+        description="In work/, out/ or runs/",
     )
-    content: str = Field(validation_alias=AliasChoices("content", "contents"), description="The text to write")
-    append: bool | None = Field(default=None, description="Add to the end of the file instead of replacing it")
+    content: str = Field(validation_alias=AliasChoices("content", "contents"))
+    append: bool | None = None
 
 
 async def write_file(context: ToolContext, arguments: WriteFileArguments) -> ToolResult:
@@ -405,8 +402,7 @@ def _describe_written(info: FileInfo, before: FileInfo | None, written: int, *, 
 
 WRITE_FILE = Tool(
     "write_file",
-    "Write a text file into work/ (for commands to use) or out/ (results) of the workspace; a file there is replaced "
-    "unless append is true. Skills are read-only.",
+    "Write a text file into work/ (for commands) or out/ (results); it is replaced unless append is true.",
     WriteFileArguments,
     write_file,
 )
@@ -544,12 +540,9 @@ class ListFilesArguments(Arguments):
     glob: str | None = Field(
         default=None,
         validation_alias=AliasChoices("glob", "pattern", "path"),
-        description="Pattern or directory such as out/**/*.csv; skill://name for the files of a skill, artifact:// for "
-        "artifacts; left out: the whole workspace without its skills",
+        description="out/**/*.csv, a directory, skill://name or artifact://; left out: the workspace",
     )
-    limit: int | None = Field(
-        default=None, description=f"Maximum number of files: {DEFAULT_FILES} if left out, up to {MAX_FILES:,}"
-    )
+    limit: int | None = Field(default=None, description=f"{DEFAULT_FILES}, up to {MAX_FILES:,}")
 
 
 async def list_files(context: ToolContext, arguments: ListFilesArguments) -> ToolResult:
@@ -580,8 +573,7 @@ def _describe_listing(found: FileSearchResult, glob: str | None) -> str:
 
 LIST_FILES = Tool(
     "list_files",
-    "List files with their sizes in bytes: of the workspace, of a skill, or artifacts. What is listed can be given to "
-    "read_file.",
+    "List files of the workspace, of a skill, or artifacts, with their sizes.",
     ListFilesArguments,
     list_files,
 )

@@ -8,9 +8,9 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, PlainValidator
+from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from openskills.errors import InvalidArgument, SkillError
@@ -32,16 +32,27 @@ _MAX_WAIT_MS = int(MAX_WAIT_SECONDS * 1000)
 _DEFAULT_TERMINAL = TerminalSize()
 
 
-class ExecArguments(RunArguments):
-    """Arguments of `skill_exec`: those of `skill_run`, and a terminal. `poll_lines` is accepted and ignored."""
+def _shorten_inherited(schema: dict[str, Any]) -> None:
+    for name, known in schema["properties"].items():
+        if name in RunArguments.model_fields and name != "skill":
+            found = {"type": known.get("type", "string" if name == "editor_text" else "object")}
+            if found["type"] == "array":
+                found["items"] = {"type": known["items"].get("type", "object")}
+            schema["properties"][name] = found
 
-    timeout: Annotated[float | None, PlainValidator(run_arguments.read_seconds, json_schema_input_type=float)] = Field(
-        default=None, description="Seconds until it is ended; as long as is allowed if left out"
-    )
-    tty: bool = Field(default=False, description="Give it a terminal; for full-screen programs and shells")
-    rows: int = Field(default=_DEFAULT_TERMINAL.rows, ge=1, le=100, description="Of the terminal")
-    columns: int = Field(default=_DEFAULT_TERMINAL.columns, ge=1, le=300, description="Of the terminal")
-    yield_ms: int | None = Field(default=None, description="Milliseconds to wait for output; 1000 if left out")
+
+class ExecArguments(RunArguments):
+    """Arguments of `skill_exec`: those of `skill_run`, and a terminal. `poll_lines` is accepted and ignored.
+
+    The schema only has the types of the arguments that `skill_run` describes.
+    """
+
+    model_config = ConfigDict(json_schema_extra=_shorten_inherited)
+
+    tty: bool = Field(default=False, description="For full-screen programs and shells")
+    rows: int = Field(default=_DEFAULT_TERMINAL.rows, ge=1, le=100)
+    columns: int = Field(default=_DEFAULT_TERMINAL.columns, ge=1, le=300)
+    yield_ms: int | None = None
     poll_lines: SkipJsonSchema[int | None] = None
 
     @property
@@ -59,10 +70,10 @@ class SessionArguments(Arguments):
 class WriteArguments(SessionArguments):
     """Arguments of `skill_write_stdin`. Without anything to write it is a poll."""
 
-    chars: str = Field(default="", description="Text to write; control keys as characters, such as \\u0003 for Ctrl-C")
-    submit: bool = Field(default=False, description="Press Enter after it")
-    close_stdin: bool = Field(default=False, description="Then let the command see the end of its input")
-    yield_ms: int | None = Field(default=None, description="Milliseconds to wait for output; 400 if left out")
+    chars: str = Field(default="", description="\\u0003 is Ctrl-C")
+    submit: bool = Field(default=False, description="Press Enter")
+    close_stdin: bool = False
+    yield_ms: int | None = None
     poll_lines: SkipJsonSchema[int | None] = None
 
     def encode_chars(self) -> bytes:
@@ -73,8 +84,8 @@ class WriteArguments(SessionArguments):
 class PollArguments(SessionArguments):
     """Arguments of `skill_poll_session`."""
 
-    yield_ms: int | None = Field(default=None, description="Milliseconds to wait for output; 400 if left out")
-    offset: int | None = Field(default=None, ge=0, description="Read again from this byte on; not needed to read on")
+    yield_ms: int | None = None
+    offset: int | None = Field(default=None, ge=0)
     poll_lines: SkipJsonSchema[int | None] = None
 
 
@@ -262,33 +273,29 @@ def _get_output_limit(context: ToolContext) -> int:
 
 SKILL_EXEC = Tool(
     "skill_exec",
-    "Start a command of a loaded skill that asks questions, shows a menu, needs a terminal, or goes on while you do "
-    "something else; for all others use skill_run, which takes the same. Returns a session_id with the first output: "
-    "answer with skill_write_stdin, read on with skill_poll_session. When status is exited, result is what skill_run "
-    "returns.",
+    "Like skill_run, for a command that asks questions, needs a terminal, or takes long. Returns a session_id for "
+    "skill_write_stdin and skill_poll_session; when status is exited, result is what skill_run returns.",
     ExecArguments,
     start,
 )
 
 SKILL_WRITE_STDIN = Tool(
     "skill_write_stdin",
-    "Type into a command that skill_exec started, with submit for Enter. Returns what it prints then; interaction says "
-    "when it seems to wait for you, screen is what a full-screen program shows.",
+    "Type into a command of skill_exec. Returns what it prints; interaction says when it seems to wait for you.",
     WriteArguments,
     write,
 )
 
 SKILL_POLL_SESSION = Tool(
     "skill_poll_session",
-    "Read what a command that skill_exec started has printed since the last call (more: there is more to read), or its "
-    "result once it has exited.",
+    "Read what a command of skill_exec has printed since the last call, or its result once it has exited.",
     PollArguments,
     poll,
 )
 
 SKILL_KILL_SESSION = Tool(
     "skill_kill_session",
-    "Kill a command that skill_exec started, with everything that it started itself.",
+    "Kill a command of skill_exec.",
     KillArguments,
     kill,
 )

@@ -375,9 +375,8 @@ async def run(context: ToolContext, arguments: RunArguments) -> ToolResult:
 
 SKILL_RUN = Tool(
     "skill_run",
-    "Run a command that a loaded skill's instructions call for; not for looking around. It starts in the skill's "
-    "folder, which is read-only: write results to out/. The user's files are in work/inputs/. Returns exit_code, "
-    "stdout and stderr (long ones cut) and the files that this run made or changed, with refs for other tools.",
+    "Run a command that a loaded skill calls for, in the skill's folder, which is read-only: write results to out/. "
+    "The user's files are in work/inputs/. Returns exit_code, stdout, stderr and new files with refs for other tools.",
     RunArguments,
     run,
 )

@@ -9,9 +9,9 @@ import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, PlainValidator, model_validator
 
 from openskills.artifacts.store import normalize_name
 from openskills.errors import InvalidArgument
@@ -171,12 +171,6 @@ def _describe_kind(value: object) -> str:
     return _KINDS.get(type(value).__name__, "a number")
 
 
-def _remove_empty_defaults(schema: dict[str, Any]) -> None:
-    for field in schema.get("properties", {}).values():
-        if not field.get("default", True):
-            del field["default"]
-
-
 def encode_text(field: str, text: str) -> bytes:
     """Text as UTF-8. Raises `InvalidArgument` for a lone surrogate."""
     try:
@@ -187,30 +181,20 @@ def encode_text(field: str, text: str) -> bytes:
 
 # These two only make the schema; `InputSpec.parse` and `OutputSpec.parse` parse the arguments.
 class RunInput(BaseModel):
-    """One file or directory."""
-
-    model_config = ConfigDict(json_schema_extra=_remove_empty_defaults)
-
-    source: str = Field(
-        alias="from", description="artifact://name[@version], workspace://path, skill://name/path or host:///path"
-    )
-    to: str = Field(default="", description="Path in the workspace; work/inputs/<name> if left out")
-    mode: Literal["copy", "link"] = Field(default="copy", description="link is for what is in the workspace")
-    pin: bool = Field(default=False, description="Keep to the artifact version that was found the first time")
+    source: str = Field(alias="from", description="artifact://name, workspace://path, skill://name/path, host:///path")
+    to: str = Field(default="", description="work/inputs/<name> if left out")
+    mode: Literal["copy", "link"] = "copy"
+    pin: bool = Field(default=False, description="Keep to this artifact version")
 
 
 class RunOutputs(BaseModel):
-    """Files to return."""
-
-    model_config = ConfigDict(json_schema_extra=_remove_empty_defaults)
-
-    globs: list[str] = Field(description="Patterns relative to the workspace, such as out/**/*.csv or $OUTPUT_DIR/*")
-    inline: bool = Field(default=True, description="Return the content of text files")
-    save: bool = Field(default=False, description="Keep the files as artifacts")
-    name_template: str = Field(default="", description="Prefix of the artifacts' names, such as reports/")
+    globs: list[str]
+    inline: bool = Field(default=True, description="Return text")
+    save: bool = Field(default=False, description="As artifacts")
+    name_template: str = Field(default="", description="Prefix of artifact names")
     max_files: int = 100
-    max_file_bytes: int = Field(default=128 * 1024, description="Of the content of each file")
-    max_total_bytes: int = Field(default=128 * 1024, description="Of the content of all files, and no more")
+    max_file_bytes: int = 128 * 1024
+    max_total_bytes: int = Field(default=128 * 1024, description="At most 131072")
 
 
 class RunArguments(Arguments):
@@ -220,41 +204,32 @@ class RunArguments(Arguments):
     missing or unknown fields.
     """
 
-    model_config = ConfigDict(json_schema_extra=_remove_empty_defaults)
-
-    skill: str = Field(description="Name of a loaded skill")
-    command: Annotated[str, BeforeValidator(read_command, json_schema_input_type=str)] = Field(
-        description="Shell command; it starts in the skill's folder"
-    )
+    skill: str
+    command: Annotated[str, BeforeValidator(read_command, json_schema_input_type=str)]
     cwd: Annotated[str, BeforeValidator(read_directory, json_schema_input_type=str)] = Field(
         default="",
-        description="Where to start instead: relative to the skill's folder, or below $WORK_DIR, $OUTPUT_DIR, "
-        "$SKILLS_DIR, $WORKSPACE_DIR or $RUN_DIR",
+        description="Below the skill's folder, or $WORK_DIR, $OUTPUT_DIR, $SKILLS_DIR, $WORKSPACE_DIR, $RUN_DIR",
     )
     env: Annotated[dict[str, str], PlainValidator(read_environment, json_schema_input_type=dict[str, str])] = Field(
-        default={}, description="More environment variables"
+        default={}
     )
-    stdin: str = Field(default="", description="Text for standard input")
-    editor_text: str | None = Field(
-        default=None, description="Text for a program that opens $EDITOR: its file is saved with this text"
-    )
+    stdin: str = ""
+    editor_text: str | None = Field(default=None, description="What to save when a program opens $EDITOR")
     inputs: Annotated[tuple[InputSpec, ...], PlainValidator(read_inputs, json_schema_input_type=list[RunInput])] = (
-        Field(default=(), description="Files to bring into the workspace first")
+        Field(default=(), description="Files to bring first")
     )
     output_files: Annotated[tuple[str, ...], PlainValidator(read_patterns, json_schema_input_type=list[str])] = Field(
-        default=(), description="Patterns of files to return, such as out/*.txt; without any, what is new in out/"
+        default=(), description="Patterns; left out: what is new in out/"
     )
     outputs: Annotated[OutputSpec | None, PlainValidator(read_outputs, json_schema_input_type=RunOutputs)] = Field(
-        default=None, description="Instead of output_files: patterns with limits and saving"
+        default=None, description="Instead of output_files"
     )
     timeout: Annotated[float | None, PlainValidator(read_seconds, json_schema_input_type=float)] = Field(
-        default=None, description=f"Seconds; {DEFAULT_TIMEOUT:g} if left out"
+        default=None, description=f"Seconds; {DEFAULT_TIMEOUT:g}"
     )
-    save_as_artifacts: bool = Field(default=False, description="Keep the returned files as artifacts")
-    omit_inline_content: bool = Field(default=False, description="Return names and refs without content")
-    artifact_prefix: Annotated[str, BeforeValidator(read_prefix, json_schema_input_type=str)] = Field(
-        default="", description="Prefix of the artifacts' names"
-    )
+    save_as_artifacts: bool = False
+    omit_inline_content: bool = False
+    artifact_prefix: Annotated[str, BeforeValidator(read_prefix, json_schema_input_type=str)] = Field(default="")
 
     @model_validator(mode="after")
     def _check_outputs(self) -> "RunArguments":

@@ -148,18 +148,16 @@ _BOM = b"\xef\xbb\xbf"
 class SearchFilesArguments(Arguments):
     """Arguments of `search_files`."""
 
-    pattern: str = Field(description="Text to find in a line")
-    regex: bool | None = Field(default=None, description="The pattern is a Python regular expression")
+    pattern: str
+    regex: bool | None = None
     glob: str | None = Field(
         default=None,
         validation_alias=AliasChoices("glob", "path", "file_name"),
-        description="Where: a pattern, directory or file as for list_files; left out: the workspace without its skills",
+        description="As for list_files",
     )
-    ignore_case: bool | None = Field(default=None, description="Ignore upper and lower case")
-    context_lines: int | None = Field(
-        default=None, description=f"Lines to show around each match, {MAX_CONTEXT_LINES} at most"
-    )
-    max_matches: int | None = Field(default=None, description=f"{DEFAULT_MATCHES} if left out, {MAX_MATCHES} at most")
+    ignore_case: bool | None = None
+    context_lines: int | None = Field(default=None, description=f"At most {MAX_CONTEXT_LINES}")
+    max_matches: int | None = Field(default=None, description=f"{DEFAULT_MATCHES}, up to {MAX_MATCHES}")
 
 
 @dataclass(slots=True)
@@ -314,8 +312,7 @@ def _describe_search(
 
 SEARCH_FILES = Tool(
     "search_files",
-    "Find lines in files of the workspace, of a skill (glob skill://name) or in artifacts, as path:line: text. Plain "
-    "text unless regex is true.",
+    "Find lines with a text, or with a Python regular expression if regex is true, as path:line: text.",
     SearchFilesArguments,
     search_files,
 )

@@ -54,9 +54,9 @@ def _suggest_docs(skill: Skill, path: str, known: Sequence[str]) -> str:
 class LoadArguments(Arguments):
     """Arguments of `skill_load`."""
 
-    skill: str = Field(description="Name of the skill, as it is listed")
-    docs: TextList | None = Field(default=None, description="Documents of the skill to show as well, by path")
-    include_all_docs: bool = Field(default=False, description="Show every document; prefer a few")
+    skill: str = Field(description="As it is listed")
+    docs: TextList | None = Field(default=None, description="Paths of documents to show as well")
+    include_all_docs: bool = False
 
 
 async def load(context: ToolContext, arguments: LoadArguments) -> ToolResult:
@@ -77,8 +77,7 @@ async def load(context: ToolContext, arguments: LoadArguments) -> ToolResult:
 
 SKILL_LOAD = Tool(
     "skill_load",
-    "Load a skill: its instructions are shown to you with this result. Load a skill before you rely on it or run it; "
-    "add only the documents you need. Not for finding out which skills there are.",
+    "Show the instructions of a skill. Do this before you rely on it or run it.",
     LoadArguments,
     load,
 )
@@ -87,7 +86,7 @@ SKILL_LOAD = Tool(
 class UnloadArguments(Arguments):
     """Arguments of `skill_unload`."""
 
-    skill: str = Field(description="Name of a loaded skill")
+    skill: str
 
 
 async def unload(context: ToolContext, arguments: UnloadArguments) -> ToolResult:
@@ -100,28 +99,22 @@ async def unload(context: ToolContext, arguments: UnloadArguments) -> ToolResult
     return ToolResult(text, data, changes=(Unloaded(known),) if was_loaded else ())
 
 
-SKILL_UNLOAD = Tool(
-    "skill_unload", "Unload a skill and its documents when you are done with it.", UnloadArguments, unload
-)
+SKILL_UNLOAD = Tool("skill_unload", "Unload a skill when you are done with it.", UnloadArguments, unload)
 
 
 class SelectDocsArguments(Arguments):
     """Arguments of `skill_select_docs`."""
 
-    skill: str = Field(description="Name of a loaded skill")
-    docs: TextList | None = Field(
-        default=None, description="Documents by path; 'guide.md#L120' or 'guide.md#L120-L180' for some lines"
-    )
-    include_all_docs: bool = Field(default=False, description="Every document; prefer a few")
-    mode: Literal["add", "replace", "clear"] = Field(
-        default="replace", description="add keeps those selected before, replace sets the whole list, clear empties it"
-    )
+    skill: str
+    docs: TextList | None = Field(default=None, description="Such as guide.md or guide.md#L120-L180")
+    include_all_docs: bool = False
+    mode: Literal["add", "replace", "clear"] = Field(default="replace")
 
 
 class ListDocsArguments(Arguments):
     """Arguments of `skill_list_docs`."""
 
-    skill: str = Field(description="Name of the skill")
+    skill: str
 
 
 async def select_docs(context: ToolContext, arguments: SelectDocsArguments) -> ToolResult:
@@ -162,13 +155,11 @@ async def list_docs(context: ToolContext, arguments: ListDocsArguments) -> ToolR
 
 SKILL_SELECT_DOCS = Tool(
     "skill_select_docs",
-    "Show or hide documents of a loaded skill. Select all that you need at once.",
+    "Show or hide documents of a loaded skill, all at once.",
     SelectDocsArguments,
     select_docs,
 )
-SKILL_LIST_DOCS = Tool(
-    "skill_list_docs", "List a skill's documents with their sizes, to choose from.", ListDocsArguments, list_docs
-)
+SKILL_LIST_DOCS = Tool("skill_list_docs", "List a skill's documents with their sizes.", ListDocsArguments, list_docs)
 
 
 MAX_RESULTS = 20
@@ -180,8 +171,8 @@ _GOOD_FIT = 0.5
 class SearchArguments(Arguments):
     """Arguments of `skill_search`."""
 
-    query: str = Field(description="What you want to do, in a few words")
-    limit: int = Field(default=5, ge=1, le=MAX_RESULTS, description="How many skills to list at most")
+    query: str = Field(description="What to do, in a few words")
+    limit: int = Field(default=5, ge=1, le=MAX_RESULTS)
 
 
 async def search(context: ToolContext, arguments: SearchArguments) -> ToolResult:
@@ -206,7 +197,7 @@ async def search(context: ToolContext, arguments: SearchArguments) -> ToolResult
 
 SKILL_SEARCH = Tool(
     "skill_search",
-    "Find skills by what they do, when the list of available skills is not complete. Load one with skill_load.",
+    "Find skills that are not in the list of available skills, by what they do.",
     SearchArguments,
     search,
 )

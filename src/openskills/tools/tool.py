@@ -4,6 +4,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Annotated, Any, Generic, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
@@ -17,6 +18,7 @@ from openskills.executors.interactive import InteractiveCommands
 from openskills.executors.spec import Limits
 from openskills.session.state import AgentView, Change
 from openskills.tools.loaded_texts import LoadedTexts
+from openskills.tools.names import LOAD
 from openskills.tools.uploads import Uploads
 
 
@@ -204,7 +206,7 @@ def describe_tool(
     *,
     skills: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The definition of a tool. With at most `ENUM_LIMIT` `skills`, its `skill` argument is an enumeration of them."""
+    """The definition of a tool. With at most `ENUM_LIMIT` `skills`, `skill_load` enumerates them."""
     parameters = build_parameters(tool, skills)
     try:
         wanted = SchemaFormat(format)
@@ -221,15 +223,30 @@ def describe_tool(
 
 
 def build_parameters(tool: AnyTool, skills: Sequence[str] = ()) -> dict[str, Any]:
-    """The JSON schema of a tool's arguments, without titles and references; optional fields are just not required."""
+    """The JSON schema of a tool's arguments, as short as it can be: it is sent with every request.
+
+    It has no titles, references, bounds, and no numbers or empty values as defaults; optional fields are just not
+    required. Unknown fields are rejected although it does not say so. Only `skill_load` lists the names of the skills.
+    """
+    cleaned = json.loads(_build_parameters_text(tool))
+    skill = cleaned["properties"].get("skill")
+    if skill is not None and tool.name == LOAD and 0 < len(skills) <= ENUM_LIMIT:
+        skill["enum"] = sorted(skills)
+    return cleaned
+
+
+@cache
+def _build_parameters_text(tool: AnyTool) -> str:
     whole = tool.arguments.model_json_schema()
     cleaned = _clean_schema(whole, whole.get("$defs", {}))
     cleaned.pop("description", None)
     cleaned.setdefault("properties", {})
-    skill = cleaned["properties"].get("skill")
-    if skill is not None and 0 < len(skills) <= ENUM_LIMIT:
-        skill["enum"] = sorted(skills)
-    return cleaned
+    return json.dumps(cleaned)
+
+
+def format_tools(tools: Sequence[Mapping[str, Any]]) -> str:
+    """Definitions of tools as they are sent: compact JSON."""
+    return json.dumps(tools, ensure_ascii=False, separators=(",", ":")) if tools else ""
 
 
 def _clean_schema(node: Any, definitions: Mapping[str, Any]) -> Any:
@@ -250,9 +267,16 @@ def _clean_schema(node: Any, definitions: Mapping[str, Any]) -> Any:
     for key, one in given.items():
         if key == "properties":
             found[key] = {name: _clean_schema(each, definitions) for name, each in one.items()}
-        elif key not in ("title", "$defs") and not (key == "default" and one is None):
+        elif key not in _OMITTED and not (key in ("default", "additionalProperties") and _is_plain(one)):
             found[key] = _clean_schema(one, definitions)
     return found
+
+
+_OMITTED = ("title", "$defs", "minimum", "maximum")
+
+
+def _is_plain(value: object) -> bool:
+    return not value or (isinstance(value, int) and value is not True)
 
 
 def _to_list(value: Any) -> Any:

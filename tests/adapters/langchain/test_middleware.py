@@ -125,6 +125,15 @@ def test_wrong_arguments_are_refused_when_it_is_made(
         SkillsMiddleware(backend=backend, **arguments)
 
 
+@pytest.mark.parametrize("written", ["`pdf`", " 'pdf' ", "PDF"])
+def test_a_name_in_backticks_or_another_case_is_understood(write_skill: WriteSkill, backend: Any, written: str) -> None:
+    write_skill("pdf")
+    talk = deep(backend, [says(load(written)), says(unload(written))])
+    talk.say()
+    assert "has been unloaded" in str(talk.results())
+    assert talk.loaded == []
+
+
 async def test_metadata_that_the_caller_brings_is_kept_and_nothing_is_searched(
     write_skill: WriteSkill, backend: Any
 ) -> None:

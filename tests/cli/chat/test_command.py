@@ -54,6 +54,12 @@ def test_a_request_in_words_runs_a_skill_on_a_file_and_keeps_what_it_made(
     assert openskills("artifacts", "get", "mine", "uploads/poem.txt").out == "a\nb\nc\n"
 
 
+def test_a_place_without_skills_is_refused(openskills: Command) -> None:
+    ran = openskills("chat", "--model", "rule", "--skills", "nowhere", "hello")
+    assert ran.code == 2
+    assert "--skills: no usable skill in nowhere; see `openskills list nowhere`" in ran.err
+
+
 def test_what_is_piped_in_is_the_message_or_a_file(openskills: Command) -> None:
     with ModelServer(["One.", "Two."]) as server:
         assert asking(openskills, *MODEL, server=server, piped="你好\n".encode()).out == "One.\n"
@@ -161,13 +167,6 @@ def test_a_message_may_be_an_order_or_the_name_of_a_skill(openskills: Command) -
     ran = openskills(*RULE, "--executor", "none", "/line-count now")
     assert (ran.code, "* loaded: line-count" in ran.err.splitlines()) == (0, True)
     assert openskills(*RULE, "/quit").code == 0
-
-
-def test_places_that_gave_nothing_are_named(openskills: Command) -> None:
-    ran = openskills("chat", "--model", "rule", "--executor", "none", "--skills", "nowhere", "hello")
-    assert ran.code == 0
-    assert "nowhere" in ran.err.splitlines()[0]
-    assert "note: no skills found; choose a source with --skills PATH" in ran.err.splitlines()
 
 
 def test_json_needs_a_message(openskills: Command) -> None:

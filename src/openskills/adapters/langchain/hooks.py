@@ -25,7 +25,7 @@ EVENTS: Mapping[str, HookEvent] = {"PreToolUse": "PreToolUse", "PostToolUse": "P
 
 _MAX_MATCHER_CHARS = 500
 # Skills are untrusted: a matcher is never run as a regular expression, which could take forever.
-_SPECIAL = re.compile(r"[()\[\]{}+?^$\\]")
+_SPECIAL = re.compile(r"[()\[\]{}+?^$\\]|\.(?!\*)")
 _MATCHER_WRAPPER = re.compile(r"\^?(?:\(([^()]*)\)|([^()]*?))\$?")
 
 
@@ -44,7 +44,7 @@ class Hook:
     def matches_tool(self, tool: str) -> bool:
         """Whether the matcher matches this tool under any of its names.
 
-        A matcher consists of names separated by `|`, with `*` or `.*` as wildcards.
+        A matcher consists of names separated by `|`, with `*` or `.*` as wildcards; any other matches every tool.
         """
         if self.matcher in {"", "*"}:
             return True
@@ -53,14 +53,17 @@ class Hook:
         inner = _MATCHER_WRAPPER.fullmatch(self.matcher)
         text = (inner[1] or inner[2] or "") if inner else self.matcher
         if inner is None or _SPECIAL.search(text):
-            return self._reject_matcher("only names, `|` and `.*` are supported")
+            return self._reject_matcher("not supported; use names, `|` and `.*`")
         return any(
             matches_pattern(one.replace(".*", "*"), name) for one in text.split("|") for name in list_tool_names(tool)
         )
 
     def _reject_matcher(self, why: str) -> bool:
-        logger.warning("Ignoring the matcher %.200r of a hook of skill '%s': %s", self.matcher, self.skill, why)
-        return False
+        # A hook may be a guard, so it must not be skipped.
+        logger.warning(
+            "The hook of skill '%s' runs for all tools: its matcher %.200r is %s", self.skill, self.matcher, why
+        )
+        return True
 
 
 def parse_hooks(skill: SkillMetadata) -> list[Hook]:

@@ -45,6 +45,14 @@ _EDITED_CALLS = "hitl_edited_tool_calls"
 """Where LangChain stores calls that a person edited, by id; the message has the original ones."""
 
 
+def _find_name(written: str, thread: ThreadState) -> str:
+    """The known skill that a model wrote in backticks, in quotes or in another case; otherwise as written."""
+    names = {*(skill["name"] for skill in thread.skills or ()), *thread.loaded}
+    bare = written.strip(" `'\"\n")
+    same = [bare] if bare in names else [name for name in names if name.casefold() == bare.casefold()]
+    return same[0] if len(same) == 1 and written not in names else written
+
+
 @dataclass(frozen=True, slots=True)
 class SkillCall:
     """A call of one of our tools, with the state of the thread before the message that made it.
@@ -63,9 +71,9 @@ class SkillCall:
         """Create the call with this id from the state of the graph."""
         thread = ThreadState(state)
         earlier = _find_earlier_calls(thread.messages, call_id, state.get(_EDITED_CALLS) or {})
-        loads = frozenset(name for tool, name in earlier if tool == LOAD)
-        unloads = frozenset(name for tool, name in earlier if tool == UNLOAD)
-        return cls(skill, call_id or "", thread, loads, unloads)
+        loads = frozenset(_find_name(name, thread) for tool, name in earlier if tool == LOAD)
+        unloads = frozenset(_find_name(name, thread) for tool, name in earlier if tool == UNLOAD)
+        return cls(_find_name(skill, thread), call_id or "", thread, loads, unloads)
 
     @property
     def loaded(self) -> tuple[str, ...]:

@@ -71,7 +71,6 @@ ModelEvent: TypeAlias = TextDelta | ModelResponse
 """A model streams any number of deltas, then one complete answer."""
 
 
-@check_arguments
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """A request: OpenAI-style messages, and tools as returned by `SkillSession.tools("openai")`.

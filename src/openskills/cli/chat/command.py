@@ -94,6 +94,8 @@ def chat(
     )
     catalog = open_catalog(skills or (), settings, trusted=trust, asking=not as_json)
     report_sources(catalog.snapshot)
+    if skills and not catalog.skills:
+        raise InvalidArgument("--skills", f"no usable skill in {', '.join(skills)}; see `openskills list {skills[0]}`")
     run_chat(catalog, options, settings, words, attach or [])
 
 
