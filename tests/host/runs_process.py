@@ -29,7 +29,7 @@ async def counting(listener: Listener) -> InvokeResult:
 async def main(path: Path) -> None:
     """Begin, say so, and wait for the end."""
     store = Database(path, timeout=30)
-    runs = Runs(store, AsyncRunLimits(poll_seconds=0.05, heartbeat_seconds=0.1, max_events=10 * LONGEST))
+    runs = Runs(store, AsyncRunLimits(poll_seconds=0.05, max_events=10 * LONGEST))
     run = await runs.start(counting, skill_id="echo", trace_id="t-9", principal="ci")
     print(run.id, flush=True)  # noqa: T201 - the parent waits for it
     while runs.live_count:

@@ -42,10 +42,11 @@ from openskills.host.runs import (
     complete_run,
     encode_data,
 )
+from openskills.host.workers import WorkerLock
 from openskills.sql import open_sqlite, select_rows
 from tests.host.results import refused, succeeded
 
-QUICK = AsyncRunLimits(poll_seconds=0.02, heartbeat_seconds=0.02, dead_seconds=60.0)
+QUICK = AsyncRunLimits(poll_seconds=0.02)
 
 
 class Skill:
@@ -342,9 +343,7 @@ def test_what_ended_long_ago_is_forgotten(tmp_path: Path) -> None:
         skill.go_on.set()
         old = await started(runs, skill)
         await until_ended(runs, old.id)
-        async with worker(
-            tmp_path / "host.db", AsyncRunLimits(keep_seconds=0.0, poll_seconds=0.01, heartbeat_seconds=0.01)
-        ) as forgetful:
+        async with worker(tmp_path / "host.db", AsyncRunLimits(keep_seconds=0.0, poll_seconds=0.01)) as forgetful:
             await started(forgetful, Skill())
             with pytest.raises(UnknownRun):
                 await ask_until_unknown(runs, old.id)
@@ -392,7 +391,7 @@ def test_runs_of_a_process_that_was_killed_become_interrupted(tmp_path: Path) ->
             run = await runs.get(run_id)
             assert (run.state, run.status) == (RunState.INTERRUPTED, 503)
 
-    with_worker(body, tmp_path / "host.db", AsyncRunLimits(dead_seconds=1.0))
+    with_worker(body, tmp_path / "host.db")
 
 
 RUN = Run("run_1", "ci", "echo", "t-1", "0.1.0", RunState.QUEUED, "me", 1_000.0)
@@ -411,7 +410,7 @@ class Doing:
         self.told += 1
 
     async def written(self) -> tuple[Run, list[str]]:
-        run, _, events = await self.store.read(lambda at: runs._select_events(at, RUN.id, 0, 1_000))
+        run, events = await self.store.read(lambda at: runs._select_events(at, RUN.id, 0, 1_000))
         return run, [event.kind for event in events]
 
     async def until(self, kind: str) -> None:
@@ -423,7 +422,7 @@ class Doing:
 def doing(test: Callable[[Doing], Awaitable[None]], path: Path | None = None) -> None:
     async def body() -> None:
         store = Database(path, timeout=1)
-        await store.write(lambda at: runs._insert_run(at, RUN, 1_000.0))
+        await store.write(lambda at: runs._insert_run(at, RUN))
         try:
             await test(Doing(store))
         finally:
@@ -675,35 +674,33 @@ RUN_ROWS_RUN = Run("run_1", "ci", "echo", "t-1", "0.1.0", RunState.QUEUED, "work
 def at() -> Iterator[sqlite3.Connection]:
     """A database with one run."""
     with closing(open_sqlite(None, HOST_DATABASE, timeout=1)) as connection:
-        runs._insert_run(connection, RUN_ROWS_RUN, 1_000.0)
+        runs._insert_run(connection, RUN_ROWS_RUN)
         yield connection
 
 
 def found(at: sqlite3.Connection, run_id: str = "run_1") -> Run:
     one = runs._select_run(at, run_id)
     assert one is not None
-    return one[0]
+    return one
 
 
-def test_a_run_comes_back_as_it_was_with_the_time_of_its_worker(at: sqlite3.Connection) -> None:
-    assert runs._select_run(at, "run_1") == (RUN_ROWS_RUN, 1_000.0)
-    runs._record_heartbeat(at, "worker-a", 1_005.0)
-    assert runs._select_run(at, "run_1") == (RUN_ROWS_RUN, 1_005.0)
+def test_a_run_comes_back_as_it_was(at: sqlite3.Connection) -> None:
+    assert runs._select_run(at, "run_1") == RUN_ROWS_RUN
     assert runs._select_run(at, "run_2") is None
 
 
 def test_events_are_numbered_from_one_and_make_the_run_running(at: sqlite3.Connection) -> None:
     runs._insert_events(at, "run_1", [PendingEvent("stdout", 1.0, b"1"), PendingEvent("stdout", 2.0, b"2")], 1_001.0)
     runs._insert_events(at, "run_1", [PendingEvent("stderr", 3.0, b"3")], 1_002.0)
-    run, _, events = runs._select_events(at, "run_1", 0, 100)
+    run, events = runs._select_events(at, "run_1", 0, 100)
     assert (run.state, run.started) == (RunState.RUNNING, 1_001.0)
     assert [(one.id, one.kind, one.data) for one in events] == [
         (1, "stdout", b"1"),
         (2, "stdout", b"2"),
         (3, "stderr", b"3"),
     ]
-    assert [one.id for one in runs._select_events(at, "run_1", 1, 100)[2]] == [2, 3]
-    assert [one.id for one in runs._select_events(at, "run_1", 0, 1)[2]] == [1]
+    assert [one.id for one in runs._select_events(at, "run_1", 1, 100)[1]] == [2, 3]
+    assert [one.id for one in runs._select_events(at, "run_1", 0, 1)[1]] == [1]
     with pytest.raises(LookupError):
         runs._select_events(at, "run_2", 0, 1)
 
@@ -712,7 +709,7 @@ def test_the_last_event_is_the_result_which_is_stored_once(at: sqlite3.Connectio
     done = complete_run(RUN_ROWS_RUN, RunState.SUCCEEDED, succeeded(), 1_003.0, cut=5)
     runs._record_end(at, done, [PendingEvent("stdout", 1.0, b"1")])
     assert found(at) == done
-    *_, last = runs._select_events(at, "run_1", 0, 100)[2]
+    *_, last = runs._select_events(at, "run_1", 0, 100)[1]
     assert (last.id, last.kind) == (2, "result")
     assert json.loads(last.data)["data"] == {"echoed": "hi"}
     assert select_rows(at, "SELECT sum(length(data)) FROM run_events WHERE kind = 'result'") == [(0,)]
@@ -728,28 +725,31 @@ def test_who_wants_to_cancel_is_heard_by_the_worker_of_the_run(at: sqlite3.Conne
     assert runs._select_to_cancel(at, "worker-a") == []
 
 
-def test_runs_of_a_worker_that_is_silent_become_interrupted(at: sqlite3.Connection) -> None:
-    runs._insert_run(at, replace(RUN_ROWS_RUN, id="run_2", worker="worker-b"), 1_100.0)
-    assert runs._mark_interrupted(at, before=999.0, worker="me", now=1_101.0) == 0
-    assert runs._mark_interrupted(at, before=1_050.0, worker="worker-a", now=1_101.0) == 0
-    assert runs._mark_interrupted(at, before=1_050.0, worker="me", now=1_101.0) == 1
-    assert found(at, "run_2").state is RunState.QUEUED
-    run, _, events = runs._select_events(at, "run_1", 0, 10)
+def test_runs_of_a_worker_that_is_dead_become_interrupted(at: sqlite3.Connection, tmp_path: Path) -> None:
+    mine, other = WorkerLock(tmp_path / "host.db"), WorkerLock(tmp_path / "host.db")
+    other.hold()
+    for name, worker in (("run_2", mine), ("run_3", other)):
+        runs._insert_run(at, replace(RUN_ROWS_RUN, id=name, worker=worker.id))
+    assert runs._mark_interrupted(at, mine, 1_101.0) == 1
+    assert {found(at, name).state for name in ("run_2", "run_3")} == {RunState.QUEUED}
+    run, events = runs._select_events(at, "run_1", 0, 10)
     assert (run.state, run.status, run.ended) == (RunState.INTERRUPTED, 503, 1_101.0)
     assert json.loads(events[-1].data)["error"]["details"]["reason"] == "INTERRUPTED"
-    assert runs._mark_interrupted(at, before=1_050.0, worker="me", now=1_102.0) == 0
+    assert runs._mark_interrupted(at, mine, 1_102.0) == 0
+    other.close()
+    assert runs._mark_interrupted(at, mine, 1_103.0) == 1
 
 
 def test_should_the_worker_live_after_all_its_result_counts(at: sqlite3.Connection) -> None:
-    runs._mark_interrupted(at, before=2_000.0, worker="me", now=1_500.0)
+    runs._mark_interrupted(at, WorkerLock(None), 1_500.0)
     runs._insert_events(at, "run_1", [PendingEvent("stdout", 1.0, b"1")], 1_501.0)
     runs._record_end(at, complete_run(RUN_ROWS_RUN, RunState.SUCCEEDED, succeeded(), 1_502.0), ())
     assert found(at).state is RunState.SUCCEEDED
-    assert [one.kind for one in runs._select_events(at, "run_1", 0, 10)[2]] == ["result", "stdout", "result"]
+    assert [one.kind for one in runs._select_events(at, "run_1", 0, 10)[1]] == ["result", "stdout", "result"]
 
 
 def test_what_ended_long_ago_is_removed_with_its_events(at: sqlite3.Connection) -> None:
-    runs._insert_run(at, replace(RUN_ROWS_RUN, id="run_2"), 1_000.0)
+    runs._insert_run(at, replace(RUN_ROWS_RUN, id="run_2"))
     runs._record_end(at, complete_run(RUN_ROWS_RUN, RunState.SUCCEEDED, succeeded(), 1_003.0), ())
     assert runs._delete_old(at, before=1_003.0, max_kept=10)
     assert found(at)
@@ -762,7 +762,7 @@ def test_what_ended_long_ago_is_removed_with_its_events(at: sqlite3.Connection) 
 def test_of_very_many_runs_only_the_latest_are_kept(at: sqlite3.Connection) -> None:
     for number in range(500):
         run = replace(RUN_ROWS_RUN, id=f"run_{number:03}-x")
-        runs._insert_run(at, run, 1_000.0)
+        runs._insert_run(at, run)
         runs._record_end(at, complete_run(run, RunState.SUCCEEDED, succeeded(), 2_000.0 + number), ())
     # Some at a time, so that nobody waits long.
     assert [runs._delete_old(at, before=0.0, max_kept=100) for _ in range(4)] == [False, False, True, True]

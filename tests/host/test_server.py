@@ -367,6 +367,18 @@ def test_when_one_worker_dies_the_other_answers_its_key_at_once(tmp_path: Path) 
     assert calls.executions() == 1
 
 
+def test_a_run_of_a_host_that_was_killed_is_interrupted_as_soon_as_the_next_one_serves(tmp_path: Path) -> None:
+    with host_process(tmp_path) as host:
+        run = host.client.post("/skills/slow:invoke?mode=async", json={"input": {"folder": str(host.folder)}})
+        eventually(lambda: bool(host.children()))
+        host.end(signal.SIGKILL)
+    for path in host.folder.iterdir():
+        path.unlink()
+    host.folder.rmdir()
+    with host_process(tmp_path) as host:
+        assert host.client.get(run.headers["location"]).json()["data"]["state"] == "interrupted"
+
+
 def test_a_key_is_free_again_when_its_skill_was_never_called(tmp_path: Path) -> None:
     calls = KeyedCalls(tmp_path)
     calls.go.parent.mkdir()

@@ -1,14 +1,12 @@
 """Asynchronous runs: started by one request and read by others, through any worker.
 
-Everything about a run is in the host's database. A worker records a heartbeat every few seconds and polls for
-cancellation requests; runs of a dead worker become `interrupted`.
+Everything about a run is in the host's database. A worker polls for cancellation requests and holds a lock; runs of a
+worker that has ended become `interrupted`.
 """
 
 import asyncio
 import json
 import logging
-import os
-import secrets
 import sqlite3
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -25,6 +23,7 @@ from openskills.host.database import Database
 from openskills.host.history import new_run_id
 from openskills.host.http import encode_result
 from openskills.host.model import InvokeResult, Listener, SkillOutputEvent, failure_outcome, normalize_outcome
+from openskills.host.workers import WorkerLock
 from openskills.sql import select_rows
 
 MAX_OUTPUT_BYTES = 1024 * 1024
@@ -172,16 +171,13 @@ def _format_time(at: float | None) -> str | None:
 
 RESULT_EVENT = "result"
 _COLUMNS = tuple(field.name for field in fields(Run))
-_NAMES = ", ".join(f"runs.{name}" for name in _COLUMNS)
+_NAMES = ", ".join(_COLUMNS)
 _STATE, _CANCEL = _COLUMNS.index("state"), _COLUMNS.index("cancel")
 # The interpolated names are constants; values are always parameters.
 _INSERT_RUN = f"INSERT INTO runs ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
-_SELECT_RUN = f"SELECT {_NAMES}, beat FROM runs LEFT JOIN workers ON workers.id = worker WHERE runs.id = ?"  # noqa: S608
-_SELECT_ORPHANS = f"""
-    SELECT {_NAMES}, beat FROM runs LEFT JOIN workers ON workers.id = worker
-    WHERE ended IS NULL AND coalesce(beat, 0) < ? AND worker != ? LIMIT 100
-"""  # noqa: S608
-_UPSERT_WORKER = "INSERT OR REPLACE INTO workers (id, pid, beat) VALUES (?, ?, ?)"
+_SELECT_RUN = f"SELECT {_NAMES} FROM runs WHERE id = ?"  # noqa: S608
+_SELECT_WORKERS = "SELECT DISTINCT worker FROM runs WHERE ended IS NULL"
+_SELECT_UNFINISHED = f"SELECT {_NAMES} FROM runs WHERE ended IS NULL AND worker = ? LIMIT 100"  # noqa: S608
 _UPDATE_END = "UPDATE runs SET state = ?, ended = ?, status = ?, result = ?, cut = ? WHERE id = ?"
 _INSERT_EVENT = "INSERT INTO run_events (run, seq, kind, at, data) VALUES (?, ?, ?, ?, ?)"
 _SELECT_LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM run_events WHERE run = ?"
@@ -192,17 +188,11 @@ _SELECT_OLDEST_KEPT = "SELECT ended FROM runs WHERE ended IS NOT NULL ORDER BY e
 _DELETE_BATCH = 200
 
 
-def _insert_run(at: sqlite3.Connection, run: Run, now: float) -> None:
-    _record_heartbeat(at, run.worker, now)
+def _insert_run(at: sqlite3.Connection, run: Run) -> None:
     at.execute(_INSERT_RUN, tuple(getattr(run, name) for name in _COLUMNS))
 
 
-def _record_heartbeat(at: sqlite3.Connection, worker: str, now: float) -> None:
-    at.execute(_UPSERT_WORKER, (worker, os.getpid(), now))
-
-
-def _select_run(at: sqlite3.Connection, run_id: str) -> tuple[Run, float] | None:
-    """A run, and the last heartbeat of its worker."""
+def _select_run(at: sqlite3.Connection, run_id: str) -> Run | None:
     return next((_run_from_row(row) for row in select_rows(at, _SELECT_RUN, (run_id,))), None)
 
 
@@ -211,14 +201,13 @@ def _insert_events(at: sqlite3.Connection, run_id: str, shown: Sequence[PendingE
     at.execute("UPDATE runs SET state = 'running', started = ? WHERE id = ? AND state = 'queued'", (now, run_id))
 
 
-def _select_events(at: sqlite3.Connection, run_id: str, after: int, limit: int) -> tuple[Run, float, list[RunEvent]]:
+def _select_events(at: sqlite3.Connection, run_id: str, after: int, limit: int) -> tuple[Run, list[RunEvent]]:
     # The run is read first: its end and the last event are written in one transaction.
-    found = _select_run(at, run_id)
-    if found is None:
+    run = _select_run(at, run_id)
+    if run is None:
         raise LookupError(run_id)
-    run, beaten = found
     events = [RunEvent(*row) for row in select_rows(at, _SELECT_EVENTS, (run_id, after, limit))]
-    return run, beaten, [_add_result(event, run) for event in events]
+    return run, [_add_result(event, run) for event in events]
 
 
 def _record_end(at: sqlite3.Connection, run: Run, shown: Sequence[PendingEvent]) -> None:
@@ -235,13 +224,11 @@ def _select_to_cancel(at: sqlite3.Connection, worker: str) -> list[str]:
     return [run_id for (run_id,) in select_rows(at, _SELECT_TO_CANCEL, (worker,))]
 
 
-def _mark_interrupted(at: sqlite3.Connection, *, before: float, worker: str, now: float) -> int:
-    """End runs of workers without a heartbeat since `before`, except those of `worker`, which is asking.
-
-    Returns how many there were, at most 100.
-    """
+def _mark_interrupted(at: sqlite3.Connection, worker: WorkerLock, now: float) -> int:
+    """End runs of workers that are dead. Returns how many there were, at most 100 for each worker."""
     error = RunInterrupted("the worker process has ended; how far the skill got is unknown")
-    found = [run for run, _ in map(_run_from_row, select_rows(at, _SELECT_ORPHANS, (before, worker)))]
+    owners = [owner for (owner,) in select_rows(at, _SELECT_WORKERS) if not worker.is_alive(owner)]
+    found = [_run_from_row(row) for owner in owners for row in select_rows(at, _SELECT_UNFINISHED, (owner,))]
     for run in found:
         result = build_error_result(run, error, now)
         _record_end(at, complete_run(run, RunState.INTERRUPTED, result, now), ())
@@ -255,7 +242,6 @@ def _delete_old(at: sqlite3.Connection, *, before: float, max_kept: int) -> bool
     old = select_rows(at, _SELECT_OLD, (limit, _DELETE_BATCH))
     at.executemany("DELETE FROM run_events WHERE run = ?", old)
     at.executemany("DELETE FROM runs WHERE id = ?", old)
-    at.execute("DELETE FROM workers WHERE beat < ? AND id NOT IN (SELECT worker FROM runs)", (before,))
     return len(old) < _DELETE_BATCH
 
 
@@ -265,10 +251,10 @@ def _append_events(at: sqlite3.Connection, run_id: str, shown: Sequence[PendingE
     at.executemany(_INSERT_EVENT, [(run_id, number, one.kind, one.at, one.data) for number, one in numbered])
 
 
-def _run_from_row(row: Sequence[Any]) -> tuple[Run, float]:
-    *values, beaten = row
+def _run_from_row(row: Sequence[Any]) -> Run:
+    values = list(row)
     values[_STATE], values[_CANCEL] = RunState(values[_STATE]), bool(values[_CANCEL])
-    return Run(*values), beaten or 0.0
+    return Run(*values)
 
 
 def _add_result(event: RunEvent, run: Run) -> RunEvent:
@@ -404,8 +390,7 @@ _CLOSE_TIMEOUT = 5.0
 class AsyncRunLimits:
     """Limits of asynchronous runs: `max_live` per worker, output per run, and how long and how many are kept.
 
-    A worker polls for cancellations every `poll_seconds`, records a heartbeat every `heartbeat_seconds`, and counts as
-    dead after `dead_seconds` without one.
+    A worker polls for cancellations every `poll_seconds`.
     """
 
     max_live: int = 1_000
@@ -414,8 +399,6 @@ class AsyncRunLimits:
     keep_seconds: float = 24 * 60 * 60.0
     max_kept: int = 10_000
     poll_seconds: float = 0.5
-    heartbeat_seconds: float = 3.0
-    dead_seconds: float = 20.0
 
 
 class Runs:
@@ -424,7 +407,7 @@ class Runs:
     def __init__(self, store: Database, limits: AsyncRunLimits | None = None) -> None:
         self._store = store
         self._limits = limits or AsyncRunLimits()
-        self._worker = secrets.token_hex(8)
+        self._worker = WorkerLock(store.path)
         self._live: dict[str, LiveRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._maintenance: asyncio.Task[None] | None = None
@@ -455,11 +438,11 @@ class Runs:
             raise TooManyRequests(message, limit="runs", retry_after=1.0)
         now = time.time()
         found = run_id or new_run_id(now)
-        run = Run(found, principal, skill_id, trace_id, version, RunState.QUEUED, self._worker, now)
+        run = Run(found, principal, skill_id, trace_id, version, RunState.QUEUED, self._worker.id, now)
         output = RunOutput(self._limits.output_bytes, self._limits.max_events)
         live = self._live[run.id] = LiveRun(run, self._store, output, lambda: self._notify(run.id))
         try:
-            await self._store.write(lambda at: _insert_run(at, run, now))
+            await self._store.write(lambda at: (self._worker.hold(), _insert_run(at, run)))
         except BaseException:
             del self._live[run.id]
             raise
@@ -469,12 +452,12 @@ class Runs:
     async def get(self, run_id: str, *, principal: str | None = None) -> Run:
         """The current state of a run. Raises `UnknownRun`, also for those of other principals, `StoreUnavailable`."""
         found = await self._store.read(lambda at: _select_run(at, run_id))
-        if found is not None and self._is_orphan(*found):
+        if found is not None and await self._is_orphan(found):
             await self._interrupt_orphans()
             found = await self._store.read(lambda at: _select_run(at, run_id))
-        if found is None or (principal is not None and found[0].principal != principal):
+        if found is None or (principal is not None and found.principal != principal):
             raise UnknownRun("unknown run; runs are kept for a day after their end", id=run_id[:100])
-        return found[0]
+        return found
 
     async def events(self, run_id: str, after: int = 0, *, principal: str | None = None) -> AsyncGenerator[RunEvent]:
         """The events after this id, past and future, up to the last one of kind `result`. Raises like `get`."""
@@ -517,6 +500,7 @@ class Runs:
         if self._maintenance is not None:
             self._maintenance.cancel()
             await asyncio.wait([self._maintenance])
+        self._worker.close()
 
     def _start_task(self, live: LiveRun, make: RunFunction, run_id: str) -> None:
         task = asyncio.get_running_loop().create_task(live.run(make))
@@ -539,20 +523,20 @@ class Runs:
         pause = _MIN_POLL_INTERVAL
         while True:
             wake.clear()
-            run, beaten, events = await self._poll(run_id, after)
+            run, events = await self._poll(run_id, after)
             for event in events:
                 after = event.id
                 yield event
             if run.ended is not None and len(events) < _EVENTS_PER_READ:
                 return
-            if self._is_orphan(run, beaten):
+            if await self._is_orphan(run):
                 await self._interrupt_orphans()
             elif not events:
                 pause = await self._wait(run_id, wake, pause)
             else:
                 pause = _MIN_POLL_INTERVAL
 
-    async def _poll(self, run_id: str, after: int) -> tuple[Run, float, list[RunEvent]]:
+    async def _poll(self, run_id: str, after: int) -> tuple[Run, list[RunEvent]]:
         try:
             return await self._store.read(lambda at: _select_events(at, run_id, after, _EVENTS_PER_READ))
         except LookupError:
@@ -568,28 +552,24 @@ class Runs:
             return min(pause * 1.5, _MAX_POLL_INTERVAL)
         return _MIN_POLL_INTERVAL
 
-    def _is_orphan(self, run: Run, beaten: float) -> bool:
-        return run.ended is None and run.worker != self._worker and beaten < time.time() - self._limits.dead_seconds
+    async def _is_orphan(self, run: Run) -> bool:
+        if run.ended is not None or run.worker == self._worker.id:
+            return False
+        return not await self._store.read(lambda _: self._worker.is_alive(run.worker))
 
     async def _interrupt_orphans(self) -> None:
         now = time.time()
-        await self._store.write(
-            lambda at: _mark_interrupted(at, before=now - self._limits.dead_seconds, worker=self._worker, now=now)
-        )
+        await self._store.write(lambda at: _mark_interrupted(at, self._worker, now))
 
     async def _maintain(self) -> None:
-        """While there are runs: record heartbeats, cancel runs on request, remove old ones."""
-        beaten = time.monotonic()
+        """While there are runs: cancel runs on request, remove old ones."""
         while self._live:
             await asyncio.sleep(self._limits.poll_seconds)
             try:
-                for run_id in await self._store.read(lambda at: _select_to_cancel(at, self._worker)):
+                for run_id in await self._store.read(lambda at: _select_to_cancel(at, self._worker.id)):
                     if run_id in self._live:
                         self._live[run_id].cancel()
-                if time.monotonic() - beaten >= self._limits.heartbeat_seconds:
-                    beaten = time.monotonic()
-                    await self._store.write(lambda at: _record_heartbeat(at, self._worker, time.time()))
-                    await self._clean_up()
+                await self._clean_up()
             except StoreUnavailable as error:
                 _log.warning("cannot maintain asynchronous runs: %s", error)
 
