@@ -7,6 +7,8 @@ import hashlib
 import os
 import socket
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -41,7 +43,7 @@ class Stream:
 def test_a_thread_that_waits_for_bytes_is_woken_when_time_is_over() -> None:
     here, there = socket.socketpair()
     with here, there:
-        alarm = DownloadDeadline(0.05, WeakSet())
+        alarm = DownloadDeadline("u", 0.05, WeakSet())
         with alarm:
             alarm.watch("connection.connect_tcp.complete", {"return_value": Stream(here)})
             assert here.recv(1) == b""
@@ -51,7 +53,7 @@ def test_a_thread_that_waits_for_bytes_is_woken_when_time_is_over() -> None:
 def test_a_connection_made_after_time_is_over_is_cut_at_once() -> None:
     here, there = socket.socketpair()
     with here, there:
-        alarm = DownloadDeadline(0, WeakSet())
+        alarm = DownloadDeadline("u", 0, WeakSet())
         with alarm:
             while not alarm.expired:
                 threading.Event().wait(0.005)
@@ -62,7 +64,7 @@ def test_a_connection_made_after_time_is_over_is_cut_at_once() -> None:
 def test_what_ends_in_time_is_left_alone() -> None:
     here, there = socket.socketpair()
     with here, there:
-        alarm = DownloadDeadline(60, WeakSet())
+        alarm = DownloadDeadline("u", 60, WeakSet())
         with alarm:
             alarm.watch("http11.send_request_headers.complete", {"return_value": None})
             alarm.watch("connection.connect_tcp.complete", {"return_value": Stream(here)})
@@ -316,3 +318,53 @@ def test_a_body_that_was_cut_in_the_cache_is_downloaded_again(web: Web, tmp_path
     web.pages["/a"] = Page(b"one", headers={"ETag": '"1"'})
     get(f"{web.url}/a", tmp_path).path.write_bytes(b"")
     assert get(f"{web.url}/a", tmp_path).path.read_bytes() == b"one"
+
+
+# In a network namespace of its own, where an address of the internet is on the loopback interface.
+REDIRECTS = """
+import fcntl, http.server, pathlib, socket, struct, sys, threading
+def ioctl(number, name, data):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, number, struct.pack("16s", name) + data)
+ioctl(0x8914, b"lo", struct.pack("h14x", 0x41))
+ioctl(0x8916, b"lo:1", struct.pack("hH4s8x", socket.AF_INET, 0, socket.inet_aton("93.184.215.14")))
+asked = []
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        asked.append(self.path)
+        target = self.path.partition("?to=")[2]
+        self.send_response(302 if target else 200)
+        self.send_header("Location", target or "none")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def log_message(self, *_): pass
+servers = [http.server.ThreadingHTTPServer((host, 0), Handler) for host in ("93.184.215.14", "127.0.0.1")]
+for server in servers: threading.Thread(target=server.serve_forever, daemon=True).start()
+public, private = (f"http://{server.server_address[0]}:{server.server_address[1]}" for server in servers)
+from openskills.catalog.sources.http import Downloader
+from openskills.errors import ForbiddenPath
+with Downloader(pathlib.Path(sys.argv[1])) as downloader:
+    downloader.get(f"{public}/a?to={public}/b")
+    downloader.get(f"{private}/c?to={private}/d")
+    downloader.get(f"{private}/e?to={public}/f")
+    for name in "gh":
+        try:
+            downloader.get(f"{public}/{name}?to={private}/secret")
+        except ForbiddenPath as error:
+            print(error)
+print([path for path in asked if "secret" in path and "?" not in path])
+"""
+
+
+@pytest.mark.parametrize("fresh", [True, False], ids=["new connection", "open connection"])
+def test_a_redirect_from_the_internet_does_not_reach_this_machine(tmp_path: Path, fresh: bool) -> None:
+    text = REDIRECTS.replace('downloader.get(f"{private}/c?to={private}/d")', "pass") if fresh else REDIRECTS
+    text = text.replace('downloader.get(f"{private}/e?to={public}/f")', "pass") if fresh else text
+    argv = ["unshare", "--net", "--map-root-user", sys.executable, "-c", text, str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    first, second, asked = done.stdout.splitlines()
+    assert "leads from a public address to a loopback one; use the final URL" in first
+    assert "leads from a public address to a loopback one" in second
+    # On a connection that was open already, the request has been sent; its answer is not used.
+    assert asked == "[]" or not fresh

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openskills.addresses import classify_address
 from openskills.errors import InvalidArgument
 from openskills.executors.network.allowlist import (
     AllowList,
-    classify_address,
     format_host_port,
     normalize_host,
     parse_entry,

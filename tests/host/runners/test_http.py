@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openskills.addresses import classify_address
 from openskills.errors import ExecutorUnavailable, InvalidArgument
-from openskills.executors.network.allowlist import classify_address
 from openskills.host.model import HostLimits, ManifestFault, Outcome, Registration
 from openskills.host.runners.http import ForbiddenTarget, check_host, parse_target, select_address
 from tests.host.calls_made import called, with_runner

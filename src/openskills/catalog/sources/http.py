@@ -6,11 +6,13 @@ import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
+from openskills.addresses import classify_address
 from openskills.catalog.root import Progress, no_progress
 from openskills.catalog.sources.cache import (
     CachedResponse,
@@ -21,7 +23,14 @@ from openskills.catalog.sources.cache import (
     redact,
     split_url,
 )
-from openskills.errors import DeadlineExceeded, InvalidSkill, LimitExceeded, SourceUnavailable, UnsupportedMedia
+from openskills.errors import (
+    DeadlineExceeded,
+    ForbiddenPath,
+    InvalidSkill,
+    LimitExceeded,
+    SourceUnavailable,
+    UnsupportedMedia,
+)
 from openskills.skillmd.problem import Problem, Severity
 from openskills.version import __version__
 
@@ -33,11 +42,14 @@ class DownloadDeadline:
     """A deadline for a whole download: shuts the client's connections down when it expires.
 
     The timeouts of an HTTP client apply to each chunk, so a slow server could hold us for ever. `watch` is for httpx2's
-    `trace` extension; `sockets` are all sockets of the client, because connections are reused.
+    `trace` extension; `sockets` are all sockets of the client, because connections are reused. With `only_public`, a
+    connection to another address is refused before anything is sent.
     """
 
-    def __init__(self, seconds: float, sockets: WeakSet[socket.socket]) -> None:
+    def __init__(self, name: str, seconds: float, sockets: WeakSet[socket.socket]) -> None:
+        self._name = name
         self.expired = False
+        self.only_public = False
         self._sockets = sockets
         self._lock = threading.Lock()
         self._timer = threading.Timer(seconds, self._expire)
@@ -52,10 +64,18 @@ class DownloadDeadline:
     def watch(self, event: str, info: Mapping[str, Any]) -> None:
         """Remember a new connection."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            if self.only_public:
+                self.check_peer(_classify_peer(info["return_value"]))
             with self._lock:
                 self._sockets.add(info["return_value"].get_extra_info("socket"))
                 if self.expired:
                     self._shut_down_sockets()
+
+    def check_peer(self, kind: str | None) -> None:
+        """Raise `ForbiddenPath` if this class of an address is not allowed."""
+        if self.only_public and kind is not None:
+            advice = "use the final URL if you trust it"
+            raise ForbiddenPath(f"redirect of {self._name}: leads from a public address to a {kind} one; {advice}")
 
     def _expire(self) -> None:
         with self._lock:
@@ -67,6 +87,12 @@ class DownloadDeadline:
             # Not SSLSocket's own method, which would change its state under the thread that is reading.
             with suppress(OSError):
                 socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+
+def _classify_peer(stream: Any) -> str | None:
+    """The class of the address at the other end of a connection; None if it is public."""
+    found = None if stream is None else stream.get_extra_info("server_addr")
+    return classify_address(ip_address(found[0].partition("%")[0])) if found else "unknown"
 
 
 _MAX_REDIRECTS = 5
@@ -150,7 +176,7 @@ class Downloader:
     def _fetch(self, url: str, cached: CachedResponse | None, pin: str | None, progress: Progress) -> CachedResponse:
         import httpx2
 
-        deadline = DownloadDeadline(self._limits.total, self._sockets)
+        deadline = DownloadDeadline(redact(url), self._limits.total, self._sockets)
         try:
             with deadline, self._open_response(url, cached, deadline) as response:
                 if response.status_code == 304 and cached:
@@ -177,6 +203,11 @@ class Downloader:
             check_redirect(before, str(request.url), field=f"redirect of {redact(url)}")
             response = client.send(request, stream=True)
             try:
+                # A connection may have been open already.
+                kind = _classify_peer(response.extensions.get("network_stream"))
+                deadline.check_peer(kind)
+                # A server on the internet must not make us call servers that only this machine reaches.
+                deadline.only_public = kind is None
                 if response.next_request is None:
                     yield response
                     return

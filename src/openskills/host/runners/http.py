@@ -18,8 +18,8 @@ from typing import Any, cast
 
 import httpx2
 
+from openskills.addresses import classify_address, unmap_address
 from openskills.errors import BadSkillOutput, ExecutorUnavailable, ForbiddenPath, InvalidArgument
-from openskills.executors.network.allowlist import classify_address, unmap_address
 from openskills.host.model import Call, Failure, ManifestFault, Outcome, Registration, failure_outcome
 from openskills.host.runners.output import RawSkillOutput, excerpt, outcome_from_output, timeout_outcome
 from openskills.host.runners.program import encode_call_input
