@@ -211,7 +211,7 @@ async def test_a_key_is_in_no_error_and_in_no_line_of_the_log(make: Make, caplog
     echo = ErrorReply(401, f"Incorrect API key provided: {KEY}, or sk-other-987654.")
     with caplog.at_level(logging.DEBUG), ModelServer([ErrorReply(500, f"{KEY} broke it"), echo]) as server:
         model = make(server)
-        with pytest.raises(Unauthorized, match=r"API key provided: \[key\], or \[key\]") as caught:
+        with pytest.raises(Unauthorized, match=r"API key provided: \[secret key\], or \[secret key\]") as caught:
             await answer(model)
     shown = f"{caught.value!r} {caught.value.details} {caught.value.__cause__} {model!r}"
     assert KEY not in shown
@@ -223,7 +223,7 @@ async def test_a_key_is_in_no_error_and_in_no_line_of_the_log(make: Make, caplog
 async def test_a_secret_in_a_header_of_the_caller_is_in_no_error(make: Make) -> None:
     with (
         ModelServer([ErrorReply(400, "bad token: hunter2-hunter2")]) as server,
-        pytest.raises(InvalidArgument, match=r"bad token: \[key\]"),
+        pytest.raises(InvalidArgument, match=r"bad token: \[secret key\]"),
     ):
         await answer(make(server, headers={"X-Gateway-Token": "hunter2-hunter2"}))
 

@@ -689,6 +689,23 @@ def test_a_run_comes_back_as_it_was(at: sqlite3.Connection) -> None:
     assert runs._select_run(at, "run_2") is None
 
 
+def test_the_result_is_there_when_a_run_ends_between_two_reads(tmp_path: Path) -> None:
+    path = tmp_path / "host.db"
+    with closing(open_sqlite(path, HOST_DATABASE, timeout=1)) as at, closing(sqlite3.connect(path)) as other:
+        runs._insert_run(at, RUN_ROWS_RUN)
+        ended = replace(RUN_ROWS_RUN, state=RunState.SUCCEEDED, ended=2_000.0, status=200, result=b"{}")
+
+        def end(statement: str) -> None:
+            if "FROM run_events" in statement:
+                at.set_trace_callback(None)
+                with other:
+                    runs._record_end(other, ended, ())
+
+        at.set_trace_callback(end)
+        run, (event,) = runs._select_events(at, "run_1", 0, 10)
+    assert (run.ended, event.kind, event.data) == (2_000.0, "result", b"{}")
+
+
 def test_events_are_numbered_from_one_and_make_the_run_running(at: sqlite3.Connection) -> None:
     runs._insert_events(at, "run_1", [PendingEvent("stdout", 1.0, b"1"), PendingEvent("stdout", 2.0, b"2")], 1_001.0)
     runs._insert_events(at, "run_1", [PendingEvent("stderr", 3.0, b"3")], 1_002.0)

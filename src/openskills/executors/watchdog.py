@@ -218,10 +218,13 @@ def _check_disk(unlinked: int, quota: Quota, disk: Path) -> str:
 
 
 class CallWatch:
-    """Monitors one call, and reports once what it exceeds. A call that ends soon only costs a timer."""
+    """Monitors one call, and reports once what it exceeds. A call that ends soon only costs a timer.
 
-    def __init__(self, pid: int, limits: Limits, on_excess: Callable[[str], None]) -> None:
-        self._pid, self._limits, self._on_excess = pid, limits, on_excess
+    `calls` is the number of calls that the process serves at the same time; their limits are added up.
+    """
+
+    def __init__(self, pid: int, limits: Limits, on_excess: Callable[[str], None], *, calls: int = 1) -> None:
+        self._pid, self._limits, self._on_excess, self._calls = pid, limits, on_excess, calls
         self._task: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(FIRST_CHECK, self._start)
 
@@ -235,7 +238,13 @@ class CallWatch:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
-        self._on_excess(await watch(self._pid, self._limits))
+        total, processes = self._limits.total_memory_bytes, self._limits.processes
+        limits = replace(
+            self._limits,
+            total_memory_bytes=None if total is None else total * self._calls,
+            processes=None if processes is None else processes * self._calls,
+        )
+        self._on_excess(await watch(self._pid, limits))
 
 
 class _BackoffTimer:

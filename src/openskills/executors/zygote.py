@@ -12,7 +12,7 @@ import struct
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -539,13 +539,9 @@ class WorkerPool:
     def _watch(self, lease: _WorkerLease) -> CallWatch:
         # The calls of a shared fork server can only be measured together.
         calls = 1 if self._dedicated else lease.server.worker_count
-        total, processes = self._limits.total_memory_bytes, self._limits.processes
-        limits = replace(
-            self._limits,
-            total_memory_bytes=None if total is None else total * calls,
-            processes=None if processes is None else processes * calls,
+        return CallWatch(
+            lease.server.pid, self._limits, lambda message: lease.worker.fail(LimitExceeded(message)), calls=calls
         )
-        return CallWatch(lease.server.pid, limits, lambda message: lease.worker.fail(LimitExceeded(message)))
 
     def renew(self) -> None:
         """Start new fork servers for all later calls."""

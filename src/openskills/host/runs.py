@@ -202,11 +202,14 @@ def _insert_events(at: sqlite3.Connection, run_id: str, shown: Sequence[PendingE
 
 
 def _select_events(at: sqlite3.Connection, run_id: str, after: int, limit: int) -> tuple[Run, list[RunEvent]]:
-    # The run is read first: its end and the last event are written in one transaction.
+    # The run is read first: its end and the last event are written in one transaction. If that happens between the two
+    # reads, the run has to be read again.
     run = _select_run(at, run_id)
     if run is None:
         raise LookupError(run_id)
     events = [RunEvent(*row) for row in select_rows(at, _SELECT_EVENTS, (run_id, after, limit))]
+    if run.ended is None and events and events[-1].kind == RESULT_EVENT:
+        run = _select_run(at, run_id) or run
     return run, [_add_result(event, run) for event in events]
 
 
