@@ -127,7 +127,7 @@ def open_sqlite(path: Path | None, profile: SqliteProfile, *, timeout: float) ->
             _create_file(path)
         # One thread at a time uses it, but another one may close it.
         connection = sqlite3.connect(
-            path or ":memory:", timeout, isolation_level=None, check_same_thread=False, factory=SqliteConnection
+            path or ":memory:", timeout=timeout, isolation_level=None, check_same_thread=False, factory=SqliteConnection
         )
         connection.path, connection.profile = path, profile
         try:
