@@ -114,12 +114,14 @@ def serve(
 
 
 def _greet(entries: "tuple[RegistryEntry, ...]", settings: "Settings", url: str, *, needs_key: bool) -> None:
+    from openskills.host.runners.kinds import describe_isolation
+
     for entry in entries:
         found = entry.registration
         kind, description, isolation = "", "", ""
         if found is not None:
             kind, description = found.kind, found.description
-            isolation = found.describe_isolation(allow_local=settings.allow_local)
+            isolation = describe_isolation(found.kind, found.executor, allow_local=settings.allow_local)
         text = textwrap.shorten(escape_line(description), 70, placeholder="…")
         state = (f"{entry.status:<12}", _STYLES[entry.status])
         warn(

@@ -190,17 +190,6 @@ class Registration:
     origin: Path | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    def describe_isolation(self, *, allow_local: bool) -> str:
-        """Where its code runs: `bubblewrap`, `container`, `remote` (another server), or `none`.
-
-        `allow_local`: the setting of the host that lets `executor: auto` run without a sandbox where there is none.
-        """
-        if not self.kind.startswith("cli:"):
-            return {"docker": "container", "http": "remote"}.get(self.kind, "none")
-        if self.executor == "local":
-            return "none"
-        return "bubblewrap or none" if self.executor == "auto" and allow_local else "bubblewrap"
-
 
 @dataclass(frozen=True, slots=True)
 class SkillOutputEvent:

@@ -12,6 +12,7 @@ from typing import Any, cast
 from openskills.errors import InvalidArgument
 from openskills.host.model import MAX_TRACE_ID_LENGTH, RESULT_SCHEMA, Registration
 from openskills.host.registry.registry import RegistryEntry
+from openskills.host.runners.kinds import describe_isolation
 from openskills.skillmd.problem import Problem
 from openskills.version import __version__
 
@@ -425,9 +426,9 @@ def describe_skill(entry: RegistryEntry, start: Path, *, allow_local: bool) -> d
         "problems": [_describe_problem(problem, start) for problem in entry.problems],
         "origin": _relative_path(entry.origin, start) if entry.origin is not None else None,
     }
-    if entry.registration is not None:
-        isolation = entry.registration.describe_isolation(allow_local=allow_local)
-        found |= {**_describe_manifest(entry.registration, start), "isolation": isolation}
+    if (skill := entry.registration) is not None:
+        isolation = describe_isolation(skill.kind, skill.executor, allow_local=allow_local)
+        found |= {**_describe_manifest(skill, start), "isolation": isolation}
     return found
 
 

@@ -32,7 +32,7 @@ class RunnerKind:
     """A kind of skill. `runner` is the class; it gets the isolation of the host if it is `isolated`, else the settings.
 
     `entry` describes the field `entry` of a manifest, which `is_entry` checks. `options` are fields for this kind only,
-    at the top level of a manifest or below `options`.
+    at the top level of a manifest or below `options`. `isolation` is where its code runs, unless it is `isolated`.
     """
 
     runner: str
@@ -40,6 +40,7 @@ class RunnerKind:
     options: tuple[str, ...] = ()
     is_entry: Callable[[str], bool] = bool
     isolated: bool = False
+    isolation: str = "none"
 
 
 RUNNER_KINDS: Mapping[str, RunnerKind] = {
@@ -60,12 +61,14 @@ RUNNER_KINDS: Mapping[str, RunnerKind] = {
         "a URL such as https://skills.example.org/echo, without a user name or fragment",
         ("method", "headers"),
         _is_url,
+        isolation="remote",
     ),
     "docker": RunnerKind(
         "openskills.host.runners.docker:DockerRunner",
         "an image name such as registry.example.org/echo:1.0",
         ("args", "network", "user"),
         lambda entry: _IMAGE_PATTERN.fullmatch(entry) is not None,
+        isolation="container",
     ),
     "inproc": RunnerKind(
         "openskills.host.runners.function:FunctionRunner",
@@ -73,3 +76,16 @@ RUNNER_KINDS: Mapping[str, RunnerKind] = {
         is_entry=_is_callable,
     ),
 }
+
+
+def describe_isolation(kind: str, executor: str, *, allow_local: bool) -> str:
+    """Where the code of a skill runs: `bubblewrap`, `container`, `remote` (another server), or `none`.
+
+    `allow_local`: the setting of the host that lets `executor: auto` run without a sandbox where there is none.
+    """
+    known = RUNNER_KINDS.get(kind)
+    if known is None or not known.isolated:
+        return "none" if known is None else known.isolation
+    if executor == "local":
+        return "none"
+    return "bubblewrap or none" if executor == "auto" and allow_local else "bubblewrap"
