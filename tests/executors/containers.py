@@ -75,14 +75,13 @@ def made_tree(directory: Path, uid: int | None) -> Path:
 
 
 def staged(place: WorkspaceDirectory, name: str, text: str = "data\n") -> None:
-    """Put a skill into the workspace as staging does: read-only, with a `.venv` for its commands."""
+    """Put a skill into the workspace as staging does: a folder of the user of its commands."""
     skill = place.tree / SKILLS / name
     (skill / VENV).mkdir(parents=True)
-    if place.uid is not None:
-        os.chown(skill / VENV, place.uid, place.uid)
     (skill / "data.txt").write_text(text)
-    (skill / "data.txt").chmod(0o444)
-    skill.chmod(0o555)
+    if place.uid is not None:
+        for path in (skill, *skill.iterdir()):
+            os.chown(path, place.uid, place.uid)
 
 
 def containers_of(address: str, workspace: str) -> list[str]:

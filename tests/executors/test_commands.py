@@ -225,6 +225,35 @@ async def test_an_approval_hook_sees_the_command_and_may_refuse_it(tmp_path: Pat
     assert [line["event"] for line in audit_lines(tmp_path)] == ["begin", "end", "fail"]
 
 
+async def test_an_approval_hook_is_told_which_scripts_of_the_skill_commands_have_changed(tmp_path: Path) -> None:
+    seen: list[ApprovalRequest] = []
+
+    async def approve(request: ApprovalRequest) -> bool:
+        seen.append(request)
+        return True
+
+    async with workbench(tmp_path, CommandRules(approve=approve)) as bench:
+        changes = "echo '# more' >> scripts/hello.sh; echo x > scripts/json.py; mkdir unpacked; echo x > unpacked/a.xml"
+        for command in (changes, "scripts/hello.sh", "scripts/hello.sh"):
+            assert (await bench.run(RunRequest(command, skill="demo"))).exit_code == 0
+
+    assert seen[0].changed == ()
+    assert seen[1].changed == ("skills/demo/scripts/hello.sh", "skills/demo/scripts/json.py")
+    assert seen[1].identity == seen[2].identity
+
+
+async def test_a_changed_script_does_not_count_as_one_of_the_skill_under_a_policy(tmp_path: Path) -> None:
+    (demo(tmp_path) / "scripts" / "copy.sh").write_text("#!/bin/sh\ncp work/planted scripts/hello.sh\n")
+    (demo(tmp_path) / "scripts" / "copy.sh").chmod(0o755)
+    async with workbench(tmp_path, CommandRules(policy=CommandPolicy.of(None, ["rm"]))) as bench:
+        hello = RunRequest("scripts/hello.sh", skill="demo")
+        assert (await bench.run(hello)).exit_code == 0
+        await bench.workspace.write("work/planted", b"#!/bin/bash\nrm -rf out\n", executable=True)
+        assert (await bench.run(RunRequest("scripts/copy.sh", skill="demo"))).exit_code == 0
+        with pytest.raises(CommandDenied):
+            await bench.run(hello)
+
+
 async def test_the_audit_says_who_ran_what_and_how_it_ended(tmp_path: Path) -> None:
     async with workbench(tmp_path) as bench:
         outputs = OutputSpec(("out/*",), save=True)
@@ -475,9 +504,10 @@ class NotedWorkspace(FakeWorkspace):
         self.asked, self.go = asyncio.Event(), asyncio.Event()
         self.happened: list[str] = []
 
-    async def stage(self, snapshot: SkillSnapshot) -> None:
-        await super().stage(snapshot)
+    async def stage(self, snapshot: SkillSnapshot) -> int:
+        mark = await super().stage(snapshot)
         self.happened.append("staged")
+        return mark
 
     async def start(self, command: Command) -> FakeProcess:
         self.asked.set()

@@ -97,10 +97,11 @@ def test_what_a_command_must_not_do_fails(tmp_path: Path, attempt: str) -> None:
     in_a_box(tmp_path, work)
 
 
-def test_it_writes_to_the_venv_of_its_own_skill_only(tmp_path: Path) -> None:
+def test_a_command_can_write_to_the_folder_of_its_own_skill_only(tmp_path: Path) -> None:
     async def work(one: Box) -> None:
-        assert (await one.shell("touch .venv/x", skill=SKILL, cwd=f"skills/{SKILL}")).exit_code == 0
+        assert (await one.shell("touch .venv/x new", skill=SKILL, cwd=f"skills/{SKILL}")).exit_code == 0
         assert (await one.shell(f"touch skills/{SKILL}/.venv/y")).exit_code != 0
+        assert (await one.shell(f"touch skills/{SKILL}/other")).exit_code != 0
 
     in_a_box(tmp_path, work)
 

@@ -53,7 +53,8 @@ def where(
             return found if isinstance(found, ResolvedProgram) else ResolvedProgram(found)
         return ResolvedProgram(path) if "/" in program and path.replace("/./", "/") in FILES else None
 
-    return PolicyContext(ROOT, resolve, skill)
+    files = ("skills/pdf/scripts/run.sh", "skills/pdf/scripts/x", "skills/pdf/bin/own", "skills/pdf/bin/find")
+    return PolicyContext(ROOT, resolve, skill, skill_files=files)
 
 
 def denied(
@@ -249,6 +250,7 @@ def test_a_file_of_the_skill_is_not_the_program_of_the_same_name() -> None:
         ("scripts/x", True),
         ("./scripts//x", True),
         (f"{SKILL}/x", True),
+        ("scripts/added", False),
         ("out/x", False),
         (".venv/x", False),
         ("inputs/x", False),
@@ -259,10 +261,11 @@ def test_a_file_of_the_skill_is_not_the_program_of_the_same_name() -> None:
         (f"{ROOT}/skills/x", False),
     ],
 )
-def test_a_file_is_the_skills_own_where_no_command_can_write(path: str, is_own: bool) -> None:
-    assert PolicyContext(ROOT, skill="pdf", cwd="skills/pdf").is_skill_file(path) is is_own
-    assert not PolicyContext(ROOT, skill="pdf", cwd="out").is_skill_file("scripts/x")
-    assert not PolicyContext(ROOT, skill="pdf").is_skill_file("scripts/x")
+def test_a_file_is_the_skills_own_if_no_command_has_changed_it(path: str, is_own: bool) -> None:
+    files = ("skills/pdf/x", "skills/pdf/scripts/x")
+    assert PolicyContext(ROOT, skill="pdf", cwd="skills/pdf", skill_files=files).is_skill_file(path) is is_own
+    assert not PolicyContext(ROOT, skill="pdf", cwd="out", skill_files=files).is_skill_file("scripts/x")
+    assert not PolicyContext(ROOT, skill="pdf", skill_files=files).is_skill_file("scripts/x")
 
 
 def test_a_script_of_the_skill_runs_unless_what_runs_it_is_denied() -> None:

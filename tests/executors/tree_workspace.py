@@ -33,9 +33,10 @@ class TreeWorkspace:
         self.store = SnapshotStore(directory / "snapshots")
         self.files = WorkspaceTree(self.tree)
 
-    async def stage(self, snapshot: SkillSnapshot) -> None:
+    async def stage(self, snapshot: SkillSnapshot) -> int:
         """See `Workspace`."""
-        await run_in_thread(lambda: materialize_snapshot(self.store, snapshot, self.tree, share=True))
+        staging = run_in_thread(lambda: materialize_snapshot(self.store, snapshot, self.tree, mark=self.files.mark))
+        return (await staging).mark
 
     async def write(self, path: str, data: Content, *, executable: bool = False) -> FileInfo:
         """See `Workspace`."""

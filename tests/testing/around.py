@@ -87,8 +87,8 @@ class AroundWorkspace:
     def isolation(self) -> Isolation:
         return self.executor.isolation or self.inner.isolation
 
-    async def stage(self, snapshot: SkillSnapshot) -> None:
-        await self.inner.stage(snapshot)
+    async def stage(self, snapshot: SkillSnapshot) -> int:
+        return await self.inner.stage(snapshot)
 
     async def write(self, path: str, data: Content, *, executable: bool = False) -> FileInfo:
         return await self.inner.write(path, data, executable=executable)

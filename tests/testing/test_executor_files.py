@@ -304,12 +304,32 @@ def test_every_promise_about_paths_is_shown_to_be_breakable() -> None:
     assert not without_example(PATHS, EXECUTOR_PATHS_BROKEN)
 
 
-class Writable(AroundWorkspace):
-    """Lets everybody write to skills."""
+class Damaging(AroundWorkspace):
+    """Loses a file of the skill."""
 
-    async def stage(self, snapshot: SkillSnapshot) -> None:
-        await super().stage(snapshot)
-        Path(self.root, HOME, "SKILL.md").chmod(0o666)
+    async def stage(self, snapshot: SkillSnapshot) -> int:
+        mark = await super().stage(snapshot)
+        Path(self.root, HOME, "assets/picture.png").write_bytes(b"")
+        return mark
+
+
+class ReadOnly(AroundWorkspace):
+    """Gives copies the modes of files that nobody may write to."""
+
+    async def stage(self, snapshot: SkillSnapshot) -> int:
+        mark = await super().stage(snapshot)
+        for path in Path(self.root, HOME).rglob("*"):
+            if not path.is_symlink():
+                path.chmod(0o555)
+        return mark
+
+
+class Fresh(AroundWorkspace):
+    """Removes what commands added to a skill."""
+
+    async def stage(self, snapshot: SkillSnapshot) -> int:
+        shutil.rmtree(Path(self.root, HOME, "unpacked"), ignore_errors=True)
+        return await super().stage(snapshot)
 
 
 class Shared(AroundExecutor):
@@ -324,49 +344,51 @@ class Shared(AroundExecutor):
         return await super().snapshot(name, directory)
 
     class workspace(AroundWorkspace):  # noqa: N801 - it takes the place of an attribute
-        async def stage(self, snapshot: SkillSnapshot) -> None:
+        async def stage(self, snapshot: SkillSnapshot) -> int:
             assert isinstance(self.executor, Shared)
-            await super().stage(snapshot)
+            mark = await super().stage(snapshot)
             staged = Path(self.root, HOME)
-            staged.chmod(0o700)
             (staged / "SKILL.md").unlink()
             os.link(self.executor.folder / "SKILL.md", staged / "SKILL.md")
+            return mark
 
 
 class Forgetful(AroundWorkspace):
     """Forgets what was installed."""
 
-    async def stage(self, snapshot: SkillSnapshot) -> None:
+    async def stage(self, snapshot: SkillSnapshot) -> int:
         shutil.rmtree(Path(self.root, HOME, ".venv"), ignore_errors=True)
-        await super().stage(snapshot)
+        return await super().stage(snapshot)
 
 
 class Apart(AroundWorkspace):
     """Gives a skill an `out` of its own."""
 
-    async def stage(self, snapshot: SkillSnapshot) -> None:
-        await super().stage(snapshot)
+    async def stage(self, snapshot: SkillSnapshot) -> int:
+        mark = await super().stage(snapshot)
         home = Path(self.root, HOME)
-        home.chmod(0o700)
         (home / "out").unlink()
         (home / "out").mkdir()
+        return mark
 
 
 class Eager(AroundWorkspace):
     """Copies a skill whenever it is asked for."""
 
-    async def stage(self, snapshot: SkillSnapshot) -> None:
-        await super().stage(snapshot)
+    async def stage(self, snapshot: SkillSnapshot) -> int:
+        mark = await super().stage(snapshot)
         home = Path(self.root, HOME)
-        home.chmod(0o700)
         shutil.copy2(home / "SKILL.md", home / "SKILL.new")
         os.replace(home / "SKILL.new", home / "SKILL.md")
+        return mark
 
 
 EXECUTOR_SKILLS_BROKEN: list[Broken] = [
-    (Writable, "Commands find a skill as it was taken", "nothing may be writable by its permissions, .*SKILL.md"),
+    (Damaging, "Commands find a skill as it was taken", "a picture of the skill reads as other bytes"),
+    (ReadOnly, "Copies of a skill's files", "a command of the check failed"),
+    (Fresh, "Commands can add files to their skill's folder", "a command of the check failed"),
     (Shared, "Whatever a command does to its skill", "the folder that the skill was taken from was changed"),
-    (Forgetful, "`.venv` is the one place", "a command of the check failed: .*kept|there is 'newer"),
+    (Forgetful, "`.venv` is kept", "a command of the check failed: .*kept|there is 'newer"),
     (Apart, "`out`, `work` and `inputs` under a skill", "'out/made' does not exist"),
     (Eager, "Staging what is staged already does nothing", "they are other files"),
 ]
@@ -413,9 +435,9 @@ class Lazy(AroundExecutor):
         return await super().snapshot(name, directory)
 
     class workspace(AroundWorkspace):  # noqa: N801 - it takes the place of an attribute
-        async def stage(self, snapshot: SkillSnapshot) -> None:
+        async def stage(self, snapshot: SkillSnapshot) -> int:
             assert isinstance(self.executor, Lazy)
-            await super().stage(await self.executor.inner.snapshot(snapshot.name, self.executor.folder))
+            return await super().stage(await self.executor.inner.snapshot(snapshot.name, self.executor.folder))
 
 
 class FirstOnly(AroundWorkspace):
@@ -423,10 +445,9 @@ class FirstOnly(AroundWorkspace):
 
     staged = False
 
-    async def stage(self, snapshot: SkillSnapshot) -> None:
-        if not self.staged:
-            await super().stage(snapshot)
-        self.staged = True
+    async def stage(self, snapshot: SkillSnapshot) -> int:
+        is_first, self.staged = not self.staged, True
+        return await super().stage(snapshot) if is_first else 0
 
 
 class ExecutorStagingSilent(AroundExecutor):
@@ -439,16 +460,17 @@ class ExecutorStagingSilent(AroundExecutor):
 class Careless(AroundWorkspace):
     """Does not mind when there is nothing to stage."""
 
-    async def stage(self, snapshot: SkillSnapshot) -> None:
+    async def stage(self, snapshot: SkillSnapshot) -> int:
         with suppress(InvalidArgument):
-            await super().stage(snapshot)
+            return await super().stage(snapshot)
+        return 0
 
 
 class OnePlace(AroundWorkspace):
     """Has room for one skill."""
 
-    async def stage(self, snapshot: SkillSnapshot) -> None:
-        await super().stage(replace(snapshot, name="one"))
+    async def stage(self, snapshot: SkillSnapshot) -> int:
+        return await super().stage(replace(snapshot, name="one"))
 
 
 EXECUTOR_STAGING_BROKEN: list[Broken] = [

@@ -646,14 +646,6 @@ def test_who_ended_a_command_is_said_first(ending: EndReason, detail: str, words
     assert data["timed_out"] is (ending is EndReason.TIMED_OUT)
 
 
-def test_patterns_that_match_nothing_are_named() -> None:
-    data = build_result_data(result(), RunResultOptions(patterns=("out/*.pdf", "out/b")))
-    assert data["warnings"] == ["no new or changed file matches out/*.pdf, out/b"]
-    assert "warnings" not in build_result_data(
-        result(text("out/b", "x")), RunResultOptions(patterns=("out/*.pdf", "out/b"))
-    )
-
-
 def test_a_model_reads_the_same_as_compact_json_with_no_content_twice() -> None:
     data = build_result_data(result(text("out/report.md", "é")), RunResultOptions())
     read = json.loads(describe_result(data))

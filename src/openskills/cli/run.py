@@ -70,7 +70,7 @@ def run(
 ) -> None:
     """Run a command of a skill in an isolated workspace, with live output.
 
-    The workspace has skills/ (read-only), work/, runs/ and out/. The command starts in the skill's folder, where out/,
+    The workspace has skills/, work/, runs/ and out/. The command starts in a copy of the skill's folder, where out/,
     work/ and inputs/ link to those of the workspace. The workspace is removed at the end, unless --session is given.
 
     Examples:

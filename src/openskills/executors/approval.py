@@ -3,12 +3,14 @@
 import hashlib
 import json
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypeAlias
 
 from openskills.errors import CommandDenied
 from openskills.executors.records.audit import AuditRun
+from openskills.executors.spec import FileStamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +19,9 @@ class ApprovalRequest:
 
     `command` is the caller's text (a list is quoted and joined), `argv` is what will be executed, and `env` names the
     variables that the caller sets. `interactive` commands can receive input while they run. `installs` marks the
-    installation of a skill's dependencies. `digest` identifies the version of the skill. Two requests have the same
-    `identity` exactly when everything that the caller supplied is equal, including values of variables and input.
+    installation of a skill's dependencies. `digest` identifies the version of the skill, `changed` are its scripts that
+    commands have changed or added since. Two requests have the same `identity` exactly when everything that the caller
+    supplied is equal, including values of variables and input, and no script has changed in between.
     """
 
     argv: tuple[str, ...]
@@ -31,6 +34,7 @@ class ApprovalRequest:
     digest: str = ""
     interactive: bool = False
     installs: bool = False
+    changed: tuple[str, ...] = ()
     stdin: bytes = field(default=b"", repr=False)
     editor_text: str | None = field(default=None, repr=False)
     user: str = ""
@@ -73,14 +77,18 @@ def build_approval_request(
     env: tuple[str, ...] = (),
     editor_text: str | None = None,
     installs: bool = False,
+    changed: Mapping[str, FileStamp] = MappingProxyType({}),
 ) -> ApprovalRequest:
-    """The approval request for a run; `wanted` is the command as the caller wrote it, `env` the caller's variables."""
+    """The approval request for a run; `wanted` is the command as the caller wrote it, `env` the caller's variables.
+
+    `changed` maps the changed scripts of the skill to their versions.
+    """
     command, who = run.command, run.who
     # Each run has its own directory, so its name must not change the identity.
     cwd = command.cwd.replace(command.run_dir, "$RUN_DIR")
     interactive = command.input_open or command.terminal is not None
     parts = [command.argv, wanted, command.skill, run.digest, cwd, sorted(command.env.items()), sorted(command.secrets)]
-    parts += [command.network, interactive, installs, editor_text]
+    parts += [command.network, interactive, installs, editor_text, sorted(changed.items())]
     return ApprovalRequest(
         command.argv,
         command.cwd,
@@ -92,6 +100,7 @@ def build_approval_request(
         digest=run.digest,
         interactive=interactive,
         installs=installs,
+        changed=tuple(changed),
         stdin=command.stdin,
         editor_text=editor_text,
         user=who.user,

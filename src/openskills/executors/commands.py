@@ -17,11 +17,12 @@ from pathlib import Path
 from openskills.arguments import check_arguments
 from openskills.artifacts.store import Artifact, ArtifactStore, Scope
 from openskills.concurrency import shield_until_done
-from openskills.errors import InvalidArgument, SkillError
+from openskills.errors import InvalidArgument, LimitExceeded, SkillError
 from openskills.executors import spans
 from openskills.executors.approval import ApprovalHook, build_approval_request, check_approval
 from openskills.executors.environment import EDITOR_DIRECTORY as EDITOR_DIR
 from openskills.executors.environment import build_editor_files, check_env, resolve_secrets
+from openskills.executors.files.globs import escape_glob
 from openskills.executors.policy import CommandPolicy, PolicyContext, find_program
 from openskills.executors.process import MaskedProcess, StartCounter
 from openskills.executors.protocol import Executor, Process, Workspace
@@ -29,13 +30,27 @@ from openskills.executors.records import audit
 from openskills.executors.records.audit import AuditLog, AuditSubject
 from openskills.executors.records.journal import RequestDeduplicator
 from openskills.executors.requests import RunRequest, RunResult
-from openskills.executors.spec import RUNS, Command, CommandResult, EndReason, SkillSnapshot, resolve_cwd
+from openskills.executors.spec import (
+    RUNS,
+    SKILLS,
+    VENV,
+    Command,
+    CommandResult,
+    EndReason,
+    FileInfo,
+    FileStamp,
+    SkillSnapshot,
+    resolve_cwd,
+)
 from openskills.executors.staging.inputs import Pins, StagedInput, stage_inputs
 from openskills.executors.staging.outputs import OutputCollection, collect_outputs, drop_empty_files, save_outputs
 from openskills.executors.staging.packages import PackageInstaller, SetupResult
 from openskills.settings import Settings
 from openskills.telemetry.mask import get_masker
 from openskills.telemetry.spans import span
+
+_CODE = (".py", ".pyc", ".pth", ".so", ".sh", ".js", ".mjs", ".cjs", ".ts", ".node", ".rb", ".pl")
+_MAX_CHANGED = 100_000
 
 
 @check_arguments
@@ -98,6 +113,7 @@ class CommandRunner:
         self._packages = PackageInstaller(workspace, index_arguments=self._rules.index_arguments)
         self._snapshots: dict[str, SkillSnapshot] = {}
         self._staged_as_of: dict[str, Hashable] = {}
+        self._staged_at: dict[str, int] = {}
         self._staging = asyncio.Lock()
         self._starts = StartCounter()
         self._users: _RunnerUsers | None = None
@@ -147,7 +163,7 @@ class CommandRunner:
                 await self._starts.wait_idle()
 
                 async def replace_snapshot() -> None:
-                    await self._workspace.stage(snapshot)
+                    self._staged_at[name] = await self._workspace.stage(snapshot)
                     self._snapshots[name] = snapshot
                     self._staged_as_of[name] = as_of
 
@@ -253,8 +269,13 @@ class CommandRunner:
                 run = latest[0] = replace(draft, command=command, digest=snapshot.digest if snapshot else "")
                 how = ""
                 if self._rules.approve is not None:
-                    env = tuple(request.env)
-                    asked = build_approval_request(run, request.command, env=env, editor_text=request.editor_text)
+                    asked = build_approval_request(
+                        run,
+                        request.command,
+                        env=tuple(request.env),
+                        editor_text=request.editor_text,
+                        changed=await self._find_changed_scripts(request.skill),
+                    )
                     how = await check_approval(self._rules.approve, asked)
                 started = await self._launch(request, run, how)
                 if started is not None:
@@ -339,7 +360,7 @@ class CommandRunner:
         policy, where = self._rules.policy, PolicyContext(self._workspace.root, skill=command.skill)
         if policy.has_lists:
             found = await find_program(self._workspace, request.command, command, policy.resolve_denied(where))
-            where = PolicyContext(where.root, lambda _: found, where.skill, command.cwd)
+            where = PolicyContext(where.root, lambda _: found, where.skill, command.cwd, await self._find_skill_files())
         argv = policy.resolve_argv(request.command, where)
         if snapshot is None or policy.has_lists:
             return replace(command, argv=argv), snapshot
@@ -347,6 +368,27 @@ class CommandRunner:
         if own is None:
             return replace(command, argv=argv), snapshot
         return replace(command, argv=own.argv, env={**own.env, **command.env}), snapshot
+
+    async def _find_skill_files(self) -> set[str]:
+        """The files of all staged skills that no command has changed or added."""
+        found: set[str] = set()
+        for name in self._staged_at:
+            everything = await self._workspace.list([f"{SKILLS}/{escape_glob(name)}/**"])
+            changed = {info.path for info in await self._find_changed_files(name)}
+            found |= {info.path for info in everything.files if info.path not in changed}
+        return found
+
+    async def _find_changed_scripts(self, name: str | None) -> dict[str, FileStamp]:
+        """The programs of a staged skill that commands have changed or added."""
+        changed = await self._find_changed_files(name) if name is not None and name in self._staged_at else ()
+        return {info.path: info.stamp for info in changed if info.executable or info.path.endswith(_CODE)}
+
+    async def _find_changed_files(self, name: str) -> Sequence[FileInfo]:
+        pattern = f"{SKILLS}/{escape_glob(name)}/**"
+        listing = await self._workspace.list([pattern], since=self._staged_at[name], limit=_MAX_CHANGED)
+        if not listing.complete:
+            raise LimitExceeded(f"commands have changed more than {_MAX_CHANGED:,} files in {SKILLS}/{name}")
+        return [info for info in listing.files if not info.path.startswith(f"{SKILLS}/{name}/{VENV}/")]
 
     async def _collect_outputs(
         self, started: ActiveCommand, ended: CommandResult

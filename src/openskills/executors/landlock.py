@@ -2,7 +2,7 @@
 
 It is weaker than the sandbox and only used when requested. A command sees real paths and the names of other processes,
 and shares kernel tables with them. It can read the system and its workspace and write to `work/ runs/ out/` and to its
-skill's `.venv/`. It has no sockets, no `/tmp` and no `/dev/shm`. Landlock does not control file modes and times: unless
+skill's folder. It has no sockets, no `/tmp` and no `/dev/shm`. Landlock does not control file modes and times: unless
 the host is root, a command can change those of the user's own files. As root, the host gives each workspace a user.
 """
 
@@ -46,8 +46,6 @@ class LandlockBackend:
     """Runs commands under Landlock. `read_only`, `path` and `python` are as for the sandbox."""
 
     name = "landlock"
-    # Landlock does not protect file modes, and a hard link shares them with the original.
-    isolates = False
     own_users = True
 
     def __init__(
@@ -151,7 +149,7 @@ class LandlockLauncher:
     def _build_config(self, command: Command) -> dict[str, object]:
         places = [f"{self.root}/{name}" for name in (WORK, RUNS, OUT)]
         if command.skill is not None:
-            places.append(f"{self.root}/{SKILLS}/{command.skill}/{VENV}")
+            places.append(f"{self.root}/{SKILLS}/{command.skill}")
         limits = [*to_rlimits(command.limits)]
         if self._uid is not None and command.limits.processes is not None:
             # The kernel counts processes per user, so the limit needs a dedicated user.

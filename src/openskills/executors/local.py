@@ -26,7 +26,6 @@ class LocalBackend:
     """
 
     name = "local"
-    isolates = False
     own_users = False
 
     def __init__(self, *, python: Path | None = None) -> None:

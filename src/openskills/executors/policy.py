@@ -6,7 +6,7 @@ complete, and a script may do anything. What a command can reach is decided by i
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -14,7 +14,7 @@ from openskills.arguments import check_arguments
 from openskills.errors import CommandDenied, InvalidArgument
 from openskills.executors.policy_programs import find_inline_code, has_language, is_multicall, is_wrapper
 from openskills.executors.protocol import Workspace
-from openskills.executors.spec import RESERVED, SKILLS, Command, EndReason, Limits
+from openskills.executors.spec import SKILLS, Command, EndReason, Limits
 
 MAX_COMMAND = 16 * 1024
 
@@ -107,13 +107,15 @@ ProgramResolver: TypeAlias = Callable[[str], ResolvedProgram | None]
 class PolicyContext:
     """Where a command would run: the workspace root as commands see it, the skill, and the working directory.
 
-    `resolve` looks up programs. `cwd` is relative to the workspace; None if unknown.
+    `resolve` looks up programs. `cwd` is relative to the workspace; None if unknown. `skill_files` are the files of
+    skills that no command has changed, relative to the workspace.
     """
 
     root: str
     resolve: ProgramResolver = lambda _: None
     skill: str | None = None
     cwd: str | None = None
+    skill_files: Collection[str] = ()
 
     @property
     def home(self) -> str:
@@ -130,16 +132,13 @@ class PolicyContext:
         return real.startswith(f"{self.root}/") and not self.is_skill_file(real)
 
     def is_skill_file(self, path: str) -> bool:
-        """Whether a path, absolute or relative to the command's directory, belongs to a skill.
-
-        Commands cannot write there, so the skill's author wrote it.
-        """
+        """Whether a path, absolute or relative to the command's directory, is a file that a skill's author wrote."""
         if not path.startswith("/") and self.cwd is None:
             return False
         whole = path if path.startswith("/") else f"{self.root}/{self.cwd}/{path}"
         place = [part for part in whole.removeprefix(f"{self.root}/").split("/") if part not in ("", ".")]
         below = whole.startswith(f"{self.root}/") and ".." not in place
-        return below and place[0] == SKILLS and len(place) > 2 and place[2] not in RESERVED
+        return below and "/".join(place) in self.skill_files
 
 
 @check_arguments

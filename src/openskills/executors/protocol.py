@@ -93,10 +93,11 @@ class Workspace(Protocol):
         """The isolation of its commands."""
         ...
 
-    async def stage(self, snapshot: SkillSnapshot) -> None:
-        """Make a snapshot available, read-only, as `skills/<name>`. Returns at once if it is already there.
+    async def stage(self, snapshot: SkillSnapshot) -> int:
+        """Make a copy of a snapshot available as `skills/<name>`. Returns at once if it is already there.
 
-        `.venv/` below it is writable and survives a newer snapshot.
+        Commands of this skill can write to it; the snapshot never changes. `.venv/` and other files that commands
+        added survive a newer snapshot. Returns a mark: what changes in it from then on was written by commands.
         """
         ...
 
@@ -304,11 +305,6 @@ class Backend(Protocol):
     @property
     def name(self) -> str:
         """The name in settings."""
-        ...
-
-    @property
-    def isolates(self) -> bool:
-        """Whether commands cannot write to a staged skill, whatever its modes."""
         ...
 
     @property

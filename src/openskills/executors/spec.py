@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import PurePosixPath
+from typing import TypeAlias
 
 from openskills.arguments import check_arguments
 from openskills.errors import ForbiddenPath, InvalidArgument
@@ -180,13 +181,17 @@ class ProcessOutput:
     ended: bool = False
 
 
+FileStamp: TypeAlias = tuple[int, int, int]
+"""A value that changes whenever a file's content or name changes."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """A regular file in a workspace; `stamp` changes whenever its content or its name changes."""
+    """A regular file in a workspace."""
 
     path: str
     size: int
-    stamp: tuple[int, int, int]
+    stamp: FileStamp
     executable: bool = False
 
 

@@ -31,7 +31,7 @@ from openskills.executors.spec import (
     WorkspaceListing,
     WorkspaceUsage,
 )
-from openskills.executors.staging.mount import materialize_snapshot, remove_replaced
+from openskills.executors.staging.mount import StagedRecord, materialize_snapshot, remove_replaced
 from openskills.executors.staging.snapshots import SnapshotStore
 from openskills.executors.supervisor import SupervisedProcess
 from openskills.executors.warm import PreloadSpec, WarmInterpreterPool
@@ -48,16 +48,15 @@ class DirectoryWorkspace:
     """One workspace; implements `Workspace`. It belongs to the event loop that opened it."""
 
     def __init__(
-        self, lease: Lease, launcher: Launcher, isolation: Isolation, store: SnapshotStore, *, share: bool, quota: Quota
+        self, lease: Lease, launcher: Launcher, isolation: Isolation, store: SnapshotStore, *, quota: Quota
     ) -> None:
         self._lease = lease
         self._launcher = launcher
         self._store = store
-        self._share = share
         self._quota = quota
         self._owner = (lease.uid, lease.uid) if lease.uid is not None else None
         self._tree = WorkspaceTree(lease.tree, owner=self._owner)
-        self._staged: dict[str, str] = {}
+        self._staged: dict[str, StagedRecord] = {}
         self._warm = WarmInterpreterPool(launcher)
         self._running: set[HostProcess] = set()
         self._starts = StartCounter()
@@ -82,17 +81,21 @@ class DirectoryWorkspace:
         """Whether it can no longer be used."""
         return self._closed
 
-    async def stage(self, snapshot: SkillSnapshot) -> None:
+    async def stage(self, snapshot: SkillSnapshot) -> int:
         """See `Workspace.stage`."""
         self._check_open()
-        is_here = self._staged.get(snapshot.name) == snapshot.digest
+        staged = self._staged.get(snapshot.name)
+        is_here = staged is not None and staged.digest == snapshot.digest
         count("openskills.skill.stagings", cached=is_here)
-        if not is_here:
+        if staged is None or not is_here:
             # Unknown until staging has succeeded.
             self._staged.pop(snapshot.name, None)
-            tree, share, owner = self._lease.tree, self._share, self._owner
-            await run_in_thread(lambda: materialize_snapshot(self._store, snapshot, tree, share=share, owner=owner))
-            self._staged[snapshot.name] = snapshot.digest
+            tree, owner, mark = self._lease.tree, self._owner, self._tree.mark
+            staged = await run_in_thread(
+                lambda: materialize_snapshot(self._store, snapshot, tree, owner=owner, mark=mark)
+            )
+            self._staged[snapshot.name] = staged
+        return staged.mark
 
     async def write(self, path: str, data: Content, *, executable: bool = False) -> FileInfo:
         """See `Workspace.write`."""
@@ -219,7 +222,8 @@ class DirectoryWorkspace:
     async def _launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
         if command.warm is None:
             return await self._launcher.launch(command, env, stdio)
-        warmth = PreloadSpec(command.warm, self._staged.get(command.skill or "", ""))
+        staged = self._staged.get(command.skill or "")
+        warmth = PreloadSpec(command.warm, staged.digest if staged is not None else "")
         started = await self._warm.launch(command, env, stdio, warmth)
         if started.reason:
             count("openskills.run.cold_starts")
@@ -356,7 +360,7 @@ class DirectoryExecutor:
         def claim() -> Lease:
             lease = self._workspaces.claim(key, executor=self.name, ttl=self._ttl)
             try:
-                remove_replaced(lease.tree)
+                remove_replaced(self._snapshots, lease.tree)
             except BaseException:
                 lease.release()
                 raise
@@ -368,5 +372,4 @@ class DirectoryExecutor:
         except BaseException:
             lease.release()
             raise
-        share = self._backend.isolates
-        return DirectoryWorkspace(lease, launcher, isolation, self._snapshots, share=share, quota=self._quota)
+        return DirectoryWorkspace(lease, launcher, isolation, self._snapshots, quota=self._quota)

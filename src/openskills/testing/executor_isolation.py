@@ -151,11 +151,12 @@ for path in glob.glob('/proc/[0-9]*/environ') + glob.glob('/proc/[0-9]*/task/*/e
                 done.append('reads the variables of its processes')
     except OSError:
         pass
-for path in (os.path.join(venv, 'planted'), os.path.join(venv, 'bin', 'python'), os.path.join(venv, '.uv', 'x')):
+for name in ('planted', 'bin/python', '.uv/x', '../planted', '../scripts/run.py'):
+    path = os.path.join(venv, name)
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, 'w'):
-            done.append('writes to its .venv')
+            done.append('writes to its folder')
     except OSError:
         pass
 open(os.path.expanduser('~/.planted'), 'w').close()

@@ -161,17 +161,6 @@ STAGING: tuple[Promise, ...] = (
 
 
 HOME = f"skills/{SKILL}"
-_WRITABLE = """
-import json, os, stat
-found = []
-for place, directories, files in os.walk('.'):
-    directories[:] = [name for name in directories if name != '.venv' and not os.path.islink(f'{place}/{name}')]
-    for name in ['.', *files]:
-        path = os.path.normpath(f'{place}/{name}')
-        if not os.path.islink(path) and os.lstat(path).st_mode & 0o222:
-            found.append(path)
-print(json.dumps(found))
-"""
 CHANGE = """
 import json, os, shutil
 done = []
@@ -209,18 +198,40 @@ def skill_command(text: str) -> Command:
 
 
 async def _check_skill_unchanged(trial: ExecutorTrial) -> None:
-    """Commands find a skill as it was taken: bytes, programs that can be started, and no permission to write."""
+    """Commands find a skill as it was taken: bytes, and programs that can be started."""
     await stage_skill(trial)
     text = "import sys; sys.stdout.buffer.write(open('assets/picture.png', 'rb').read())"
     ended = await trial.run(Command(python_argv(text), skill=SKILL, cwd=HOME))
     expect(ended.stdout.bytes() == PNG, f"a picture of the skill reads as other bytes: {describe_result(ended)}")
     said = await trial.read_output(skill_command("scripts/run.py; openskills-check-hello; cat 'deep/er/two words.txt'"))
     expect(said == "run\nhello\ntext\r\n", f"scripts of the skill say {said!r}")
-    looked = await trial.run(Command(python_argv(_WRITABLE), skill=SKILL, cwd=HOME))
-    expect(
-        looked.stdout.bytes() == b"[]\n",
-        f"nothing may be writable by its permissions, and there is {describe_result(looked)}",
-    )
+
+
+async def _check_copies(trial: ExecutorTrial) -> None:
+    """Copies of a skill's files and directories can be written to."""
+    await stage_skill(trial)
+    copy = "cp SKILL.md out/copy.md && echo more >> out/copy.md && cp -r assets out/copied"
+    said = await trial.read_output(skill_command(f"{copy} && echo new > out/copied/new && cat out/copied/new"))
+    expect(said == "new\n", f"a copied directory has {said!r}")
+    text = await read_content(trial.workspace, "out/copy.md")
+    expect(text == _FILES["SKILL.md"] + b"more\n", f"a copied file has {text!r}")
+
+
+async def _check_added_files(trial: ExecutorTrial) -> None:
+    """Commands can add files to their skill's folder: they are listed, count as usage, and survive a newer snapshot."""
+    folder = new_skill(trial.directory)
+    mark = await trial.workspace.stage(await trial.executor.snapshot(SKILL, folder))
+    before = await trial.workspace.usage()
+    await trial.read_output(skill_command("mkdir unpacked && echo text > unpacked/a.txt && echo b > assets/b.txt"))
+    added = [f"{HOME}/assets/b.txt", f"{HOME}/unpacked/a.txt"]
+    listing = await trial.workspace.list([f"{HOME}/**"], since=mark)
+    expect([info.path for info in listing.files] == added, f"changed since the skill was staged: {listing.files}")
+    usage = await trial.workspace.usage()
+    expect(usage.files >= before.files + 3, f"after 2 files and a directory were added, {before} is {usage}")
+    (folder / "SKILL.md").write_bytes(b"newer")
+    await trial.workspace.stage(await trial.executor.snapshot(SKILL, folder))
+    said = await trial.read_output(skill_command("cat SKILL.md unpacked/a.txt assets/b.txt"))
+    expect(said == "newertext\nb\n", f"after a newer snapshot was staged there is {said!r}")
 
 
 async def _check_attempts(trial: ExecutorTrial) -> None:
@@ -249,7 +260,7 @@ async def _check_attempts(trial: ExecutorTrial) -> None:
 
 
 async def _check_venv(trial: ExecutorTrial) -> None:
-    """`.venv` is the one place of a skill to write to; it is kept when a newer snapshot is staged, and comes first."""
+    """`.venv` is kept when a newer snapshot is staged, and its programs come first."""
     folder = new_skill(trial.directory)
     await trial.workspace.stage(await trial.executor.snapshot(SKILL, folder))
     installed = f"mkdir {VENV}/bin && printf '#!/bin/sh\\necho installed' > {VENV}/bin/openskills-check-hello"
@@ -305,6 +316,8 @@ async def _check_stage_twice(trial: ExecutorTrial) -> None:
 
 SKILLS: tuple[Promise, ...] = (
     _check_skill_unchanged,
+    _check_copies,
+    _check_added_files,
     _check_attempts,
     _check_venv,
     _check_skill_links,

@@ -151,8 +151,8 @@ class FakeTree:
             sum(len(entry.data) for entry in counted.values() if isinstance(entry, FakeFile)), len(counted)
         )
 
-    def stage(self, name: str, files: Mapping[str, FakeFile], directories: Sequence[str]) -> None:
-        """Put a skill in the place of an older one; its `.venv` stays."""
+    def stage(self, name: str, files: Mapping[str, FakeFile], directories: Sequence[str]) -> int:
+        """Put a skill in the place of an older one; its `.venv` stays. Returns a mark."""
         home, venv = f"{SKILLS}/{name}", f"{SKILLS}/{name}/{VENV}"
         for path in [path for path in self._entries if path == home or path.startswith(f"{home}/")]:
             if path != venv and not path.startswith(f"{venv}/"):
@@ -162,6 +162,7 @@ class FakeTree:
         now = self._tick()
         for path, file in files.items():
             self._entries[f"{home}/{path}"] = FakeFile(file.data, file.executable, now, now)
+        return self._tick()
 
     def _tick(self) -> int:
         self._clock += 1
@@ -436,10 +437,10 @@ class FakeWorkspace:
         self.id = id_
         self.isolation = isolation
 
-    async def stage(self, snapshot: SkillSnapshot) -> None:
+    async def stage(self, snapshot: SkillSnapshot) -> int:
         """See `Workspace.stage`."""
         taken = self._executor.find_snapshot(snapshot.digest)
-        self._tree.stage(check_skill_name(snapshot.name), taken.files, taken.directories)
+        return self._tree.stage(check_skill_name(snapshot.name), taken.files, taken.directories)
 
     async def write(self, path: str, data: Content, *, executable: bool = False) -> FileInfo:
         """See `Workspace.write`."""

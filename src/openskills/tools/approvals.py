@@ -183,7 +183,8 @@ class ApprovalQuestion:
 
     `command` is as the model wrote it, `argv` what will be executed, `cwd` relative to the workspace, `env` the names
     of variables. `preapproved`: the skill's `allowed_tools` cover it. `interactive`: the model can write to it while it
-    runs. `installs`: it installs the packages that the skill declares.
+    runs. `installs`: it installs the packages that the skill declares. `changed`: scripts of the skill that earlier
+    commands changed or added, so that `allowed_tools` do not apply.
     """
 
     skill: str | None
@@ -196,6 +197,7 @@ class ApprovalQuestion:
     editor_text: str | None = field(default=None, repr=False)
     interactive: bool = False
     installs: bool = False
+    changed: tuple[str, ...] = ()
     user: str = ""
     session: str = ""
     agent: str = ""
@@ -273,7 +275,8 @@ class Approvals:
 
     def _build_question(self, request: ApprovalRequest) -> ApprovalQuestion:
         tools = self._find_allowed_tools(request.skill)
-        covered = not request.installs and is_preapproved(
+        is_unchanged = not (request.installs or request.changed)
+        covered = is_unchanged and is_preapproved(
             tools,
             "skill_exec" if request.interactive else "skill_run",
             request.command,
@@ -291,6 +294,7 @@ class Approvals:
             editor_text=request.editor_text,
             interactive=request.interactive,
             installs=request.installs,
+            changed=request.changed,
             user=request.user,
             session=request.session,
             agent=request.agent,

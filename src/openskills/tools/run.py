@@ -20,7 +20,6 @@ from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, 
 from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.outputs import PRIMARY_BYTES, OutputFile, OutputSpec, allot_bytes, select_primary
 from openskills.executors.staging.packages import find_script
-from openskills.paths import to_printable
 from openskills.tools.run_arguments import RunArguments, encode_text
 from openskills.tools.tool import Tool, ToolContext, ToolOptions, ToolResult
 from openskills.tools.uploads import UploadReport, UploadStager, WorkspaceUpload
@@ -37,8 +36,7 @@ class RunResultOptions:
     """How much of a run goes into its result.
 
     `stream_bytes` of stdout and of stderr; a primary output of at most `primary_bytes`; `content_bytes` of all files
-    together, unless `inline` or `primary_content` is off. `patterns` are the requested ones; `advice` is what to do
-    about a timeout.
+    together, unless `inline` or `primary_content` is off. `advice` is what to do about a timeout.
     """
 
     stream_bytes: int = STREAM_BYTES
@@ -46,7 +44,6 @@ class RunResultOptions:
     content_bytes: int = CONTENT_BYTES
     inline: bool = True
     primary_content: bool = True
-    patterns: tuple[str, ...] = ()
     advice: str = "set a longer timeout, or do less per call"
 
 
@@ -68,7 +65,6 @@ def build_result_data(
                 *_describe_ending(ended, shape.advice),
                 *warnings,
                 *(_describe_cut(name, whole[name], one) for name, one in streams.items() if one is not whole[name]),
-                *_describe_no_output(result, shape.patterns),
                 *cut,
                 *_describe_unlisted(result),
                 # Cold starts concern the author of the skill, not the model.
@@ -123,12 +119,6 @@ def _describe_ending(ended: CommandResult, advice: str) -> Sequence[str]:
             return (f"the command was killed{f': {ended.detail}' if ended.detail else ''}",)
         case EndReason.INTERRUPTED:
             return (f"the outcome of the command is unknown: {ended.detail}; check its files before you run it again",)
-
-
-def _describe_no_output(result: RunResult, patterns: Sequence[str]) -> Sequence[str]:
-    if result.output_files or not patterns:
-        return ()
-    return (f"no new or changed file matches {to_printable(', '.join(patterns)[:300])}",)
 
 
 def _describe_unlisted(result: RunResult) -> Sequence[str]:
@@ -221,7 +211,7 @@ DEFAULT_OUTPUTS = 20
 """How many files of `out/` are returned by default."""
 
 _SKILL_SCHEME = "skill://"
-_DEFAULT_SPEC = OutputSpec(("out/**",), max_files=DEFAULT_OUTPUTS)
+_DEFAULT_SPEC = OutputSpec(("out/**",), max_files=DEFAULT_OUTPUTS, warn_unmatched=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +304,6 @@ def _build_result_options(context: ToolContext, arguments: RunArguments) -> RunR
         content_bytes=min(options.max_inline_bytes, limits.max_total_bytes),
         inline=wanted and not arguments.omit_inline_content,
         primary_content=not arguments.omit_inline_content,
-        patterns=asked,
         advice=f"set a longer timeout (at most {options.max_timeout:g} s) or do less per call{_suggest_exec(context)}",
     )
 
@@ -375,7 +364,7 @@ async def run(context: ToolContext, arguments: RunArguments) -> ToolResult:
 
 SKILL_RUN = Tool(
     "skill_run",
-    "Run a command that a loaded skill calls for, in the skill's folder, which is read-only: write results to out/. "
+    "Run a command that a loaded skill calls for, in the skill's folder. Write results to out/. "
     "The user's files are in work/inputs/. Returns exit_code, stdout, stderr and new files with refs for other tools.",
     RunArguments,
     run,

@@ -206,11 +206,13 @@ def test_a_directory_below_etc_can_be_shown(tmp_path: Path) -> None:
     in_a_box(tmp_path, work, SandboxBackend(read_only=[below]))
 
 
-def test_only_the_venv_of_its_own_skill_can_be_written(tmp_path: Path) -> None:
+def test_a_command_can_write_to_the_folder_of_its_own_skill_only(tmp_path: Path) -> None:
     async def work(one: Box) -> None:
-        assert (await one.shell("touch .venv/x", skill=SKILL, cwd=f"skills/{SKILL}")).exit_code == 0
+        assert (await one.shell("touch .venv/x new", skill=SKILL, cwd=f"skills/{SKILL}")).exit_code == 0
         assert (await one.shell(f"touch skills/{SKILL}/.venv/y")).exit_code != 0
+        assert (await one.shell(f"touch skills/{SKILL}/other")).exit_code != 0
         assert [path.name for path in (one.place.tree / "skills" / SKILL / ".venv").iterdir()] == ["x"]
+        assert (one.place.tree / "skills" / SKILL / "new").exists()
 
     in_a_box(tmp_path, work)
 

@@ -62,16 +62,16 @@ def test_every_file_system_in_memory_has_a_size() -> None:
 
 
 def test_nothing_is_writable_after_the_workspace_is_in_place() -> None:
-    options = build_command_options(env={"A": "b"}, cwd="work", venv_of="demo", terminal=False)
+    options = build_command_options(env={"A": "b"}, cwd="work", skill="demo", terminal=False)
     assert options.index("--remount-ro") > options.index("--bind-fd")
     assert options[options.index("--chdir") + 1] == "/workspace/work"
     assert options[-3:] == ["--setenv", "A", "b"]
-    assert "/workspace/skills/demo/.venv" in options
+    assert "/workspace/skills/demo" in options
 
 
 def test_only_a_command_with_pipes_gets_a_session_of_its_own() -> None:
-    assert "--new-session" in build_command_options(env={}, cwd=".", venv_of=None, terminal=False)
-    assert "--new-session" not in build_command_options(env={}, cwd=".", venv_of=None, terminal=True)
+    assert "--new-session" in build_command_options(env={}, cwd=".", skill=None, terminal=False)
+    assert "--new-session" not in build_command_options(env={}, cwd=".", skill=None, terminal=True)
 
 
 def test_root_becomes_somebody_else_before_anything_else() -> None:

@@ -108,21 +108,34 @@ async def test_files_are_shared_with_the_workspace_in_both_directions(
         assert made.stat().st_uid == UID
 
 
-async def test_a_staged_skill_cannot_be_changed_but_its_venv_can(container_engine: TestEngine, tmp_path: Path) -> None:
+async def test_only_commands_of_a_skill_can_write_to_its_folder(container_engine: TestEngine, tmp_path: Path) -> None:
     async with session(container_engine, tmp_path) as commands:
         staged(commands.place, "demo")
         attempts = "cd skills/demo; echo x > data.txt; chmod 777 .; rm -rf data.txt; touch new; cd /workspace; "
         ended = await commands.run(Command(shell(f"{attempts} mv skills s; touch skills/new")))
         assert ended.stderr.text().count("Read-only file system") == 5
         assert ended.stderr.text().count("busy") == 1
-        ended = await commands.run(Command(shell("cat data.txt; touch .venv/kept"), skill="demo", cwd="skills/demo"))
+        ended = await commands.run(
+            Command(shell("cat data.txt; touch .venv/kept new"), skill="demo", cwd="skills/demo")
+        )
         assert (ended.exit_code, ended.stdout.text()) == (0, "data\n")
         skill = commands.place.tree / "skills" / "demo"
-        assert sorted(os.listdir(skill)) == [".venv", "data.txt"]
+        assert sorted(os.listdir(skill)) == [".venv", "data.txt", "new"]
         assert os.listdir(skill / ".venv") == ["kept"]
 
 
-async def test_a_skill_that_is_staged_later_gets_a_writable_venv_and_nothing_running_is_disturbed(
+async def test_a_skill_that_is_staged_again_gets_a_new_container(container_engine: TestEngine, tmp_path: Path) -> None:
+    async with session(container_engine, tmp_path) as commands:
+        staged(commands.place, "demo")
+        assert (await commands.run(Command(("true",), skill="demo"))).exit_code == 0
+        (commands.place.tree / "skills" / "demo").rename(commands.place.tree / "skills" / "replaced")
+        staged(commands.place, "demo", "newer\n")
+        ended = await commands.run(Command(shell("cat data.txt; touch new"), skill="demo", cwd="skills/demo"))
+        assert (ended.exit_code, ended.stdout.text()) == (0, "newer\n")
+        assert (commands.place.tree / "skills" / "demo" / "new").exists()
+
+
+async def test_a_skill_that_is_staged_later_gets_a_writable_folder_and_nothing_running_is_disturbed(
     container_engine: TestEngine, tmp_path: Path
 ) -> None:
     async with session(container_engine, tmp_path) as commands:
@@ -299,7 +312,7 @@ async def begun(
 ) -> LiveContainer:
     found = engine.find_image(image)
     identity = tree.parents[1].name
-    return await LiveContainer.start(engine, options or ContainerOptions(), found, identity, tree, (UID, UID), ())
+    return await LiveContainer.start(engine, options or ContainerOptions(), found, identity, tree, (UID, UID), None)
 
 
 def launch(*argv: str) -> LaunchRequest:
@@ -533,7 +546,7 @@ def test_containers_of_dead_hosts_are_removed_and_those_of_living_ones_stay(
         labels = ((WORKSPACE_LABEL, tmp_path.name), (HOST_LABEL, str(mark)))
         return engine.create(
             build_create_request(
-                ContainerOptions(), image, ContainerSession(str(tree), str(tmp_path), UID, UID, (), labels)
+                ContainerOptions(), image, ContainerSession(str(tree), str(tmp_path), UID, UID, None, labels)
             )
         )
 

@@ -13,9 +13,7 @@ from openskills.executors.container.spec import (
 )
 from openskills.executors.spec import GIB, MIB
 
-SESSION = ContainerSession(
-    "/state/w/tree", "/state/w/container-1", 61000, 61001, ("pdf", "xlsx"), (("openskills.host", "1"),)
-)
+SESSION = ContainerSession("/state/w/tree", "/state/w/container-1", 61000, 61001, "pdf", (("openskills.host", "1"),))
 
 
 def request(options: ContainerOptions | None = None, image: ContainerImage | None = None) -> dict[str, Any]:
@@ -61,12 +59,11 @@ def test_commands_run_as_the_user_of_the_workspace_with_nothing_of_the_hosts_env
     assert asked["Entrypoint"][0] == "python3"
 
 
-def test_only_the_workspace_and_the_environments_of_its_skills_are_writable() -> None:
+def test_only_the_workspace_and_the_folder_of_its_skill_are_writable() -> None:
     found = mounts()
     assert {target for target, (_, read_only) in found.items() if not read_only} == {
         "/workspace",
-        "/workspace/skills/pdf/.venv",
-        "/workspace/skills/xlsx/.venv",
+        "/workspace/skills/pdf",
     }
     assert found["/workspace/skills"] == ("/state/w/tree/skills", True)
     assert found["/run/openskills"] == ("/state/w/container-1", True)

@@ -10,6 +10,7 @@ from openskills.executors.files.descriptors import delete_tree
 from openskills.executors.records.leases import make_skeleton
 from openskills.executors.records.quota import Quota, check_free_space, measure_usage, read_free_bytes
 from openskills.executors.spec import WorkspaceUsage
+from openskills.executors.staging.mount import StagedRecord, write_record
 from tests.executors.files.test_descriptors import deep_delete
 from tests.executors.unprivileged import as_ordinary_user, open_descriptors
 
@@ -35,16 +36,21 @@ def test_files_and_directories_are_counted_and_bytes_are_those_on_the_disk(tree:
     assert 2 * MB <= usage.bytes - empty.bytes < 3 * MB
 
 
-def test_staged_skills_do_not_count_and_their_environments_do(tree: Path) -> None:
+def test_staged_files_do_not_count_and_files_that_commands_add_to_them_do(tree: Path) -> None:
     before = measure_usage(tree)
     skill = tree / "skills" / "pdf"
-    (skill / ".venv" / "lib").mkdir(parents=True)
+    (skill / "scripts").mkdir(parents=True)
     (skill / "big").write_bytes(b"x" * MB)
-    assert measure_usage(tree).files == before.files + 1
+    write_record(tree, "pdf", StagedRecord("a" * 64, skill.stat().st_ino, 1, MB, 2))
+    assert measure_usage(tree).files == before.files
+    (skill / ".venv" / "lib").mkdir(parents=True)
     (skill / ".venv" / "lib" / "big").write_bytes(b"x" * MB)
+    (skill / "scripts" / "written").write_bytes(b"x" * MB)
     usage = measure_usage(tree)
-    assert usage.files == before.files + 2
-    assert usage.bytes - before.bytes >= MB
+    assert usage.files == before.files + 4
+    assert 2 * MB <= usage.bytes - before.bytes < 3 * MB
+    (skill / "big").unlink()
+    assert measure_usage(tree).bytes - before.bytes < 2 * MB
 
 
 def test_a_file_with_many_names_counts_once_and_links_are_not_followed(tree: Path, tmp_path: Path) -> None:

@@ -156,6 +156,28 @@ async def test_only_what_this_run_made_or_changed_comes_back(workspace: TreeWork
     assert paths(collected(workspace, since=mark)) == ["out/changed", "out/new", "out/touched"]
 
 
+async def test_an_older_file_comes_back_when_it_is_named_without_a_pattern(workspace: TreeWorkspace, out: Path) -> None:
+    (out / "old.txt").write_text("old")
+    since = await workspace.mark()
+    (out / "new.txt").write_text("new")
+    collected = await collect_outputs(workspace, OutputSpec(("out/old.txt", "out/n*")), since=since)
+    assert [file.path for file in collected.files] == ["out/new.txt", "out/old.txt"]
+    assert collected.warnings == ()
+
+
+async def test_each_pattern_without_a_file_is_reported_unless_nobody_asked_for_it(
+    workspace: TreeWorkspace, out: Path
+) -> None:
+    (out / "a.txt").write_text("a")
+    globs = ("out/*.pdf", "out/*.txt", "$OUTPUT_DIR/b")
+    collected = await collect_outputs(workspace, OutputSpec(globs))
+    assert collected.warnings == (
+        "no new or changed file matches out/*.pdf",
+        "no new or changed file matches $OUTPUT_DIR/b",
+    )
+    assert (await collect_outputs(workspace, OutputSpec(globs, warn_unmatched=False))).warnings == ()
+
+
 def test_a_file_that_is_too_large_is_cut_and_says_so(workspace: TreeWorkspace, out: Path) -> None:
     (out / "exact").write_bytes(b"x" * 1000)
     (out / "more").write_bytes(b"x" * 1001)

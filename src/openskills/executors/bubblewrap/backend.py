@@ -32,10 +32,10 @@ from openskills.executors.bubblewrap.profile import (
     OPTIONS,
     READY,
     ROOT,
+    SKILL_TREE,
     SKILLS_TREE,
     TREE,
     USER,
-    VENV_TREE,
     SandboxLimits,
     SealedMemoryFile,
     build_command_line,
@@ -47,11 +47,10 @@ from openskills.executors.bubblewrap.profile import (
 from openskills.executors.bubblewrap.reuse import IDLE_SECONDS, IdleSandboxes, SandboxPool, can_share
 from openskills.executors.bubblewrap.seccomp import build_filter
 from openskills.executors.bubblewrap.selftest import build_expected_findings, check_isolation, create_trial_workspace
-from openskills.executors.files.descriptors import auto_close
 from openskills.executors.network.namespace import PORT, connect_proxy
 from openskills.executors.network.proxy import FilteringProxy
 from openskills.executors.protocol import LINKS, Interpreter, WorkspaceDirectory
-from openskills.executors.spec import SKILLS, VENV, Command, Isolation, Limits
+from openskills.executors.spec import SKILLS, Command, Isolation, Limits
 from openskills.executors.supervisor import (
     MARKER_VARIABLE,
     PROGRAM,
@@ -199,7 +198,6 @@ class SandboxBackend:
     """
 
     name = "sandbox"
-    isolates = True
     own_users = True
 
     def __init__(
@@ -340,8 +338,9 @@ class SandboxLauncher:
     async def _identify_mounts(self, skill: str | None) -> tuple[tuple[int, int], ...]:
         """The identities of the mounted directories: a skill that is staged again is another directory."""
         etc = os.fstat(await self._tools.etc.get_descriptor(self._backend.etc_directory(self._place)))
-        names = (f"{SKILLS}/{skill}", f"{SKILLS}/{skill}/{VENV}") if skill is not None else ()
-        found = [etc, *(os.stat(name, dir_fd=self._tree, follow_symlinks=False) for name in names)]
+        found = [etc]
+        if skill is not None:
+            found.append(os.stat(f"{SKILLS}/{skill}", dir_fd=self._tree, follow_symlinks=False))
         return tuple((status.st_dev, status.st_ino) for status in found)
 
     async def _launch_as_init(
@@ -403,12 +402,10 @@ class SandboxLauncher:
         found = {TREE: self._tree, ETC: etc}
         try:
             found[SKILLS_TREE] = skills = os.open(SKILLS, _DIRECTORY, dir_fd=self._tree)
-            venv_of = command.skill
-            if venv_of is not None:
-                with auto_close(os.open(venv_of, _DIRECTORY, dir_fd=skills)) as directory:
-                    found[VENV_TREE] = os.open(VENV, _DIRECTORY, dir_fd=directory)
-            terminal = command.terminal is not None
-            options = build_command_options(env=env, cwd=command.cwd, venv_of=venv_of, terminal=terminal, first=first)
+            if command.skill is not None:
+                found[SKILL_TREE] = os.open(command.skill, _DIRECTORY, dir_fd=skills)
+            terminal, skill = command.terminal is not None, command.skill
+            options = build_command_options(env=env, cwd=command.cwd, skill=skill, terminal=terminal, first=first)
             # In a memory file: every user of the machine can read command lines.
             found[OPTIONS] = create_memory_file(self._tools.options + encode_options(options))
             found[FILTER] = self._tools.filter.open_reader()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from openskills.errors import InvalidArgument
-from openskills.executors.spec import MIB, SKILLS, VENV
+from openskills.executors.spec import MIB, SKILLS
 from openskills.executors.supervisor import MARKER_VARIABLE
 from openskills.filesystem import write_all
 
@@ -18,7 +18,7 @@ ROOT = "/workspace"
 HOME = "/home/u"
 USER = 1000
 
-READY, GO, OPTIONS, FILTER, ETC, TREE, SKILLS_TREE, VENV_TREE = range(3, 11)
+READY, GO, OPTIONS, FILTER, ETC, TREE, SKILLS_TREE, SKILL_TREE = range(3, 11)
 """The descriptor numbers that `bwrap` is started with."""
 
 _SHM, _TMP, _HOME = 64 * MIB, 256 * MIB, 64 * MIB
@@ -77,15 +77,15 @@ def build_system_options(system: VisibleSystem) -> list[str]:
 
 
 def build_command_options(
-    *, env: Mapping[str, str], cwd: str, venv_of: str | None, terminal: bool, first: bool = False
+    *, env: Mapping[str, str], cwd: str, skill: str | None, terminal: bool, first: bool = False
 ) -> list[str]:
-    """The options of one command; `venv_of` is the skill whose `.venv` is writable.
+    """The options of one command; `skill` is the one whose folder is writable.
 
     `first`: the command is process 1 of the sandbox, and reaps the others.
     """
     options = ["--bind-fd", str(TREE), ROOT, "--ro-bind-fd", str(SKILLS_TREE), f"{ROOT}/{SKILLS}"]
-    if venv_of is not None:
-        options += ["--bind-fd", str(VENV_TREE), f"{ROOT}/{SKILLS}/{venv_of}/{VENV}"]
+    if skill is not None:
+        options += ["--bind-fd", str(SKILL_TREE), f"{ROOT}/{SKILLS}/{skill}"]
     options += ["--remount-ro", "/", "--chdir", os.path.normpath(f"{ROOT}/{cwd}"), "--seccomp", str(FILTER)]
     if not terminal:
         # On a terminal this would disable job control; there the filter denies injecting keystrokes.

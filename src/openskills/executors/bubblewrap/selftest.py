@@ -15,11 +15,11 @@ from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.environment import build_environment
 from openskills.executors.process import HostProcess
 from openskills.executors.protocol import Launcher, WorkspaceDirectory
-from openskills.executors.spec import SKILLS, TOP_DIRECTORIES, VENV, Command, Limits
+from openskills.executors.spec import SKILLS, TOP_DIRECTORIES, Command, Limits
 
 _INSIDE = 64
 PROGRAM = Path(__file__).parents[1] / "programs" / "probes.py"
-_SKILL = "probe"
+_SKILL, _OTHER = "probe", "other"
 _NOBODY = 65534
 _SECRET = "secret"  # noqa: S105 - the name of a file
 _ALLOWED = ("OPENSKILL_RUN", "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE")
@@ -42,7 +42,8 @@ def create_trial_workspace() -> Generator[WorkspaceDirectory]:
         for name in TOP_DIRECTORIES:
             (place.tree / name).mkdir(parents=True)
         skill = place.tree / SKILLS / _SKILL
-        (skill / VENV).mkdir(parents=True)
+        skill.mkdir(parents=True)
+        (place.tree / SKILLS / _OTHER).mkdir()
         shutil.copyfile(PROGRAM, skill / PROGRAM.name)
         (top / _SECRET).write_text("nothing")
         if uid is not None:
@@ -81,8 +82,8 @@ def _build_probe_input(launcher: Launcher, place: WorkspaceDirectory, port: int)
         "host": os.getpid(),
         "port": port,
         "secrets": ["/etc/shadow", "/etc/sudoers", str(secret), *environ],
-        "writable": [f"{launcher.root}/work", f"{launcher.root}/out", f"{launcher.root}/{SKILLS}/{_SKILL}/{VENV}"],
-        "closed": ["/", "/etc", "/usr", "/dev", f"{launcher.root}/{SKILLS}", f"{launcher.root}/{SKILLS}/{_SKILL}"],
+        "writable": [f"{launcher.root}/work", f"{launcher.root}/out", f"{launcher.root}/{SKILLS}/{_SKILL}"],
+        "closed": ["/", "/etc", "/usr", "/dev", f"{launcher.root}/{SKILLS}", f"{launcher.root}/{SKILLS}/{_OTHER}"],
     }
 
 
@@ -101,7 +102,7 @@ def build_expected_findings(root: str, uid: int) -> dict[str, tuple[str, ...]]:
         "unix sockets": ("EPERM",),
         "sockets of the hypervisor": ("EPERM",),
         "user namespaces": ("EPERM",),
-        "writable places": (f"{root}/work {root}/out {root}/{SKILLS}/{_SKILL}/{VENV}",),
+        "writable places": (f"{root}/work {root}/out {root}/{SKILLS}/{_SKILL}",),
         "places to keep closed": ("",),
         "processes": ("few",),
         "shared memory": ("small",),

@@ -15,7 +15,7 @@ import shutil
 import socket
 import stat
 import struct
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +42,7 @@ from openskills.executors.container.spec import (
 from openskills.executors.files.descriptors import auto_close
 from openskills.executors.programs import container as container_program
 from openskills.executors.protocol import LINKS, WorkspaceDirectory
-from openskills.executors.spec import SKILLS, VENV, Command, Isolation, Limits
+from openskills.executors.spec import SKILLS, Command, Isolation, Limits
 from openskills.executors.supervisor import LaunchRequest, Rlimits, SupervisedProcess, Supervisor, to_rlimits
 
 PREFIX: Final = "container-"
@@ -254,9 +254,9 @@ class LiveContainer:
     It belongs to the event loop in which it was started.
     """
 
-    def __init__(self, made: "_ContainerResources", control: Supervisor, skills: Sequence[str]) -> None:
+    def __init__(self, made: "_ContainerResources", control: Supervisor, mounted: int | None) -> None:
         self.id = made.container
-        self.skills = frozenset(skills)
+        self.mounted = mounted
         self._made = made
         self._control = control
         self._users = 0
@@ -273,15 +273,18 @@ class LiveContainer:
         workspace: str,
         tree: Path,
         owner: tuple[int, int],
-        skills: Sequence[str],
+        skill: str | None,
     ) -> "LiveContainer":
         """Create and start it. Raises `ExecutorUnavailable`; then nothing of it is left."""
+        mounted = _find_inode(tree, skill)
         made = _ContainerResources(engine)
         labels = ((WORKSPACE_LABEL, workspace), (HOST_LABEL, str(HostIdentity.of_this_process())))
 
         def make() -> ContainerLink:
             link = made.link = ContainerLink(tree.absolute().parent, *owner)
-            session = ContainerSession(str(tree.absolute()), str(link.directory), *owner, tuple(skills), labels)
+            session = ContainerSession(
+                str(tree.absolute()), str(link.directory), *owner, skill if mounted else None, labels
+            )
             made.container = engine.create(build_create_request(options, image, session))
             if options.runtime:
                 engine.check_runtime(made.container, options.runtime)
@@ -291,7 +294,7 @@ class LiveContainer:
         try:
             link = await run_in_thread(make)
             connection = await link.accept(lambda: run_in_thread(lambda: engine.is_running(made.container)))
-            return cls(made, Supervisor(connection), skills)
+            return cls(made, Supervisor(connection), mounted)
         except BaseException:
             await run_in_thread(made.remove)
             raise
@@ -400,7 +403,6 @@ class ContainerBackend:
     """Runs commands in containers; it connects to the engine when it is first needed."""
 
     name = "container"
-    isolates = True
     own_users = True
 
     def __init__(self, options: ContainerOptions | None = None) -> None:
@@ -504,19 +506,19 @@ class ContainerLauncher:
         self._when_closed(self)
 
     async def _reserve_container(self, skill: str | None) -> LiveContainer:
-        """Reserve the container of this skill, in which its `.venv` is writable.
+        """Reserve the container of this skill, in which its folder is writable.
 
-        Mounts are fixed when a container is created: if the skill gets a `.venv` later, a new one is started. The old
-        one, or the one that was used longest ago if there are many, is closed after its last command.
+        Mounts are fixed when a container is created: if the skill is staged again, a new one is started. The old one,
+        or the one that was used longest ago if there are many, is closed after its last command.
         """
         async with self._choosing:
             current = self._current.pop(skill, None)
-            if current is None or not current.is_usable or self._is_new(skill, current):
+            place = self._place
+            is_current = current is not None and current.mounted == _find_inode(place.tree, skill)
+            if current is None or not current.is_usable or not is_current:
                 await self._retire(current)
-                place = self._place
-                own = [skill] if skill is not None and _has_venv(place.tree / SKILLS / skill) else []
                 current = await LiveContainer.start(
-                    self._engine, self._options, self._image, place.id, place.tree, self._owner, own
+                    self._engine, self._options, self._image, place.id, place.tree, self._owner, skill
                 )
             self._current[skill] = current
             current.reserve()
@@ -530,9 +532,6 @@ class ContainerLauncher:
             await container.retire()
         elif container is not None:
             await container.close()
-
-    def _is_new(self, skill: str | None, container: LiveContainer) -> bool:
-        return skill is not None and skill not in container.skills and _has_venv(self._place.tree / SKILLS / skill)
 
     def _build_rlimits(self, limits: Limits) -> Rlimits:
         # Processes are counted per user of the machine, so this limit needs a user of its own.
@@ -550,11 +549,12 @@ def _find_owner(place: WorkspaceDirectory) -> tuple[int, int]:
     return uid, gid
 
 
-def _has_venv(skill: Path) -> bool:
+def _find_inode(tree: Path, skill: str | None) -> int | None:
+    """The inode of a staged skill's directory, which changes when it is staged again; None if it does not exist."""
     try:
-        return stat.S_ISDIR((skill / VENV).lstat().st_mode)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+        return (tree / SKILLS / skill).lstat().st_ino if skill is not None else None
+    except FileNotFoundError:
+        return None
 
 
 def _remove_leftovers(private: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument
-from openskills.executors.spec import GIB, MIB, SKILLS, VENV
+from openskills.executors.spec import GIB, MIB, SKILLS
 
 ROOT: Final = "/workspace"
 HOME: Final = "/home/user"
@@ -70,13 +70,13 @@ class ContainerImage:
 
 @dataclass(frozen=True, slots=True)
 class ContainerSession:
-    """One workspace of a container: paths on this machine, the user of its commands, its staged skills."""
+    """One workspace of a container: paths on this machine, the user of its commands, and their skill."""
 
     tree: str
     private: str
     uid: int
     gid: int
-    skills: tuple[str, ...] = ()
+    skill: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
 
 
@@ -131,15 +131,12 @@ def _build_tmpfs(options: ContainerOptions) -> Mapping[str, str]:
 
 
 def _build_binds(session: ContainerSession) -> Sequence[Mapping[str, Any]]:
-    skills = f"{session.tree}/{SKILLS}"
+    skills, own = f"{session.tree}/{SKILLS}", session.skill
     return [
         _build_bind(session.tree, ROOT, read_only=False),
         # Mounted over the same directory of the writable mount above.
         _build_bind(skills, f"{ROOT}/{SKILLS}", read_only=True),
-        *(
-            _build_bind(f"{skills}/{skill}/{VENV}", f"{ROOT}/{SKILLS}/{skill}/{VENV}", read_only=False)
-            for skill in session.skills
-        ),
+        *([_build_bind(f"{skills}/{own}", f"{ROOT}/{SKILLS}/{own}", read_only=False)] if own is not None else []),
         _build_bind(session.private, PRIVATE, read_only=True),
         *(_build_bind(f"{session.private}/{name}", f"/etc/{name}", read_only=True) for name in ETC),
     ]

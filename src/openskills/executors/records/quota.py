@@ -8,7 +8,9 @@ from pathlib import Path
 from openskills.arguments import check_arguments
 from openskills.errors import LimitExceeded
 from openskills.executors.files.descriptors import auto_close, open_with_full_access
-from openskills.executors.spec import GIB, MIB, SKILLS, VENV, WorkspaceUsage
+from openskills.executors.spec import GIB, MIB, SKILLS, WorkspaceUsage
+from openskills.executors.staging.mount import StagedRecord, read_record
+from openskills.filesystem import TEMPORARY_PREFIX
 
 _MAX_OPEN = 64
 _BLOCK = 512
@@ -51,7 +53,7 @@ def check_free_space(place: Path, quota: Quota) -> None:
 
 
 def measure_usage(tree: Path, *, max_files: int = 1_000_000) -> WorkspaceUsage:
-    """The disk usage of a workspace, without its staged skills, which are shared.
+    """The disk usage of a workspace, without the files that were staged as skills.
 
     Links are not followed, and hard links count once. Stops at `max_files`. Directories that cannot be read, or are
     moved at the same time, are left out.
@@ -62,11 +64,13 @@ def measure_usage(tree: Path, *, max_files: int = 1_000_000) -> WorkspaceUsage:
     except FileNotFoundError:
         return WorkspaceUsage(0, 0)
     with auto_close(top):
-        names = count.count_entries(top, without=SKILLS)
+        names, staged = count.count_entries(top, without=SKILLS), list[str]()
         with suppress(OSError), auto_close(os.open(SKILLS, _OPEN, dir_fd=top)) as skills:
-            names += [f"{SKILLS}/{name}/{VENV}" for name in os.listdir(skills)]
+            staged = [name for name in os.listdir(skills) if not name.startswith(TEMPORARY_PREFIX)]
         for name in names:
             count.count_tree(name, top)
+        for name in staged:
+            count.count_skill(f"{SKILLS}/{name}", top, read_record(tree, name))
     return WorkspaceUsage(count.bytes, count.files)
 
 
@@ -120,6 +124,14 @@ class _UsageCounter:
         finally:
             for level in levels:
                 level.close()
+
+    def count_skill(self, name: str, parent: int, staged: StagedRecord | None) -> None:
+        """Count what commands added to a staged skill."""
+        before = self.bytes, self.files
+        self.count_tree(name, parent)
+        if staged is not None:
+            self.bytes = max(before[0], self.bytes - staged.bytes)
+            self.files = max(before[1], self.files - staged.files)
 
     def _descend(self, levels: list[_QuotaLevel]) -> None:
         name = levels[-1].names.pop()

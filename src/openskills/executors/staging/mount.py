@@ -1,7 +1,8 @@
-"""Stage snapshots in a workspace as `skills/<name>`: read-only, with links and a `.venv`. Blocking.
+"""Stage snapshots in a workspace as `skills/<name>`: copies that the skill's commands can write to. Blocking.
 
-A new snapshot replaces the old directory by exchanging names, then takes over its `.venv`. The digest is recorded last:
-after a crash in between, the recorded inode identifies the replaced directory, so that its `.venv` can be recovered.
+A new snapshot replaces the old directory by exchanging names, then takes over its `.venv` and the files that commands
+added. The digest is recorded last: after a crash in between, the recorded inode identifies the replaced directory, so
+that these files can be recovered.
 """
 
 import ctypes
@@ -9,15 +10,16 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass
 from functools import cache
 from pathlib import Path
 
 from openskills.errors import ForbiddenPath, InvalidArgument
 from openskills.executors.files.descriptors import auto_close, open_beneath, remove_entry
-from openskills.executors.spec import LINKS, SKILLS, VENV, SkillSnapshot
-from openskills.executors.staging.snapshots import DIRECTORY, FILE, PROGRAM, SnapshotStore, check_skill_name
+from openskills.executors.spec import LINKS, RESERVED, SKILLS, VENV, SkillSnapshot, WorkspaceUsage
+from openskills.executors.staging.snapshots import SnapshotStore, check_skill_name
 from openskills.filesystem import TEMPORARY_PREFIX, lock_file, replace_file, write_all
 
 _EXCHANGE = 2
@@ -63,43 +65,80 @@ STAGED_DIRECTORY = "staged"
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 
-def record_digest(tree: Path, name: str, digest: str) -> None:
-    """Record the digest and inode of a staged skill."""
+@dataclass(frozen=True, slots=True)
+class StagedRecord:
+    """A staged snapshot, the inode of its directory, when it was copied, and the space that the copy took."""
+
+    digest: str
+    inode: int
+    mark: int
+    bytes: int
+    files: int
+
+
+def write_record(tree: Path, name: str, record: StagedRecord) -> None:
+    """Record a staged skill."""
     directory = tree.parent / STAGED_DIRECTORY
     directory.mkdir(mode=0o700, exist_ok=True)
-    inode = os.lstat(tree / SKILLS / name).st_ino
-    replace_file(directory / name, f"{digest} {inode}".encode("ascii"))
+    replace_file(directory / name, " ".join(map(str, astuple(record))).encode("ascii"))
 
 
-def read_digest(tree: Path, name: str) -> tuple[str, int] | None:
-    """The recorded digest of a skill, and the inode of its directory; None without a record."""
+def read_record(tree: Path, name: str) -> StagedRecord | None:
+    """The record of a staged skill, or None."""
     try:
-        digest, _, inode = (tree.parent / STAGED_DIRECTORY / name).read_text("ascii").partition(" ")
-    except (FileNotFoundError, UnicodeDecodeError):
+        digest, *numbers = (tree.parent / STAGED_DIRECTORY / name).read_text("ascii").split(" ")
+        return StagedRecord(digest, *map(int, numbers))
+    except (FileNotFoundError, ValueError, TypeError):
         return None
-    return (digest, int(inode)) if inode.isdigit() else None
 
 
-def adopt_venv(skills: int, replaced: str, target: int) -> None:
-    """Move the `.venv` of a replaced skill to the new one, unless that has a non-empty one. Atomic."""
-    try:
-        before = open_beneath(skills, replaced, _READ, links=False)
-    except (OSError, ForbiddenPath):
-        return
-    with auto_close(before), suppress(FileNotFoundError):
+def adopt_files(original: Path, skills: int, replaced: str, target: int) -> None:
+    """Move the files that commands added to a replaced skill to the new one, unless that has such a name.
+
+    `original` is the snapshot of the replaced skill. Its own files stay, changed or not. An empty `.venv` of the new
+    skill is replaced. Does nothing for what is missing, so that it can be repeated after a crash.
+    """
+    # Without the snapshot, nothing tells which files are the author's.
+    waiting = [""]
+    has_original = original.is_dir()
+    for prefix in waiting:
+        try:
+            before = open_beneath(skills, f"{replaced}/{prefix}", _READ, links=False)
+            after = open_beneath(target, prefix or ".", _READ, links=False)
+        except (OSError, ForbiddenPath):
+            continue
+        with auto_close(before), auto_close(after):
+            for name in os.listdir(before):
+                if name == VENV and not prefix:
+                    _adopt_venv(before, after)
+                elif not has_original or (name in RESERVED and not prefix):
+                    continue
+                elif (original / prefix / name).is_dir():
+                    waiting.append(f"{prefix}{name}/")
+                elif not os.path.lexists(original / prefix / name):
+                    _adopt_entry(before, after, name)
+
+
+def _adopt_entry(before: int, after: int, name: str) -> None:
+    if not os.access(name, os.F_OK, dir_fd=after, follow_symlinks=False):
+        # A directory without permissions, which a command may have made, stays behind.
+        with suppress(FileNotFoundError, PermissionError):
+            os.rename(name, name, src_dir_fd=before, dst_dir_fd=after)
+
+
+def _adopt_venv(before: int, after: int) -> None:
+    with suppress(FileNotFoundError, PermissionError):
         if stat.S_ISDIR(os.stat(VENV, dir_fd=before, follow_symlinks=False).st_mode):
-            # Without root, moving something out of a directory takes write permission.
-            os.fchmod(before, 0o700)
             try:
-                os.rename(VENV, VENV, src_dir_fd=before, dst_dir_fd=target)
+                # Replaces an empty directory, atomically.
+                os.rename(VENV, VENV, src_dir_fd=before, dst_dir_fd=after)
             except OSError as error:
                 if error.errno not in _NOT_EMPTY:
                     raise
-            os.fchmod(before, DIRECTORY)
 
 
-def recover(tree: Path, skills: int) -> None:
-    """Finish a replacement that a crash interrupted before the `.venv` was moved; usually does nothing.
+def recover(store: SnapshotStore, tree: Path, skills: int) -> None:
+    """Finish a replacement that a crash interrupted before files were moved; usually does nothing.
 
     `skills` is a descriptor of the workspace's skills.
     """
@@ -108,88 +147,90 @@ def recover(tree: Path, skills: int) -> None:
         for entry in os.listdir(skills)
         if entry.startswith(TEMPORARY_PREFIX)
     }
-    for name, inode in _read_all_digests(tree) if waiting else ():
-        if inode in waiting:
-            _recover_skill(skills, waiting[inode], name)
+    directory = tree.parent / STAGED_DIRECTORY
+    for name in os.listdir(directory) if waiting and directory.is_dir() else ():
+        record = read_record(tree, name)
+        if record is not None and record.inode in waiting:
+            _recover_skill(store.path(record.digest), skills, waiting[record.inode], name)
 
 
-def _recover_skill(skills: int, replaced: str, name: str) -> None:
+def _recover_skill(original: Path, skills: int, replaced: str, name: str) -> None:
     try:
         current = open_beneath(skills, name, _READ, links=False)
     except FileNotFoundError:
         # The crash came between the renames of a non-atomic exchange.
         os.rename(replaced, name, src_dir_fd=skills, dst_dir_fd=skills)
-        return
     except (OSError, ForbiddenPath):
         return
-    with auto_close(current):
-        os.fchmod(current, 0o700)
-        adopt_venv(skills, replaced, current)
-        os.fchmod(current, DIRECTORY)
-
-
-def _read_all_digests(tree: Path) -> Iterator[tuple[str, int]]:
-    with suppress(FileNotFoundError):
-        for name in os.listdir(tree.parent / STAGED_DIRECTORY):
-            record = read_digest(tree, name)
-            if record is not None:
-                yield name, record[1]
+    else:
+        with auto_close(current):
+            adopt_files(original, skills, replaced, current)
 
 
 _LOCK = "staging.lock"
 _READ = os.O_RDONLY | os.O_DIRECTORY
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_NO_LINK = frozenset({errno.EXDEV, errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.ENOSYS})
 _CHUNK = 1024 * 1024
 
 
 def materialize_snapshot(
-    store: SnapshotStore, snapshot: SkillSnapshot, tree: Path, *, share: bool, owner: tuple[int, int] | None = None
-) -> None:
-    """Stage a snapshot as `tree/skills/<name>`. Cheap if it is staged already.
+    store: SnapshotStore,
+    snapshot: SkillSnapshot,
+    tree: Path,
+    *,
+    mark: Callable[[], int],
+    owner: tuple[int, int] | None = None,
+) -> StagedRecord:
+    """Stage a copy of a snapshot as `tree/skills/<name>`, which belongs to `owner`. Cheap if it is staged already.
 
-    `share` hard-links the files of the store, for executors whose commands cannot write to them regardless of modes;
-    otherwise they are copied. `.venv` belongs to `owner` and survives the replacement by another snapshot. The name
-    always leads to a complete skill; a replaced directory stays for running commands until `remove_replaced`. Raises
-    `InvalidArgument` if the snapshot is not in the store.
+    `.venv` and files that commands added survive the replacement by another snapshot. The name always leads to a
+    complete skill; a replaced directory stays for running commands until `remove_replaced`. `mark` is called after the
+    copy. Raises `InvalidArgument` if the snapshot is not in the store.
     """
     name = check_skill_name(snapshot.name)
     source = store.path(snapshot.digest)
-    if is_staged(tree, snapshot):
-        return
+    if (staged := find_staged(tree, snapshot)) is not None:
+        return staged
     with lock_file(tree.parent / _LOCK), _open_skills(tree) as skills:
-        if is_staged(tree, snapshot):
-            return
-        recover(tree, skills)
+        if (staged := find_staged(tree, snapshot)) is not None:
+            return staged
+        recover(store, tree, skills)
+        before = read_record(tree, name)
         aside = TEMPORARY_PREFIX + secrets.token_hex(8)
         os.mkdir(aside, 0o700, dir_fd=skills)
         with auto_close(open_beneath(skills, aside, _READ, links=False)) as target:
             try:
-                _fill(source, target, share=share)
+                size = _fill(source, target, owner)
                 _add_workspace_links(target, owner)
+                _set_access(target, 0o755, owner)
+                inode = os.fstat(target).st_ino
+                staged = StagedRecord(snapshot.digest, inode, mark(), size.bytes, size.files)
                 _put_in_place(skills, aside, name)
             except BaseException:
                 remove_entry(skills, aside)
                 raise
-            adopt_venv(skills, aside, target)
-            os.fchmod(target, DIRECTORY)
-        record_digest(tree, name, snapshot.digest)
+            if before is not None:
+                adopt_files(store.path(before.digest), skills, aside, target)
+        write_record(tree, name, staged)
+        return staged
 
 
-def is_staged(tree: Path, snapshot: SkillSnapshot) -> bool:
-    """Whether this snapshot is staged, according to its record."""
+def find_staged(tree: Path, snapshot: SkillSnapshot) -> StagedRecord | None:
+    """The record of this snapshot, or None if it is not staged."""
     name = check_skill_name(snapshot.name)
     try:
         inode = os.lstat(tree / SKILLS / name).st_ino
     except FileNotFoundError:
-        return False
-    return read_digest(tree, name) == (snapshot.digest, inode)
+        return None
+    record = read_record(tree, name)
+    is_this = record is not None and (record.digest, record.inode) == (snapshot.digest, inode)
+    return record if is_this else None
 
 
-def remove_replaced(tree: Path) -> None:
+def remove_replaced(store: SnapshotStore, tree: Path) -> None:
     """Remove replaced skills and leftovers of a crash. No command may be running in the workspace."""
     with lock_file(tree.parent / _LOCK), _open_skills(tree) as skills:
-        recover(tree, skills)
+        recover(store, tree, skills)
         for entry in os.listdir(skills):
             if entry.startswith(TEMPORARY_PREFIX):
                 remove_entry(skills, entry)
@@ -203,52 +244,47 @@ def _open_skills(tree: Path) -> Generator[int]:
         yield skills
 
 
-def _fill(source: Path, target: int, *, share: bool) -> None:
-    """Copy or link everything in the snapshot to the directory of the descriptor `target`."""
+def _fill(source: Path, target: int, owner: tuple[int, int] | None) -> WorkspaceUsage:
+    """Copy everything in the snapshot to the directory of the descriptor `target`; returns the space it takes."""
     directories = [""]
+    blocks = files = 0
     for prefix in directories:
         try:
             reading = os.open(source / prefix, _READ | os.O_CLOEXEC)
         except FileNotFoundError:
             raise InvalidArgument("snapshot", f"{source.name} has been removed from the store; take it again") from None
         with auto_close(reading), auto_close(open_beneath(target, prefix or ".", _READ, links=False)) as writing:
-            directories.extend(f"{prefix}{name}/" for name in _fill_directory(reading, writing, share=share))
-    for prefix in reversed(directories[1:]):
-        with auto_close(open_beneath(target, prefix, _READ, links=False)) as directory:
-            os.fchmod(directory, DIRECTORY)
+            with os.scandir(reading) as entries:
+                for entry in entries:
+                    files += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        os.mkdir(entry.name, 0o700, dir_fd=writing)
+                        with auto_close(open_beneath(writing, entry.name, _READ, links=False)) as directory:
+                            _set_access(directory, 0o755, owner)
+                        directories.append(f"{prefix}{entry.name}/")
+                    elif entry.is_symlink():
+                        os.symlink(os.readlink(entry.name, dir_fd=reading), entry.name, dir_fd=writing)
+                    else:
+                        blocks += _copy_file(reading, writing, entry.name, owner)
+            blocks += os.fstat(writing).st_blocks
+    return WorkspaceUsage(blocks * 512, files)
 
 
-def _fill_directory(reading: int, writing: int, *, share: bool) -> list[str]:
-    """Fill one directory with its files and empty subdirectories, whose names are returned."""
-    below: list[str] = []
-    with os.scandir(reading) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                os.mkdir(entry.name, 0o700, dir_fd=writing)
-                below.append(entry.name)
-            elif entry.is_symlink():
-                os.symlink(os.readlink(entry.name, dir_fd=reading), entry.name, dir_fd=writing)
-            elif not (share and _link_file(reading, writing, entry.name)):
-                _copy_file(reading, writing, entry.name)
-    return below
-
-
-def _link_file(reading: int, writing: int, name: str) -> bool:
-    try:
-        os.link(name, name, src_dir_fd=reading, dst_dir_fd=writing, follow_symlinks=False)
-    except OSError as error:
-        if error.errno not in _NO_LINK:
-            raise
-        return False
-    return True
-
-
-def _copy_file(reading: int, writing: int, name: str) -> None:
+def _copy_file(reading: int, writing: int, name: str, owner: tuple[int, int] | None) -> int:
+    """Copy a file with the executable bit; returns the blocks that it takes."""
     source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=reading)
     with auto_close(source), auto_close(os.open(name, _NEW, 0o600, dir_fd=writing)) as copy:
         while chunk := os.read(source, _CHUNK):
             write_all(copy, chunk)
-        os.fchmod(copy, PROGRAM if os.fstat(source).st_mode & 0o100 else FILE)
+        _set_access(copy, 0o755 if os.fstat(source).st_mode & 0o100 else 0o644, owner)
+        return os.fstat(copy).st_blocks
+
+
+def _set_access(descriptor: int, mode: int, owner: tuple[int, int] | None) -> None:
+    # Regardless of the umask.
+    os.fchmod(descriptor, mode)
+    if owner is not None:
+        os.fchown(descriptor, *owner)
 
 
 def _add_workspace_links(target: int, owner: tuple[int, int] | None) -> None:
@@ -257,9 +293,7 @@ def _add_workspace_links(target: int, owner: tuple[int, int] | None) -> None:
         os.symlink(leads_to, link, dir_fd=target)
     os.mkdir(VENV, 0o700, dir_fd=target)
     with auto_close(open_beneath(target, VENV, _READ, links=False)) as venv:
-        os.fchmod(venv, 0o700)
-        if owner is not None:
-            os.fchown(venv, *owner)
+        _set_access(venv, 0o700, owner)
 
 
 def _put_in_place(skills: int, aside: str, name: str) -> None:

@@ -8,11 +8,11 @@ from typing import cast
 from openskills.arguments import check_arguments
 from openskills.artifacts.store import Artifact, ArtifactStore, Scope, normalize_name
 from openskills.errors import InvalidArgument, SkillError
-from openskills.executors.files.globs import compile_globs
+from openskills.executors.files.globs import compile_globs, escape_glob
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type, is_text
 from openskills.executors.protocol import Workspace
 from openskills.executors.spans import BYTES
-from openskills.executors.spec import MIB, FileInfo, expand_path
+from openskills.executors.spec import MIB, FileInfo, WorkspaceListing, expand_path
 from openskills.paths import to_printable
 from openskills.telemetry.metrics import count
 from openskills.telemetry.spans import span
@@ -30,6 +30,8 @@ _READABLE = ("text/markdown", "text/plain", "text/html", "application/json", "te
 class OutputSpec:
     """The files to collect: those that match `globs`. With `inline` their content is returned, at most `max_file_bytes`
     of each and `max_total_bytes` in all; with `save` each whole file becomes an artifact named `name_template` + path.
+    Files must be new or changed, unless they are named without a pattern. A pattern without a file gives a warning
+    unless `warn_unmatched` is false.
     """
 
     globs: tuple[str, ...]
@@ -39,6 +41,7 @@ class OutputSpec:
     max_files: int = 100
     max_file_bytes: int = 4 * MIB
     max_total_bytes: int = 64 * MIB
+    warn_unmatched: bool = True
 
     def __post_init__(self) -> None:
         if not self.globs:
@@ -188,8 +191,12 @@ async def _collect_files(
     workspace: Workspace, spec: OutputSpec, since: int | None, run_dir: str | None
 ) -> OutputCollection:
     globs = [expand_path(pattern, run_dir=run_dir, field="outputs.globs") for pattern in spec.globs]
-    listing = await workspace.list(globs, since=since, limit=spec.max_files)
+    listing = await _list_outputs(workspace, globs, since, spec.max_files)
     warnings = [f"skipped: {skipped}" for skipped in listing.skipped]
+    for pattern, glob in zip(spec.globs, globs, strict=True) if spec.warn_unmatched else ():
+        matcher = compile_globs([glob])
+        if not any(matcher.matches(info.path) for info in listing.files):
+            warnings.append(f"no new or changed file matches {to_printable(pattern[:300])}")
     if not listing.complete:
         warnings.append(f"too many files; only the first {len(listing.files)} were collected")
     plan = _plan_shares(spec, listing.files)
@@ -204,6 +211,18 @@ async def _collect_files(
         else:
             warnings.append(read)
     return OutputCollection(tuple(files), tuple(warnings))
+
+
+async def _list_outputs(workspace: Workspace, globs: Sequence[str], since: int | None, limit: int) -> WorkspaceListing:
+    """The files that match and were changed since a mark; a file that is named without a pattern may be older."""
+    listing = await workspace.list(globs, since=since, limit=limit)
+    named = [glob for glob in globs if escape_glob(glob) == glob]
+    if not named or since is None or not listing.complete:
+        return listing
+    older = await workspace.list(named, limit=limit)
+    files = {info.path: info for info in (*listing.files, *older.files)}
+    found = sorted(files.values(), key=lambda info: info.path)
+    return replace(listing, files=tuple(found[:limit]), complete=len(found) <= limit)
 
 
 async def save_outputs(
