@@ -53,7 +53,7 @@ def where(
             return found if isinstance(found, ResolvedProgram) else ResolvedProgram(found)
         return ResolvedProgram(path) if "/" in program and path.replace("/./", "/") in FILES else None
 
-    files = ("skills/pdf/scripts/run.sh", "skills/pdf/scripts/x", "skills/pdf/bin/own", "skills/pdf/bin/find")
+    files = [f"skills/pdf/{name}" for name in ("scripts/run.sh", "scripts/x", "bin/own", "bin/find", "bin/x")]
     return PolicyContext(ROOT, resolve, skill, skill_files=files)
 
 

@@ -313,14 +313,12 @@ class Damaging(AroundWorkspace):
         return mark
 
 
-class ReadOnly(AroundWorkspace):
-    """Gives copies the modes of files that nobody may write to."""
+class Partial(AroundWorkspace):
+    """Stages no directories, which cannot be copied then."""
 
     async def stage(self, snapshot: SkillSnapshot) -> int:
         mark = await super().stage(snapshot)
-        for path in Path(self.root, HOME).rglob("*"):
-            if not path.is_symlink():
-                path.chmod(0o555)
+        shutil.rmtree(Path(self.root, HOME, "assets"))
         return mark
 
 
@@ -385,7 +383,7 @@ class Eager(AroundWorkspace):
 
 EXECUTOR_SKILLS_BROKEN: list[Broken] = [
     (Damaging, "Commands find a skill as it was taken", "a picture of the skill reads as other bytes"),
-    (ReadOnly, "Copies of a skill's files", "a command of the check failed"),
+    (Partial, "Copies of a skill's files", "a command of the check failed"),
     (Fresh, "Commands can add files to their skill's folder", "a command of the check failed"),
     (Shared, "Whatever a command does to its skill", "the folder that the skill was taken from was changed"),
     (Forgetful, "`.venv` is kept", "a command of the check failed: .*kept|there is 'newer"),
