@@ -229,6 +229,16 @@ LINT = (
     Case("link-dead", WARNING, skill(body="[x](a.md)"), 5, 5, skill(body="[x](b.md#part)"), files={"b.md": 1}),
     Case("link-dead", WARNING, skill(body="[x]: <a b.md>"), 5, 7, skill(body="[x](c%20d.md 'T')"), files={"c d.md": 1}),
     Case("link-dead", WARNING, skill(body="Run `scripts/a.py -x`."), 5, 6, skill(body="```\n[x](a.md)\n```"), files={}),
+    Case(
+        *("link-dead", WARNING, skill(body="See FORMS.md."), 5, 5),
+        *(skill(body="See forms.md, or ask for README.md."),),
+        files={"forms.md": 1},
+    ),
+    Case(
+        *("link-dead", WARNING, skill(body="`scripts/Run.py` does it."), 5, 2),
+        *(skill(body="Example: `scripts/rotate.py` for PDF files"),),
+        files={"scripts/run.py": 1},
+    ),
     Case("link-dead", WARNING, skill(body="[x](refs/)"), 5, 5, skill(body="[x](docs/)"), files={"docs/a/b.md": 1}),
     Case(
         *("reference-depth", WARNING, skill(body="[a](references/a.md)"), 5, 5),

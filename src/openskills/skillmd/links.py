@@ -13,19 +13,29 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _ESCAPE = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _MAX_DESTINATION = 1000
+_FILE_NAME = re.compile(
+    r"(?<![\w/.:@~$-])[A-Za-z0-9_][\w-]{0,99}(?:/[\w-]{1,100}){0,9}\.(?:md|txt|py|sh|js|json|csv|html)\b(?![/-])"
+)
+_USED = re.compile(
+    r"(?:\b(?:run|execute|start|call|see|read|load|open|consult|follow|refer to|described in|listed in)(?: the)?[ :`*]+"
+    r"|\b(?:python3?|bash|sh|node|uv run)\s+)$",
+    re.IGNORECASE,
+)
+_MAX_BEFORE = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
     """A link destination as written, with its line and column (from 1).
 
-    `code` marks a path in an inline code span, such as `scripts/run.py`.
+    `code` marks a path in an inline code span, such as `scripts/run.py`; `used` that the text says to run or read it.
     """
 
     destination: str
     line: int
     column: int
     code: bool = False
+    used: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,20 @@ def find_links(text: str) -> Iterator[Link]:
 
     Fenced code blocks and HTML comments are skipped. Linear in the length of the text.
     """
+    for number, line in _iter_prose(text):
+        yield from _find_links_in_line(line, number)
+
+
+def find_file_names(text: str) -> Iterator[Link]:
+    """Words outside of links, fenced code blocks and HTML comments that look like file names, such as `FORMS.md`."""
+    for number, line in _iter_prose(text):
+        for match in _FILE_NAME.finditer(line) if "." in line else ():
+            if len(match.group()) <= _MAX_DESTINATION and not line.startswith("](", match.start() - 2):
+                yield Link(match.group(), number, match.start() + 1)
+
+
+def _iter_prose(text: str) -> Iterator[tuple[int, str]]:
+    """The lines outside of fenced code blocks with their numbers; HTML comments are blank."""
     fence = ""
     for number, line in enumerate(_blank_comments(text).split("\n"), 1):
         mark = _FENCE.match(line)
@@ -50,7 +74,7 @@ def find_links(text: str) -> Iterator[Link]:
         elif mark and "`" not in mark.group(2):
             fence = mark.group(1)
         else:
-            yield from _find_links_in_line(line, number)
+            yield number, line
 
 
 def resolve_link(destination: str, folder: str = "") -> LinkTarget | None:
@@ -97,7 +121,8 @@ def _find_links_in_line(line: str, number: int) -> Iterator[Link]:
         spans = list(_find_code_spans(line))
         for start, end in spans:
             for match in _CODE_PATH.finditer(line, start, end):
-                yield Link(match.group(1), number, match.start(1) + 1, code=True)
+                before = line[max(0, match.start() - _MAX_BEFORE) : match.start()]
+                yield Link(match.group(1), number, match.start(1) + 1, code=True, used=bool(_USED.search(before)))
         line = _blank_spans(line, spans)
     definition = _DEFINITION.match(line)
     if definition:

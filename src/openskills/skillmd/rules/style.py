@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from openskills.skillmd.links import Link, LinkTarget, find_linked_files, find_links, resolve_link
+from openskills.skillmd.links import Link, LinkTarget, find_file_names, find_linked_files, find_links, resolve_link
 from openskills.skillmd.problem import Severity
 from openskills.skillmd.rules.rule import Finding, RuleStage, Subject, define_rule, finding_at_value
 from openskills.tokens import estimate_tokens
@@ -107,17 +107,26 @@ def link_outside(subject: Subject) -> Iterator[Finding]:
 
 @define_rule("link-dead", Severity.WARNING, _REFERENCES, stage=RuleStage.FOLDER)
 def link_dead(subject: Subject) -> Iterator[Finding]:
-    """Every link leads to a file of the skill."""
+    """Every link, path and file name in the text leads to a file of the skill."""
     if subject.files is None:
         return
     existing = _add_folders(subject.files)
     by_name = {_file_name(path): path for path in sorted(existing, reverse=True)}
+    by_path = {path.lower(): path for path in sorted(existing, reverse=True)}
     for link, target in _find_targets(subject):
         if not target.outside and target.path not in existing:
-            # Suggest the same name in another case or folder.
+            # Suggest the same name in another case or folder. A path in code may be an example of another skill.
             near = by_name.get(_file_name(target.path))
             hint = f"; did you mean {near!r}?" if near else " in the skill's folder"
-            yield _finding_at_link(subject, link, f"{target.path!r} does not exist{hint}")
+            if near or not link.code or link.used:
+                yield _finding_at_link(subject, link, f"{target.path!r} does not exist{hint}")
+    seen: set[str] = set()
+    for link in find_file_names(subject.parsed.body):
+        near = by_path.get(link.destination.lower())
+        if near is not None and link.destination not in existing and link.destination not in seen:
+            seen.add(link.destination)
+            message = f"{link.destination!r} does not exist; did you mean {near!r}? File names are case-sensitive"
+            yield _finding_at_link(subject, link, message)
 
 
 @define_rule(
@@ -133,7 +142,7 @@ def reference_depth(subject: Subject) -> Iterator[Finding]:
     direct = {target.path: link for link, target in reversed(list(_find_targets(subject)))}
     seen: set[str] = set()
     for path, link in sorted(direct.items(), key=lambda item: (item[1].line, item[1].column)):
-        if path.count("/") > 1 and path in subject.files:
+        if path.count("/") > 1 and path in subject.files and path.lower().endswith(_TEXT_ENDINGS):
             message = f"{path!r} lies {path.count('/')} folders down; expected one at most, such as references/"
             yield _finding_at_link(subject, link, message)
         for deeper in _find_documents(path, subject.linked_texts.get(path, ""), subject.files):
