@@ -25,8 +25,9 @@ def new_place(directory: Path, name: str = "one") -> WorkspaceDirectory:
     for path in (skill / ".venv", place.tree / "work", place.tree / "runs" / "run", place.tree / "out"):
         path.mkdir(parents=True)
     (skill / "SKILL.md").write_text("original")
-    for path in (place.tree, place.tree / "work", *place.tree.glob("runs/**"), place.tree / "out", skill / ".venv"):
-        path.chmod(0o700)
+    writable = (skill, skill / ".venv", skill / "SKILL.md")
+    for path in (place.tree, place.tree / "work", *place.tree.glob("runs/**"), place.tree / "out", *writable):
+        path.chmod(0o700 if path.is_dir() else 0o600)
         if place.uid is not None:
             os.chown(path, place.uid, place.uid)
     return place

@@ -250,14 +250,14 @@ def test_a_cancelled_call_ends_its_command(tmp_path: Path) -> None:
     in_session(tmp_path, scenario)
 
 
-def test_in_a_sandbox_a_command_may_change_the_users_file_but_not_the_skill(
+def test_in_a_sandbox_a_command_may_change_the_users_file_and_its_copy_of_the_skill(
     tmp_path: Path, require_program: RequireProgram
 ) -> None:
     for program in ("bwrap", "setpriv"):
         require_program(program)
 
     async def scenario(context: ToolContext) -> None:
-        data = await call(context, "echo mine >> inputs/u && cat inputs/u; echo x > SKILL.md")
+        data = await call(context, "echo mine >> inputs/u && cat inputs/u; echo x > SKILL.md; touch ../new")
         assert (data["stdout"], data["exit_code"]) == ("up\nmine\n", 1)
         assert "Read-only file system" in data["stderr"]
         assert (await call(context, "sleep 60", timeout=0.3))["timed_out"]
@@ -644,6 +644,13 @@ def test_who_ended_a_command_is_said_first(ending: EndReason, detail: str, words
     data = build_result_data(ended, RunResultOptions(advice="do less"))
     assert re.search(words, data["warnings"][0])
     assert data["timed_out"] is (ending is EndReason.TIMED_OUT)
+
+
+def test_patterns_that_match_nothing_are_named() -> None:
+    data = build_result_data(result(), RunResultOptions(patterns=("out/*.pdf", "out/b")))
+    assert data["warnings"] == ["no new or changed file matches out/*.pdf", "no new or changed file matches out/b"]
+    data = build_result_data(result(text("out/b", "x")), RunResultOptions(patterns=("out/*.pdf", "out/b")))
+    assert data["warnings"] == ["no new or changed file matches out/*.pdf"]
 
 
 def test_a_model_reads_the_same_as_compact_json_with_no_content_twice() -> None:

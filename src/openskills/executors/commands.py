@@ -50,7 +50,7 @@ from openskills.telemetry.mask import get_masker
 from openskills.telemetry.spans import span
 
 _CODE = (".py", ".pyc", ".pth", ".so", ".sh", ".js", ".mjs", ".cjs", ".ts", ".node", ".rb", ".pl")
-_MAX_CHANGED = 100_000
+_MAX_FILES = 100_000
 
 
 @check_arguments
@@ -373,21 +373,22 @@ class CommandRunner:
         """The files of all staged skills that no command has changed or added."""
         found: set[str] = set()
         for name in self._staged_at:
-            everything = await self._workspace.list([f"{SKILLS}/{escape_glob(name)}/**"])
-            changed = {info.path for info in await self._find_changed_files(name)}
-            found |= {info.path for info in everything.files if info.path not in changed}
+            everything = await self._list_skill_files(name, None)
+            found |= {info.path for info in everything}
+            found -= {info.path for info in await self._list_skill_files(name, self._staged_at[name])}
         return found
 
     async def _find_changed_scripts(self, name: str | None) -> dict[str, FileStamp]:
         """The programs of a staged skill that commands have changed or added."""
-        changed = await self._find_changed_files(name) if name is not None and name in self._staged_at else ()
+        since = self._staged_at.get(name or "")
+        changed = await self._list_skill_files(name, since) if name is not None and since is not None else ()
         return {info.path: info.stamp for info in changed if info.executable or info.path.endswith(_CODE)}
 
-    async def _find_changed_files(self, name: str) -> Sequence[FileInfo]:
-        pattern = f"{SKILLS}/{escape_glob(name)}/**"
-        listing = await self._workspace.list([pattern], since=self._staged_at[name], limit=_MAX_CHANGED)
+    async def _list_skill_files(self, name: str, since: int | None) -> Sequence[FileInfo]:
+        """The files of a staged skill, without its environment."""
+        listing = await self._workspace.list([f"{SKILLS}/{escape_glob(name)}/**"], since=since, limit=_MAX_FILES)
         if not listing.complete:
-            raise LimitExceeded(f"commands have changed more than {_MAX_CHANGED:,} files in {SKILLS}/{name}")
+            raise LimitExceeded(f"{SKILLS}/{name} has more than {_MAX_FILES:,} files; remove some")
         return [info for info in listing.files if not info.path.startswith(f"{SKILLS}/{name}/{VENV}/")]
 
     async def _collect_outputs(

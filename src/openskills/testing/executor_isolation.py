@@ -176,10 +176,11 @@ async def _check_outside(trial: ExecutorTrial) -> None:
 
 
 async def _check_skill(trial: ExecutorTrial) -> None:
-    """A command cannot change or replace a staged skill."""
+    """A command cannot change or replace a staged skill, unless it is a command of that skill."""
     await stage_skill(trial)
+    await trial.workspace.stage(await trial.executor.snapshot("other", new_skill(trial.directory / "elsewhere")))
     before = await read_content(trial.workspace, f"{HOME}/SKILL.md")
-    for skill in (SKILL, None):
+    for skill in ("other", None):
         command = Command(python_argv(CHANGE), skill=skill, cwd=HOME)
         done: set[str] = set(json.loads(await trial.read_output(command)))
         if trial.isolation is Isolation.LANDLOCK:

@@ -18,7 +18,14 @@ from openskills.executors.files.mime import SNIFF_BYTES, TEXT, detect_mime_type
 from openskills.executors.requests import RunRequest, RunResult, read_warm_modules
 from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Limits
 from openskills.executors.staging.inputs import InputSpec
-from openskills.executors.staging.outputs import PRIMARY_BYTES, OutputFile, OutputSpec, allot_bytes, select_primary
+from openskills.executors.staging.outputs import (
+    PRIMARY_BYTES,
+    OutputFile,
+    OutputSpec,
+    allot_bytes,
+    describe_unmatched,
+    select_primary,
+)
 from openskills.executors.staging.packages import find_script
 from openskills.tools.run_arguments import RunArguments, encode_text
 from openskills.tools.tool import Tool, ToolContext, ToolOptions, ToolResult
@@ -36,7 +43,8 @@ class RunResultOptions:
     """How much of a run goes into its result.
 
     `stream_bytes` of stdout and of stderr; a primary output of at most `primary_bytes`; `content_bytes` of all files
-    together, unless `inline` or `primary_content` is off. `advice` is what to do about a timeout.
+    together, unless `inline` or `primary_content` is off. `patterns` are the requested ones; `advice` is what to do
+    about a timeout.
     """
 
     stream_bytes: int = STREAM_BYTES
@@ -44,6 +52,7 @@ class RunResultOptions:
     content_bytes: int = CONTENT_BYTES
     inline: bool = True
     primary_content: bool = True
+    patterns: tuple[str, ...] = ()
     advice: str = "set a longer timeout, or do less per call"
 
 
@@ -65,6 +74,7 @@ def build_result_data(
                 *_describe_ending(ended, shape.advice),
                 *warnings,
                 *(_describe_cut(name, whole[name], one) for name, one in streams.items() if one is not whole[name]),
+                *describe_unmatched(shape.patterns, result.output_files),
                 *cut,
                 *_describe_unlisted(result),
                 # Cold starts concern the author of the skill, not the model.
@@ -211,7 +221,7 @@ DEFAULT_OUTPUTS = 20
 """How many files of `out/` are returned by default."""
 
 _SKILL_SCHEME = "skill://"
-_DEFAULT_SPEC = OutputSpec(("out/**",), max_files=DEFAULT_OUTPUTS, warn_unmatched=False)
+_DEFAULT_SPEC = OutputSpec(("out/**",), max_files=DEFAULT_OUTPUTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +314,7 @@ def _build_result_options(context: ToolContext, arguments: RunArguments) -> RunR
         content_bytes=min(options.max_inline_bytes, limits.max_total_bytes),
         inline=wanted and not arguments.omit_inline_content,
         primary_content=not arguments.omit_inline_content,
+        patterns=asked,
         advice=f"set a longer timeout (at most {options.max_timeout:g} s) or do less per call{_suggest_exec(context)}",
     )
 

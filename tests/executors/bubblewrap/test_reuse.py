@@ -205,19 +205,21 @@ def test_a_program_that_does_not_exist_ends_as_it_would_in_a_sandbox_of_its_own(
     in_a_used_box(tmp_path, work)
 
 
-def test_a_skill_that_is_staged_again_is_seen_with_its_own_venv(tmp_path: Path) -> None:
+def test_a_skill_that_is_staged_again_is_seen_with_its_own_files(tmp_path: Path) -> None:
     async def work(one: Box) -> None:
         assert (await one.shell("echo 1 > skills/demo/.venv/a", skill=SKILL)).exit_code == 0
         skill = one.place.tree / "skills" / SKILL
         skill.rename(one.place.tree / "skills" / "old")
         (skill / ".venv").mkdir(parents=True)
         if one.place.uid is not None:
-            os.chown(skill / ".venv", one.place.uid, one.place.uid)
+            for path in (skill, skill / ".venv"):
+                os.chown(path, one.place.uid, one.place.uid)
         ended = await one.shell(
-            "ls skills/demo/.venv; echo 2 > skills/demo/.venv/b; echo x > skills/demo/x", skill=SKILL
+            "ls skills/demo/.venv; echo 2 > skills/demo/.venv/b; echo x > skills/demo/x; echo y > skills/y", skill=SKILL
         )
         assert (ended.stdout.text(), (skill / ".venv" / "b").read_text()) == ("", "2\n")
-        assert "Read-only file system" in ended.stderr.text()
+        assert (skill / "x").read_text() == "x\n"
+        assert "skills/y: Read-only file system" in ended.stderr.text()
 
     in_a_used_box(tmp_path, work)
 

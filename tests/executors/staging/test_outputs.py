@@ -18,6 +18,7 @@ from openskills.executors.staging.outputs import (
     OutputFile,
     OutputSpec,
     collect_outputs,
+    describe_unmatched,
     save_outputs,
     select_primary,
 )
@@ -165,17 +166,13 @@ async def test_an_older_file_comes_back_when_it_is_named_without_a_pattern(works
     assert collected.warnings == ()
 
 
-async def test_each_pattern_without_a_file_is_reported_unless_nobody_asked_for_it(
-    workspace: TreeWorkspace, out: Path
-) -> None:
-    (out / "a.txt").write_text("a")
-    globs = ("out/*.pdf", "out/*.txt", "$OUTPUT_DIR/b")
-    collected = await collect_outputs(workspace, OutputSpec(globs))
-    assert collected.warnings == (
+def test_each_pattern_without_a_file_is_reported() -> None:
+    globs = ("out/*.pdf", "out/*.txt", "$OUTPUT_DIR/b", "$RUN_DIR/*.log", "$RUN_DIR/*.csv")
+    assert describe_unmatched(globs, [file("out/a.txt"), file("runs/run_1/x.log")]) == [
         "no new or changed file matches out/*.pdf",
         "no new or changed file matches $OUTPUT_DIR/b",
-    )
-    assert (await collect_outputs(workspace, OutputSpec(globs, warn_unmatched=False))).warnings == ()
+        "no new or changed file matches $RUN_DIR/*.csv",
+    ]
 
 
 def test_a_file_that_is_too_large_is_cut_and_says_so(workspace: TreeWorkspace, out: Path) -> None:

@@ -201,7 +201,8 @@ def materialize_snapshot(
         with auto_close(open_beneath(skills, aside, _READ, links=False)) as target:
             try:
                 size = _fill(source, target, owner)
-                _add_workspace_links(target, owner)
+                venv = _add_workspace_links(target, owner)
+                size = WorkspaceUsage(size.bytes + venv.bytes, size.files + venv.files)
                 _set_access(target, 0o755, owner)
                 inode = os.fstat(target).st_ino
                 staged = StagedRecord(snapshot.digest, inode, mark(), size.bytes, size.files)
@@ -287,13 +288,14 @@ def _set_access(descriptor: int, mode: int, owner: tuple[int, int] | None) -> No
         os.fchown(descriptor, *owner)
 
 
-def _add_workspace_links(target: int, owner: tuple[int, int] | None) -> None:
-    """Add the links to the workspace's directories, and an empty `.venv`."""
+def _add_workspace_links(target: int, owner: tuple[int, int] | None) -> WorkspaceUsage:
+    """Add the links to the workspace's directories, and an empty `.venv`; returns the space they take."""
     for link, leads_to in LINKS.items():
         os.symlink(leads_to, link, dir_fd=target)
     os.mkdir(VENV, 0o700, dir_fd=target)
     with auto_close(open_beneath(target, VENV, _READ, links=False)) as venv:
         _set_access(venv, 0o700, owner)
+        return WorkspaceUsage(os.fstat(venv).st_blocks * 512, len(LINKS) + 1)
 
 
 def _put_in_place(skills: int, aside: str, name: str) -> None:

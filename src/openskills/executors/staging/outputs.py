@@ -12,7 +12,7 @@ from openskills.executors.files.globs import compile_globs, escape_glob
 from openskills.executors.files.mime import SNIFF_BYTES, detect_mime_type, is_text
 from openskills.executors.protocol import Workspace
 from openskills.executors.spans import BYTES
-from openskills.executors.spec import MIB, FileInfo, WorkspaceListing, expand_path
+from openskills.executors.spec import MIB, RUNS, FileInfo, WorkspaceListing, expand_path
 from openskills.paths import to_printable
 from openskills.telemetry.metrics import count
 from openskills.telemetry.spans import span
@@ -30,8 +30,7 @@ _READABLE = ("text/markdown", "text/plain", "text/html", "application/json", "te
 class OutputSpec:
     """The files to collect: those that match `globs`. With `inline` their content is returned, at most `max_file_bytes`
     of each and `max_total_bytes` in all; with `save` each whole file becomes an artifact named `name_template` + path.
-    Files must be new or changed, unless they are named without a pattern. A pattern without a file gives a warning
-    unless `warn_unmatched` is false.
+    Files must be new or changed, unless they are named without a pattern.
     """
 
     globs: tuple[str, ...]
@@ -41,7 +40,6 @@ class OutputSpec:
     max_files: int = 100
     max_file_bytes: int = 4 * MIB
     max_total_bytes: int = 64 * MIB
-    warn_unmatched: bool = True
 
     def __post_init__(self) -> None:
         if not self.globs:
@@ -177,6 +175,19 @@ async def collect_outputs(
     return collected
 
 
+def describe_unmatched(globs: Sequence[str], files: Sequence[OutputFile]) -> list[str]:
+    """A warning for each pattern that matches none of the collected files."""
+    # Files in a run directory are of this run.
+    run_dirs = ("/".join(file.path.split("/")[:2]) for file in files if file.path.startswith(f"{RUNS}/"))
+    run_dir = next(run_dirs, f"{RUNS}/run")
+    found = {glob: compile_globs([glob], run_dir=run_dir) for glob in globs}
+    return [
+        f"no new or changed file matches {to_printable(glob[:300])}"
+        for glob, matcher in found.items()
+        if not any(matcher.matches(file.path) for file in files)
+    ]
+
+
 def drop_empty_files(collected: OutputCollection) -> OutputCollection:
     """Drop empty files, which a failed command leaves where its output was redirected to."""
     files = tuple(file for file in collected.files if file.size)
@@ -193,10 +204,6 @@ async def _collect_files(
     globs = [expand_path(pattern, run_dir=run_dir, field="outputs.globs") for pattern in spec.globs]
     listing = await _list_outputs(workspace, globs, since, spec.max_files)
     warnings = [f"skipped: {skipped}" for skipped in listing.skipped]
-    for pattern, glob in zip(spec.globs, globs, strict=True) if spec.warn_unmatched else ():
-        matcher = compile_globs([glob])
-        if not any(matcher.matches(info.path) for info in listing.files):
-            warnings.append(f"no new or changed file matches {to_printable(pattern[:300])}")
     if not listing.complete:
         warnings.append(f"too many files; only the first {len(listing.files)} were collected")
     plan = _plan_shares(spec, listing.files)
