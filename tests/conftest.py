@@ -109,5 +109,6 @@ def find_program(program: str, *, search_path: str, ci: bool) -> str:
 @pytest.fixture
 def require_program() -> RequireProgram:
     """Call it with the name of a program beyond Python: it gives the path, or ends the test with the reason."""
-    search_path, ci = os.environ.get("PATH", os.defpath), os.environ.get("CI") == "true"
-    return lambda program: find_program(program, search_path=search_path, ci=ci)
+    # Debian installs servers such as nginx where an ordinary user's PATH does not lead.
+    search_path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"))
+    return lambda program: find_program(program, search_path=search_path, ci=os.environ.get("CI") == "true")
