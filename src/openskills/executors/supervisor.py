@@ -33,6 +33,7 @@ PROGRAM: Final = Path(__file__).parent / "programs" / "supervisor.py"
 _HEADER = struct.Struct("!I")
 _MAX_EVENT = 64 * 1024
 _CHUNK = 64 * 1024
+_READERS_TIMEOUT = 0.2
 _MISSING_ERRORS = (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ENOEXEC, errno.EINVAL, errno.E2BIG)
 _GONE = "the supervisor process has ended; try again"
 
@@ -78,7 +79,7 @@ class SupervisedProcess:
     """A command that a supervisor has started.
 
     `ready_at` is the loop's time when its setup was done; `notes` are added to the result. `host_pid` is the pid of its
-    container on this machine, if the supervisor sees other pids.
+    container on this machine, if the supervisor sees other pids. `server` is the process that has forked it, if any.
     """
 
     def __init__(self, supervisor: "Supervisor", identity: int) -> None:
@@ -88,8 +89,10 @@ class SupervisedProcess:
         self._started: asyncio.Future[int] = loop.create_future()
         self._ready: asyncio.Future[None] = loop.create_future()
         self._exited: asyncio.Future[ExitStatus] = loop.create_future()
+        self._readers: deque[asyncio.Future[dict[str, int]]] = deque()
         self.ready_at: float | None = None
         self.host_pid: int | None = None
+        self.server: SupervisedProcess | None = None
         self.notes: list[str] = []
 
     @property
@@ -117,6 +120,19 @@ class SupervisedProcess:
         """Send a signal to its process group, or with `deep` to the command inside its container."""
         self._supervisor.notify({"op": "signal", "id": self._identity, "number": number, "deep": deep})
 
+    async def find_readers(self, files: Sequence[tuple[int, int]]) -> Mapping[str, int]:
+        """The threads that wait for input, with the number of times they were blocked, if nothing else may print.
+
+        `files` are the device and inode of its stdin, stdout and stderr. Empty if unknown.
+        """
+        if self.server is not None:
+            return await self.server.find_readers(files)
+        self._supervisor.notify({"op": "readers", "id": self._identity, "files": files})
+        answer: asyncio.Future[dict[str, int]] = asyncio.get_running_loop().create_future()
+        self._readers.append(answer)
+        await asyncio.wait([answer, self._exited], timeout=_READERS_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
+        return answer.result() if answer.done() else {}
+
     async def wait_started(self) -> None:
         """Wait until it runs; raises the error if it cannot be started.
 
@@ -132,6 +148,9 @@ class SupervisedProcess:
         elif what == "ready" and not self._ready.done():
             self._ready.set_result(None)
             self.ready_at = self._ready.get_loop().time()
+        elif what == "readers":
+            if self._readers and self._has_listener():
+                self._readers.popleft().set_result({str(name): int(count) for name, count in event["readers"].items()})
         elif what == "failed":
             number, what = int(event["errno"]), str(event["what"])
             missing = number in _MISSING_ERRORS

@@ -391,6 +391,7 @@ class WarmInterpreterPool:
             raise
         if not server.supervisor.is_usable:
             return "its interpreter has exited"
+        process.server = server.process
         process.release()
         return process
 

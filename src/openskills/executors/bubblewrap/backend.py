@@ -29,6 +29,7 @@ from openskills.executors.bubblewrap.profile import (
     FILTER,
     GO,
     HOME,
+    MAX_WORDS,
     OPTIONS,
     READY,
     ROOT,
@@ -36,6 +37,7 @@ from openskills.executors.bubblewrap.profile import (
     TREE,
     USER,
     VENV_TREE,
+    WORDS,
     SandboxLimits,
     SealedMemoryFile,
     build_command_line,
@@ -43,11 +45,13 @@ from openskills.executors.bubblewrap.profile import (
     build_system_options,
     create_memory_file,
     encode_options,
+    encode_words,
+    to_words,
 )
 from openskills.executors.bubblewrap.reuse import IDLE_SECONDS, IdleSandboxes, SandboxPool, can_share
 from openskills.executors.bubblewrap.seccomp import build_filter
 from openskills.executors.bubblewrap.selftest import build_expected_findings, check_isolation, create_trial_workspace
-from openskills.executors.files.descriptors import auto_close
+from openskills.executors.files.descriptors import auto_close, change_owner
 from openskills.executors.network.namespace import PORT, connect_proxy
 from openskills.executors.network.proxy import FilteringProxy
 from openskills.executors.protocol import LINKS, Interpreter, WorkspaceDirectory
@@ -314,6 +318,7 @@ class SandboxLauncher:
 
     async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
         """Start a command with this environment and these descriptors."""
+        change_owner(stdio, self._uid)
         pool = self._pool
         if pool is None or not can_share(command):
             return await self._launch_in_own_sandbox(command, env, stdio)
@@ -412,6 +417,9 @@ class SandboxLauncher:
             # In a memory file: every user of the machine can read command lines.
             found[OPTIONS] = create_memory_file(self._tools.options + encode_options(options))
             found[FILTER] = self._tools.filter.open_reader()
+            if len(command.argv) > MAX_WORDS:
+                words = to_words(command.argv, terminal=terminal)
+                found[WORDS] = create_memory_file(b"".join(word + b"\0" for word in encode_words(words)))
             yield found
         finally:
             for number, descriptor in found.items():

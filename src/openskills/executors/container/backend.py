@@ -39,7 +39,7 @@ from openskills.executors.container.spec import (
     build_create_request,
     build_etc_files,
 )
-from openskills.executors.files.descriptors import auto_close
+from openskills.executors.files.descriptors import auto_close, change_owner
 from openskills.executors.programs import container as container_program
 from openskills.executors.protocol import LINKS, WorkspaceDirectory
 from openskills.executors.spec import SKILLS, VENV, Command, Isolation, Limits
@@ -488,8 +488,7 @@ class ContainerLauncher:
             raise InvalidArgument(
                 "network", "not supported in containers; leave it empty, or use the `sandbox` executor"
             )
-        for descriptor in stdio:
-            _change_owner(descriptor, self._place.uid)
+        change_owner(stdio, self._place.uid)
         cwd = f"{ROOT}/{command.cwd}" if command.cwd != "." else ROOT
         terminal = 0 if command.terminal else None
         launch = LaunchRequest(command.argv, env, cwd, dict(enumerate(stdio)), terminal=terminal)
@@ -561,10 +560,3 @@ def _remove_leftovers(private: Path) -> None:
     """Remove the private directories of killed processes; the workspace is leased to this process now."""
     for leftover in private.glob(f"{PREFIX}*"):
         shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _change_owner(descriptor: int, uid: int | None) -> None:
-    # Commands reopen these by name (/dev/stdout, the controlling terminal), which checks the owner. Pipes and terminals
-    # were made for this command; devices such as /dev/null are shared.
-    if uid is not None and (stat.S_ISFIFO(os.fstat(descriptor).st_mode) or os.isatty(descriptor)):
-        os.fchown(descriptor, uid, -1)

@@ -9,7 +9,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -52,6 +52,16 @@ def auto_close(descriptor: int) -> Generator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def change_owner(stdio: Iterable[int], uid: int | None) -> None:
+    """Give the pipes or the terminal of a command to its user, if that is not ours.
+
+    Commands reopen them by name (`/dev/stdout`), which checks the owner. Devices such as `/dev/null` are shared.
+    """
+    for descriptor in stdio if uid is not None else ():
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode) or os.isatty(descriptor):
+            os.fchown(descriptor, uid or -1, -1)
 
 
 def open_with_openat2(directory: int, path: str, flags: int, mode: int = 0, *, links: bool = True) -> int:
