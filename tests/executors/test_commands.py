@@ -27,7 +27,7 @@ from openskills.testing.fake_executor import FakeExecutor, FakeProcess, FakeRun,
 from tests.conftest import RequireProgram
 from tests.executors.benches import SCOPE, audit_lines, demo, settings, store, workbench
 from tests.executors.held_pool import HeldPool, cancelled_in_its_thread, held_pool
-from tests.executors.running import alive, eventually
+from tests.executors.running import PATIENCE, alive, eventually
 from tests.skill_writer import skill_writer
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
@@ -314,8 +314,9 @@ async def test_a_cancelled_run_ends_everything_it_started(tmp_path: Path) -> Non
             found = await bench.workspace.list(["out/pid"])
             return found.files[0].size if found.files else 0
 
-        while not await started():
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(PATIENCE):
+            while not await started():
+                await asyncio.sleep(0.01)
         async with bench.workspace.open("out/pid") as reading:
             child = int(b"".join([chunk async for chunk in reading.chunks]))
         running.cancel()
@@ -372,8 +373,7 @@ async def test_what_is_refused_leaves_a_line_in_the_audit_log(tmp_path: Path) ->
 async def test_a_cancelled_run_has_its_end_in_the_audit_log(tmp_path: Path) -> None:
     async with workbench(tmp_path) as bench:
         running = asyncio.ensure_future(bench.run(RunRequest("sleep 300", skill="demo")))
-        while not (tmp_path / "state" / "audit.jsonl").exists():
-            await asyncio.sleep(0.01)
+        assert await eventually((tmp_path / "state" / "audit.jsonl").exists)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 

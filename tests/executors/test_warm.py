@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from openskills.executors.warm import (
     get_refusal,
     parse_python_command,
 )
-from tests.executors.running import alive, eventually, read_until
+from tests.executors.running import PATIENCE, alive, eventually, read_until
 from tests.executors.warming import Bench, bench
 
 # Strings hash alike in all commands of one server, and differently in those of another.
@@ -125,9 +126,11 @@ async def test_a_command_does_not_wait_for_slow_modules_and_the_next_one_has_the
         assert (await here.run(command)).stdout.text() == "done\n"
         assert "still being loaded" in here.outcome.reason
         here.write("go", "")
+        deadline = time.monotonic() + PATIENCE
         while not here.outcome.warm:
             assert (await here.run(command)).stdout.text() == "done\n"
             assert here.outcome.warm or "still being loaded" in here.outcome.reason
+            assert time.monotonic() < deadline, here.outcome.reason
 
 
 async def test_a_server_that_dies_never_makes_a_command_run_twice(tmp_path: Path) -> None:
