@@ -45,8 +45,8 @@ def test_a_command_of_a_skill_sees_exactly_the_documented_variables() -> None:
 
 
 def test_without_a_skill_there_is_nothing_of_one() -> None:
-    found = build_environment("/w", Command(("x",)), path=PATH, home="/h", venv=True, tmp="/w/tmp")
-    assert (found["PATH"], found["TMPDIR"]) == ("/usr/bin:/bin", "/w/tmp")
+    found = build_environment("/w", Command(("x",)), path=PATH, home="/h", venv=True)
+    assert (found["PATH"], found["TMPDIR"]) == ("/usr/bin:/bin", "/tmp")
     assert not {"SKILL_NAME", "VIRTUAL_ENV", "TERM"} & set(found)
 
 

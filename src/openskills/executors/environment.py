@@ -20,6 +20,7 @@ MAX_VALUE = 96 * 1024
 """Bytes of one variable: a little less than the kernel's limit, whose error message is not helpful."""
 MAX_TOTAL = 512 * 1024
 
+_TMP = "/tmp"  # noqa: S108 - inside an isolated workspace it is the command's own
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _OWNED = frozenset(
     {
@@ -62,7 +63,6 @@ def build_environment(
     path: Sequence[str],
     home: str,
     extra: Mapping[str, str] | None = None,
-    tmp: str = "/tmp",  # noqa: S108 - inside an isolated workspace it is the command's own
     venv: bool = False,
 ) -> dict[str, str]:
     """All variables of a command, in a workspace that the command sees at `root`.
@@ -75,7 +75,7 @@ def build_environment(
     if command.terminal is not None:
         found["TERM"] = "xterm-256color"
     found |= {**command.env, **command.secrets, **(extra or {})}
-    found |= {**build_variables(root, command.run_dir, command.skill), "HOME": home, "TMPDIR": tmp}
+    found |= {**build_variables(root, command.run_dir, command.skill), "HOME": home, "TMPDIR": _TMP}
     place = f"{root}/{SKILLS}/{command.skill}"
     own = (f"{place}/{VENV}/bin", f"{place}/bin") if command.skill is not None else None
     found["PATH"] = ":".join([own[0], *path, own[1]] if own else path)

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from openskills.errors import DeadlineExceeded, ExecutorUnavailable, LimitExceeded, SkillError
 from openskills.executors.spec import Limits
-from openskills.executors.supervisor import SupervisedProcess
+from openskills.executors.supervisor import SupervisedProcess, receive_available, spawn_task
 from openskills.executors.warm import read_exactly
 from openskills.executors.watchdog import CallWatch
 
@@ -201,12 +201,9 @@ class Worker:
         self._send(data)
 
     def _on_readable(self) -> None:
-        try:
-            data = self._connection.recv(_CHUNK)
-        except BlockingIOError:
+        data = receive_available(self._connection, _CHUNK)
+        if data is None:
             return
-        except OSError:
-            data = b""
         try:
             ended = self._frames.feed(data)
         except ValueError:
@@ -381,20 +378,13 @@ class ForkServer:
     async def close(self) -> None:
         """Terminate it with all its calls. Safe to call twice."""
         self._disconnect()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_EXIT_TIMEOUT):
-                await self._process.wait()
-                return
-        self._process.signal(signal.SIGKILL)
+        await self._process.wait_or_kill(_EXIT_TIMEOUT)
         await self._process.wait()
 
     def _on_readable(self) -> None:
-        try:
-            data = self._control.recv(4096)
-        except BlockingIOError:
+        data = receive_available(self._control, 4096)
+        if data is None:
             return
-        except OSError:
-            data = b""
         if not data:
             self._disconnect()
             return
@@ -528,7 +518,7 @@ class WorkerPool:
                     self._release(lease)
                 else:
                     # It left changes that cannot be undone.
-                    self._create_task(self._kill(lease))
+                    spawn_task(self._kill(lease), self._tasks)
                 return ended
             raise ExecutorUnavailable("the script keeps changing; try again")
         finally:
@@ -548,14 +538,12 @@ class WorkerPool:
         self._generation += 1
         old, self._server = self._server, None
         if old is not None and old.worker_count == 0:
-            self._create_task(self._close_server(old))
+            spawn_task(self._close_server(old), self._tasks)
 
     def refresh(self) -> None:
         """Start a new fork server in the background, and use it as soon as it is ready."""
         if not self._closed:
-            task = asyncio.get_running_loop().create_task(self._replace_server())
-            self._refresh_tasks.add(task)
-            task.add_done_callback(self._refresh_tasks.discard)
+            spawn_task(self._replace_server(), self._refresh_tasks)
 
     async def _replace_server(self) -> None:
         generation = self._generation
@@ -669,7 +657,7 @@ class WorkerPool:
                     self._server = server
                 else:
                     # The files have changed in the meantime.
-                    self._create_task(self._close_server(server))
+                    spawn_task(self._close_server(server), self._tasks)
             return self._server
 
     async def _start_server(self) -> ForkServer:
@@ -706,13 +694,13 @@ class WorkerPool:
             self._timer = loop.call_later(self._idle_timeout / 2, self._evict_idle)
         elif self._server is not None:
             server, self._server = self._server, None
-            self._create_task(self._close_server(server))
+            spawn_task(self._close_server(server), self._tasks)
 
     def _discard(self, lease: _WorkerLease) -> None:
         """Close an idle worker, and its fork server if that is unused now."""
         lease.server.release_worker(lease.worker)
         if lease.server.worker_count == 0 and lease.server is not self._server:
-            self._create_task(self._close_server(lease.server))
+            spawn_task(self._close_server(lease.server), self._tasks)
         self._free_place()
 
     async def _kill(self, lease: _WorkerLease) -> None:
@@ -727,17 +715,10 @@ class WorkerPool:
 
     async def _run_shielded(self, work: Coroutine[Any, Any, None]) -> None:
         """Complete this even if the caller is cancelled meanwhile."""
-        task = self._create_task(work)
+        task = spawn_task(work, self._tasks)
         while not task.done():
             try:
                 await asyncio.shield(task)
             except asyncio.CancelledError:
                 if task.cancelled():
                     return
-
-    def _create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        # Without a reference, a task may be garbage-collected while it runs.
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
