@@ -17,7 +17,6 @@ from openskills.executors.warm import (
     PythonCommand,
     build_server_argv,
     build_server_environment,
-    get_refusal,
     parse_python_command,
 )
 from tests.executors.running import PATIENCE, alive, eventually, read_until
@@ -288,8 +287,3 @@ def test_the_command_line_of_a_server_has_the_options_of_the_command() -> None:
     assert argv[:3] == ("python3", "-u", "-c")
     assert "(2, 3)" in argv[3]
     compile(argv[3], "bootstrap", "exec")
-
-
-def test_a_server_that_will_not_serve_says_why() -> None:
-    assert get_refusal({"event": "hello", "refused": "it prints"}) == "it prints"
-    assert get_refusal({"event": "hello", "refused": ""}) == ""

@@ -14,12 +14,14 @@ import socket
 import struct
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from keyword import iskeyword
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, cast
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.direct_start import strip_shell, to_direct_launch
+from openskills.executors.protocol import Launcher
 from openskills.executors.spec import Command
 from openskills.executors.supervisor import InnerSupervisor, LaunchRequest, SupervisedProcess, Supervisor, spawn_task
 
@@ -121,11 +123,6 @@ def is_module_name(name: str) -> bool:
     return bool(_MODULE.fullmatch(name)) and not any(iskeyword(part) for part in name.split("."))
 
 
-def get_refusal(hello: Mapping[str, Any]) -> str:
-    """Why a server will not serve, according to its hello message; empty if it will."""
-    return str(hello.get("refused") or "")
-
-
 PARTS: Final = ("fork_exit", "coldstart", "forkserver")
 """The modules in `programs/` that make up a server."""
 
@@ -134,16 +131,6 @@ _MAX_HELLO = 64 * 1024
 _EXIT_TIMEOUT = 2.0
 _RETRY_DELAY = 60.0
 _CLOSING = "the workspace is closing"
-
-
-class CommandLauncher(Protocol):
-    """Starts the commands of one workspace: a `Launcher`."""
-
-    @property
-    def root(self) -> str: ...
-    async def launch(
-        self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]
-    ) -> SupervisedProcess: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +169,7 @@ class WarmInterpreterPool:
 
     def __init__(
         self,
-        launcher: CommandLauncher,
+        launcher: Launcher,
         *,
         max_servers: int = 2,
         idle_timeout: float = 300.0,
@@ -318,7 +305,7 @@ class WarmInterpreterPool:
     async def _start_server(
         self, command: Command, python: PythonCommand, env: dict[str, str], warmth: PreloadSpec
     ) -> _WarmServer:
-        parts = [(Path(__file__).parent / "programs" / f"{name}.py").read_bytes() for name in PARTS]
+        parts = read_programs(PARTS)
         argv = build_server_argv(python, warmth.preload, parts)
         wanted = replace(command, argv=argv, cwd=".", stdin=b"", input_open=False, readable=False, terminal=None)
         ours, theirs = socket.socketpair()
@@ -403,18 +390,32 @@ class WarmInterpreterPool:
 
 
 async def _perform_handshake(connection: socket.socket, program: bytes) -> None:
-    connection.setblocking(False)
     try:
-        await asyncio.get_running_loop().sock_sendall(connection, program)
-        (length,) = _HEADER.unpack(await read_exactly(connection, _HEADER.size))
-        refusal = get_refusal(json.loads(await read_exactly(connection, min(length, _MAX_HELLO))))
-    except (OSError, EOFError, ValueError, AttributeError):
+        hello = await exchange_hello(connection, program)
+    except (OSError, EOFError, ValueError, TypeError):
         raise ExecutorUnavailable("its interpreter cannot be kept warm: it exited during startup") from None
-    if refusal:
-        raise ExecutorUnavailable(refusal)
+    if hello.get("refused"):
+        raise ExecutorUnavailable(str(hello["refused"]))
 
 
-async def read_exactly(connection: socket.socket, length: int) -> bytes:
+@cache
+def read_programs(names: tuple[str, ...]) -> tuple[bytes, ...]:
+    """The modules of `programs/` with these names, as bytes."""
+    return tuple((Path(__file__).parent / "programs" / f"{name}.py").read_bytes() for name in names)
+
+
+async def exchange_hello(connection: socket.socket, data: bytes) -> dict[str, Any]:
+    """Send a new server its program, and receive its hello. Raises `EOFError`, `OSError` or `ValueError`."""
+    connection.setblocking(False)
+    await asyncio.get_running_loop().sock_sendall(connection, data)
+    (length,) = _HEADER.unpack(await _read_exactly(connection, _HEADER.size))
+    hello = json.loads(await _read_exactly(connection, min(length, _MAX_HELLO)))
+    if not isinstance(hello, dict):
+        raise TypeError("not a JSON object")
+    return cast("dict[str, Any]", hello)
+
+
+async def _read_exactly(connection: socket.socket, length: int) -> bytes:
     parts = bytearray()
     while len(parts) < length:
         part = await asyncio.get_running_loop().sock_recv(connection, length - len(parts))

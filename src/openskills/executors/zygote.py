@@ -13,14 +13,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 from openskills.errors import DeadlineExceeded, ExecutorUnavailable, LimitExceeded, SkillError
 from openskills.executors.spec import Limits
 from openskills.executors.supervisor import SupervisedProcess, receive_available, spawn_task
-from openskills.executors.warm import read_exactly
+from openskills.executors.warm import exchange_hello, read_programs
 from openskills.executors.watchdog import CallWatch
 
 _CALL = struct.Struct("!IBI")
@@ -226,7 +224,6 @@ PARTS: Final = ("fork_exit", "traces", "call", "zygote")
 
 _ORDER = struct.Struct("!cI")
 _LENGTH = struct.Struct("!I")
-_MAX_HELLO = 64 * 1024
 _EXIT_TIMEOUT = 2.0
 _READY_TIMEOUT = 300.0
 _EXCERPT = 4000
@@ -308,7 +305,7 @@ class ForkServer:
 
         Raises `WarmStartUnsupported` if it will not serve, and `ExecutorUnavailable` if it cannot be started.
         """
-        parts = _read_parts()
+        parts = read_programs(PARTS)
         boot = _BOOTSTRAP.format(sizes=tuple(map(len, parts)))
         ours, theirs = socket.socketpair()
         stderr = os.memfd_create("stderr", os.MFD_CLOEXEC)
@@ -405,20 +402,11 @@ class ForkServer:
         self._control.close()
 
 
-@cache
-def _read_parts() -> tuple[bytes, ...]:
-    programs = Path(__file__).parent / "programs"
-    return tuple((programs / f"{name}.py").read_bytes() for name in PARTS)
-
-
 async def _perform_handshake(control: socket.socket, program: bytes, config: ForkServerConfig, stderr: int) -> None:
-    control.setblocking(False)
     data = json.dumps(config.to_dict()).encode()
     try:
-        await asyncio.get_running_loop().sock_sendall(control, program + _LENGTH.pack(len(data)) + data)
-        (length,) = _LENGTH.unpack(await read_exactly(control, _LENGTH.size))
-        hello = json.loads(await read_exactly(control, min(length, _MAX_HELLO)))
-    except (OSError, EOFError, ValueError):
+        hello = await exchange_hello(control, program + _LENGTH.pack(len(data)) + data)
+    except (OSError, EOFError, ValueError, TypeError):
         lines = os.pread(stderr, _EXCERPT, 0).decode("utf-8", "replace").strip().splitlines()
         detail = f": {lines[-1]}" if lines else ""
         raise ExecutorUnavailable(f"the interpreter of the skill exited before it was ready{detail}") from None

@@ -463,10 +463,10 @@ class ContainerLauncher:
         """
         async with self._choosing:
             current = self._current.pop(skill, None)
-            if current is None or not current.is_usable or self._is_new(skill, current):
+            place = self._place
+            own = [skill] if skill is not None and _has_venv(place.tree / SKILLS / skill) else []
+            if current is None or not current.is_usable or not current.skills.issuperset(own):
                 await self._retire(current)
-                place = self._place
-                own = [skill] if skill is not None and _has_venv(place.tree / SKILLS / skill) else []
                 current = await LiveContainer.start(
                     self._engine, self._options, self._image, place.id, place.tree, self._owner, own
                 )
@@ -482,9 +482,6 @@ class ContainerLauncher:
             await container.retire()
         elif container is not None:
             await container.close()
-
-    def _is_new(self, skill: str | None, container: LiveContainer) -> bool:
-        return skill is not None and skill not in container.skills and _has_venv(self._place.tree / SKILLS / skill)
 
     def _build_rlimits(self, limits: Limits) -> Rlimits:
         # Processes are counted per user of the machine, so this limit needs a user of its own.
