@@ -578,8 +578,8 @@ def is_orphaned(marker: str) -> bool:
     match = re.fullmatch(_TEXT, marker)
     if match is None:
         return False
-    boot, namespace = _read_boot_and_namespace()
     try:
+        boot, namespace = _read_boot_and_namespace()
         return match[1] != boot or (match[2] == namespace and _read_start_time(int(match[3])) != int(match[4]))
     except OSError:
         return False
