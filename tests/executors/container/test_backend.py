@@ -206,7 +206,7 @@ async def test_a_command_that_stops_its_keeper_does_not_outlive_its_deadline_for
     container_engine: TestEngine, tmp_path: Path
 ) -> None:
     async with session(container_engine, tmp_path) as commands:
-        limits = Limits(timeout=0.5, grace=0.1)
+        limits = Limits(timeout=3, grace=0.1)
         attack = Command(shell("read; kill -STOP $PPID; sleep 1000"), limits=limits, input_open=True)
         running = await commands.start(attack)
         await running.write(b"\n")
