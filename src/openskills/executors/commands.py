@@ -20,7 +20,6 @@ from openskills.concurrency import shield_until_done
 from openskills.errors import InvalidArgument, SkillError
 from openskills.executors import spans
 from openskills.executors.approval import ApprovalHook, build_approval_request, check_approval
-from openskills.executors.environment import EDITOR_DIRECTORY as EDITOR_DIR
 from openskills.executors.environment import build_editor_files, check_env, resolve_secrets
 from openskills.executors.policy import CommandPolicy, PolicyContext, find_program
 from openskills.executors.process import MaskedProcess, StartCounter
@@ -29,7 +28,15 @@ from openskills.executors.records import audit
 from openskills.executors.records.audit import AuditLog, AuditSubject
 from openskills.executors.records.journal import RequestDeduplicator
 from openskills.executors.requests import RunRequest, RunResult
-from openskills.executors.spec import RUNS, Command, CommandResult, EndReason, SkillSnapshot, resolve_cwd
+from openskills.executors.spec import (
+    EDITOR_DIRECTORY,
+    RUNS,
+    Command,
+    CommandResult,
+    EndReason,
+    SkillSnapshot,
+    resolve_cwd,
+)
 from openskills.executors.staging.inputs import Pins, StagedInput, stage_inputs
 from openskills.executors.staging.outputs import OutputCollection, collect_outputs, drop_empty_files, save_outputs
 from openskills.executors.staging.packages import PackageInstaller, SetupResult
@@ -204,7 +211,7 @@ class CommandRunner:
         finally:
             self._log_record(audit.build_end_record(started.run, ended, [artifact.ref for artifact in kept]))
         if started.request.editor_text is not None:
-            await self._workspace.remove(f"{started.run.command.run_dir}/{EDITOR_DIR}")
+            await self._workspace.remove(f"{EDITOR_DIRECTORY}/{started.run.id}")
         snapshot = self._snapshots.get(started.request.skill or "")
         return RunResult(
             ended,
@@ -299,7 +306,7 @@ class CommandRunner:
                 )
                 if request.editor_text is not None:
                     root, text = self._workspace.root, request.editor_text
-                    files = build_editor_files(text, root=root, run_dir=command.run_dir, env=command.env)
+                    files = build_editor_files(text, root=root, run=run.id, env=command.env)
                     await self._workspace.write(files.text_path, files.text)
                     await self._workspace.write(files.script_path, files.script, executable=True)
                     command = replace(command, env={**command.env, **files.env})

@@ -275,6 +275,10 @@ class FakeProcess:
             self._on_end_of_input()
             self._end_when_done()
 
+    async def is_waiting(self) -> bool:
+        """See `Process.is_waiting`."""
+        return False
+
     async def read(
         self, offset: int, *, wait: float = 0.0, limit: int = 65536, stream: OutputStream = OutputStream.BOTH
     ) -> ProcessOutput:
