@@ -16,9 +16,10 @@ import pytest
 from openskills.catalog.catalog import Catalog
 from openskills.errors import InvalidArgument, NotLoaded
 from openskills.prompt.blocks import PromptLayer, TokenBudget
+from openskills.prompt.history import TranscriptPosition, replay
 from openskills.runtime.options import ModelCall, SessionOptions
-from openskills.runtime.session import OverviewCache, find_position
-from openskills.session.state import AgentView
+from openskills.runtime.session import OverviewCache
+from openskills.session.state import AgentView, LoadMode
 from openskills.tokens import estimate_tokens
 from openskills.tools.tool import ToolResult, format_tools
 from tests.runtime.talking import Transcript, runtime_in, text_of
@@ -446,6 +447,10 @@ def test_tools_that_cannot_work_are_refused_at_once(tmp_path: Path) -> None:
         OverviewCache(catalog_in(tmp_path), SessionOptions(profile="full"), executor=False)
 
 
+def position_of(messages: list[dict[str, Any]]) -> TranscriptPosition:
+    return replay(messages, LoadMode.TURN).position
+
+
 def said(*roles: str) -> list[dict[str, Any]]:
     return [{"role": role.partition(":")[0], "content": role.partition(":")[2]} for role in roles]
 
@@ -466,8 +471,8 @@ def said(*roles: str) -> list[dict[str, Any]]:
     ],
 )
 def test_a_turn_begins_when_the_user_has_spoken_again(before: list[str] | None, now: list[str], begins: bool) -> None:
-    earlier = None if before is None else find_position(said(*before))
-    assert find_position(said(*now)).is_new_turn_after(earlier) is begins
+    earlier = None if before is None else position_of(said(*before))
+    assert position_of(said(*now)).is_new_turn_after(earlier) is begins
 
 
 @pytest.mark.parametrize(
@@ -484,12 +489,12 @@ def test_a_turn_begins_when_the_user_has_spoken_again(before: list[str] | None, 
 def test_the_model_has_answered_when_there_is_more_from_it(
     before: list[str] | None, now: list[str], answered: bool
 ) -> None:
-    earlier = None if before is None else find_position(said(*before))
-    assert find_position(said(*now)).has_answer_after(earlier) is answered
+    earlier = None if before is None else position_of(said(*before))
+    assert position_of(said(*now)).has_answer_after(earlier) is answered
 
 
 def test_anything_can_be_in_a_message() -> None:
-    assert find_position([{}, {"role": None}, {"role": ["x"], "content": 3}]).users == 0
+    assert position_of([{}, {"role": None}, {"role": ["x"], "content": 3}]).users == 0
 
 
 RUN = {"skill": "alpha", "command": "echo ran >> $OUTPUT_DIR/count; cat $OUTPUT_DIR/count"}

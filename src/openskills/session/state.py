@@ -159,8 +159,7 @@ def keep_most_recent(limit: int) -> EvictionPolicy:
     """A policy that keeps the `limit` most recently used skills; 0 or less keeps all."""
 
     def evict(view: AgentView) -> Sequence[str]:
-        loaded = view.list_loaded()
-        return loaded[:-limit] if limit > 0 else ()
+        return view.list_loaded()[:-limit] if limit > 0 else ()
 
     return evict
 

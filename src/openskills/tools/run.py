@@ -203,14 +203,14 @@ def require_loaded(context: ToolContext, name: str) -> Skill:
 
 
 async def install_requirements(
-    runner: CommandRunner, skill: str, command: str, hosts: Sequence[str]
+    runner: CommandRunner, skill: str, command: str | Sequence[str], hosts: Sequence[str]
 ) -> tuple[str, ...]:
     """Install what a staged skill or the script of this command declares, unless that is done; return warnings.
 
     Raises `CommandDenied` if it was not approved, `InvalidSkill` with the last lines of a failed installation.
     """
     try:
-        words = shlex.split(command)
+        words = shlex.split(command) if isinstance(command, str) else command
     except ValueError:
         words = []  # the shell will report it
     done = await runner.install(skill, script=find_script(words), network=hosts)
