@@ -38,8 +38,8 @@ the ledger. "{REFRESHED}" is `catalog.refresh()` before it, which looks at every
 and texts in tool results; of its work only the two processors for skills are timed, "{WHOLE}" aside. "{PLAIN}" is
 what `SkillToolSet(paths=...)` makes, the cached ones are what `create_default_skill_repository` makes. Its list of
 skills has no limit; ours has 8,000 tokens, and a tool for searching beside it when that is not enough. Before ours is
-timed, its messages are copied, as the request of google-adk is: both find them in the caches of the processor. Only what
-is new in a request is read: "{GROWN}" has one new message.
+timed, its messages are copied, as the request of google-adk is: both find them in the caches of the processor. Only
+what is new in a request is read: "{GROWN}" has one new message.
 
 "{FLOOR}" is the floor: the list of skills appended to the system message, and a list of the messages. "{COPIED}" is
 `copy.deepcopy` of them. deepagents 0.7.32, google-adk 2.13.0 and pydantic-ai-skills 2.1.0 play the same conversation

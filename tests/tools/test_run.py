@@ -196,6 +196,17 @@ def test_a_denied_command_is_refused(tmp_path: Path) -> None:
     in_session(tmp_path, scenario, rules=CommandRules(policy=CommandPolicy.of(["ls"])))
 
 
+def test_under_a_policy_words_in_a_list_may_contain_what_a_command_line_may_not(tmp_path: Path) -> None:
+    async def scenario(context: ToolContext) -> None:
+        with pytest.raises(CommandDenied, match="pass its arguments as a list"):
+            await call(context, "echo 'a; b'")
+        assert (await call(context, ["echo", "a; b | $HOME"]))["stdout"] == "a; b | $HOME\n"
+        with pytest.raises(CommandDenied, match="allowed: echo"):
+            await call(context, ["cat", "SKILL.md"])
+
+    in_session(tmp_path, scenario, rules=CommandRules(policy=CommandPolicy.of(["echo"])))
+
+
 def test_a_skill_that_is_not_loaded_does_not_run(tmp_path: Path) -> None:
     async def scenario(context: ToolContext) -> None:
         with pytest.raises(NotLoaded, match=r'call skill_load with \{"skill": "other"\} first'):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         Summary,
         summarise_by_model,
         summarise_by_rule,
+        tool,
     )
     from openskills.agent.models.anthropic import AnthropicModel
     from openskills.agent.models.http import ModelTimeouts, Retrier, RetryPolicy
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from openskills.agent.models.open import open_model
     from openskills.agent.models.openai import OpenAIModel
     from openskills.agent.rules.model import RuleModel
-    from openskills.agent.runner import Attachment, Runner
+    from openskills.agent.runner import Attachment, Image, Runner
     from openskills.agent.subagent import Load
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Attachment",
     "Callbacks",
     "ExtraTool",
+    "Image",
     "Load",
     "Model",
     "ModelRequest",
@@ -47,6 +49,7 @@ __all__ = [
     "open_model",
     "summarise_by_model",
     "summarise_by_rule",
+    "tool",
 ]
 
 _HOME = {
@@ -55,6 +58,7 @@ _HOME = {
     "Attachment": "runner",
     "Callbacks": "agent",
     "ExtraTool": "agent",
+    "Image": "runner",
     "Load": "subagent",
     "Model": "models.model",
     "ModelRequest": "models.model",
@@ -73,6 +77,7 @@ _HOME = {
     "open_model": "models.open",
     "summarise_by_model": "agent",
     "summarise_by_rule": "agent",
+    "tool": "agent",
 }
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.

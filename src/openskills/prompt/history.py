@@ -324,7 +324,6 @@ class HistoryReplay:
         self._calls: dict[str, Sequence[HistoryToolCall]] = {}
         self._answer = -1
         self._is_answered = True
-        self._last_selections: dict[str, tuple[str, ...]] = {}
 
     def continue_with(self, messages: Sequence[Message]) -> TextHistory:
         """Where texts are after more messages; this replay stays where it is."""
@@ -366,8 +365,7 @@ class HistoryReplay:
     def _add_answer(self, index: int, calls: Sequence[HistoryToolCall]) -> None:
         self._answer = index
         if self.mode is LoadMode.ONCE and self._locations:
-            # Texts were shown once and are gone, but the selected documents come back with the next load.
-            self._last_selections.update((skill, held.selection()) for skill, held in self._locations.items())
+            # Texts were shown once and are gone.
             self._move_to_spare()
         if calls:
             fresh: dict[str, list[HistoryToolCall]] = {}
@@ -377,7 +375,6 @@ class HistoryReplay:
 
     def _add_user_message(self) -> None:
         if self.mode is not LoadMode.SESSION:
-            self._last_selections.clear()
             self._move_to_spare()
 
     def _add_result(self, index: int, message: Message) -> None:
@@ -406,10 +403,9 @@ class HistoryReplay:
 
     def _keep(self, index: int, found: SkillCallResult) -> None:
         held = self._locations.get(found.skill)
-        outlived = self._last_selections.pop(found.skill, ())
         if found.action is SkillAction.LOAD and (held is None or held.body is None):
             # Documents that were selected earlier are placed with the body, so that nothing above changes.
-            held = TextLocations(index).with_selection(held.selection() if held else outlived, index)
+            held = TextLocations(index).with_selection(held.selection() if held else (), index)
         elif held is None:
             # In the mode `once`, a selection shows the skill again; otherwise the load was lost from history.
             held = TextLocations(index if self.mode is LoadMode.ONCE else None)
@@ -420,7 +416,6 @@ class HistoryReplay:
     def _remove(self, skill: str) -> None:
         held = self._locations.pop(skill, TextLocations())
         self._spare.pop(skill, None)
-        self._last_selections.pop(skill, None)
         # A load in the same answer may have run after this, although its result is above.
         for index in held.calls:
             found = self._outcomes[index]

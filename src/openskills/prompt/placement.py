@@ -209,7 +209,8 @@ class PromptRequest:
     """The messages of a request.
 
     `restored` are skills with texts that had no place in the history, `withdrawn` those that were loaded there and are
-    not shown any more. `parts` are the texts that were added. The first `unchanged` messages are as in the last request.
+    not shown any more. `parts` are the texts that were added. The first `unchanged` messages are as they were in the
+    last request.
     """
 
     messages: list[Message]

@@ -12,6 +12,7 @@ from openskills.arguments import check_arguments
 from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.catalog.catalog import Catalog
+from openskills.catalog.skill import Skill
 from openskills.concurrency import CrossLoopLock
 from openskills.errors import ExecutorUnavailable
 from openskills.executors.commands import CommandRules, CommandRunner, open_command_runner
@@ -19,6 +20,7 @@ from openskills.executors.interactive import InteractiveCommands, ProcessOwner, 
 from openskills.executors.open import open_executor
 from openskills.executors.policy import CommandPolicy
 from openskills.executors.protocol import Executor
+from openskills.executors.spec import SkillSnapshot
 from openskills.runtime.branch import Branch, BranchedConversation
 from openskills.runtime.conversation import Conversation, ConversationCache, ConversationPool
 from openskills.runtime.options import SessionOptions
@@ -191,10 +193,16 @@ class SkillRuntime:
             artifacts=self.artifacts,
             options=_build_tool_options(options),
             tools=tools,
+            take_snapshot=None if self._executor is None else self._take_snapshot,
         )
         if options.download is not None:
             shared.uploads.download = options.download
         return SkillSession(shared, overviews, context, options, trace_content=self.settings.trace_content)
+
+    async def _take_snapshot(self, skill: Skill) -> SkillSnapshot:
+        if self._executor is None:
+            raise ExecutorUnavailable("no executor")
+        return await self._executor.snapshot(skill.name, skill.path)
 
     def _get_overviews(self, options: SessionOptions) -> OverviewCache:
         """The overview for these options, cached because many conversations share them."""

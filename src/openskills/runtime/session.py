@@ -15,8 +15,8 @@ from openskills.executors.commands import CommandRunner
 from openskills.executors.files.tree import choose_upload_name
 from openskills.prompt.blocks import LoadedSkill, Placement
 from openskills.prompt.guidance import build_guidance
-from openskills.prompt.overview import Overview, overview
 from openskills.prompt.history import TranscriptPosition
+from openskills.prompt.overview import Overview, overview
 from openskills.prompt.placement import GivenMessages, MessageMemory, PromptRequest, place_texts
 from openskills.prompt.usage import Ledger, RequestTokens
 from openskills.runtime.conversation import Conversation

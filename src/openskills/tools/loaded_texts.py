@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from openskills.catalog.skill import SKILL_FILE, Skill
 from openskills.catalog.snapshot import CatalogSnapshot
 from openskills.errors import InvalidArgument, InvalidSkill, LimitExceeded, SkillError
+from openskills.executors.spec import SkillSnapshot
 from openskills.prompt.blocks import (
     DOC_MARK,
     MIN_TOKENS,
@@ -51,6 +52,7 @@ class LoadedTexts:
         self._docs: dict[str, dict[str, LoadedText]] = {}
         self._names: dict[str, tuple[str, ...]] = {}
         self._left_out: dict[str, dict[str, str]] = {}
+        self._snapshots: dict[str, SkillSnapshot] = {}
         self._visible: tuple[AgentView, CatalogSnapshot, VisibleTexts] | None = None
         self._lock = threading.RLock()
 
@@ -107,6 +109,18 @@ class LoadedTexts:
             self._visible = None if gone or missing else (view, skills, seen)
             return seen
 
+    def keep_snapshot(self, name: str, snapshot: SkillSnapshot) -> None:
+        """Keep the snapshot of a skill that is being loaded; texts of another version are read again."""
+        with self._lock:
+            before = self._snapshots.get(name)
+            if before is not None and before.digest != snapshot.digest:
+                self.forget(name)
+            self._snapshots[name] = snapshot
+
+    def get_snapshot(self, name: str) -> SkillSnapshot | None:
+        """The folder of a skill as it was when it was loaded last, if that was in this process."""
+        return self._snapshots.get(name)
+
     def forget(self, name: str) -> None:
         """Drop a skill and its documents; the next load reads them again."""
         with self._lock:
@@ -138,9 +152,7 @@ class LoadedTexts:
             missing.extend((name, path) for path in failed)
         return LoadedSkill(name, self._bodies[name], tuple(found[path] for path in sorted(found)))
 
-    def _read_docs(
-        self, skill: Skill, docs: tuple[str, ...]
-    ) -> tuple[dict[str, LoadedText], dict[str, SkillError]]:
+    def _read_docs(self, skill: Skill, docs: tuple[str, ...]) -> tuple[dict[str, LoadedText], dict[str, SkillError]]:
         """Read documents that are not there yet; return all that can be shown, and why others cannot."""
         here = self._docs.get(skill.name, {})
         found: dict[str, LoadedText] = {}

@@ -16,7 +16,7 @@ from openskills.errors import InvalidArgument, NotLoaded
 from openskills.executors.commands import CommandRunner
 from openskills.executors.files.mime import SNIFF_BYTES, TEXT, detect_mime_type
 from openskills.executors.requests import RunRequest, RunResult, read_warm_modules
-from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Limits
+from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Limits, SkillSnapshot
 from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.outputs import PRIMARY_BYTES, OutputFile, OutputSpec, allot_bytes, select_primary
 from openskills.executors.staging.packages import find_script
@@ -249,7 +249,8 @@ async def prepare_run(context: ToolContext, arguments: RunArguments) -> RunPlan:
     runner = await context.open_runner()
     for one in needed.values():
         warm = read_warm_modules(one.manifest.metadata)
-        await runner.stage(one.name, one.path, warm=warm, as_of=_get_snapshot_key(context, one))
+        snapshot, key = _find_loaded_version(context, one)
+        await runner.stage(one.name, one.path, warm=warm, as_of=key, snapshot=snapshot)
     stager = UploadStager(context.uploads, runner.workspace, scope=context.scope, artifacts=context.artifacts)
     uploads = await stager.stage()
     if context.options.install is not None:
@@ -297,10 +298,13 @@ def build_output_spec(arguments: RunArguments, options: ToolOptions) -> OutputSp
     )
 
 
-def _get_snapshot_key(context: ToolContext, skill: Skill) -> Hashable:
-    """The model runs what it has loaded: a loaded skill is not staged again until it is loaded again."""
+def _find_loaded_version(context: ToolContext, skill: Skill) -> tuple[SkillSnapshot | None, Hashable]:
+    """The model runs what it has loaded: the snapshot of a loaded skill, and what changes when it is loaded again."""
     view = context.view()
-    return (context.agent, skill.directory, view.entries[skill.name].loaded) if view.can_run(skill.name) else None
+    if not view.can_run(skill.name):
+        return None, None
+    snapshot = context.loaded_texts.get_snapshot(skill.name)
+    return snapshot, snapshot.digest if snapshot else (context.agent, skill.directory, view.entries[skill.name].loaded)
 
 
 def _build_result_options(context: ToolContext, arguments: RunArguments) -> RunResultOptions:

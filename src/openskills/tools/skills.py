@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Literal
 
 from pydantic import Field
 
 from openskills.catalog.skill import SKILL_FILE, Skill
-from openskills.errors import InvalidArgument, NotLoaded
+from openskills.errors import InvalidArgument, NotLoaded, SkillError
 from openskills.paths import to_printable
 from openskills.prompt.blocks import parse_fragment, to_one_line
 from openskills.prompt.history import LEFT_OUT
@@ -67,6 +68,9 @@ async def load(context: ToolContext, arguments: LoadArguments) -> ToolResult:
     """Load a skill. Named documents replace the selected ones."""
     skill = context.skills.get(arguments.skill)
     docs = resolve_docs(skill, arguments.docs, include_all=arguments.include_all_docs)
+    if context.take_snapshot is not None:
+        with suppress(SkillError):  # a command will report it
+            context.loaded_texts.keep_snapshot(skill.name, await context.take_snapshot(skill))
     # Read now, so that a skill that cannot be read is an error of this call.
     body = await asyncio.to_thread(context.loaded_texts.load, skill)
     pieces = await asyncio.to_thread(context.loaded_texts.select, skill, docs or ())
@@ -148,10 +152,8 @@ async def select_docs(context: ToolContext, arguments: SelectDocsArguments) -> T
         wanted = resolve_docs(skill, arguments.docs, include_all=arguments.include_all_docs) or ()
     added = arguments.mode == "add"
     await asyncio.to_thread(context.loaded_texts.select, skill, wanted)
-    changes: tuple[Change, ...] = (DocsChosen(skill.name, wanted, added),)
-    if not view.is_loaded(skill.name):
-        # It was shown once and is gone; documents are useless without the instructions.
-        changes = (Loaded(skill.name), *changes)
+    # In the mode `once`, documents are useless without the instructions, which are shown again.
+    changes: tuple[Change, ...] = (Loaded(skill.name), DocsChosen(skill.name, wanted, added))
     after = tuple(dict.fromkeys((*view.docs(skill.name), *wanted))) if added else wanted
     selection: dict[str, object] = {"include_all_docs": True} if ALL in after else {"selected_docs": sorted(after)}
     if wanted == (ALL,) and (left_out := context.loaded_texts.list_left_out(skill.name)):
