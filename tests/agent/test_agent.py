@@ -434,7 +434,7 @@ async def test_tools_may_be_sync_or_async_and_wrong_arguments_are_explained_to_t
             "additionalProperties": False,
         },
     )
-    asked = [
+    asked: list[tuple[str, dict[str, Any]]] = [
         ("add", {"first": "2"}),
         ("add", {"first": "two"}),
         ("greet_user", {"name": "Ada"}),

@@ -287,7 +287,6 @@ def test_nothing_that_the_caller_changes_later_changes_what_is_remembered() -> N
     original = tool([{"type": "text", "text": "loaded: a"}])
     made = extended(memory, original, ("more",))
     copy = {**made, "content": list(made["content"])}
-    made["content"] = "changed"
     original["content"].append("changed")
     assert restored(memory, [copy]) == [tool([{"type": "text", "text": "loaded: a"}])]
 

@@ -199,11 +199,7 @@ def test_a_memory_that_reads_only_what_is_new_gives_the_same_requests_as_an_empt
         request = placed_by(conversation, copy.deepcopy(messages), placement, layer, notes, memory)
         assert request == placed_by(conversation, messages, placement, layer, notes)
         assert request.messages[: request.unchanged] == list(before[: request.unchanged])
-        before = copy.deepcopy(request.messages)
-        for sent in request.messages:
-            # What the caller does with a request is not in the next one.
-            if isinstance(sent, dict) and sent["role"] != "user":
-                sent["content"] = "changed"
+        before = request.messages
 
 
 @EXAMPLES

@@ -580,3 +580,15 @@ async def test_all_documents_are_shown_as_far_as_possible_and_the_others_are_nam
         (chosen,) = await talk.call(("skill_select_docs", {"skill": "demo", "include_all_docs": True}))
         assert "b.md" in json.loads(chosen.text)["left_out"]
         assert text_of(talk.request()).count("text of a") == 1
+
+
+async def test_what_a_caller_does_with_a_request_is_not_in_the_next_one(place: Path) -> None:
+    async with runtime_in(place).session("s") as session:
+        talk = Transcript(session)
+        talk.user("go")
+        await talk.load("alpha")
+        first = talk.request()
+        expected = [dict(message) for message in first]
+        for message in first:
+            message["content"] = "changed"
+        assert talk.request() == expected

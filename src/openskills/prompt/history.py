@@ -328,7 +328,8 @@ class HistoryReplay:
     def continue_with(self, messages: Sequence[Message]) -> TextHistory:
         """Where texts are after more messages; this replay stays where it is."""
         other = HistoryReplay(self.mode)
-        other.__dict__.update((name, dict(one) if type(one) is dict else one) for name, one in self.__dict__.items())
+        for name, one in self.__dict__.items():
+            setattr(other, name, one.copy() if type(one) is dict else one)
         other.add_all(messages)
         return other.get_history()
 

@@ -89,8 +89,8 @@ class MessageMemory:
         self._originals: dict[int, Message] = {}
         self._replay = HistoryReplay(LoadMode.TURN)
         self._replayed = 0
-        self._planned: tuple[object, ...] = ()
-        self._plan = _PlacementPlan()
+        self._last: tuple[object, TextHistory, PromptRequest, int] | None = None
+        self._made_count = 0
         self._made: dict[int, _MadeMessage] = {}
         self._made_before: dict[int, _MadeMessage] = {}
 
@@ -119,17 +119,30 @@ class MessageMemory:
         kept = [message for message in found if message is not _NOTHING]
         return GivenMessages(kept, history, same, self._replay.count)
 
-    def plan_results(
-        self, history: TextHistory, shown: Sequence[LoadedSkill], notices: Sequence[str]
-    ) -> "_PlacementPlan":
-        """The plan for texts in tool results; the last one if nothing changed."""
-        planned = (history, *shown, *notices)
-        if planned != self._planned:
-            self._planned, self._plan = planned, _plan_results(history, shown, notices)
-        return self._plan
+    def keep(self, asked: object, given: GivenMessages, made: "PromptRequest", has_extra: bool) -> None:
+        """Remember a request, and what it was made from."""
+        count = count_system_messages(given.messages)
+        last = max([*self._made_before, count if has_extra else -1])
+        # A message in parts is made again each time.
+        self._last = (asked, given.history, made, last) if len(self._made_before) == self._made_count else None
+
+    def reuse(self, given: GivenMessages, asked: object) -> "PromptRequest | None":
+        """The request with the texts of the last one, if only messages that have none are new."""
+        if self._last is None or given.unchanged <= self._last[3] or (asked, given.history) != self._last[:2]:
+            return None
+        made, placed = self._last[2], list(given.messages)
+        for index, one in self._made_before.items():
+            if index >= 0:
+                placed[index] = one.message
+        for index in (_EXTRA, _TOP):
+            if index in self._made_before:
+                at = count_system_messages(given.messages) if index == _EXTRA else 0
+                placed.insert(at, self._made_before[index].message)
+        unchanged = given.unchanged + len(placed) - len(given.messages)
+        return PromptRequest(placed, made.restored, made.withdrawn, made.parts, unchanged)
 
     def extend(self, index: int, message: Message, added: Addition, *, is_same: bool) -> dict[str, Any]:
-        """Return a copy of a message with texts appended. Its content is text, parts, or None.
+        """Return a message with texts appended, which must not be changed. Its content is text, parts, or None.
 
         `is_same`: the message at this index is that of the last request.
         """
@@ -143,15 +156,15 @@ class MessageMemory:
             new = [*parts, {"type": "text", "text": render_addition(added)}]
             return self._remember(index, {**message, "content": new}, {**message, "content": parts}, added)
         self._made[index] = made
-        return made.message.copy()
+        return made.message
 
     def insert(self, index: int, role: str, added: Addition) -> dict[str, Any]:
-        """Return a new message."""
+        """Return a new message, which must not be changed."""
         made = self._made_before.get(index)
         if made is None or made.added != added or made.message["role"] != role:
             return self._remember(index, {"role": role, "content": render_addition(added)}, None, added)
         self._made[index] = made
-        return made.message.copy()
+        return made.message
 
     def finish_request(self, extra_at: int) -> int:
         """Drop old messages after a request; return the index of the first one that is not made as it was before.
@@ -168,7 +181,7 @@ class MessageMemory:
         before, made = self._made_before, self._made
         # Only texts cannot be changed by the caller.
         self._made_before = {index: one for index, one in made.items() if isinstance(one.message["content"], str)}
-        self._made = {}
+        self._made, self._made_count = {}, len(made)
         changed = [index for index in made.keys() | before.keys() if made.get(index) is not before.get(index)]
         return min((extra_at if index == _EXTRA else index for index in changed), default=sys.maxsize)
 
@@ -179,7 +192,7 @@ class MessageMemory:
         self._drop(key)
         self._sent[key] = self._made[index] = _MadeMessage(key, message, original, added)
         self._characters += _size(key)
-        return message.copy()
+        return message
 
     def _drop(self, key: _Key) -> None:
         if self._sent.pop(key, None) is not None:
@@ -244,7 +257,7 @@ def place_texts(
     memory: MessageMemory | None = None,
     given: GivenMessages | None = None,
 ) -> PromptRequest:
-    """Place every text once; return new messages.
+    """Place every text once; return other messages, which must not be changed.
 
     `messages` are not changed; unchanged messages are the same objects in the result. `layer_one` and `guidance` are
     appended to the first message if it is a system message, else they become one. Texts without a place in the history,
@@ -254,16 +267,22 @@ def place_texts(
     """
     memory = MessageMemory() if memory is None else memory
     given = given or memory.read(messages, mode)
+    asked = (placement, layer_one, guidance, *notices, *shown)
+    reused = memory.reuse(given, asked)
+    if reused is not None:
+        return reused
     shown = list({one.skill: one for one in shown}.values())
     if placement is Placement.SYSTEM:
         plan = _plan_system(shown, notices)
     else:
-        plan = memory.plan_results(given.history, shown, notices)
+        plan = _plan_results(given.history, shown, notices)
     first = {PromptLayer.OVERVIEW: layer_one, PromptLayer.GUIDANCE: guidance}
     top = (*(text for text in first.values() if text), *plan.top)
     placed, unchanged = _assemble(given, top, plan, memory)
     parts = (*(PromptPart(layer, "", text) for layer, text in first.items() if text), *plan.parts)
-    return PromptRequest(placed, plan.restored, plan.withdrawn, parts, unchanged)
+    made = PromptRequest(placed, plan.restored, plan.withdrawn, parts, unchanged)
+    memory.keep(asked, given, made, bool(plan.extra))
+    return made
 
 
 def _plan_system(shown: Sequence[LoadedSkill], notices: Sequence[str]) -> _PlacementPlan:

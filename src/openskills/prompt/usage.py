@@ -3,7 +3,6 @@
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import zip_longest
 from typing import NamedTuple, cast
 
@@ -184,7 +183,7 @@ class Ledger:
         self._sum = RequestTokens(
             sum(one.total for one in new),
             {layer: sum(one.by_layer.get(layer, 0) for one in new) for layer in PromptLayer},
-            dict(reduce(Counter.__add__, [Counter(one.by_skill) for one in new])),
+            dict(sum((Counter(one.by_skill) for one in new), Counter[str]())),
             sum(one.unchanged for one in new),
             sum(one.before for one in new),
             any(one.estimated for one in new),

@@ -252,7 +252,9 @@ class SkillSession:
         """
         self._check_open()
         layer = self._overviews.get()
-        plain = [message if type(message) is dict else _to_mapping(message) for message in messages]
+        plain: list[Mapping[str, Any]] = [
+            message if type(message) is dict else _to_mapping(message) for message in cast("Sequence[Any]", messages)
+        ]
         given = self._memory.read(plain, self._mode)
         self._shared.uploads.add_from_messages(plain[given.same :])
         self._follow_messages(given.history.position, new_turn)
