@@ -5,11 +5,11 @@ from tests.benchmarks.programs import evaluated, measured, row_of
 BUILDERS = {"OpenSkill", "trpc-agent-py", "deepagents", "google-adk", "pydantic-ai-skills"}
 ALONE = """
 import json
-from context_building import GROWN, OURS, compared, targets
+from context_building import OURS, compared, targets
 from sampling import Series
 
 gone = {"deepagents": "deepagents: gone", "google-adk": "google-adk: gone", "trpc-agent-py, cached": "trpc: gone"}
-series = {OURS: Series((0.0005,)), GROWN: Series((0.0005,))}
+series = {OURS: Series((0.0005,))}
 print(json.dumps([one.row() for one in [*targets(1000, series, gone), compared(1000, series, gone)]]))
 """
 

@@ -52,34 +52,27 @@ __all__ = [
     "tool",
 ]
 
-_HOME = {
-    "Agent": "agent",
-    "AnthropicModel": "models.anthropic",
-    "Attachment": "runner",
-    "Callbacks": "agent",
-    "ExtraTool": "agent",
-    "Image": "runner",
-    "Load": "subagent",
-    "Model": "models.model",
-    "ModelRequest": "models.model",
-    "ModelResponse": "models.model",
-    "ModelTimeouts": "models.http",
-    "OpenAIModel": "models.openai",
-    "Retrier": "models.http",
-    "RetryPolicy": "models.http",
-    "RuleModel": "rules.model",
-    "AgentLimits": "agent",
-    "Runner": "runner",
-    "Summary": "agent",
-    "TextDelta": "models.model",
-    "ToolCall": "models.model",
-    "Usage": "models.model",
-    "open_model": "models.open",
-    "summarise_by_model": "agent",
-    "summarise_by_rule": "agent",
-    "tool": "agent",
+_MODULES = {
+    "agent": (
+        "Agent",
+        "AgentLimits",
+        "Callbacks",
+        "ExtraTool",
+        "Summary",
+        "summarise_by_model",
+        "summarise_by_rule",
+        "tool",
+    ),
+    "models.anthropic": ("AnthropicModel",),
+    "models.http": ("ModelTimeouts", "Retrier", "RetryPolicy"),
+    "models.model": ("Model", "ModelRequest", "ModelResponse", "TextDelta", "ToolCall", "Usage"),
+    "models.open": ("open_model",),
+    "models.openai": ("OpenAIModel",),
+    "rules.model": ("RuleModel",),
+    "runner": ("Attachment", "Image", "Runner"),
+    "subagent": ("Load",),
 }
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_exports(__name__, _HOME)
+    __getattr__, __dir__ = lazy_exports(__name__, {name: home for home, names in _MODULES.items() for name in names})

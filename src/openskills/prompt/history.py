@@ -328,8 +328,9 @@ class HistoryReplay:
     def continue_with(self, messages: Sequence[Message]) -> TextHistory:
         """Where texts are after more messages; this replay stays where it is."""
         other = HistoryReplay(self.mode)
-        for name, one in self.__dict__.items():
-            setattr(other, name, one.copy() if type(one) is dict else one)
+        other.__dict__ = self.__dict__ | {
+            name: getattr(self, name).copy() for name in ("_locations", "_spare", "_outcomes", "_calls")
+        }
         other.add_all(messages)
         return other.get_history()
 

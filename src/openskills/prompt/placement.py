@@ -96,12 +96,15 @@ class MessageMemory:
 
     def read(self, messages: Sequence[Message], mode: LoadMode) -> GivenMessages:
         """Undo our additions and insertions in messages that come back, and find where texts are."""
-        same = min(len(messages), len(self._copies))
-        # Fast path: almost always, messages were only added.
-        if messages[:same] != self._copies[:same]:
-            same = next(index for index in range(same) if messages[index] != self._copies[index])
-        if same < max(len(messages), len(self._copies)):
-            self._copies[same:] = map(_copy_plain, messages[same:])
+        copies, same = self._copies, min(len(messages), len(self._copies))
+        # Fast path: almost always, messages were only added, or the last one is another.
+        last = max(same - 1, 0)
+        if messages[:last] != copies[:last]:
+            same = next((index for index in range(last) if messages[index] != copies[index]), 0)
+        elif messages[last:same] != copies[last:same]:
+            same = last
+        if same < max(len(messages), len(copies)):
+            copies[same:] = map(_copy_plain, messages[same:])
         originals = {index: message for index, message in self._originals.items() if index < same}
         for index in range(same, len(messages) if self._sent else same):
             message = messages[index]
@@ -116,7 +119,7 @@ class MessageMemory:
         self._replay.add_all([message for message in found[self._replayed : same] if message is not _NOTHING])
         self._replayed = same
         history = self._replay.continue_with([message for message in found[same:] if message is not _NOTHING])
-        kept = [message for message in found if message is not _NOTHING]
+        kept = [message for message in found if message is not _NOTHING] if originals else list(messages)
         return GivenMessages(kept, history, same, self._replay.count)
 
     def keep(self, asked: object, given: GivenMessages, made: "PromptRequest", has_extra: bool) -> None:
@@ -201,6 +204,8 @@ class MessageMemory:
 
 def _copy_plain(value: Any) -> Any:
     """A copy of nested data that later changes do not affect."""
+    if type(value) is str or value is None:
+        return value
     if isinstance(value, Mapping):
         return {key: _copy_plain(one) for key, one in cast("Mapping[Any, Any]", value).items()}
     return [*map(_copy_plain, cast("list[Any]", value))] if isinstance(value, list) else value

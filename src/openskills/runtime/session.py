@@ -253,7 +253,7 @@ class SkillSession:
         self._check_open()
         layer = self._overviews.get()
         plain: list[Mapping[str, Any]] = [
-            message if type(message) is dict else _to_mapping(message) for message in cast("Sequence[Any]", messages)
+            cast("dict[str, Any]", message) if type(message) is dict else _to_mapping(message) for message in messages
         ]
         given = self._memory.read(plain, self._mode)
         self._shared.uploads.add_from_messages(plain[given.same :])
