@@ -155,7 +155,7 @@ def test_variables_stdin_and_the_text_of_an_editor_arrive(tmp_path: Path) -> Non
 
 
 def test_secrets_reach_only_the_skills_that_they_are_for(tmp_path: Path) -> None:
-    options = ToolOptions(secrets={"*": ("ALL",), "demo": ("OWN",), "other": ("FOREIGN",)})
+    options = ToolOptions(secrets_of={"*": ("ALL",), "demo": ("OWN",), "other": ("FOREIGN",)})
 
     async def scenario(context: ToolContext) -> None:
         command = "echo ${#ALL} ${#OWN} ${#FOREIGN} $ALL"
@@ -727,7 +727,7 @@ def test_a_call_may_ask_for_another_timeout_up_to_the_most(tmp_path: Path) -> No
 
 def test_a_skill_gets_its_own_secrets_and_those_of_all_and_the_network_of_the_session(tmp_path: Path) -> None:
     secrets = {"*": ("ALL", "BOTH"), "demo": ("BOTH", "OWN"), "other": ("FOREIGN",)}
-    request = ready(tmp_path, ToolOptions(secrets=secrets, network=("example.org",))).request
+    request = ready(tmp_path, ToolOptions(secrets_of=secrets, network=("example.org",))).request
     assert (request.secrets, request.network) == (("ALL", "BOTH", "OWN"), ("example.org",))
 
 

@@ -59,22 +59,28 @@ def build_result_data(
     streams = {name: _clip_stream(one, shape.stream_bytes) for name, one in whole.items()}
     files, cut = _files_to_json(result.output_files[:MAX_LISTED_FILES], shape)
     kept = result.artifact_files[:MAX_LISTED_FILES]
+    found = [*_describe_ending(ended, shape.advice), *warnings]
+    for name, one in streams.items():
+        if one is not whole[name]:
+            shown = f"head and tail, {len(one.head) + len(one.tail):,} bytes, are shown"
+            found.append(f"{name} has {whole[name].total:,} bytes; {shown}; write long output to out/")
+    if shape.patterns and not result.output_files:
+        found.append(f"no new or changed file matches {to_printable(', '.join(shape.patterns)[:300])}")
+    found += cut
+    if (more := len(result.output_files) - MAX_LISTED_FILES) > 0:
+        found.append(f"{more:,} more files are not listed here; see list_files")
+    # Cold starts concern the author of the skill, not the model.
+    found += [warning for warning in result.warnings if not warning.startswith("started cold: ")]
+    if (more := len(found) - MAX_WARNINGS) > 0:
+        found[MAX_WARNINGS:] = [f"{more:,} more warnings"]
     optional = {
         "primary_output": _primary_to_json(result.output_files, shape),
         "artifact_files": [{"name": one.name, "version": one.version, "ref": one.ref} for one in kept],
-        "staged_inputs": [_upload_to_json(one) for one in staged],
-        "warnings": _limit_warnings(
-            [
-                *_describe_ending(ended, shape.advice),
-                *warnings,
-                *(_describe_cut(name, whole[name], one) for name, one in streams.items() if one is not whole[name]),
-                *_describe_no_output(result, shape.patterns),
-                *cut,
-                *_describe_unlisted(result),
-                # Cold starts concern the author of the skill, not the model.
-                *(warning for warning in result.warnings if not warning.startswith("started cold: ")),
-            ]
-        ),
+        "staged_inputs": [
+            {"name": one.path, "original_name": one.original_name, "mime_type": one.mime_type, "size_bytes": one.size}
+            for one in staged
+        ],
+        "warnings": found,
     }
     return {
         **{name: one.text() for name, one in streams.items()},
@@ -105,11 +111,6 @@ def _clip_stream(stream: CapturedOutput, limit: int) -> CapturedOutput:
     return CapturedOutput(head[:first], tail[-last:] if last else b"", stream.total - first - min(last, len(tail)))
 
 
-def _describe_cut(name: str, whole: CapturedOutput, part: CapturedOutput) -> str:
-    shown = len(part.head) + len(part.tail)
-    return f"{name} has {whole.total:,} bytes; head and tail, {shown:,} bytes, are shown; write long output to out/"
-
-
 def _describe_ending(ended: CommandResult, advice: str) -> Sequence[str]:
     """Why the command ended, if it did not exit by itself."""
     match ended.ending:
@@ -123,22 +124,6 @@ def _describe_ending(ended: CommandResult, advice: str) -> Sequence[str]:
             return (f"the command was killed{f': {ended.detail}' if ended.detail else ''}",)
         case EndReason.INTERRUPTED:
             return (f"the outcome of the command is unknown: {ended.detail}; check its files before you run it again",)
-
-
-def _describe_no_output(result: RunResult, patterns: Sequence[str]) -> Sequence[str]:
-    if result.output_files or not patterns:
-        return ()
-    return (f"no new or changed file matches {to_printable(', '.join(patterns)[:300])}",)
-
-
-def _describe_unlisted(result: RunResult) -> Sequence[str]:
-    more = len(result.output_files) - MAX_LISTED_FILES
-    return (f"{more:,} more files are not listed here; see list_files",) if more > 0 else ()
-
-
-def _limit_warnings(warnings: list[str]) -> list[str]:
-    more = len(warnings) - MAX_WARNINGS
-    return [*warnings[:MAX_WARNINGS], f"{more:,} more warnings"] if more > 0 else warnings
 
 
 def _files_to_json(files: Sequence[OutputFile], shape: RunResultOptions) -> tuple[list[dict[str, Any]], Sequence[str]]:
@@ -169,11 +154,6 @@ def _file_to_json(file: OutputFile, content: str | None = None) -> dict[str, Any
     text = {} if content is None else {"content": content}
     info = {"mime_type": file.mime_type, "size_bytes": file.size, "truncated": file.truncated}
     return {"name": file.path, "ref": file.ref, **text, **info}
-
-
-def _upload_to_json(file: WorkspaceUpload) -> dict[str, Any]:
-    info = {"original_name": file.original_name, "mime_type": file.mime_type, "size_bytes": file.size}
-    return {"name": file.path, **info}
 
 
 def _is_text(file: OutputFile) -> bool:
@@ -256,7 +236,7 @@ async def prepare_run(context: ToolContext, arguments: RunArguments) -> RunPlan:
     if context.options.install is not None:
         warnings = await install_requirements(runner, skill.name, arguments.command, context.options.install)
         uploads = replace(uploads, warnings=(*uploads.warnings, *warnings))
-    secrets = context.options.secrets
+    secrets = context.options.secrets_of
     request = RunRequest(
         arguments.command,
         skill=skill.name,

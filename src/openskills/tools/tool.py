@@ -76,13 +76,13 @@ class Arguments(BaseModel):
 A = TypeVar("A", bound=Arguments)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOptions:
     """How the tools of a session behave.
 
     Bytes per result: `inline_bytes` of stdout and of stderr, `primary_bytes` of the primary output, `max_inline_bytes`
     of all other files. `limits` apply to every command; a call may set a timeout up to `max_timeout`. `environment` is
-    set for every command, under the variables of the call. `secrets` are names per skill (`*` for all). `install` are
+    set for every command, under the variables of the call. `secrets_of` are names per skill (`*`: all). `install` are
     hosts that packages of skills may be installed from; None installs nothing.
     """
 
@@ -95,7 +95,7 @@ class ToolOptions:
     max_timeout: float = 3600.0
     network: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    secrets_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     install: tuple[str, ...] | None = None
 
 
