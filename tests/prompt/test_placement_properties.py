@@ -182,6 +182,27 @@ def test_a_conversation_may_be_continued_from_requests_as_well_as_from_what_was_
 
 
 @EXAMPLES
+@given(st.data(), steps(), st.sampled_from(LoadMode), st.sampled_from(Placement), layers)
+def test_a_memory_that_reads_only_what_is_new_gives_the_same_requests_as_an_empty_one(
+    data: st.DataObject, happening: list[Step], mode: LoadMode, placement: Placement, layer: tuple[str, str]
+) -> None:
+    conversation = Conversation(mode, limit=2)
+    if data.draw(st.booleans()):
+        conversation.system("You are helpful.")
+    conversation.user("Hello")
+    memory = MessageMemory()
+    before: Sequence[Mapping[str, Any]] = ()
+    for step in happening:
+        happen(conversation, step)
+        messages = data.draw(damaged(conversation.messages)) if data.draw(st.booleans()) else conversation.messages
+        notes = data.draw(notices)
+        request = placed_by(conversation, copy.deepcopy(messages), placement, layer, notes, memory)
+        assert request == placed_by(conversation, messages, placement, layer, notes)
+        assert request.messages[: request.unchanged] == list(before[: request.unchanged])
+        before = request.messages
+
+
+@EXAMPLES
 @given(st.lists(garbage, max_size=6), st.sampled_from(LoadMode), st.sampled_from(Placement))
 def test_nothing_that_stands_in_messages_makes_it_fail_or_lose_a_text(
     messages: list[Any], mode: LoadMode, placement: Placement

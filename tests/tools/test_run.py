@@ -155,7 +155,7 @@ def test_variables_stdin_and_the_text_of_an_editor_arrive(tmp_path: Path) -> Non
 
 
 def test_secrets_reach_only_the_skills_that_they_are_for(tmp_path: Path) -> None:
-    options = ToolOptions(secrets={"*": ("ALL",), "demo": ("OWN",), "other": ("FOREIGN",)})
+    options = ToolOptions(secrets_of={"*": ("ALL",), "demo": ("OWN",), "other": ("FOREIGN",)})
 
     async def scenario(context: ToolContext) -> None:
         command = "echo ${#ALL} ${#OWN} ${#FOREIGN} $ALL"
@@ -194,6 +194,17 @@ def test_a_denied_command_is_refused(tmp_path: Path) -> None:
         assert "SKILL.md" in (await call(context, "ls"))["stdout"]
 
     in_session(tmp_path, scenario, rules=CommandRules(policy=CommandPolicy.of(["ls"])))
+
+
+def test_under_a_policy_words_in_a_list_may_contain_what_a_command_line_may_not(tmp_path: Path) -> None:
+    async def scenario(context: ToolContext) -> None:
+        with pytest.raises(CommandDenied, match="pass its arguments as a list"):
+            await call(context, "echo 'a; b'")
+        assert (await call(context, ["echo", "a; b | $HOME"]))["stdout"] == "a; b | $HOME\n"
+        with pytest.raises(CommandDenied, match="allowed: echo"):
+            await call(context, ["cat", "SKILL.md"])
+
+    in_session(tmp_path, scenario, rules=CommandRules(policy=CommandPolicy.of(["echo"])))
 
 
 def test_a_skill_that_is_not_loaded_does_not_run(tmp_path: Path) -> None:
@@ -716,7 +727,7 @@ def test_a_call_may_ask_for_another_timeout_up_to_the_most(tmp_path: Path) -> No
 
 def test_a_skill_gets_its_own_secrets_and_those_of_all_and_the_network_of_the_session(tmp_path: Path) -> None:
     secrets = {"*": ("ALL", "BOTH"), "demo": ("BOTH", "OWN"), "other": ("FOREIGN",)}
-    request = ready(tmp_path, ToolOptions(secrets=secrets, network=("example.org",))).request
+    request = ready(tmp_path, ToolOptions(secrets_of=secrets, network=("example.org",))).request
     assert (request.secrets, request.network) == (("ALL", "BOTH", "OWN"), ("example.org",))
 
 

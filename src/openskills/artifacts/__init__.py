@@ -36,22 +36,23 @@ __all__ = [
     "read_artifact",
 ]
 
-_HOME = {
-    "Artifact": "store",
-    "ArtifactReader": "store",
-    "ArtifactStore": "store",
-    "FileArtifactStore": "files",
-    "MemoryArtifactStore": "memory",
-    "ArtifactRef": "store",
-    "S3ArtifactStore": "s3",
-    "Scope": "store",
-    "SweepResult": "files",
-    "normalize_name": "store",
-    "open_artifact_store": "open",
-    "parse_ref": "store",
-    "read_artifact": "store",
+_MODULES = {
+    "files": ("FileArtifactStore", "SweepResult"),
+    "memory": ("MemoryArtifactStore",),
+    "open": ("open_artifact_store",),
+    "s3": ("S3ArtifactStore",),
+    "store": (
+        "Artifact",
+        "ArtifactReader",
+        "ArtifactRef",
+        "ArtifactStore",
+        "Scope",
+        "normalize_name",
+        "parse_ref",
+        "read_artifact",
+    ),
 }
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_exports(__name__, _HOME)
+    __getattr__, __dir__ = lazy_exports(__name__, {name: home for home, names in _MODULES.items() for name in names})

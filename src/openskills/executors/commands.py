@@ -137,19 +137,26 @@ class CommandRunner:
         return other
 
     async def stage(
-        self, name: str, directory: Path, *, warm: tuple[str, ...] | None = None, as_of: Hashable = None
+        self,
+        name: str,
+        directory: Path,
+        *,
+        warm: tuple[str, ...] | None = None,
+        as_of: Hashable = None,
+        snapshot: SkillSnapshot | None = None,
     ) -> SkillSnapshot:
         """Take a snapshot of a skill. Commands use the last staged snapshot, even if the folder changes later.
 
         `warm` names modules to preload for its Python commands, unless a request overrides it. If `as_of` equals the
-        value of the previous call, the existing snapshot is returned without looking at the folder.
+        value of the previous call, the existing snapshot is returned without looking at the folder. A `snapshot` that
+        was taken earlier is staged as it is.
         """
         if as_of is not None and self._staged_as_of.get(name) == as_of:
             return self._snapshots[name]
         with span("workspace.stage.skill", {"gen_ai.skill.name": name}) as watched:
             async with self._staging:
                 self._warm[name] = warm
-                snapshot = await self._executor.snapshot(name, directory)
+                snapshot = snapshot or await self._executor.snapshot(name, directory)
                 # A command that is being started must get the snapshot that was approved.
                 await self._starts.wait_idle()
 

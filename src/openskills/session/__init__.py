@@ -35,26 +35,18 @@ __all__ = [
     "parse_array",
 ]
 
-_HOME = {
-    "Event": "events",
-    "MemorySessionStore": "memory",
-    "PostgresSessionStore": "postgres",
-    "RedisSessionStore": "redis",
-    "SessionKey": "store",
-    "SessionStore": "store",
-    "SkillState": "state",
-    "SqliteSessionStore": "sqlite",
-    "apply_delta": "events",
-    "docs_key": "keys",
-    "format_array": "keys",
-    "loaded_key": "keys",
-    "loaded_prefix": "keys",
-    "new_event": "events",
-    "open_session_store": "open",
-    "order_key": "keys",
-    "parse_array": "keys",
+_MODULES = {
+    "events": ("Event", "apply_delta", "new_event"),
+    "keys": ("docs_key", "format_array", "loaded_key", "loaded_prefix", "order_key", "parse_array"),
+    "memory": ("MemorySessionStore",),
+    "open": ("open_session_store",),
+    "postgres": ("PostgresSessionStore",),
+    "redis": ("RedisSessionStore",),
+    "sqlite": ("SqliteSessionStore",),
+    "state": ("SkillState",),
+    "store": ("SessionKey", "SessionStore"),
 }
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_exports(__name__, _HOME)
+    __getattr__, __dir__ = lazy_exports(__name__, {name: home for home, names in _MODULES.items() for name in names})

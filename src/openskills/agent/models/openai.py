@@ -23,6 +23,7 @@ from openskills.agent.models.model import (
     ModelResponse,
     ToolCall,
     Usage,
+    iter_file_ids,
     normalise_calls,
     parse_arguments,
 )
@@ -185,7 +186,8 @@ class ApiDialect:
 
 
 def build_request_body(model: str, request: ModelRequest, dialect: ApiDialect) -> dict[str, Any]:
-    """Build the JSON body of a request."""
+    """Build the JSON body of a request. Raises `InvalidArgument` for a file of another provider."""
+    list(iter_file_ids(request.messages, "OpenAI"))
     body: dict[str, Any] = {
         "model": model,
         "messages": [_clean_message(message) for message in request.messages],
