@@ -3,8 +3,8 @@
 
 PY := .venv/bin/python
 ARGS ?=
-# Twice the number of processors: tests also wait, for deadlines and for programs that they start.
-WORKERS ?= $(shell expr $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) \* 2)
+# Two more than there are processors: tests also wait, for deadlines and for programs that they start.
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 2)
 MAKEFLAGS += --no-print-directory
 # Where somebody forbids Python to keep what it has compiled, everything takes half as long again.
 unexport PYTHONDONTWRITEBYTECODE

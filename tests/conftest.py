@@ -32,7 +32,7 @@ def has_room(directory: str, size: int) -> bool:
 
 
 # Memory rather than a disk for temporary files, if there is enough: otherwise a third of the time is waiting for fsync.
-MEMORY, ENOUGH = "/dev/shm", 4 * 1024**3
+MEMORY, ENOUGH = "/dev/shm", 3 * 1024**3
 if "TMPDIR" not in os.environ and has_room(MEMORY, ENOUGH):
     os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
 
