@@ -31,7 +31,7 @@ def has_room(directory: str, size: int) -> bool:
     return executable and os.access(directory, os.W_OK) and status.f_bavail * status.f_frsize >= size
 
 
-# Memory rather than a disk for temporary files, if there is enough: otherwise a third of the time is waiting for fsync.
+# Temporary files in memory rather than on disk, if there is enough: what is tested waits for thousands of fsync calls.
 MEMORY, ENOUGH = "/dev/shm", 3 * 1024**3
 if "TMPDIR" not in os.environ and has_room(MEMORY, ENOUGH):
     os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
