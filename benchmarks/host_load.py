@@ -9,7 +9,7 @@ from pathlib import Path
 from host_servers import FUNCTION_SKILL, bentoml, fastmcp, other, ours
 from host_wrk import Address, Load, NoAnswers, pressed
 from report import Bar, Target
-from running_part import NotMeasured, Part, Surroundings, plain_table
+from running_part import TINY, NotMeasured, Part, Surroundings, plain_table
 
 CONNECTIONS = 8
 FORK, REUSE, FUNCTION = "OpenSkill, cli:python", "OpenSkill, cli:python, reuse", "OpenSkill, inproc"
@@ -86,7 +86,8 @@ async def measure(at: Surroundings) -> Part:
     async with AsyncExitStack() as stack:
         found = await _addresses(at.scratch, stack, missing)
         loads: dict[str, list[Load]] = {name: [] for name in found}
-        for number in range(rounds + 1):
+        # Round 0 is to warm up; the smallest extent measures nothing, so it has none.
+        for number in range(1 if at.extent == TINY else 0, rounds + 1):
             at.say(f"hosts, round {number} of {rounds}")
             for name, address in found.items():
                 if name in missing:
@@ -98,7 +99,6 @@ async def measure(at: Surroundings) -> Part:
                         raise
                     missing[name] = f"{name}: it served no more: {error}"
                     continue
-                # The first is to warm up.
                 if number:
                     loads[name].append(load)
     # Whoever broke down in the middle has no number that could be compared.

@@ -28,6 +28,7 @@ from openskills.host.parts import HostOptions
 from tests.host.exchanges import Sent
 from tests.host.hosting import ECHO_MANIFEST, Served, Waiting, chatty, echo, eventually, key_in, manifest, served
 from tests.host.test_app import check_normalised
+from tests.long_form import examples
 
 JSON = {"Content-Type": "application/json"}
 
@@ -236,7 +237,7 @@ def test_a_key_that_is_none_is_refused(host: Served) -> None:
     check_normalised(answer)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200) | st.text().map(lambda text: text.encode("utf-8", "replace")))
 def test_random_bodies_are_refused_or_done_and_never_break_anything(host: Served, body: bytes) -> None:
     answer = host.client.post("/skills/echo:invoke", content=body, headers=JSON)
@@ -251,7 +252,7 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(json_values)
 def test_random_inputs_are_echoed_or_refused(host: Served, value: Any) -> None:
     body = json.dumps({"input": {"text": value}}, ensure_ascii=False).encode("utf-8", "surrogatepass")

@@ -11,6 +11,7 @@ from openskills.prompt.blocks import LoadedSkill, Placement
 from openskills.prompt.history import get_text
 from openskills.prompt.placement import MessageMemory, PromptRequest, place_texts
 from openskills.session.state import LoadMode
+from tests.long_form import examples
 from tests.prompt.conversations import (
     Conversation,
     Messages,
@@ -27,7 +28,7 @@ from tests.prompt.garbage import garbage
 
 LAYER_ONE = "Available skills:\n- pdf: reads files"
 GUIDANCE = "Tooling and workspace guidance:\n- load first"
-EXAMPLES = settings(max_examples=200)
+EXAMPLES = settings(max_examples=examples(200))
 
 layers = st.sampled_from([("", ""), (LAYER_ONE, ""), (LAYER_ONE, GUIDANCE)])
 notices = st.sampled_from([(), ("[Unloaded] pdf: gone",)])

@@ -343,7 +343,7 @@ async def _check_flood(trial: ExecutorTrial) -> None:
 
 async def _check_last_output(trial: ExecutorTrial) -> None:
     """Output that a command writes right before its end is not lost."""
-    for _ in range(10):
+    for _ in range(5):
         ended = await trial.run(Command(shell_argv("head -c 60000 /dev/zero; echo last; echo words >&2; kill -9 $$")))
         expect(ended.stdout.tail.endswith(b"last\n") or ended.stdout.bytes().endswith(b"last\n"), "stdout lacks it")
         expect(ended.stderr.bytes() == b"words\n", f"stderr is {ended.stderr.bytes()!r}")
@@ -599,9 +599,9 @@ async def _check_workspace_close(trial: ExecutorTrial) -> None:
 
 async def _check_cancelled_start(trial: ExecutorTrial) -> None:
     """A start that is cancelled leaves nothing running."""
-    for number in range(40):
+    for number in range(20):
         starting = asyncio.ensure_future(trial.workspace.start(_QUIET))
-        await asyncio.sleep(number * 0.0003)
+        await asyncio.sleep(number * 0.0006)
         starting.cancel()
         await asyncio.wait([starting])
         if not starting.cancelled():
