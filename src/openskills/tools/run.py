@@ -249,7 +249,8 @@ async def prepare_run(context: ToolContext, arguments: RunArguments) -> RunPlan:
     runner = await context.open_runner()
     for one in needed.values():
         warm = read_warm_modules(one.manifest.metadata)
-        await runner.stage(one.name, one.path, warm=warm, as_of=_get_snapshot_key(context, one))
+        key = _get_snapshot_key(context, one)
+        await runner.stage(one.name, one.path, warm=warm, as_of=key, check=one.check_unchanged)
     stager = UploadStager(context.uploads, runner.workspace, scope=context.scope, artifacts=context.artifacts)
     uploads = await stager.stage()
     if context.options.install is not None:
