@@ -144,14 +144,9 @@ async def _check_arguments(trial: ExecutorTrial) -> None:
 
 
 ENVIRONMENT: tuple[Promise, ...] = (
-    _check_clean_environment,
-    _check_layout,
-    _check_places,
-    _check_caller_variables,
-    _check_own_variables,
-    _interpreter,
-    _check_arguments,
-)
+    _check_clean_environment, _check_layout, _check_places, _check_caller_variables, _check_own_variables,
+    _interpreter, _check_arguments,
+)  # fmt: skip
 
 
 _OPEN = """
@@ -248,13 +243,8 @@ async def _check_limits_of_one_command(trial: ExecutorTrial) -> None:
 
 
 LIMITS: tuple[Promise, ...] = (
-    _check_open_files,
-    _check_file_bytes,
-    _check_memory,
-    _check_cpu,
-    _check_processes,
-    _check_limits_of_one_command,
-)
+    _check_open_files, _check_file_bytes, _check_memory, _check_cpu, _check_processes, _check_limits_of_one_command,
+)  # fmt: skip
 
 
 MUCH = 3 * 1024 * 1024
@@ -337,13 +327,9 @@ async def _check_last_output(trial: ExecutorTrial) -> None:
 
 
 STREAMS: tuple[Promise, ...] = (
-    _check_separate_streams,
-    _check_bytes_pass,
-    _check_much_input,
-    _check_truncation,
-    _check_flood,
+    _check_separate_streams, _check_bytes_pass, _check_much_input, _check_truncation, _check_flood,
     _check_last_output,
-)
+)  # fmt: skip
 
 
 FAMILY = """
@@ -511,17 +497,9 @@ async def _check_duration(trial: ExecutorTrial) -> None:
 
 
 ENDINGS: tuple[Promise, ...] = (
-    _check_exit_codes,
-    _check_signals,
-    _check_no_program,
-    _check_no_directory,
-    _check_deadline,
-    _check_grace,
-    _check_pipes,
-    _check_kill,
-    _check_cancelled_wait,
-    _check_duration,
-)
+    _check_exit_codes, _check_signals, _check_no_program, _check_no_directory, _check_deadline, _check_grace,
+    _check_pipes, _check_kill, _check_cancelled_wait, _check_duration,
+)  # fmt: skip
 
 
 AT_ONCE = 20
@@ -651,12 +629,6 @@ async def _remove_workspace(trial: ExecutorTrial, key: str) -> None:
 
 
 PROCESSES: tuple[Promise, ...] = (
-    _check_parallel_commands,
-    _check_side_by_side,
-    _check_ids,
-    _check_cancelled_start,
-    _check_workspace_close,
-    _check_close_while_starting,
-    _check_workspace_removal,
-    _check_executor_close,
-)
+    _check_parallel_commands, _check_side_by_side, _check_ids, _check_cancelled_start, _check_workspace_close,
+    _check_close_while_starting, _check_workspace_removal, _check_executor_close,
+)  # fmt: skip

@@ -217,18 +217,9 @@ async def _list_since(workspace: Workspace, mark: int) -> set[str]:
 
 
 FILES: tuple[Promise, ...] = (
-    _check_bytes,
-    _check_pieces,
-    _check_any_name,
-    _check_atomic_write,
-    _check_replacement,
-    _check_directories,
-    _check_remove,
-    _check_links,
-    _check_missing,
-    _check_globs,
-    _check_marks,
-)
+    _check_bytes, _check_pieces, _check_any_name, _check_atomic_write, _check_replacement, _check_directories,
+    _check_remove, _check_links, _check_missing, _check_globs, _check_marks,
+)  # fmt: skip
 
 
 _SECRET = b"nothing of this may be read or changed"
@@ -378,14 +369,9 @@ def _expect_untouched(outside: Path) -> None:
 
 
 LINK_CHECKS: tuple[Promise, ...] = (
-    _check_host_reads,
-    _check_command_reads,
-    _check_links_stay_inside,
-    _check_links_not_listed,
-    _check_links_not_followed,
-    _check_special_files,
-    _check_locked_files,
-)
+    _check_host_reads, _check_command_reads, _check_links_stay_inside, _check_links_not_listed,
+    _check_links_not_followed, _check_special_files, _check_locked_files,
+)  # fmt: skip
 
 
 ESCAPING = ("/etc/passwd", "..", "../x", "work/../../x", "work/../../../../../../../etc/passwd", "work/a/../../../x")
@@ -532,11 +518,6 @@ async def _check_close_twice(trial: ExecutorTrial) -> None:
 
 
 WORKSPACES: tuple[Promise, ...] = (
-    _check_same_key,
-    _check_separate_keys,
-    _check_reopen,
-    _check_workspace_remove,
-    _check_usage,
-    _check_identity,
+    _check_same_key, _check_separate_keys, _check_reopen, _check_workspace_remove, _check_usage, _check_identity,
     _check_close_twice,
-)
+)  # fmt: skip

@@ -294,14 +294,9 @@ class _DatagramRecorder(asyncio.DatagramProtocol):
 
 
 ISOLATION: tuple[Promise, ...] = (
-    _check_outside,
-    _check_skill,
-    _check_other_skill,
-    _check_processes,
-    _check_network,
-    _check_rights,
+    _check_outside, _check_skill, _check_other_skill, _check_processes, _check_network, _check_rights,
     _check_set_id_bits,
-)
+)  # fmt: skip
 
 
 _LATE_READER = """
@@ -446,14 +441,9 @@ async def _check_closed_input(trial: ExecutorTrial) -> None:
 
 
 INTERACTIVE: tuple[Promise, ...] = (
-    _check_dialogue,
-    _check_read_once,
-    _check_read_waits,
-    _check_missed_output,
-    _check_each_stream,
-    _check_back_pressure,
-    _check_closed_input,
-)
+    _check_dialogue, _check_read_once, _check_read_waits, _check_missed_output, _check_each_stream,
+    _check_back_pressure, _check_closed_input,
+)  # fmt: skip
 
 
 CTRL_C, CTRL_Z = b"\x03", b"\x1a"
@@ -577,11 +567,6 @@ async def _check_queries(trial: ExecutorTrial) -> None:
 
 
 TERMINAL: tuple[Promise, ...] = (
-    _check_size,
-    _check_one_stream,
-    _check_interrupt,
-    _check_job_control,
-    _check_end_of_input,
-    _check_hangup,
+    _check_size, _check_one_stream, _check_interrupt, _check_job_control, _check_end_of_input, _check_hangup,
     _check_queries,
-)
+)  # fmt: skip

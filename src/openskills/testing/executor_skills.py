@@ -150,14 +150,9 @@ async def _check_several_skills(trial: ExecutorTrial) -> None:
 
 
 STAGING: tuple[Promise, ...] = (
-    _check_digest_stable,
-    _check_digest_changes,
-    _check_stage,
-    _check_restage,
-    _check_omissions,
-    _check_invalid_stage,
-    _check_several_skills,
-)
+    _check_digest_stable, _check_digest_changes, _check_stage, _check_restage, _check_omissions,
+    _check_invalid_stage, _check_several_skills,
+)  # fmt: skip
 
 
 HOME = f"skills/{SKILL}"
@@ -304,9 +299,5 @@ async def _check_stage_twice(trial: ExecutorTrial) -> None:
 
 
 SKILLS: tuple[Promise, ...] = (
-    _check_skill_unchanged,
-    _check_attempts,
-    _check_venv,
-    _check_skill_links,
-    _check_stage_twice,
-)
+    _check_skill_unchanged, _check_attempts, _check_venv, _check_skill_links, _check_stage_twice,
+)  # fmt: skip

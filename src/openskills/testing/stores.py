@@ -289,19 +289,9 @@ async def _check_hook_refuses(make_store: Callable[[AppendEventHook | None], Ses
 
 
 _PROMISES: tuple[Callable[[SessionStore, SessionKey], Awaitable[None]], ...] = (
-    _check_empty,
-    _check_events,
-    _check_order,
-    _check_deltas,
-    _check_concurrent_appends,
-    _check_revision,
-    _check_repeat,
-    _check_separate_keys,
-    _check_hostile_ids,
-    _check_delete_session,
-    _check_list,
-    _check_copies,
-)
+    _check_empty, _check_events, _check_order, _check_deltas, _check_concurrent_appends, _check_revision,
+    _check_repeat, _check_separate_keys, _check_hostile_ids, _check_delete_session, _check_list, _check_copies,
+)  # fmt: skip
 _HOOK_PROMISES = (_check_hook_decides, _check_hook_refuses)
 
 
@@ -551,23 +541,10 @@ async def _check_read_limit(store: ArtifactStore, scope: Scope) -> None:
 
 _Promise = Callable[[ArtifactStore, Scope], Awaitable[None]]
 _ARTIFACT_PROMISES: tuple[_Promise, ...] = (
-    _check_bytes,
-    _check_pieces,
-    _check_facts,
-    _check_versions,
-    _check_concurrent_puts,
-    _check_separate_scopes,
-    _check_user_names,
-    _check_sorted_list,
-    _check_spelling,
-    _check_delete_artifact,
-    _check_open_survives_delete,
-    _check_missing,
-    _check_bad_names,
-    _check_failed_content,
-    _check_bad_content,
-    _check_read_limit,
-)
+    _check_bytes, _check_pieces, _check_facts, _check_versions, _check_concurrent_puts, _check_separate_scopes,
+    _check_user_names, _check_sorted_list, _check_spelling, _check_delete_artifact, _check_open_survives_delete,
+    _check_missing, _check_bad_names, _check_failed_content, _check_bad_content, _check_read_limit,
+)  # fmt: skip
 
 
 def _iter_calls(store: ArtifactStore, scope: Scope, name: str) -> Iterator[Awaitable[object]]:
