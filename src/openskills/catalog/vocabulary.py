@@ -13,7 +13,6 @@ from operator import add
 from pathlib import Path
 from unicodedata import normalize
 
-
 _STOP_WORDS = """
 a about after again all almost already also always am an and another any anybody anyone anything are around as at away
 back be because been before being between both but by came can come comes could d did didn do does doesn don done down
