@@ -57,9 +57,7 @@ def test_documentation_and_examples_import_from_packages_only() -> None:
 
 
 def test_an_import_from_inside_of_a_package_is_found() -> None:
-    text = (
-        "from openskills.catalog.skill import Skill\nimport openskills.sync\n    from openskills.catalog import Hit\n"
-    )
+    text = "from openskills.catalog.skill import Skill\nimport openskills.sync\n  from openskills.catalog import Hit\n"
     assert deep_imports(text, ()) == ["openskills.catalog.skill is inside of a package"]
 
 
