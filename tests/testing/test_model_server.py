@@ -11,6 +11,7 @@ The small parts that replies are made of.
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import anthropic
@@ -268,12 +269,17 @@ async def test_answers_are_whole_or_in_chunks() -> None:
 
 
 async def test_silence_ends_when_the_client_leaves() -> None:
-    with ModelServer([ModelReply(ANSWER, first_after=60)]) as server:
+    arrived = threading.Event()
+
+    def reply(_: ModelServerRequest) -> ModelReply:
+        arrived.set()
+        return ModelReply(ANSWER, first_after=60)
+
+    with ModelServer(reply) as server:
         _, writer = await asyncio.open_connection("127.0.0.1", int(server.anthropic_url.rpartition(":")[2]))
         writer.write(POST)
-        await writer.drain()
+        await asyncio.to_thread(arrived.wait, 10)
         writer.close()
-        await asyncio.to_thread(lambda: [None for _ in iter(lambda: bool(server.requests), True)])
         assert await asyncio.to_thread(server.requests[0].disconnected.wait, 10)
 
 
