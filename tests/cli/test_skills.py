@@ -276,6 +276,7 @@ def test_json_has_exactly_the_documented_shape(openskills: Command, write_skill:
         "location": str(good / "SKILL.md"),
         "source": "skills",
         "hidden": None,
+        "resources": {"script": 0, "reference": 0, "asset": 0, "other": 0},
     }
     assert (second["name"], "disable-model-invocation" in second["hidden"]) == ("beta", True)
     (problem,) = ran.json["problems"]
@@ -353,6 +354,17 @@ def test_text_that_names_no_source_is_wrong_usage(openskills: Command) -> None:
     ran = openskills("list", "ftp://example.org/skills")
     assert (ran.code, ran.out) == (2, "")
     assert "unknown scheme ftp://" in ran.err
+
+
+def test_the_number_of_files_of_each_kind_is_listed(openskills: Command, write_skill: WriteSkill) -> None:
+    folder = write_skill("alpha")
+    for path in ("scripts/a.py", "scripts/b.sh", "references/c.md", "assets/d.png", "data.bin"):
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text("x")
+    (skill,) = openskills("list", "skills", "--json").json["skills"]
+    assert skill["resources"] == {"script": 2, "reference": 1, "asset": 1, "other": 1}
+    assert openskills("list", "skills").lines[0].endswith("\t2 scripts, 1 reference, 1 asset, 1 other")
+    assert "2 scripts, 1 reference" in openskills.on_terminal("list", "skills", columns=120).out
 
 
 def test_thousands_of_skills_are_listed(openskills: Command, write_skill: WriteSkill) -> None:

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -23,7 +24,7 @@ from openskills.executors.spec import Command, EndReason, Isolation, Limits, Ski
 from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.outputs import OutputSpec
 from openskills.executors.workspace import DirectoryExecutor
-from openskills.testing.fake_executor import FakeExecutor, FakeProcess, FakeRun, FakeTree, FakeWorkspace
+from openskills.testing.fake_executor import FakeExecutor, FakeRun, FakeWorkspace
 from tests.conftest import RequireProgram
 from tests.executors.benches import SCOPE, audit_lines, demo, settings, store, workbench
 from tests.executors.held_pool import HeldPool, cancelled_in_its_thread, held_pool
@@ -501,8 +502,30 @@ async def test_a_skill_whose_staging_was_cancelled_is_known_by_what_is_there(tmp
         await bench.close()
 
 
+class NotedWorkspace(FakeWorkspace):
+    """Starts a command when it is told to, and notes what happens in which order."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+        self.happened: list[str] = []
+
+    async def stage(self, snapshot: SkillSnapshot) -> None:
+        await super().stage(snapshot)
+        self.happened.append("staged")
+
+    async def start(self, command: Command) -> Any:
+        self.asked.set()
+        await self.go.wait()
+        process = await super().start(command)
+        self.happened.append("started")
+        return process
+
+
 class NotedExecutor(FakeExecutor):
     """Says when it has taken a snapshot."""
+
+    workspace_type = NotedWorkspace
 
     def __init__(self) -> None:
         super().__init__({"true": FakeRun()})
@@ -514,30 +537,10 @@ class NotedExecutor(FakeExecutor):
         return snapshot
 
 
-class NotedWorkspace(FakeWorkspace):
-    """Starts a command when it is told to, and notes what happens in which order."""
-
-    def __init__(self, executor: FakeExecutor) -> None:
-        super().__init__(executor, "id", FakeTree(), Isolation.NONE)
-        self.asked, self.go = asyncio.Event(), asyncio.Event()
-        self.happened: list[str] = []
-
-    async def stage(self, snapshot: SkillSnapshot) -> None:
-        await super().stage(snapshot)
-        self.happened.append("staged")
-
-    async def start(self, command: Command) -> FakeProcess:
-        self.asked.set()
-        await self.go.wait()
-        process = await super().start(command)
-        self.happened.append("started")
-        return process
-
-
 async def test_a_skill_is_not_replaced_under_a_command_that_is_being_started(tmp_path: Path) -> None:
     executor = NotedExecutor()
     async with executor:
-        workspace = NotedWorkspace(executor)
+        workspace = cast("NotedWorkspace", await executor.open("key"))
         bench = CommandRunner(workspace, executor, SCOPE, key="key")
         await bench.stage("demo", demo(tmp_path))
         running = asyncio.ensure_future(bench.run(RunRequest("true", skill="demo")))

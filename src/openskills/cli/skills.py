@@ -171,7 +171,8 @@ def list_skills(context: typer.Context, paths: Paths = None, trust: Trust = Fals
     rows = list_entries(snapshot)
     if as_json:
         problems = [problem_json_with_path(problem) for problem in snapshot.problems]
-        say_json({"skills": [entry_json(*row) for row in rows], "problems": problems})
+        counted = [{**entry_json(*row), "resources": count_resources(row[0])} for row in rows]
+        say_json({"skills": counted, "problems": problems})
     else:
         _show_list(rows)
         report_problems(snapshot.problems)
@@ -183,6 +184,21 @@ def list_entries(snapshot: "CatalogSnapshot") -> "list[tuple[Skill, str | None]]
     rows: list[tuple[Skill, str | None]] = [(skill, None) for skill in snapshot.skills]
     rows += [(each.skill, each.reason) for each in snapshot.hidden.values()]
     return sorted(rows, key=lambda row: row[0].name)
+
+
+def count_resources(skill: "Skill") -> dict[str, int]:
+    """How many files of each kind a skill has besides SKILL.md."""
+    from openskills.catalog.skill import ResourceKind, find_resources
+
+    found = [resource.kind for resource in find_resources(skill.directory)]
+    return {kind.value: found.count(kind) for kind in ResourceKind}
+
+
+def _describe_resources(skill: "Skill") -> str:
+    counts = count_resources(skill)
+    return ", ".join(
+        f"{count} {kind}{'s' if count > 1 and kind != 'other' else ''}" for kind, count in counts.items() if count
+    )
 
 
 def entry_json(skill: "Skill", hidden: str | None) -> dict[str, object]:
@@ -212,10 +228,11 @@ def exit_if_unreachable(snapshot: "CatalogSnapshot") -> None:
 
 def _show_list(rows: "Sequence[tuple[Skill, str | None]]") -> None:
     if not sys.stdout.isatty():
-        cells = [(*_list_cells(skill), escape_line(hidden or "")) for skill, hidden in rows]
-        show_table((*_COLUMNS, Column("hidden")), cells)
+        cells = [(*_list_cells(skill), escape_line(hidden or ""), _describe_resources(skill)) for skill, hidden in rows]
+        show_table((*_COLUMNS, Column("hidden"), Column("resources")), cells)
     else:
-        show_table(_COLUMNS, [_list_cells(skill) for skill, _ in rows])
+        counted = [(*_list_cells(skill), _describe_resources(skill)) for skill, _ in rows]
+        show_table((*_COLUMNS, Column("resources", "dim")), counted)
         # Not in a column, which would truncate the reason.
         for skill, hidden in rows:
             if hidden is not None:

@@ -69,7 +69,9 @@ def token_report(
     script = _read_tasks(tasks) if tasks else ()
     with CliProgress("reading skills") as progress:
         wanted = None if estimated else encoding
-        report = run(reports.token_report(catalog, tasks=script, encoding=wanted, settings=settings, progress=progress))
+        report = run(
+            reports.measure_tokens(catalog, tasks=script, encoding=wanted, settings=settings, progress=progress)
+        )
     if as_json:
         say_json(report_json(report))
     else:

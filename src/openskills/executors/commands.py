@@ -8,7 +8,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -144,19 +144,24 @@ class CommandRunner:
         warm: tuple[str, ...] | None = None,
         as_of: Hashable = None,
         snapshot: SkillSnapshot | None = None,
+        check: Callable[[], None] | None = None,
     ) -> SkillSnapshot:
         """Take a snapshot of a skill. Commands use the last staged snapshot, even if the folder changes later.
 
         `warm` names modules to preload for its Python commands, unless a request overrides it. If `as_of` equals the
         value of the previous call, the existing snapshot is returned without looking at the folder. A `snapshot` that
-        was taken earlier is staged as it is.
+        was taken earlier is staged as it is. Otherwise `check` is called in a thread after the folder was read, and
+        raises if the snapshot must not be used.
         """
         if as_of is not None and self._staged_as_of.get(name) == as_of:
             return self._snapshots[name]
         with span("workspace.stage.skill", {"gen_ai.skill.name": name}) as watched:
             async with self._staging:
                 self._warm[name] = warm
-                snapshot = snapshot or await self._executor.snapshot(name, directory)
+                if snapshot is None:
+                    snapshot = await self._executor.snapshot(name, directory)
+                    if check is not None:
+                        await asyncio.to_thread(check)
                 # A command that is being started must get the snapshot that was approved.
                 await self._starts.wait_idle()
 

@@ -258,6 +258,8 @@ SANDBOX_UIDS = (52000, 55999)
 class DirectoryExecutor:
     """Workspaces below a directory of this machine, run by one backend; implements `Executor`."""
 
+    workspace_type = DirectoryWorkspace
+
     def __init__(
         self,
         backend: Backend,
@@ -369,4 +371,4 @@ class DirectoryExecutor:
             lease.release()
             raise
         share = self._backend.isolates
-        return DirectoryWorkspace(lease, launcher, isolation, self._snapshots, share=share, quota=self._quota)
+        return self.workspace_type(lease, launcher, isolation, self._snapshots, share=share, quota=self._quota)

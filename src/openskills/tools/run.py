@@ -230,7 +230,8 @@ async def prepare_run(context: ToolContext, arguments: RunArguments) -> RunPlan:
     for one in needed.values():
         warm = read_warm_modules(one.manifest.metadata)
         snapshot, key = _find_loaded_version(context, one)
-        await runner.stage(one.name, one.path, warm=warm, as_of=key, snapshot=snapshot)
+        check = one.check_unchanged
+        await runner.stage(one.name, one.path, warm=warm, as_of=key, snapshot=snapshot, check=check)
     stager = UploadStager(context.uploads, runner.workspace, scope=context.scope, artifacts=context.artifacts)
     uploads = await stager.stage()
     if context.options.install is not None:

@@ -70,7 +70,9 @@ async def load(context: ToolContext, arguments: LoadArguments) -> ToolResult:
     docs = resolve_docs(skill, arguments.docs, include_all=arguments.include_all_docs)
     if context.take_snapshot is not None:
         with suppress(SkillError):  # a command will report it
-            context.loaded_texts.keep_snapshot(skill.name, await context.take_snapshot(skill))
+            snapshot = await context.take_snapshot(skill)
+            await asyncio.to_thread(skill.check_unchanged)
+            context.loaded_texts.keep_snapshot(skill.name, snapshot)
     # Read now, so that a skill that cannot be read is an error of this call.
     body = await asyncio.to_thread(context.loaded_texts.load, skill)
     pieces = await asyncio.to_thread(context.loaded_texts.select, skill, docs or ())

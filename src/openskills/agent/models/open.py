@@ -1,11 +1,10 @@
 """Open a model by name; only the chosen provider is imported."""
 
-import importlib
 import re
-from collections.abc import Callable
 from typing import Any, cast
 
 from openskills.agent.models.model import Model
+from openskills.arguments import find_plugin, import_factory
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings
 
@@ -26,31 +25,21 @@ def open_model(name: str, settings: Settings, **options: Any) -> Model:
     """Open a model by name: `openai/gpt-5`, `anthropic/claude-opus-5-5`, `rule`, or `package.module:factory`.
 
     `options` are passed to `OpenAIModel` or `AnthropicModel`; `rule` needs `catalog`; a factory is called with
-    `settings` and `options`. Raises `InvalidArgument` for an unknown name, `MissingExtra` if the provider's package is
-    not installed, `Unauthorized` without a key.
+    `settings` and `options`. For `PROVIDER/NAME`, the entry point PROVIDER in the group `openskills.models` is called
+    with NAME, `settings` and `options`. Raises `InvalidArgument` for an unknown name, `MissingExtra` if the provider's
+    package is not installed, `Unauthorized` without a key.
     """
     provider, slash, model = name.partition("/")
     if slash and provider in _PROVIDERS and model.strip():
-        return cast("Model", _import_factory(_PROVIDERS[provider])(model.strip(), settings, **options))
+        return cast("Model", import_factory(_PROVIDERS[provider], "model")(model.strip(), settings, **options))
     if name == "rule":
         if "catalog" not in options:
             raise InvalidArgument("model", "rule needs the option `catalog`")
-        return cast("Model", _import_factory(_RULE)(**options))
+        return cast("Model", import_factory(_RULE, "model")(**options))
     if _FACTORY.fullmatch(name):
-        return cast("Model", _import_factory(name)(settings, **options))
+        return cast("Model", import_factory(name, "model")(settings, **options))
+    if (plugin := find_plugin("openskills.models", provider, "model")) is not None:
+        return cast("Model", plugin(model.strip(), settings, **options))
     likely = next((provider for provider, words in _LIKELY if words.match(name)), None)
     hint = f"did you mean {likely}/{name}?" if likely else _KNOWN
     raise InvalidArgument("model", f"unknown model {name!r}; {hint}")
-
-
-def _import_factory(dotted: str) -> Callable[..., object]:
-    module, _, path = dotted.partition(":")
-    try:
-        found: object = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise InvalidArgument("model", f"cannot import {dotted!r}: {error}") from error
-    for attribute in path.split("."):
-        found = getattr(found, attribute, None)
-    if not callable(found):
-        raise InvalidArgument("model", f"{module!r} has no callable {path!r}")
-    return found

@@ -442,12 +442,37 @@ ID_FORM = "a valid id; use up to 64 of a-z, 0-9, _ and -, starting with a letter
 MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000
 
 FIELDS = (
-    "id", "type", "runtime", "entry", "version", "description", "timeout_ms", "allowed_root", "writable",
-    "input_schema", "output_schema", "env", "secrets", "limits", "executor", "warm", "preload", "options",
-)  # fmt: skip
+    "id",
+    "type",
+    "runtime",
+    "entry",
+    "version",
+    "description",
+    "timeout_ms",
+    "allowed_root",
+    "writable",
+    "input_schema",
+    "output_schema",
+    "env",
+    "secrets",
+    "limits",
+    "executor",
+    "warm",
+    "preload",
+    "options",
+)
 FOLDER_FIELDS = (
-    "id", "type", "runtime", "entry", "version", "description", "timeout_ms", "input_schema", "output_schema", "limits",
-)  # fmt: skip
+    "id",
+    "type",
+    "runtime",
+    "entry",
+    "version",
+    "description",
+    "timeout_ms",
+    "input_schema",
+    "output_schema",
+    "limits",
+)
 """Fields of a manifest in the folder of a skill, whose author may be a stranger. Limits can only be lowered."""
 FOLDER_KINDS = tuple(name for name, kind in RUNNER_KINDS.items() if kind.isolated)
 SECRET_NAME_PATTERN = re.compile(
