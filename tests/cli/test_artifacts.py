@@ -7,7 +7,7 @@ import pytest
 from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import Scope
-from openskills.cli.chat.conversation import current_user
+from openskills.cli.sessions import current_user
 from openskills.settings import Settings
 from openskills.sync import run
 from tests.cli.command import Command

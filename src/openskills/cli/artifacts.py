@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openskills.cli.output import Column, QuickCommand, QuickGroup, escape_line, say_json, show_table, warn
-from openskills.cli.sessions import COMMAND_LINE, App, Name, User
+from openskills.cli.sessions import COMMAND_LINE, App, Name, User, current_user
 from openskills.cli.skills import Json, get_settings
 from openskills.errors import InvalidArgument
 
@@ -43,16 +43,16 @@ def list_artifacts(
     Examples:
       openskills artifacts list chat-20260131-120000-3f2a
       openskills artifacts list mine --versions --json
-      openskills artifacts list mine --store "s3://bucket/prefix?region=eu-central-1" --app my-app --user u1
+      openskills artifacts list mine --store "s3://bucket/prefix" --user u1
 
     In a pipe each artifact is one line of tab-separated fields: reference, bytes, MIME type, time (UTC), SHA-256.
     """
+    from openskills.artifacts.open import open_artifact_store
     from openskills.cli.chat.commands import find_artifacts
-    from openskills.cli.chat.conversation import open_artifacts
     from openskills.sync import run
 
     scope = _build_scope(app_name, user, session)
-    found = run(find_artifacts(open_artifacts(store, get_settings(context)), scope, versions=versions))
+    found = run(find_artifacts(open_artifact_store(store, get_settings(context)), scope, versions=versions))
     if as_json:
         say_json({"artifacts": [artifact_json(artifact) for artifact in found]})
         return
@@ -86,14 +86,14 @@ def get(
 
     Exit codes: 0 done, 1 the file could not be written, 2 wrong usage or no such artifact.
     """
+    from openskills.artifacts.open import open_artifact_store
     from openskills.cli.chat.commands import fetch_artifact
-    from openskills.cli.chat.conversation import open_artifacts
     from openskills.sync import run
 
     if as_json and to in (None, "-"):
         raise InvalidArgument("--json", "cannot be combined with output to stdout; choose a file with --to")
     scope = _build_scope(app_name, user, session)
-    artifacts = open_artifacts(store, get_settings(context))
+    artifacts = open_artifact_store(store, get_settings(context))
     found, path = run(fetch_artifact(artifacts, scope, artifact, None if to == "-" else to, bare=to is None))
     if as_json:
         say_json({**artifact_json(found), "path": path})
@@ -116,7 +116,6 @@ def artifact_json(artifact: "Artifact") -> dict[str, object]:
 
 def _build_scope(app_name: str, user: str | None, session: str) -> "Scope":
     from openskills.artifacts.store import Scope
-    from openskills.cli.chat.conversation import current_user
 
     return Scope(app_name, user or current_user(), session)
 

@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.output import escape_line, say_json, warn
-from openskills.cli.skills import Json, Trust, get_settings, list_all_skills, open_catalog
+from openskills.cli.output import QuickCommand, escape_line, say_json, warn
+from openskills.cli.sessions import complete_session
+from openskills.cli.skills import (
+    Json,
+    Skills,
+    Trust,
+    complete_skill,
+    get_settings,
+    list_all_skills,
+    open_catalog,
+)
 from openskills.errors import InvalidArgument, InvalidSkill, SkillError
 from openskills.executors.spec import DEFAULT_TIMEOUT
 
@@ -22,14 +31,34 @@ if TYPE_CHECKING:
 Many = list[str] | None
 
 
+_COMMAND = "openskills.command"
+
+
+class RunCommand(QuickCommand):
+    """Separates the words before `--`, which are sources, from those after it, which are the command."""
+
+    usage_end = "-- COMMAND [ARG]..."
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+        """See `TyperCommand.parse_args`."""
+        if "--" in args:
+            at = args.index("--")
+            args, ctx.meta[_COMMAND] = args[:at], args[at + 1 :]
+        return super().parse_args(ctx, args)
+
+
 def run(
     context: typer.Context,
-    skill: Annotated[str, typer.Argument(metavar="SKILL", help="A skill's name, or the path of its folder.")],
-    command: Annotated[
-        Many,
-        typer.Argument(metavar="-- COMMAND", help="A single word is run by bash; several words are executed directly."),
+    skill: Annotated[
+        str,
+        typer.Argument(
+            metavar="SKILL", help="A skill's name, or the path of its folder.", autocompletion=complete_skill
+        ),
+    ],
+    paths: Annotated[
+        Many, typer.Argument(metavar="PATH", help="Sources of skills, before `--`. After it comes the command.")
     ] = None,
-    skills: Annotated[Many, typer.Option("--skills", metavar="DIR", help="Where to look for the skill.")] = None,
+    skills: Skills = None,
     executor: Annotated[
         str | None, typer.Option("--executor", metavar="NAME", help="auto, sandbox, container, landlock or local.")
     ] = None,
@@ -62,7 +91,12 @@ def run(
     ] = None,
     session: Annotated[
         str | None,
-        typer.Option("--session", metavar="ID", help="Keep the workspace, and reuse it under this name."),
+        typer.Option(
+            "--session",
+            metavar="ID",
+            help="Keep the workspace, and reuse it under this name.",
+            autocompletion=complete_session,
+        ),
     ] = None,
     stdin: Annotated[bool, typer.Option("--stdin", help="Pass stdin to the command.")] = False,
     trust: Trust = False,
@@ -73,19 +107,25 @@ def run(
     The workspace has skills/ (read-only), work/, runs/ and out/. The command starts in the skill's folder, where out/,
     work/ and inputs/ link to those of the workspace. The workspace is removed at the end, unless --session is given.
 
+    The command comes after `--`: several words are executed directly, a single word is run by bash.
+
     Examples:
-      openskills run csv-report --skills skills -- python3 scripts/report.py --help
-      openskills run csv-report --input data.csv --output 'out/*' -- 'wc -l inputs/data.csv > out/lines.txt'
-      openskills run csv-report --json -- true
+      openskills run csv-report skills/ -- python3 scripts/report.py --help
+      openskills run csv-report --input a.csv --output 'out/*' -- 'wc inputs/* > out/n'
+      openskills run skills/csv-report --json -- true
 
     Exit codes: that of the command; 1 if it could not be run, 2 wrong usage.
     """
     from openskills.cli.run_execution import RunInputs, build_request, run_once
 
     settings = get_settings(context)
+    # Without `--` all words after SKILL are the command.
+    after: list[str] | None = context.meta.get(_COMMAND)
+    command = (paths or []) if after is None else after
+    sources = [*(skills or ()), *(() if after is None else paths or ())]
     if not command:
         raise InvalidArgument("COMMAND", "missing; write it after --, as in: openskills run pdf-tools -- ls scripts")
-    found = _find_skill(skill, skills or [], settings, trusted=trust)
+    found = _find_skill(skill, sources, settings, trusted=trust)
     run_inputs = RunInputs(
         executor=executor or settings.executor,
         session=session or f"run-{secrets.token_hex(8)}",

@@ -12,6 +12,7 @@ from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.store import Scope
 from openskills.catalog.skill import Skill
 from openskills.cli.output import CliProgress, escape_line, log_warnings, warn
+from openskills.cli.sessions import COMMAND_LINE, current_user
 from openskills.errors import InvalidArgument
 from openskills.executors.commands import CommandRules, CommandRunner, open_command_runner
 from openskills.executors.open import open_executor
@@ -63,7 +64,7 @@ async def _run(
     skill: Skill, request: RunRequest, run_inputs: RunInputs, settings: Settings, rules: CommandRules
 ) -> RunResult:
     executor = open_executor(run_inputs.executor, settings)
-    scope = Scope("cli", f"user-{os.getuid()}", run_inputs.session)
+    scope = Scope(COMMAND_LINE, current_user(), run_inputs.session)
     artifacts = FileArtifactStore(settings.state_dir / "artifacts")
     runner: CommandRunner | None = None
     try:

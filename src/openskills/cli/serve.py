@@ -41,6 +41,9 @@ _STYLES = {"ready": "green", "broken": "bold red", "unavailable": "yellow"}
 
 def serve(
     context: typer.Context,
+    paths: Annotated[
+        Many, typer.Argument(metavar="PATH", help="SKILL.md folders with an entry script to serve, as --skills.")
+    ] = None,
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
     workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="The number of worker processes.")] = 1,
@@ -72,14 +75,14 @@ def serve(
 
     A skill is a script in ./skills_cli (OPENSKILL_CLI_DIR), preferably with a manifest: ID.py and ID.yaml. Changes are
     picked up at once, and on SIGHUP. SIGTERM and Ctrl-C let running invocations finish; a second signal stops them. As
-    long as there are no keys (openskills keys new), local requests that come through no proxy need none. Other
+    long as there are no keys (openskills keys new), local requests that did not pass a proxy need none. Other
     addresses need keys or --no-auth.
 
     Examples:
       openskills serve
       openskills serve --port 9000 --workers 4 --json-log access.jsonl
-      openskills serve --host 0.0.0.0 --manifests deploy/skills
-      uvicorn openskills.host.app:app              the same with any ASGI server
+      openskills serve skills/ --host 0.0.0.0 --manifests deploy/skills
+      uvicorn openskills.host.app:app       the same with any ASGI server
 
     GET /skills lists the skills, GET /docs describes the endpoints, GET /openapi.json is for generated clients.
     """
@@ -98,7 +101,7 @@ def serve(
         raise MissingExtra("host", f"the skill host ({error.name})") from None
     options = HostOptions(
         manifests=tuple(map(Path, manifests or ())),
-        skills=tuple(map(Path, skills or ())),
+        skills=tuple(map(Path, [*(paths or ()), *(skills or ())])),
         json_log=json_log,
         workers=workers,
         grace=grace,
@@ -180,7 +183,7 @@ def new(
 
     Examples:
       openskills keys new ci
-      openskills keys new partner --scope 'file_*' --scope echo --limit rate=5 --limit concurrency=2 --expires 30d
+      openskills keys new partner --scope 'file_*' --limit rate=5 --expires 30d
 
     A running host accepts it at once.
     """

@@ -1,5 +1,6 @@
 """`openskills sessions`: list, show and delete stored conversations."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ from openskills.cli.output import (
     warn,
 )
 from openskills.cli.skills import Json, get_settings
+from openskills.errors import SkillError
 
 if TYPE_CHECKING:
     from openskills.session.store import Session, SessionInfo, SessionKey
@@ -38,8 +40,31 @@ Store = Annotated[
 ]
 App = Annotated[str, typer.Option("--app", metavar="NAME", help="The application that the conversations belong to.")]
 User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Their user.", show_default="you")]
-Name = Annotated[str, typer.Argument(metavar="SESSION", help="The name of a conversation.")]
 COMMAND_LINE = "cli"
+
+
+def current_user() -> str:
+    """The user of the command line."""
+    return f"user-{os.getuid()}"
+
+
+def complete_session(context: typer.Context, incomplete: str) -> list[str]:
+    """Shell completion for names of conversations, latest first."""
+    from openskills.session.open import open_session_store
+    from openskills.sync import run
+
+    given = context.params
+    try:
+        store = open_session_store(given.get("store"), get_settings(context))
+        found = run(store.list(given.get("app_name") or COMMAND_LINE, given.get("user") or current_user()))
+    except (SkillError, OSError):
+        return []
+    return [info.key.session for info in found if info.key.session.startswith(incomplete)]
+
+
+Name = Annotated[
+    str, typer.Argument(metavar="SESSION", help="The name of a conversation.", autocompletion=complete_session)
+]
 
 
 @app.command("list", cls=QuickCommand)
@@ -55,12 +80,12 @@ def list_sessions(
 
     Examples:
       openskills sessions list
-      openskills sessions list --app my-app --user u1 --store postgresql://host/database
+      openskills sessions list --app my-app --user u1 --store redis://host/0
 
     In a pipe each conversation is one line of tab-separated fields: name, number of events, times of the first and the
     last event (UTC), first message of the user.
     """
-    from openskills.cli.chat.conversation import current_user, list_conversations
+    from openskills.cli.chat.conversation import list_conversations
     from openskills.sync import run
 
     found, more = run(list_conversations(store, get_settings(context), app_name, user or current_user(), limit))
@@ -108,7 +133,10 @@ def show(
 @app.command("delete", cls=QuickCommand)
 def delete(
     context: typer.Context,
-    sessions: Annotated[list[str], typer.Argument(metavar="SESSION", help="The names of conversations.")],
+    sessions: Annotated[
+        list[str],
+        typer.Argument(metavar="SESSION", help="The names of conversations.", autocompletion=complete_session),
+    ],
     artifacts: Annotated[bool, typer.Option("--artifacts", help="Also delete their artifacts.")] = False,
     artifact_store: Annotated[
         str | None,
@@ -128,7 +156,8 @@ def delete(
 
     Exit codes: 0 done, 1 not confirmed or no such conversation, 2 wrong usage.
     """
-    from openskills.cli.chat.conversation import current_user, delete_conversations, open_artifacts
+    from openskills.artifacts.open import open_artifact_store
+    from openskills.cli.chat.conversation import delete_conversations
     from openskills.session.store import SessionKey
     from openskills.sync import run
 
@@ -136,7 +165,7 @@ def delete(
     if not yes and not _confirm(keys, as_json):
         raise typer.Exit(1)
     settings = get_settings(context)
-    their_artifacts = open_artifacts(artifact_store, settings) if artifacts else None
+    their_artifacts = open_artifact_store(artifact_store, settings) if artifacts else None
     count = run(delete_conversations(store, settings, keys, artifacts=their_artifacts))
     if as_json:
         say_json({"deleted": [key.session for key in keys], "artifacts": count})
@@ -146,7 +175,7 @@ def delete(
 
 
 def _read_session(name: str, store: str | None, user: str | None, app_name: str, settings: "Settings") -> "Session":
-    from openskills.cli.chat.conversation import current_user, read_conversation
+    from openskills.cli.chat.conversation import read_conversation
     from openskills.session.store import SessionKey
     from openskills.sync import run
 

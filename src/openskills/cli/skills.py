@@ -104,6 +104,16 @@ def get_settings(context: typer.Context) -> Settings:
     return cast("Settings", context.obj)
 
 
+def complete_skill(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Shell completion for names of skills, from the sources that are already on the command line."""
+    sources = [*(context.params.get("paths") or ()), *(context.params.get("skills") or ())]
+    try:
+        skills = open_catalog(sources, get_settings(context), asking=False).skills
+    except (SkillError, OSError):
+        return []
+    return [(skill.name, escape_line(skill.description)) for skill in skills if skill.name.startswith(incomplete)]
+
+
 def open_catalog(paths: Sequence[str], settings: Settings, *, trusted: bool = False, asking: bool = True) -> "Catalog":
     """The catalog of `paths`, or by default of the standard directories and `SKILLS_ROOT`, which comes last and wins.
 
@@ -133,14 +143,28 @@ def _find_standard_sources(settings: Settings, *, trusted: bool, asking: bool) -
     return list(sources)
 
 
+_SOURCES = "Sources: directories, archives, URLs, git repositories, package:NAME. Later ones win."
 Paths = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="PATH",
-        help="Sources: directories, archives, URLs, git repositories, package:NAME. Later ones win.",
-        show_default="the standard directories and SKILLS_ROOT",
-    ),
+    typer.Argument(metavar="PATH", help=_SOURCES, show_default="the standard directories and SKILLS_ROOT"),
 ]
+Skills = Annotated[
+    list[str] | None,
+    typer.Option("--skills", metavar="PATH", help="A source of skills: a directory, an archive, a URL, ..."),
+]
+_FOLDERS = "A skill's folder, its SKILL.md, or a directory of skills."
+Folders = Annotated[list[str] | None, typer.Argument(metavar="PATH", help=_FOLDERS)]
+FoldersOption = Annotated[list[str] | None, typer.Option("--skills", metavar="PATH", help="The same as PATH.")]
+
+
+def join_folders(paths: list[str] | None, skills: list[str] | None) -> list[str]:
+    """The values of `Folders` and `FoldersOption`. Raises `InvalidArgument` when there are none."""
+    folders = [*(paths or ()), *(skills or ())]
+    if not folders:
+        raise InvalidArgument("PATH", f"missing; give {_FOLDERS[0].lower()}{_FOLDERS[1:-1]}")
+    return folders
+
+
 Trust = Annotated[bool, typer.Option("--trust", help="Use the project's skills without asking, once.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -152,7 +176,9 @@ _COLUMNS = (Column("name", "bold cyan"), Column("description", wide=True), Colum
 _SOURCE_RULES = UNAVAILABLE_RULES | {"source-stale", "project-untrusted"}
 
 
-def list_skills(context: typer.Context, paths: Paths = None, trust: Trust = False, as_json: Json = False) -> None:
+def list_skills(
+    context: typer.Context, paths: Paths = None, skills: Skills = None, trust: Trust = False, as_json: Json = False
+) -> None:
     """List the skills that agents find here, or those of the given sources.
 
     Without PATH these directories are searched, and later ones win: .claude/skills, .agents/skills and
@@ -167,7 +193,8 @@ def list_skills(context: typer.Context, paths: Paths = None, trust: Trust = Fals
 
     In a pipe each skill is one line of tab-separated fields: name, description, source, why it is hidden.
     """
-    snapshot = open_catalog(paths or (), get_settings(context), trusted=trust, asking=not as_json).snapshot
+    sources = [*(paths or ()), *(skills or ())]
+    snapshot = open_catalog(sources, get_settings(context), trusted=trust, asking=not as_json).snapshot
     rows = list_entries(snapshot)
     if as_json:
         problems = [problem_json_with_path(problem) for problem in snapshot.problems]
@@ -309,8 +336,14 @@ def _count_tokens(skill: "Skill", resource: "Resource") -> int | None:
 
 def info(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A skill's name, or the path of its folder.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="A skill's name, or the path of its folder.", autocompletion=complete_skill
+        ),
+    ],
     paths: Paths = None,
+    skills: Skills = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -324,12 +357,10 @@ def info(
       openskills info pdf-tools skills/ --json
     """
     settings = get_settings(context)
-    if os.sep in name or name in (os.curdir, os.pardir):
-        around = open_catalog(paths or (), settings, trusted=trust, asking=False).snapshot
-        facts = _find_at_path(name, settings, around)
-    else:
-        around = open_catalog(paths or (), settings, trusted=trust, asking=not as_json).snapshot
-        facts = _find_named(name, settings, around)
+    is_path = os.sep in name or name in (os.curdir, os.pardir)
+    sources = [*(paths or ()), *(skills or ())]
+    around = open_catalog(sources, settings, trusted=trust, asking=not as_json and not is_path).snapshot
+    facts = _find_at_path(name, settings, around) if is_path else _find_named(name, settings, around)
     if as_json:
         say_json(details_json(facts))
     else:
@@ -430,6 +461,7 @@ def search(
     context: typer.Context,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Search words, in English or Chinese.")],
     paths: Paths = None,
+    skills: Skills = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of skills.")] = 10,
     trust: Trust = False,
     as_json: Json = False,
@@ -445,7 +477,8 @@ def search(
 
     In a pipe each skill is one line of tab-separated fields: name, description, source.
     """
-    snapshot = open_catalog(paths or (), get_settings(context), trusted=trust, asking=not as_json).snapshot
+    sources = [*(paths or ()), *(skills or ())]
+    snapshot = open_catalog(sources, get_settings(context), trusted=trust, asking=not as_json).snapshot
     hits = snapshot.search(query, limit)
     if as_json:
         say_json({"skills": [{**_identity_json(hit.skill), "score": round(hit.score, 4)} for hit in hits]})

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.cli.chat.commands import (
     SLASH_COMMANDS,
@@ -18,7 +19,7 @@ from openskills.cli.chat.commands import (
     find_artifacts,
     run_slash_command,
 )
-from openskills.cli.chat.conversation import NO_SKILLS, ChatSession, open_artifacts
+from openskills.cli.chat.conversation import NO_SKILLS, ChatSession
 from openskills.cli.chat.input import SlashCommand
 from openskills.errors import InvalidArgument, SkillError
 from openskills.settings import Settings
@@ -34,7 +35,7 @@ SCOPE = Scope("cli", "u", "s")
 @pytest.fixture
 def store(tmp_path: Path) -> ArtifactStore:
     """The store of a machine, with an artifact in two versions."""
-    found = open_artifacts(None, Settings.from_env({"HOME": str(tmp_path / "home")}))
+    found = open_artifact_store(None, Settings.from_env({"HOME": str(tmp_path / "home")}))
     for data in (b"one\n", b"\x89PNG\0two"):
         run(found.put(SCOPE, "out/a.bin", data))
     return found

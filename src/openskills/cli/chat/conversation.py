@@ -1,6 +1,5 @@
 """A chat conversation: sending messages, token usage, and listing, printing and deleting stored conversations."""
 
-import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -12,7 +11,6 @@ from openskills.agent.agent import ARTIFACT, END, ERROR, SUMMARY, TOOL_CALL
 from openskills.agent.models.model import Usage
 from openskills.agent.runner import Attachment, Runner
 from openskills.agent.subagent import Load
-from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import USER_PREFIX, ArtifactStore, Scope
 from openskills.catalog.skill import Skill
 from openskills.cli.chat.input import (
@@ -228,11 +226,6 @@ def _message_text(event: Event) -> str:
     return content.strip("\n") if isinstance(content, str) else ""
 
 
-def current_user() -> str:
-    """The user of the command line, the same as for `openskills run`."""
-    return f"user-{os.getuid()}"
-
-
 @asynccontextmanager
 async def open_store(url: str | None, settings: Settings) -> AsyncGenerator[SessionStore]:
     """Open the session store at a URL, by default a file in the state directory, and close it at the end.
@@ -247,14 +240,6 @@ async def open_store(url: str | None, settings: Settings) -> AsyncGenerator[Sess
     finally:
         if close is not None:
             await close()
-
-
-def open_artifacts(url: str | None, settings: Settings) -> ArtifactStore:
-    """The artifact store at a URL, by default files in the state directory.
-
-    Raises `InvalidArgument` for an invalid URL, and `MissingExtra`.
-    """
-    return open_artifact_store(url, settings)
 
 
 async def list_conversations(

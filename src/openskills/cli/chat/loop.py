@@ -14,20 +14,14 @@ import typer
 
 from openskills.agent.agent import Agent
 from openskills.agent.runner import Runner
+from openskills.artifacts.open import open_artifact_store
 from openskills.catalog.catalog import Catalog
 from openskills.cli.chat.commands import ChatExit, complete_word, run_slash_command
-from openskills.cli.chat.conversation import (
-    NO_SKILLS,
-    ChatSession,
-    TokenTracker,
-    current_user,
-    open_artifacts,
-    open_store,
-)
+from openskills.cli.chat.conversation import NO_SKILLS, ChatSession, TokenTracker, open_store
 from openskills.cli.chat.input import LineEditor, create_approver, is_isolated, parse_slash_command, parse_words
 from openskills.cli.chat.view import ChatView, JsonChatView, TextChatView
 from openskills.cli.output import escape_line, pluralize, warn
-from openskills.cli.sessions import COMMAND_LINE
+from openskills.cli.sessions import COMMAND_LINE, current_user
 from openskills.errors import SkillError
 from openskills.executors.open import open_executor
 from openskills.executors.protocol import Executor
@@ -144,7 +138,7 @@ async def open_chat(options: ChatOptions, catalog: Catalog, settings: Settings) 
         session_options = SessionOptions(
             ask=ask, force_save=True, before_model=tokens.record_request, install=options.install
         )
-        artifacts = open_artifacts(options.artifact_store, settings)
+        artifacts = open_artifact_store(options.artifact_store, settings)
         runtime = SkillRuntime(
             catalog, executor, store=store, artifacts=artifacts, settings=settings, options=session_options
         )
