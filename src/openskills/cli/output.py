@@ -290,7 +290,9 @@ def _format_usage(argument: TyperArgument) -> str:
 
 
 def _format_option(option: Any) -> str:
-    names = sorted([*option.opts, *option.secondary_opts], key=lambda name: (name.startswith("--"), option.opts != [name]))
+    names = sorted(
+        [*option.opts, *option.secondary_opts], key=lambda name: (name.startswith("--"), option.opts != [name])
+    )
     value = "" if option.is_flag else f" {option.metavar or 'N'}"
     return ", ".join(names) + value
 

@@ -64,8 +64,14 @@ def serve(
         int | None, typer.Option("--queue", min=0, metavar="N", help="Maximum number of waiting invocations.")
     ] = None,
     json_log: Annotated[
-        str, typer.Option("--json-log", metavar="FILE", help="Write a line of JSON for each invocation; - is stdout.")
-    ] = "-",
+        str | None,
+        typer.Option(
+            "--json-log",
+            metavar="FILE",
+            help="Write a line of JSON for each invocation; - is stdout. Without it, a terminal gets readable lines.",
+            show_default="-",
+        ),
+    ] = None,
     grace: Annotated[
         float,
         typer.Option("--grace", min=0, metavar="S", help="Seconds to finish running invocations at shutdown."),
@@ -102,7 +108,8 @@ def serve(
     options = HostOptions(
         manifests=tuple(map(Path, manifests or ())),
         skills=tuple(map(Path, [*(paths or ()), *(skills or ())])),
-        json_log=json_log,
+        json_log="-" if json_log is None else json_log,
+        text_log=json_log is None and sys.stdout.isatty(),
         workers=workers,
         grace=grace,
     )

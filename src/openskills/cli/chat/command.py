@@ -1,15 +1,28 @@
 """`openskills chat`: the command and its options; the conversation itself is in `loop`, which is imported on use."""
 
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from openskills.cli.run import Many
-from openskills.cli.skills import Trust, get_settings, open_catalog, report_sources
+from openskills.cli.sessions import complete_session
+from openskills.cli.skills import Skills, Trust, get_settings, open_catalog, report_sources
 from openskills.errors import InvalidArgument
 
 MAX_PIPED_BYTES = 1024 * 1024
+
+
+def complete_model(context: typer.Context, incomplete: str) -> list[str]:
+    """Shell completion for names of models: examples, that of the settings, and those of local servers."""
+    from openskills.cli.doctor import find_model_servers
+
+    settings = get_settings(context)
+    names = ["rule", "openai/gpt-5", "anthropic/claude-opus-5-5", *filter(None, [settings.model])]
+    for server, _, models in find_model_servers(settings):
+        names += [f"{'ollama' if server == 'Ollama' else 'openai'}/{model}" for model in models]
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
 
 
 def chat(
@@ -19,13 +32,27 @@ def chat(
     ] = None,
     session: Annotated[
         str | None,
-        typer.Option("--session", metavar="NAME", help="Continue the conversation of this name, or start it."),
+        typer.Option(
+            "--session",
+            metavar="NAME",
+            help="Continue the conversation of this name, or start it.",
+            autocompletion=complete_session,
+        ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", metavar="NAME", help="openai/NAME, anthropic/NAME, or rule, which works offline."),
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="openai/NAME, anthropic/NAME, ollama/NAME, or rule, which works offline and is not an LLM.",
+            autocompletion=complete_model,
+        ),
     ] = None,
-    skills: Annotated[Many, typer.Option("--skills", metavar="PATH", help="A source of skills.")] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option("--base-url", metavar="URL", help="The model's server, such as http://localhost:8000/v1."),
+    ] = None,
+    skills: Skills = None,
     attach: Annotated[
         Many, typer.Option("--attach", metavar="FILE", help="A file to send with the first message; - is stdin.")
     ] = None,
@@ -65,6 +92,8 @@ def chat(
     Examples:
       openskills chat
       openskills chat "What is in it?" --attach sales.csv --model openai/gpt-5
+      openskills chat --model ollama/qwen3 --skills skills/
+      openskills chat --model openai/qwen3 --base-url http://localhost:8000/v1
       openskills chat --session chat-20260131-120000-3f2a
       git log | openskills chat "Summarise these commits" --attach -
 
@@ -73,6 +102,9 @@ def chat(
     from openskills.cli.chat.loop import ChatOptions, run_chat
 
     settings = get_settings(context)
+    if base_url is not None:
+        servers = dict.fromkeys(("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST"), base_url)
+        settings = replace(settings, environment={**settings.environment, **servers})
     if ask and yes:
         raise InvalidArgument("--yes", "cannot be combined with --ask; choose one")
     words = _read_message(message, attach or [])

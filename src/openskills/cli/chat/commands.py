@@ -12,7 +12,7 @@ from pathlib import Path
 
 from openskills.agent.subagent import Load
 from openskills.artifacts.store import SCHEME, Artifact, ArtifactReader, ArtifactStore, Scope, parse_ref
-from openskills.cli.chat.conversation import NO_SKILLS, ChatSession
+from openskills.cli.chat.conversation import NO_SKILLS, ChatSession, new_session_name
 from openskills.cli.chat.input import SlashCommand, describe_attachment
 from openskills.cli.chat.view import escape_text
 from openskills.cli.output import Column, escape_line, say, show_table
@@ -208,6 +208,19 @@ async def _session(talk: ChatSession, rest: str) -> None:
     say(talk.session.scope.session)
 
 
+async def _model(talk: ChatSession, rest: str) -> None:
+    if rest:
+        await talk.set_model(rest)
+    model = talk.agent.model if talk.agent is not None else ""
+    say(f"model: {escape_line(model if isinstance(model, str) else model.name)}")
+
+
+async def _new(talk: ChatSession, rest: str) -> None:
+    old = talk.session.scope.session
+    await talk.start_session(rest or new_session_name())
+    say(f"new conversation {escape_line(talk.session.scope.session)}; `--session {escape_line(old)}` continues the old")
+
+
 async def _quit(talk: ChatSession, rest: str) -> None:
     del talk, rest
     raise ChatExit
@@ -224,6 +237,8 @@ SLASH_COMMANDS = {
     "files": _SlashCommandEntry("/files [GLOB]", "list the files of the workspace, and the artifacts", _files),
     "save": _SlashCommandEntry("/save NAME [FILE]", "save an artifact to a file, or in this directory", _save),
     "tokens": _SlashCommandEntry("/tokens", "show what the conversation costs", _tokens),
+    "model": _SlashCommandEntry("/model [NAME]", "show the model, or use another one from now on", _model),
+    "new": _SlashCommandEntry("/new [NAME]", "start a new conversation", _new),
     "session": _SlashCommandEntry("/session", "show the name of this conversation, for --session", _session),
     "quit": _SlashCommandEntry("/quit", "end the chat; --session NAME continues it", _quit),
     "exit": _SlashCommandEntry("/exit", "same as /quit", _quit),
