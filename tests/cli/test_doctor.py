@@ -12,7 +12,7 @@ def test_a_good_machine_is_exit_code_0(openskills: Command) -> None:
     ran = openskills("doctor")
     assert (ran.code, ran.err, ran.lines[-1]) == (0, "", "everything required is there")
     sections = [line for line in ran.lines if line and not line.startswith(" ")]
-    assert sections[:-1] == ["basics", "sources", "directories", "watching", "extras", "isolation"]
+    assert sections[:-1] == ["basics", "sources", "directories", "watching", "extras", "models", "isolation"]
 
 
 def test_json_names_every_check(openskills: Command) -> None:

@@ -39,14 +39,15 @@ def test_without_arguments_there_is_help_and_exit_code_2(openskills: Command) ->
 def test_the_help_of_every_command_has_examples(openskills: Command, command: str) -> None:
     ran = openskills(command, "--help")
     assert ran.code == 0
-    assert f"\n   openskills {command}" in ran.out
+    assert f"\n  openskills {command}" in ran.out
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("nonsense",), "No such command 'nonsense'"),
-        (("validate",), "Missing argument 'PATH'"),
+        (("validate",), "PATH: missing; give a skill's folder"),
+        (("info",), "Missing argument 'NAME'"),
         (("list", "--wrong"), "No such option: --wrong"),
         (("validate", ".", "--format", "xml"), "'xml' is not one of 'text', 'json', 'sarif'"),
         (("search", "x", "--limit", "0"), "--limit"),

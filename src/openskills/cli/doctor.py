@@ -281,26 +281,22 @@ def probe_isolation(settings: Settings) -> Iterator[DoctorCheck]:
             detail = path or f"{name} is not on the PATH; `sandbox` needs it"
             yield DoctorCheck(_SECTION, name, path is not None, detail, fix=f"on Debian: apt-get install {package}")
         yield _probe_user_namespaces()
-    for name in [one for one in DESCRIPTIONS if one != "local"]:
-        failure = _find_failure(name, settings)
+    failures = {name: _find_failure(name, settings) for name in DESCRIPTIONS if name != "local"}
+    for name, failure in failures.items():
         detail = DESCRIPTIONS[name] if failure else f"self-test passed; {DESCRIPTIONS[name]}"
         yield DoctorCheck(_SECTION, name, failure is None, detail, fix=failure)
-    yield _probe_default_executor(settings)
-
-
-def _probe_default_executor(settings: Settings) -> DoctorCheck:
-    """The executor that commands use with the current settings."""
-    from openskills.executors.open import DESCRIPTIONS
-
+    # The executor that commands use with the current settings.
     name = settings.executor
+    if name == "auto":
+        working = [one for one in ("sandbox", "container") if failures[one] is None]
+        chosen = next(iter([*working, *(["local"] if settings.allow_local else [])]), None)
+    else:
+        chosen = name if _find_failure(name, settings) is None else None
+    detail = f"{name}: commands of skills will be refused" if chosen is None else f"{name}: {chosen}"
+    if chosen == "local":
+        detail += f", as allowed by the settings: {DESCRIPTIONS['local']}"
     fix = "see the lines above, or choose another executor with OPENSKILL_EXECUTOR"
-    failure = _find_failure(name, settings)
-    if failure is not None:
-        return DoctorCheck(_SECTION, "chosen", False, f"{name}: commands of skills will be refused", fix=fix)
-    detail = "sandbox, its self-test passed" if name == "auto" else name
-    if name == "local" or (name == "auto" and _find_failure("sandbox", settings) is not None):
-        detail = f"local, as allowed by the settings: {DESCRIPTIONS['local']}"
-    return DoctorCheck(_SECTION, "chosen", True, f"{name}: {detail}" if name != detail else name)
+    yield DoctorCheck(_SECTION, "chosen", chosen is not None, detail, fix=fix)
 
 
 def _find_failure(name: str, settings: Settings) -> str | None:

@@ -111,7 +111,7 @@ def run(
 
     Examples:
       openskills run csv-report skills/ -- python3 scripts/report.py --help
-      openskills run csv-report --input a.csv --output 'out/*' -- 'wc inputs/* > out/n'
+      openskills run csv --input a.csv --output 'out/*' -- 'wc inputs/* > out/n'
       openskills run skills/csv-report --json -- true
 
     Exit codes: that of the command; 1 if it could not be run, 2 wrong usage.
