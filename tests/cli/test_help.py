@@ -3,6 +3,7 @@
 import re
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -66,7 +67,7 @@ def test_the_version_has_a_short_option(openskills: Command) -> None:
 def complete(openskills: Command, line: str, **environment: str) -> list[str]:
     """The completions of bash for a command line."""
     variables = {"_OPENSKILLS_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
-    ran = openskills(**variables, **environment)
+    ran = replace(openskills, environment={**variables, **environment})()
     assert ran.err == ""
     return ran.out.split()
 

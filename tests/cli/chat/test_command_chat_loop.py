@@ -1,5 +1,6 @@
 """A chat at a terminal: Ctrl-C stops a run and not the session, Ctrl-D ends it, and no error does."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -150,7 +151,7 @@ def test_a_spinner_is_shown_while_the_model_thinks_and_removed_with_the_answer(o
 def test_a_spinner_does_not_reach_a_pipe(openskills: Command) -> None:
     slow = ModelReply(ModelResponse("**Done.**"), first_after=1.0)
     with ModelServer([slow]) as server:
-        ran = openskills("chat", "hi", *MODEL, **server.environment)
+        ran = replace(openskills, environment=server.environment)("chat", "hi", *MODEL)
     assert (ran.code, ran.out) == (0, "**Done.**\n")
     assert "thinking" not in ran.err
 
