@@ -41,8 +41,8 @@ def open_executor(name: str, settings: Settings, *, allow_landlock: bool = False
     """Open the executor with this name: one of `EXECUTOR_NAMES`, or `package.module:factory`, which is called with
     `settings` and `options`.
 
-    `auto` is `sandbox` if its self-test passes, otherwise `container` if an engine answers (as on macOS), otherwise
-    `local` if the settings allow it. `allow_landlock` lets `auto` and `sandbox` fall back to Landlock where bubblewrap
+    `auto` is `sandbox` if its self-test passes, otherwise `container` if an engine answers, otherwise `local` if
+    the settings allow it. `allow_landlock` lets `auto` and `sandbox` fall back to Landlock where bubblewrap
     does not work. These are the only fallbacks. Raises `InvalidArgument` for an unknown name.
     """
     if ":" in name:
