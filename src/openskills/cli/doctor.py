@@ -19,7 +19,7 @@ from pathlib import Path
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, say, say_json
-from openskills.cli.skills import Json, get_settings
+from openskills.cli.parameters import Json, get_settings
 from openskills.errors import SkillError
 from openskills.settings import Settings
 from openskills.version import __version__
@@ -188,10 +188,7 @@ def _probe_extras() -> Iterator[DoctorCheck]:
         yield DoctorCheck("extras", extra, not missing, f"{state}, for {purpose}", fix=fix)
 
 
-_KEYS = {
-    "OPENAI_API_KEY": "openai/NAME",
-    "ANTHROPIC_API_KEY": "anthropic/NAME",
-}
+_KEYS = {"OPENAI_API_KEY": "openai/NAME", "ANTHROPIC_API_KEY": "anthropic/NAME"}
 
 
 def _probe_models(settings: Settings) -> Iterator[DoctorCheck]:

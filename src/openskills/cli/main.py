@@ -24,7 +24,8 @@ from openskills.cli import (
     workspaces,
 )
 from openskills.cli.chat import command
-from openskills.cli.output import QuickCommand, QuickGroup, say, say_text, warn
+from openskills.cli.output import say, say_text, warn
+from openskills.cli.parameters import Many, QuickCommand, QuickGroup, argument
 from openskills.errors import InvalidArgument, SkillError
 from openskills.paths import to_printable
 from openskills.settings import Settings
@@ -74,9 +75,7 @@ def openskills(
 
 def show_help(
     context: typer.Context,
-    command: Annotated[
-        list[str] | None, typer.Argument(metavar="COMMAND", help="A command, such as run or sessions list.")
-    ] = None,
+    command: Annotated[Many, argument("COMMAND", "A command, such as run or sessions list.")] = None,
 ) -> None:
     """Explain a command; the same as COMMAND --help.
 
@@ -115,7 +114,9 @@ for _name, _group in {
     "keys": serve.keys_app,
     "runs": serve.runs_app,
 }.items():
-    app.add_typer(_group, name=_name)
+    for _command in _group.registered_commands:
+        _command.cls = QuickCommand
+    app.add_typer(_group, name=_name, cls=QuickGroup)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -21,7 +21,8 @@ from openskills.cli.invoke import (
     select_output_mode,
 )
 from openskills.cli.output import escape_line, say, say_json, say_text, warn
-from openskills.cli.skills import Json, Paths, Skills, get_settings, open_catalog
+from openskills.cli.parameters import Json, Paths, Skills, argument, get_settings
+from openskills.cli.skills import open_catalog
 from openskills.errors import HostUnavailable, InvalidArgument
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 def route(
     context: typer.Context,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="A request, in English or Chinese.")],
+    text: Annotated[str, argument("TEXT", "A request, in English or Chinese.")],
     paths: Paths = None,
     skills: Skills = None,
     then_invoke: Annotated[bool, typer.Option("--invoke", help="Also invoke the chosen skill.")] = False,

@@ -1,5 +1,6 @@
 """`openskills sessions`: list, show and delete stored conversations."""
 
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -7,39 +8,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.output import (
-    Column,
-    QuickCommand,
-    QuickGroup,
-    escape_line,
-    pluralize,
-    say,
-    say_json,
-    say_text,
-    show_table,
-    warn,
-)
-from openskills.cli.skills import Json, get_settings
+from openskills.cli.output import Column, ask, escape_line, pluralize, say, say_json, say_text, show_table, warn
+from openskills.cli.parameters import Json, Text, argument, get_settings, option
 from openskills.errors import SkillError
 
 if TYPE_CHECKING:
     from openskills.session.store import Session, SessionInfo, SessionKey
-    from openskills.settings import Settings
 
 
-app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="List, show and delete stored conversations.")
+app = typer.Typer(no_args_is_help=True, help="List, show and delete stored conversations.")
 
 Store = Annotated[
-    str | None,
-    typer.Option(
+    Text,
+    option(
         "--store",
-        metavar="URL",
-        help="The session store: sqlite:///FILE, postgresql://..., redis://...",
+        "URL",
+        "The session store: sqlite:///FILE, postgresql://..., redis://...",
         show_default="a file in the state directory",
     ),
 ]
-App = Annotated[str, typer.Option("--app", metavar="NAME", help="The application that the conversations belong to.")]
-User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Their user.", show_default="you")]
+App = Annotated[str, option("--app", "NAME", "The application that the conversations belong to.")]
+User = Annotated[Text, option("--user", "NAME", "Their user.", show_default="you")]
 COMMAND_LINE = "cli"
 
 
@@ -62,12 +51,10 @@ def complete_session(context: typer.Context, incomplete: str) -> list[str]:
     return [info.key.session for info in found if info.key.session.startswith(incomplete)]
 
 
-Name = Annotated[
-    str, typer.Argument(metavar="SESSION", help="The name of a conversation.", autocompletion=complete_session)
-]
+Name = Annotated[str, argument("SESSION", "The name of a conversation.", autocompletion=complete_session)]
 
 
-@app.command("list", cls=QuickCommand)
+@app.command("list")
 def list_sessions(
     context: typer.Context,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of conversations.")] = 50,
@@ -90,7 +77,7 @@ def list_sessions(
 
     found, more = run(list_conversations(store, get_settings(context), app_name, user or current_user(), limit))
     if as_json:
-        say_json({"sessions": [{**_info_json(info), "title": title} for info, title in found], "more": more})
+        say_json({"sessions": [_info_json(info, title) for info, title in found], "more": more})
         return
     _show_sessions(found)
     if more:
@@ -99,7 +86,7 @@ def list_sessions(
         warn("no sessions; `openskills chat` starts one")
 
 
-@app.command("show", cls=QuickCommand)
+@app.command("show")
 def show(
     context: typer.Context,
     session: Name,
@@ -115,7 +102,12 @@ def show(
       openskills sessions show chat-20260131-120000-3f2a
       openskills sessions show chat-20260131-120000-3f2a --events
     """
-    found = _read_session(session, store, user, app_name, get_settings(context))
+    from openskills.cli.chat.conversation import format_conversation, read_conversation
+    from openskills.session.store import SessionKey
+    from openskills.sync import run
+
+    key = SessionKey(app_name, user or current_user(), session)
+    found = run(read_conversation(store, get_settings(context), key))
     if events:
         from openskills.session.events import event_to_json
 
@@ -124,23 +116,17 @@ def show(
     elif as_json:
         say_json(_session_json(found))
     else:
-        from openskills.cli.chat.conversation import format_conversation
-
         for line in format_conversation(found.events):
             say(*line)
 
 
-@app.command("delete", cls=QuickCommand)
+@app.command("delete")
 def delete(
     context: typer.Context,
-    sessions: Annotated[
-        list[str],
-        typer.Argument(metavar="SESSION", help="The names of conversations.", autocompletion=complete_session),
-    ],
+    sessions: Annotated[list[str], argument("SESSION", "The names of conversations.", autocompletion=complete_session)],
     artifacts: Annotated[bool, typer.Option("--artifacts", help="Also delete their artifacts.")] = False,
     artifact_store: Annotated[
-        str | None,
-        typer.Option("--artifact-store", metavar="URL", help="Their artifact store, as for `artifacts --store`."),
+        Text, option("--artifact-store", "URL", "Their artifact store, as for `artifacts --store`.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     store: Store = None,
@@ -162,8 +148,13 @@ def delete(
     from openskills.sync import run
 
     keys = [SessionKey(app_name, user or current_user(), name) for name in dict.fromkeys(sessions)]
-    if not yes and not _confirm(keys, as_json):
-        raise typer.Exit(1)
+    if not yes:
+        names = ", ".join(escape_line(key.session) for key in keys)
+        agreed = None if as_json else ask(f"Delete {pluralize(len(keys), 'conversation')} for good ({names})?")
+        if agreed is None:
+            warn("nothing was deleted; confirm with --yes")
+        if not agreed:
+            raise typer.Exit(1)
     settings = get_settings(context)
     their_artifacts = open_artifact_store(artifact_store, settings) if artifacts else None
     count = run(delete_conversations(store, settings, keys, artifacts=their_artifacts))
@@ -172,24 +163,6 @@ def delete(
         return
     more = f", and {pluralize(count, 'artifact')}" if artifacts else ""
     say(f"deleted {', '.join(escape_line(key.session) for key in keys)}{more}")
-
-
-def _read_session(name: str, store: str | None, user: str | None, app_name: str, settings: "Settings") -> "Session":
-    from openskills.cli.chat.conversation import read_conversation
-    from openskills.session.store import SessionKey
-    from openskills.sync import run
-
-    return run(read_conversation(store, settings, SessionKey(app_name, user or current_user(), name)))
-
-
-def _confirm(keys: "Sequence[SessionKey]", as_json: bool) -> bool:
-    if as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        warn("nothing was deleted; confirm with --yes")
-        return False
-    names = ", ".join(escape_line(key.session) for key in keys)
-    sys.stderr.write(f"Delete {pluralize(len(keys), 'conversation')} for good ({names})? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _show_sessions(found: "Sequence[tuple[SessionInfo, str]]") -> None:
@@ -206,9 +179,9 @@ def _show_sessions(found: "Sequence[tuple[SessionInfo, str]]") -> None:
     show_table(columns, rows)
 
 
-def _info_json(info: "SessionInfo") -> dict[str, object]:
+def _info_json(info: "SessionInfo", title: str) -> dict[str, object]:
     times = {"begun": info.begun.isoformat(), "updated": info.updated.isoformat()}
-    return {**_key_json(info.key), "events": info.revision, **times}
+    return {**_key_json(info.key), "events": info.revision, **times, "title": title}
 
 
 def _key_json(key: "SessionKey") -> dict[str, object]:
@@ -216,8 +189,6 @@ def _key_json(key: "SessionKey") -> dict[str, object]:
 
 
 def _session_json(session: "Session") -> dict[str, object]:
-    import json
-
     from openskills.session.events import event_to_json
 
     events = [json.loads(event_to_json(event)) for event in session.events]

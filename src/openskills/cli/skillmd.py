@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, say, say_json, say_text, warn
-from openskills.cli.problems import display_path, format_problem, problem_json
-from openskills.cli.skills import Folders, FoldersOption, Json, join_folders
+from openskills.cli.parameters import Folders, FoldersOption, Json, Text, argument, join_folders, option
+from openskills.cli.skills import display_path, format_problem, problem_json
 from openskills.errors import InvalidArgument, InvalidSkill
 from openskills.paths import inside, parse_relative, to_printable
 from openskills.prompt.blocks import strip_invisible
@@ -21,13 +21,9 @@ from openskills.skillmd.yaml import Value
 
 
 def new(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Lower-case letters, digits and hyphens, such as pdf-tools.")
-    ],
-    directory: Annotated[str, typer.Option("--directory", "-d", metavar="DIR", help="Where to create it.")] = ".",
-    description: Annotated[
-        str | None, typer.Option("--description", metavar="TEXT", help="What it does and when to use it.")
-    ] = None,
+    name: Annotated[str, argument("NAME", "Lower-case letters, digits and hyphens, such as pdf-tools.")],
+    directory: Annotated[str, option("--directory -d", "DIR", "Where to create it.")] = ".",
+    description: Annotated[Text, option("--description", "TEXT", "What it does and when to use it.")] = None,
     as_json: Json = False,
 ) -> None:
     """Create a valid skill: a folder with SKILL.md, scripts/, references/ and assets/.
@@ -86,7 +82,7 @@ _ORDER = ("name", "description", "license", "compatibility", "allowed-tools", "m
 
 
 def read_properties(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A skill's folder or its SKILL.md.")],
+    path: Annotated[str, argument("PATH", "A skill's folder or its SKILL.md.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, which is the only format.")] = True,
 ) -> None:
     """Print the fields of a skill as JSON.

@@ -6,16 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, pluralize, say, say_json, say_text, warn
-from openskills.cli.skills import (
-    Json,
-    Paths,
-    Skills,
-    Trust,
-    exit_if_unreachable,
-    get_settings,
-    open_catalog,
-    report_sources,
-)
+from openskills.cli.parameters import Json, Paths, Skills, Text, Trust, get_settings, option
+from openskills.cli.skills import exit_if_unreachable, open_catalog, report_sources
 from openskills.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -35,13 +27,8 @@ def token_report(
     context: typer.Context,
     paths: Paths = None,
     skills: Skills = None,
-    tasks: Annotated[
-        str | None,
-        typer.Option("--tasks", metavar="FILE", help="Tasks as JSON.", show_default="generated for the skills"),
-    ] = None,
-    encoding: Annotated[
-        str, typer.Option("--encoding", metavar="NAME", help="The tokenizer; needs the extra `tokens`.")
-    ] = "o200k_base",
+    tasks: Annotated[Text, option("--tasks", "FILE", "Tasks as JSON.", show_default="generated for the skills")] = None,
+    encoding: Annotated[str, option("--encoding", "NAME", "The tokenizer; needs the extra `tokens`.")] = "o200k_base",
     estimated: Annotated[
         bool, typer.Option("--estimate", help="Estimate tokens even when they can be counted.")
     ] = False,

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, pluralize, say, say_json, warn
-from openskills.cli.problems import STYLES, count_by_severity, format_problem, problem_json
-from openskills.cli.skills import Folders, FoldersOption, join_folders
+from openskills.cli.parameters import Folders, FoldersOption, join_folders, option
+from openskills.cli.skills import STYLES, count_by_severity, format_problem, problem_json
 from openskills.errors import InvalidArgument
 from openskills.skillmd.problem import Edit, Problem, Severity
 from openskills.skillmd.rules import ALL_RULES
@@ -38,8 +38,7 @@ def validate(
     paths: Folders = None,
     skills: FoldersOption = None,
     form: Annotated[
-        ValidationFormat,
-        typer.Option("--format", metavar="FORMAT", help="text, json, or sarif for code scanning.", show_default="text"),
+        ValidationFormat, option("--format", "FORMAT", "text, json, or sarif for code scanning.", show_default="text")
     ] = ValidationFormat.TEXT,
     strict: Annotated[bool, typer.Option("--strict", help="Also fail on warnings and unknown fields.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Apply fixes that do not change the meaning of a skill.")] = False,

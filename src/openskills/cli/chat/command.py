@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from openskills.cli.run import Many
+from openskills.cli.output import can_ask
+from openskills.cli.parameters import Many, Skills, Text, Trust, argument, get_settings, option
 from openskills.cli.sessions import complete_session
-from openskills.cli.skills import Skills, Trust, get_settings, open_catalog, report_sources
+from openskills.cli.skills import open_catalog, report_sources
 from openskills.errors import InvalidArgument
 
 MAX_PIPED_BYTES = 1024 * 1024
@@ -27,48 +28,36 @@ def complete_model(context: typer.Context, incomplete: str) -> list[str]:
 
 def chat(
     context: typer.Context,
-    message: Annotated[
-        Many, typer.Argument(metavar="MESSAGE", help="A single message; print its answer and exit.")
-    ] = None,
+    message: Annotated[Many, argument("MESSAGE", "A single message; print its answer and exit.")] = None,
     session: Annotated[
-        str | None,
-        typer.Option(
-            "--session",
-            metavar="NAME",
-            help="Continue the conversation of this name, or start it.",
-            autocompletion=complete_session,
+        Text,
+        option(
+            "--session", "NAME", "Continue the conversation of this name, or start it.", autocompletion=complete_session
         ),
     ] = None,
     model: Annotated[
-        str | None,
-        typer.Option(
+        Text,
+        option(
             "--model",
-            metavar="NAME",
-            help="openai/NAME, anthropic/NAME, ollama/NAME, or rule, which works offline and is not an LLM.",
+            "NAME",
+            "openai/NAME, anthropic/NAME, ollama/NAME, or rule, which works offline and is not an LLM.",
             autocompletion=complete_model,
         ),
     ] = None,
     base_url: Annotated[
-        str | None,
-        typer.Option("--base-url", metavar="URL", help="The model's server, such as http://localhost:8000/v1."),
+        Text, option("--base-url", "URL", "The model's server, such as http://localhost:8000/v1.")
     ] = None,
     skills: Skills = None,
-    attach: Annotated[
-        Many, typer.Option("--attach", metavar="FILE", help="A file to send with the first message; - is stdin.")
-    ] = None,
+    attach: Annotated[Many, option("--attach", "FILE", "A file to send with the first message; - is stdin.")] = None,
     executor: Annotated[
-        str | None,
-        typer.Option("--executor", metavar="NAME", help="auto, sandbox, container, landlock, local, or none."),
+        Text, option("--executor", "NAME", "auto, sandbox, container, landlock, local, or none.")
     ] = None,
-    store: Annotated[
-        str | None, typer.Option("--store", metavar="URL", help="The session store.", show_default=False)
-    ] = None,
+    store: Annotated[Text, option("--store", "URL", "The session store.", show_default=False)] = None,
     artifact_store: Annotated[
-        str | None, typer.Option("--artifact-store", metavar="URL", help="The artifact store.", show_default=False)
+        Text, option("--artifact-store", "URL", "The artifact store.", show_default=False)
     ] = None,
     install: Annotated[
-        Many,
-        typer.Option("--install", metavar="HOST", help="Install packages that skills declare, from this host only."),
+        Many, option("--install", "HOST", "Install packages that skills declare, from this host only.")
     ] = None,
     ask: Annotated[bool, typer.Option("--ask", help="Ask before every command.")] = False,
     yes: Annotated[
@@ -119,8 +108,7 @@ def chat(
         install=tuple(install) if install else None,
         ask=ask,
         yes=yes,
-        # The user must be able to see a question, and to answer it.
-        interactive=sys.stdin.isatty() and sys.stderr.isatty(),
+        interactive=can_ask(),
         verbose=verbose,
         as_json=as_json,
     )

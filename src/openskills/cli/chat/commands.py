@@ -123,16 +123,14 @@ async def run_slash_command(talk: ChatSession, command: SlashCommand) -> bool:
     return await talk.send(text, [skill.name])
 
 
-async def _help(talk: ChatSession, rest: str) -> None:
-    del talk, rest
+async def _help(_talk: ChatSession, _rest: str) -> None:
     width = max(len(one.usage) for one in SLASH_COMMANDS.values())
     for one in SLASH_COMMANDS.values():
         say((one.usage.ljust(width), "bold"), f"  {one.help}")
     say("In a message, $NAME loads a skill and @PATH attaches a file. Ctrl-C stops a run, Ctrl-D ends the chat.")
 
 
-async def _skills(talk: ChatSession, rest: str) -> None:
-    del rest
+async def _skills(talk: ChatSession, _rest: str) -> None:
     await asyncio.to_thread(talk.runtime.catalog.refresh)
     snapshot = talk.runtime.catalog.snapshot
     loaded = {*talk.session.loaded_skills(), *talk.loads}
@@ -197,14 +195,12 @@ async def _save(talk: ChatSession, rest: str) -> None:
     say(f"{escape_line(artifact.ref)}: {artifact.size:,} bytes in {escape_line(str(path))}")
 
 
-async def _tokens(talk: ChatSession, rest: str) -> None:
-    del rest
+async def _tokens(talk: ChatSession, _rest: str) -> None:
     for line in talk.tokens.format_lines(await talk.session.events(), talk.runtime.catalog.skills):
         say(line)
 
 
-async def _session(talk: ChatSession, rest: str) -> None:
-    del rest
+async def _session(talk: ChatSession, _rest: str) -> None:
     say(talk.session.scope.session)
 
 
@@ -221,8 +217,7 @@ async def _new(talk: ChatSession, rest: str) -> None:
     say(f"new conversation {escape_line(talk.session.scope.session)}; `--session {escape_line(old)}` continues the old")
 
 
-async def _quit(talk: ChatSession, rest: str) -> None:
-    del talk, rest
+async def _quit(_talk: ChatSession, _rest: str) -> None:
     raise ChatExit
 
 

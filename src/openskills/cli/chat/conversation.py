@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 from openskills.agent.agent import ARTIFACT, END, ERROR, SUMMARY, TOOL_CALL, Agent
 from openskills.agent.models.model import Usage
@@ -328,18 +328,13 @@ async def _load_session(store: SessionStore, key: SessionKey) -> Session:
     return session
 
 
-@runtime_checkable
-class _SweepableStore(Protocol):
-    """A store that can remove unreferenced data."""
-
-    async def sweep(self) -> object: ...
-
-
 async def _delete_artifacts(key: SessionKey, store: ArtifactStore) -> int:
     scope = Scope(key.app, key.user, key.session)
     names = [one.name for one in await store.list(scope) if not one.name.startswith(USER_PREFIX)]
     for name in names:
         await store.delete(scope, name)
-    if names and isinstance(store, _SweepableStore):
-        await store.sweep()
+    # Some stores keep unreferenced data until it is swept.
+    sweep: Callable[[], Awaitable[object]] | None = getattr(store, "sweep", None)
+    if names and sweep is not None:
+        await sweep()
     return len(names)
