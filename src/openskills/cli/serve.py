@@ -41,15 +41,7 @@ def serve(
         int | None, option("--concurrency", "N", "Maximum number of concurrent invocations.", min=1)
     ] = None,
     queue: Annotated[int | None, option("--queue", "N", "Maximum number of waiting invocations.", min=0)] = None,
-    json_log: Annotated[
-        Text,
-        option(
-            "--json-log",
-            "FILE",
-            "Write a line of JSON for each invocation; - is stdout. Without it, a terminal gets readable lines.",
-            show_default="-",
-        ),
-    ] = None,
+    json_log: Annotated[Text, option("--json-log", "FILE", "Log invocations as lines of JSON; - is stdout.")] = None,
     grace: Annotated[float, option("--grace", "S", "Seconds to finish running invocations at shutdown.", min=0)] = 30.0,
 ) -> None:
     """Serve skills over HTTP: POST /skills/ID:invoke with {"input": {...}}.
@@ -57,7 +49,7 @@ def serve(
     A skill is a script in ./skills_cli (OPENSKILL_CLI_DIR), preferably with a manifest: ID.py and ID.yaml. Changes are
     picked up at once, and on SIGHUP. SIGTERM and Ctrl-C let running invocations finish; a second signal stops them. As
     long as there are no keys (openskills keys new), local requests that did not pass a proxy need none. Other
-    addresses need keys or --no-auth.
+    addresses need keys or --no-auth. Invocations are logged to stdout: readable on a terminal, otherwise as JSON.
 
     Examples:
       openskills serve

@@ -304,14 +304,14 @@ class SkillDetails:
     problems: tuple[Problem, ...]
 
 
-def collect_details(skill: "Skill", own: "CatalogSnapshot", around: "CatalogSnapshot") -> SkillDetails:
-    """Read the files of a skill of `own`, and find what it shadows in `around`. Raises `InvalidSkill`."""
+def collect_details(skill: "Skill", hidden: str | None, around: "CatalogSnapshot") -> SkillDetails:
+    """Read the skill's files, and find what it shadows in the catalog `around`. Raises `InvalidSkill`."""
     from openskills.catalog.validate import validate
 
     body = skill.body()
     return SkillDetails(
         skill=skill,
-        hidden=own.hidden[skill.name].reason if skill.name in own.hidden else None,
+        hidden=hidden,
         body_lines=len(body.splitlines()),
         body_tokens=estimate_tokens(body),
         resources=tuple((resource, _count_tokens(skill, resource)) for resource in skill.resources()),
@@ -402,7 +402,7 @@ def _find_named(name: str, settings: "Settings", around: "CatalogSnapshot") -> S
             return _find_at_path(name, settings, around)
         report_sources(around)
         raise
-    return collect_details(skill, around, around)
+    return collect_details(skill, _find_hidden_reason(skill, around), around)
 
 
 def _find_at_path(path: str, settings: "Settings", around: "CatalogSnapshot") -> SkillDetails:
@@ -417,7 +417,12 @@ def _find_at_path(path: str, settings: "Settings", around: "CatalogSnapshot") ->
     if len(found) > 1:
         names = ", ".join(skill.name for skill in found[:5])
         raise InvalidArgument("NAME", f"{folder} contains {len(found):,} skills ({names} ...); choose one of them")
-    return collect_details(found[0], own, around)
+    return collect_details(found[0], _find_hidden_reason(found[0], own), around)
+
+
+def _find_hidden_reason(skill: "Skill", snapshot: "CatalogSnapshot") -> str | None:
+    hidden = snapshot.hidden.get(skill.name)
+    return hidden.reason if hidden else None
 
 
 def _show_info(facts: SkillDetails) -> None:

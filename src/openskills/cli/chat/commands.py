@@ -94,7 +94,7 @@ async def _write_file(path: Path, chunks: AsyncIterator[bytes]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _SlashCommandEntry:
+class _CommandEntry:
     usage: str
     help: str
     run: Callable[[ChatSession, str], Awaitable[None]]
@@ -222,21 +222,19 @@ async def _quit(_talk: ChatSession, _rest: str) -> None:
 
 
 SLASH_COMMANDS = {
-    "help": _SlashCommandEntry("/help", "show this list", _help),
-    "skills": _SlashCommandEntry("/skills", "list the skills, and which are loaded", _skills),
-    "load": _SlashCommandEntry(
-        "/load NAME [DOC...]", "load a skill, with documents, for all following messages", _load
-    ),
-    "unload": _SlashCommandEntry("/unload NAME", "unload a skill", _unload),
-    "attach": _SlashCommandEntry("/attach FILE", "send a file with the next message", _attach),
-    "files": _SlashCommandEntry("/files [GLOB]", "list the files of the workspace, and the artifacts", _files),
-    "save": _SlashCommandEntry("/save NAME [FILE]", "save an artifact to a file, or in this directory", _save),
-    "tokens": _SlashCommandEntry("/tokens", "show what the conversation costs", _tokens),
-    "model": _SlashCommandEntry("/model [NAME]", "show the model, or use another one from now on", _model),
-    "new": _SlashCommandEntry("/new [NAME]", "start a new conversation", _new),
-    "session": _SlashCommandEntry("/session", "show the name of this conversation, for --session", _session),
-    "quit": _SlashCommandEntry("/quit", "end the chat; --session NAME continues it", _quit),
-    "exit": _SlashCommandEntry("/exit", "same as /quit", _quit),
+    "help": _CommandEntry("/help", "show this list", _help),
+    "skills": _CommandEntry("/skills", "list the skills, and which are loaded", _skills),
+    "load": _CommandEntry("/load NAME [DOC...]", "load a skill, with documents, for all following messages", _load),
+    "unload": _CommandEntry("/unload NAME", "unload a skill", _unload),
+    "attach": _CommandEntry("/attach FILE", "send a file with the next message", _attach),
+    "files": _CommandEntry("/files [GLOB]", "list the files of the workspace, and the artifacts", _files),
+    "save": _CommandEntry("/save NAME [FILE]", "save an artifact to a file, or in this directory", _save),
+    "tokens": _CommandEntry("/tokens", "show what the conversation costs", _tokens),
+    "model": _CommandEntry("/model [NAME]", "show the model, or use another one from now on", _model),
+    "new": _CommandEntry("/new [NAME]", "start a new conversation", _new),
+    "session": _CommandEntry("/session", "show the name of this conversation, for --session", _session),
+    "quit": _CommandEntry("/quit", "end the chat; --session NAME continues it", _quit),
+    "exit": _CommandEntry("/exit", "same as /quit", _quit),
 }
 """The slash commands by name. A skill of the same name can be loaded with `$NAME`."""
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
     from rich.markdown import Markdown
+    from rich.spinner import Spinner
 
 MAX_LENGTH = 200
 _MAX_FILES = 4
@@ -151,21 +152,24 @@ def render_markdown(text: str) -> "Markdown":
 
 
 class _LiveArea:
-    """The last lines of a terminal, on stderr: a spinner, below the block of the answer that is not complete yet."""
+    """The last lines of a terminal, on stderr: the block of the answer that is not complete yet, or a spinner."""
 
     def __init__(self) -> None:
         self._live: Live | None = None
-        self._is_terminal = sys.stderr.isatty()
+        self._text = ""
+        self._since = 0.0
 
     def show(self, text: str = "") -> None:
-        """Show the spinner after a moment, and `text` at once."""
-        if not self._is_terminal:
-            return
-        if self._live is None:
+        """Show `text`, or the spinner after a moment. Does nothing in a pipe."""
+        self._text = text
+        if self._live is None and sys.stderr.isatty():
             from rich.live import Live
+            from rich.spinner import Spinner
 
+            self._since = time.monotonic()
+            spinner = Spinner("dots", "thinking", style="dim")
             self._live = Live(
-                _Waiting(text),
+                get_renderable=lambda: self._render(spinner),
                 console=get_console(sys.stderr),
                 refresh_per_second=10,
                 transient=True,
@@ -173,28 +177,17 @@ class _LiveArea:
                 redirect_stderr=False,
             )
             self._live.start()
-        else:
-            self._live.update(_Waiting(text))
+
+    def _render(self, spinner: "Spinner") -> "RenderableType":
+        if self._text:
+            return render_markdown(self._text)
+        return spinner if time.monotonic() - self._since > _SPINNER_DELAY else ""
 
     def clear(self) -> None:
         """Remove it."""
         if self._live is not None:
             self._live.stop()
             self._live = None
-
-
-class _Waiting:
-    def __init__(self, text: str) -> None:
-        from rich.spinner import Spinner
-
-        self._text = render_markdown(text) if text else None
-        self._spinner = Spinner("dots", "thinking", style="dim")
-        self._since = time.monotonic()
-
-    def __rich__(self) -> "RenderableType":
-        if self._text is not None:
-            return self._text
-        return self._spinner if time.monotonic() - self._since > _SPINNER_DELAY else ""
 
 
 class ChatView(Protocol):
