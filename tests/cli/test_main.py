@@ -1,4 +1,4 @@
-"""The door: every way a command can end has its exit code and its one line, and never a traceback."""
+"""Exit codes and messages of the command line: one line for every error, never a traceback."""
 
 import os
 import shlex
@@ -96,7 +96,7 @@ def test_an_interrupt_ends_quietly_with_130(openskills: Command, write_skill: Wr
     assert "Traceback" not in ran.out
 
 
-def test_a_reader_that_goes_away_is_no_error(openskills: Command, write_skill: WriteSkill) -> None:
+def test_a_closed_pipe_is_not_an_error(openskills: Command, write_skill: WriteSkill) -> None:
     for number in range(300):
         write_skill(f"skill-{number}", "Does something. Use when asked. " * 20)
     for arguments in (["list", "skills"], ["list", "skills", "--json"], ["to-prompt", "skills"], ["--help"]):
@@ -115,7 +115,7 @@ def test_a_reader_that_goes_away_is_no_error(openskills: Command, write_skill: W
             assert process.wait(PATIENCE) in (0, 1)
 
 
-def test_a_reader_that_was_never_there_is_no_error_either(openskills: Command) -> None:
+def test_a_pipe_without_a_reader_is_not_an_error(openskills: Command) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -125,7 +125,7 @@ def test_a_reader_that_was_never_there_is_no_error_either(openskills: Command) -
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-def test_a_stream_that_the_shell_closed_is_no_error(openskills: Command) -> None:
+def test_a_stream_that_the_shell_closed_is_not_an_error(openskills: Command) -> None:
     line = shlex.join(openskills.line(["--help"]))
     for closed in (">&-", "2>&-", ">&- 2>&-"):
         done = subprocess.run(["sh", "-c", f"{line} {closed}"], env=openskills.variables({}), capture_output=True)

@@ -173,7 +173,7 @@ def test_warnings_are_lines_on_stderr_while_the_block_lasts(capsys: pytest.Captu
     assert capsys.readouterr().err == "warning: the disk is full\\x1b[2J\nerror: it broke\n"
 
 
-def test_an_audit_log_that_cannot_be_written_is_told_by_run(
+def test_run_warns_when_the_audit_log_cannot_be_written(
     openskills: Command, write_skill: WriteSkill, tmp_path: Path
 ) -> None:
     write_skill("demo")

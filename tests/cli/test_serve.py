@@ -47,7 +47,7 @@ def test_it_says_what_is_served_what_is_not_and_that_no_key_is_needed(tmp_path: 
     assert host.errors.read_text().endswith("stopped\n")
 
 
-def test_a_line_for_each_invocation_goes_where_it_is_told(tmp_path: Path) -> None:
+def test_json_log_gets_a_line_for_each_invocation(tmp_path: Path) -> None:
     with host_process(tmp_path, "--json-log", "access.jsonl") as host:
         host.invoke("echo", {"text": "a"}, headers={"X-Trace-Id": "t-1"})
         eventually(lambda: (tmp_path / "access.jsonl").stat().st_size > 0)
@@ -132,7 +132,7 @@ def test_it_does_not_listen_to_everybody_without_keys(openskills: Command) -> No
 
 
 @pytest.mark.parametrize("arguments", [["--workers", "0"], ["--port", "70000"], ["--manifests", "nowhere"]])
-def test_wrong_usage_is_told(openskills: Command, arguments: list[str]) -> None:
+def test_wrong_usage_is_reported(openskills: Command, arguments: list[str]) -> None:
     ran = openskills("serve", "--port", "0", *arguments)
     assert ran.code == 2
     assert arguments[0] in ran.err
@@ -297,7 +297,7 @@ def test_a_person_sees_a_table(openskills: Command, records: list[RunRecord]) ->
     assert len(lines) == len(records)
 
 
-def test_a_history_that_is_off_is_said(openskills: Command, tmp_path: Path) -> None:
+def test_a_disabled_history_is_reported(openskills: Command, tmp_path: Path) -> None:
     ran = openskills("runs", "list", OPENSKILL_HOST_HISTORY="off")
     assert (ran.code, "OPENSKILL_HOST_HISTORY: is `off`" in ran.err) == (2, True)
     elsewhere = openskills("runs", "list", OPENSKILL_HOST_HISTORY=str(tmp_path / "none.db"))

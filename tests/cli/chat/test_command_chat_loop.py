@@ -74,7 +74,7 @@ def test_an_error_is_one_line_and_the_chat_goes_on(openskills: Command) -> None:
     assert "Traceback" not in chat.screen
 
 
-def test_tool_calls_are_shown_with_what_came_of_them(openskills: Command) -> None:
+def test_tool_calls_are_shown_with_their_results(openskills: Command) -> None:
     both = call_tools(("skill_load", {"skill": "alpha"}), ("skill_load", {"skill": "alfa"}), text="Let me see.")
     with ModelServer([both, "Done."]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
         chat.expect()

@@ -52,7 +52,7 @@ def test_a_backslash_at_the_end_continues_a_line_and_pasted_lines_are_one_messag
     assert "user: three\nfour\n" in shown
 
 
-def test_bytes_that_are_no_text_do_not_end_the_chat(openskills: Command) -> None:
+def test_invalid_utf8_does_not_end_the_chat(openskills: Command) -> None:
     with Chat(openskills, *PLAIN) as chat:
         chat.expect()
         chat.type(b"caf\xe9 \xff\n")
