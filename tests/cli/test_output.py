@@ -151,6 +151,7 @@ def test_wrong_values_are_still_refused(arguments: tuple[str, ...]) -> None:
 def test_text_does_not_load_pydantic() -> None:
     program = """
 import sys, typer
+from openskills.cli.parameters import QuickCommand, QuickGroup
 app = typer.Typer(cls=QuickGroup)
 @app.command(cls=QuickCommand)
 def hello(name: str, size: int = 1, loud: bool = False) -> None: ...

@@ -79,7 +79,7 @@ def test_a_folder_can_be_an_argument(tmp_path: Path) -> None:
     skill = tmp_path / "folders" / "shout"
     (skill / "scripts").mkdir(parents=True)
     (skill / "SKILL.md").write_text("---\nname: shout\ndescription: Shouts. Use when asked.\n---\n")
-    (skill / "manifest.yaml").write_text("id: shout\nentry: scripts/shout.py\n")
+    (skill / "manifest.yaml").write_text("id: shout\ntype: cli\nruntime: python\nentry: scripts/shout.py\n")
     (skill / "scripts" / "shout.py").write_text("import json, sys\nprint(json.dumps(json.load(sys.stdin)['input']))\n")
     with host_process(tmp_path, "folders") as host:
         assert "ready       shout" in host.errors.read_text()
