@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from openskills.arguments import find_plugin, import_factory
 from openskills.concurrency import CrossLoopLock
-from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.errors import ExecutorUnavailable, InvalidArgument, MissingExtra, SkillError
 from openskills.executors.protocol import Executor, Workspace
 from openskills.executors.records.quota import Quota
 from openskills.executors.spec import Isolation, SkillSnapshot
@@ -41,9 +41,9 @@ def open_executor(name: str, settings: Settings, *, allow_landlock: bool = False
     """Open the executor with this name: one of `EXECUTOR_NAMES`, the name of an entry point in the group
     `openskills.executors`, or `package.module:factory`. The latter two are called with `settings` and `options`.
 
-    `auto` is `sandbox` if its self-test passes, otherwise `local` if the settings allow it. `allow_landlock` lets
-    `auto` and `sandbox` fall back to Landlock where bubblewrap does not work. These are the only fallbacks. Raises
-    `InvalidArgument` for an unknown name.
+    `auto` is `sandbox` if its self-test passes, otherwise `container` if an engine answers, otherwise `local` if
+    the settings allow it. `allow_landlock` lets `auto` and `sandbox` fall back to Landlock where bubblewrap
+    does not work. These are the only fallbacks. Raises `InvalidArgument` for an unknown name.
     """
     if ":" in name:
         return cast("Executor", import_factory(name, "executor")(settings, **options))
@@ -53,8 +53,8 @@ def open_executor(name: str, settings: Settings, *, allow_landlock: bool = False
         near = get_close_matches(name, EXECUTOR_NAMES)
         hint = f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(EXECUTOR_NAMES)}"
         raise InvalidArgument("executor", f"unknown executor {name!r}; {hint}")
-    names = ["sandbox"] if name == "auto" else [name]
-    if allow_landlock and names == ["sandbox"]:
+    names = ["sandbox", "container"] if name == "auto" else [name]
+    if allow_landlock and names[0] == "sandbox":
         names.append("landlock")
     if name == "auto" and settings.allow_local:
         names.append("local")
@@ -128,12 +128,12 @@ class FallbackExecutor:
 
     async def _choose(self) -> Executor:
         async with self._lock:
-            failures: list[ExecutorUnavailable] = []
+            failures: list[SkillError] = []
             for make in self._factories if self._chosen is None else ():
                 candidate = make()
                 try:
                     await candidate.check()
-                except ExecutorUnavailable as failure:
+                except (ExecutorUnavailable, MissingExtra) as failure:
                     failures.append(failure)
                     await candidate.close()
                 else:
@@ -142,5 +142,6 @@ class FallbackExecutor:
             if self._chosen is not None:
                 return self._chosen
             if self._name == "auto":
-                raise ExecutorUnavailable(f"{failures[0].message} {_ALLOW_LOCAL}")
+                others = "".join(f" {failure.message.rstrip('.')}." for failure in failures[1:])
+                raise ExecutorUnavailable(f"{failures[0].message.rstrip('.')}.{others} {_ALLOW_LOCAL}")
             raise failures[0]

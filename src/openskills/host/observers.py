@@ -15,6 +15,7 @@ from openskills.host.http import random_hex
 from openskills.host.metrics import Metrics
 from openskills.host.model import InvokeResult, Registration
 from openskills.host.service import Invocation
+from openskills.paths import to_printable
 from openskills.telemetry.mask import get_masker
 
 WRITE_INTERVAL = 0.05
@@ -49,11 +50,12 @@ class AccessRecord(NamedTuple):
 class AccessLog:
     """Writes one line of JSON per invocation, in the format of `JsonFormatter`, in batches from a thread.
 
-    Any thread may call `write`; `close` writes what is left.
+    With `as_text` lines are for people. Any thread may call `write`; `close` writes what is left.
     """
 
-    def __init__(self, sink: AccessLogSink, *, pause: float = WRITE_INTERVAL) -> None:
+    def __init__(self, sink: AccessLogSink, *, pause: float = WRITE_INTERVAL, as_text: bool = False) -> None:
         self._sink = sink
+        self._format = format_text_line if as_text else format_line
         self._pause = pause
         self._waiting: deque[AccessRecord] = deque()
         self._lost = 0
@@ -91,7 +93,7 @@ class AccessLog:
     def _write_batch(self) -> None:
         lost, self._lost = self._lost, 0
         # One by one, because other threads append meanwhile.
-        lines = [format_line(self._waiting.popleft()) for _ in range(len(self._waiting))]
+        lines = [self._format(self._waiting.popleft()) for _ in range(len(self._waiting))]
         written = len(lines)
         if lost:
             lines.append(
@@ -135,6 +137,16 @@ def format_line(access: AccessRecord) -> bytes:
     if not line.isascii() or b"\x7f" in line:
         line = json.dumps(fields, separators=(",", ":")).replace("\x7f", "\\u007f").encode()
     return line + b"\n"
+
+
+def format_text_line(access: AccessRecord) -> bytes:
+    """The line for a terminal: time, status, skill, latency, caller, trace id, and the error message if it failed."""
+    result, failure = access.result, access.result.outcome.failure
+    time = datetime.fromtimestamp(access.at).astimezone().strftime("%H:%M:%S")
+    message = "" if failure is None else f"  {get_masker(access.secrets).mask_text(failure.message)}"
+    who = f"{access.principal}  {result.trace_id}{message}"
+    line = f"{time}  {failure.code if failure else 200}  {result.skill_id:<20} {result.latency_ms:>9,.1f} ms  {who}"
+    return to_printable(" ".join(line.split("\n"))).encode("utf-8", "backslashreplace") + b"\n"
 
 
 class AccessLogObserver:

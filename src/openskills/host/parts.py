@@ -33,7 +33,8 @@ class HostOptions:
     """Options of one start of the host besides its settings; can be pickled for worker processes.
 
     `manifests` and `skills` are further directories with manifests and with SKILL.md folders. `json_log` is the file
-    of the access log or its descriptor, `-` for stdout, empty for none. `workers` processes share the limits and, in
+    of the access log or its descriptor, `-` for stdout, empty for none; with `text_log` its lines are for people
+    instead of JSON. `workers` processes share the limits and, in
     the directory `numbers`, their metrics; they stop with the process `supervisor`. `grace` is how many seconds running
     invocations get at shutdown. `watch` reloads changed manifests.
     """
@@ -41,6 +42,7 @@ class HostOptions:
     manifests: tuple[Path, ...] = ()
     skills: tuple[Path, ...] = ()
     json_log: str | int = "-"
+    text_log: bool = False
     workers: int = 1
     numbers: Path | None = None
     supervisor: int | None = None
@@ -110,7 +112,7 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     closing.callback(metrics.close)
     closing.push_async_callback(history.close)
     if options.json_log:
-        observers.append(AccessLogObserver(_open_log(options.json_log, closing)))
+        observers.append(AccessLogObserver(_open_log(options, closing)))
     closing.push_async_callback(runners.close)
     runs = Runs(database)
     closing.push_async_callback(runs.close)
@@ -130,10 +132,11 @@ def list_kinds() -> tuple[str, ...]:
     return (*RUNNER_KINDS, *(found.name for found in entry_points(group=ENTRY_POINT_GROUP)))
 
 
-def _open_log(name: str | int, closing: AsyncExitStack) -> AccessLog:
+def _open_log(options: HostOptions, closing: AsyncExitStack) -> AccessLog:
+    name = options.json_log
     # Each batch is one append, so that workers can share the file.
     buffering = 0 if isinstance(name, str) else -1
     sink: AccessLogSink = sys.stdout.buffer if name == "-" else closing.enter_context(open(name, "ab", buffering))  # noqa: SIM115
-    log = AccessLog(sink)
+    log = AccessLog(sink, as_text=options.text_log)
     closing.callback(log.close)
     return log

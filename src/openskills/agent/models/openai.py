@@ -252,8 +252,8 @@ class OpenAIModel(ClientModel):
     """A model at OpenAI, or at a compatible server with `base_url`; implements `Model`.
 
     OpenAI needs a key, other servers may not. `extra` is added to the body of every request
-    (`{"reasoning_effort": "low"}`), `headers` to its headers. Parameters that a server rejects (`stream_options`,
-    `max_completion_tokens`, `response_format`) are left out from then on.
+    (`{"reasoning_effort": "low"}`), `headers` to its headers; `provider` is the first part of its name. Parameters that
+    a server rejects (`stream_options`, `max_completion_tokens`, `response_format`) are left out from then on.
 
     Raises `MissingExtra` without the package `openai`, `Unauthorized` without a required key, `InvalidArgument` for an
     invalid URL.
@@ -271,6 +271,7 @@ class OpenAIModel(ClientModel):
         extra: Mapping[str, Any] | None = None,
         limits: ModelTimeouts | None = None,
         retrying: Retrier | None = None,
+        provider: str = "openai",
     ) -> None:
         try:
             import openai
@@ -281,7 +282,7 @@ class OpenAIModel(ClientModel):
         if not key and not base_url:
             raise Unauthorized(f"openai/{model} needs a key; set OPENAI_API_KEY, or OPENAI_BASE_URL for another server")
         secrets = [key, *find_secrets(headers or {})]
-        super().__init__(f"openai/{model}", url, secrets, extra=extra, limits=limits, retrying=retrying)
+        super().__init__(f"{provider}/{model}", url, secrets, extra=extra, limits=limits, retrying=retrying)
         self._dialect = ApiDialect()
         self._errors = openai.OpenAIError
         self._events = openai.AsyncStream[object]

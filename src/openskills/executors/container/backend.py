@@ -366,6 +366,8 @@ class ContainerBackend:
 
     async def check(self) -> Isolation:
         """Run the self-test unless it has passed already, and remove the containers of dead processes."""
+        if platform.system() != "Linux":
+            raise ExecutorUnavailable(f"the container executor needs Linux: {_SHARED}")
         async with self._checking:
             if not self._checked:
                 engine = await self._connect()
