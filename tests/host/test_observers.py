@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from openskills.host.auth import ANONYMOUS
 from openskills.host.history import MAX_CONTENT_BYTES, History, RunRecord
 from openskills.host.metrics import Metrics
 from openskills.host.model import (
@@ -35,7 +36,7 @@ from openskills.host.observers import (
     MetricsObserver,
     format_line,
 )
-from openskills.host.service import Invocation, InvocationObserver
+from openskills.host.service import Invocation, InvocationObserver, InvokeRequest
 from tests.host.hosting import manifest, served
 
 
@@ -60,6 +61,8 @@ def test_a_success_has_every_required_field() -> None:
         "skill_id": "echo",
         "runner_type": "cli:python",
         "latency_ms": 3.142,
+        "waited_ms": None,
+        "ran_ms": None,
         "success": True,
         "error.code": None,
         "error.message": None,
@@ -141,6 +144,7 @@ def test_a_reader_that_has_gone_costs_lines_and_nothing_else() -> None:
 
 
 ECHO = Registration("echo", "cli:python", "x", "0.1.0")
+ASKED = InvokeRequest("echo", {}, "t-1", ANONYMOUS, 0.0)
 
 
 def ended(*, fails: bool = False, known: bool = True) -> Invocation:
@@ -155,7 +159,7 @@ async def test_a_line_a_number_and_a_row_say_the_same(tmp_path: Path) -> None:
     log, metrics, history = AccessLog(sink), Metrics(), History(tmp_path / "host.db")
     books: list[InvocationObserver] = [AccessLogObserver(log), MetricsObserver(metrics), HistoryObserver(history)]
     for book in books:
-        book.on_start(ECHO)
+        book.on_start(ECHO, ASKED)
         book.on_end(ended(fails=True))
     log.close()
 
@@ -187,7 +191,7 @@ def test_a_call_under_another_form_of_the_id_is_counted_with_the_registration() 
     metrics = Metrics()
     book = MetricsObserver(metrics)
     refused = replace(ended(fails=True), result=replace(ended(fails=True).result, skill_id="Echo-"))
-    book.on_start(ECHO)
+    book.on_start(ECHO, ASKED)
     book.on_end(refused)
     assert b'skill="echo"' in metrics.render()
     assert b"openskills_in_flight{" not in metrics.render()

@@ -68,7 +68,7 @@ class Notebook:
         self.begun: list[str] = []
         self.over: list[Invocation] = []
 
-    def on_start(self, registration: Registration) -> None:
+    def on_start(self, registration: Registration, asked: InvokeRequest) -> None:  # noqa: ARG002
         self.begun.append(registration.id)
 
     def on_end(self, invocation: Invocation) -> None:

@@ -327,7 +327,7 @@ class Admission:
         self._check_deadline(waiter)
         self._make_room(waiter)
         self._line.add(waiter)
-        waiter.timer = loop.call_at(waiter.deadline, self._expire, waiter)
+        self._set_timer(waiter)
         self._notify_queue_length()
         return waiter
 
@@ -393,6 +393,9 @@ class Admission:
         while self._running < self._capacity and (waiter := self._line.pop_next(self._can_start)) is not None:
             if waiter.timer is not None:
                 waiter.timer.cancel()
+            if self._latest_start(waiter) < self._now():
+                waiter.turn.set_exception(self._deadline_error(waiter))
+                continue
             self._grant(waiter.key, waiter.skill, self._now() - waiter.since)
             waiter.turn.set_result(None)
         self._notify_queue_length()
@@ -421,16 +424,35 @@ class Admission:
             message = f"the host is busy and its queue of {len(self._line)} calls is full"
             raise self._build_refusal("queue_full", message, self._estimate(waiter))
         message = f"the key {displaced.key!r} has too many queued calls; this one was displaced by another key"
-        self._reject(displaced, "displaced", message)
+        self._reject(displaced, self._build_refusal("displaced", message, self._estimate(displaced)))
+
+    def _latest_start(self, waiter: Waiter) -> float:
+        """When a queued call has to start to finish before its deadline, if it takes as long as others did."""
+        return waiter.deadline - self._times.mean(waiter.skill)
+
+    def _set_timer(self, waiter: Waiter) -> None:
+        waiter.timer = asyncio.get_running_loop().call_at(self._latest_start(waiter), self._expire, waiter)
 
     def _expire(self, waiter: Waiter) -> None:
-        self._reject(waiter, "deadline", "no slot became free before the deadline of this call")
+        if self._latest_start(waiter) > self._now():
+            # Calls have become faster meanwhile.
+            self._set_timer(waiter)
+        else:
+            self._reject(waiter, self._deadline_error(waiter))
 
-    def _reject(self, waiter: Waiter, reason: str, message: str) -> None:
+    def _deadline_error(self, waiter: Waiter) -> TooManyRequests:
+        now, usual = self._now(), self._times.mean(waiter.skill)
+        message = (
+            f"the call was not started: it was queued for {now - waiter.since:.3g} s, and the "
+            f"{max(waiter.deadline - now, 0):.3g} s left until its timeout are less than the {usual:.3g} s it needs"
+        )
+        return self._build_refusal("deadline", message, self._estimate(waiter))
+
+    def _reject(self, waiter: Waiter, error: TooManyRequests) -> None:
         if waiter.timer is not None:
             waiter.timer.cancel()
         if self._line.remove(waiter) and not waiter.turn.done():
-            waiter.turn.set_exception(self._build_refusal(reason, message, self._estimate(waiter)))
+            waiter.turn.set_exception(error)
             self._notify_queue_length()
 
     def _build_refusal(self, reason: str, message: str, wait: float) -> TooManyRequests:

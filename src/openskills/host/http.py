@@ -124,6 +124,8 @@ def encode_result(result: InvokeResult) -> tuple[InvokeResult, bytes]:
         trace_id=result.trace_id,
         latency_ms=result.latency_ms,
         version=result.version.encode("ascii", "replace").decode(),
+        waited_ms=result.waited_ms,
+        ran_ms=result.ran_ms,
     )
     return result, orjson.dumps(result.to_dict())
 

@@ -126,12 +126,14 @@ class InvokeHandler:
 
     def authenticate(self, exchange: HttpExchange) -> Principal:
         """The caller of a request. Raises `SkillError` or `HttpRefusal`."""
-        if exchange.hostile is not None:
+        if exchange.hostile is not None and exchange.hostile.field in {"Authorization", "Host"}:
             raise exchange.hostile
         return self._gate.authenticate(exchange)
 
     async def read_request(self, exchange: HttpExchange, skill_id: str, principal: Principal) -> InvokeRequest:
         """Parse a request. Raises `SkillError`, `HttpRefusal` or `ClientDisconnect`."""
+        if exchange.hostile is not None:
+            raise exchange.hostile
         check_json(exchange.headers.get(b"content-type"))
         body = await read_body(exchange, self._max_body, timeout=self._body_timeout)
         trace = exchange.trace

@@ -70,13 +70,15 @@ def failure_outcome(
 
 @dataclass(frozen=True, slots=True)
 class InvokeResult:
-    """The Normalized Skill Result."""
+    """The Normalized Skill Result. `waited_ms` and `ran_ms` are None if the call was not queued or not started."""
 
     skill_id: str
     trace_id: str
     outcome: Outcome
     latency_ms: float
     version: str
+    waited_ms: float | None = None
+    ran_ms: float | None = None
 
     @property
     def success(self) -> bool:
@@ -92,6 +94,10 @@ class InvokeResult:
         """As JSON."""
         failure = self.outcome.failure
         meta: dict[str, Any] = {**self.outcome.notes, "latency_ms": round(self.latency_ms, 3), "version": self.version}
+        if self.waited_ms is not None:
+            meta["waited_ms"] = round(self.waited_ms, 3)
+        if self.ran_ms is not None:
+            meta["ran_ms"] = round(self.ran_ms, 3)
         if self.outcome.truncated:
             meta["truncated"] = True
         error = None
@@ -122,6 +128,8 @@ RESULT_SCHEMA: dict[str, Any] = {
             "required": ["latency_ms", "version"],
             "properties": {
                 "latency_ms": {"type": "number", "minimum": 0},
+                "waited_ms": {"type": "number", "minimum": 0, "description": "time in the queue of the host"},
+                "ran_ms": {"type": "number", "minimum": 0, "description": "time that the skill itself took"},
                 "version": {"type": "string"},
                 "truncated": {"type": "boolean"},
             },
@@ -132,10 +140,17 @@ RESULT_SCHEMA: dict[str, Any] = {
 
 
 def normalize_outcome(
-    outcome: Outcome, *, skill_id: str, trace_id: str, latency_ms: float, version: str
+    outcome: Outcome,
+    *,
+    skill_id: str,
+    trace_id: str,
+    latency_ms: float,
+    version: str,
+    waited_ms: float | None = None,
+    ran_ms: float | None = None,
 ) -> InvokeResult:
     """The result for callers. The version that the skill reports takes precedence over `version`."""
-    return InvokeResult(skill_id, trace_id, outcome, latency_ms, outcome.version or version)
+    return InvokeResult(skill_id, trace_id, outcome, latency_ms, outcome.version or version, waited_ms, ran_ms)
 
 
 class SkillStartMethod(StrEnum):
@@ -168,7 +183,8 @@ class Registration:
 
     `kind` is `type:runtime`, or `type` alone (`http`, `docker`). `entry` is an absolute path for `cli`, a URL for
     `http`, an image for `docker`, `package.module:callable` for `inproc`. `secrets` are names; `environment` has plain
-    values. `options` are fields for one kind of runner only.
+    values. `digest` is that of the folder of a script or program, if the operator pins it. `options` are fields for one
+    kind of runner only.
     """
 
     id: str
@@ -188,6 +204,7 @@ class Registration:
     warm: SkillStartMethod = SkillStartMethod.FORK
     preload: tuple[str, ...] = ()
     origin: Path | None = None
+    digest: str = ""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 

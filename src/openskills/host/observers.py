@@ -14,7 +14,7 @@ from openskills.host.history import History, RunRecord, id_prefix
 from openskills.host.http import random_hex
 from openskills.host.metrics import Metrics
 from openskills.host.model import InvokeResult, Registration
-from openskills.host.service import Invocation
+from openskills.host.service import Invocation, InvokeRequest
 from openskills.telemetry.mask import get_masker
 
 WRITE_INTERVAL = 0.05
@@ -122,6 +122,8 @@ def format_line(access: AccessRecord) -> bytes:
         "skill_id": result.skill_id,
         "runner_type": access.runner_type,
         "latency_ms": round(result.latency_ms, 3),
+        "waited_ms": None if result.waited_ms is None else round(result.waited_ms, 3),
+        "ran_ms": None if result.ran_ms is None else round(result.ran_ms, 3),
         "success": failure is None,
         "error.code": None if failure is None else failure.code,
         "error.message": message,
@@ -143,7 +145,7 @@ class AccessLogObserver:
     def __init__(self, log: AccessLog) -> None:
         self._log = log
 
-    def on_start(self, registration: Registration) -> None:
+    def on_start(self, registration: Registration, asked: InvokeRequest) -> None:
         """See `InvocationObserver.on_start`."""
 
     def on_end(self, invocation: Invocation) -> None:
@@ -158,7 +160,7 @@ class MetricsObserver:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
-    def on_start(self, registration: Registration) -> None:
+    def on_start(self, registration: Registration, asked: InvokeRequest) -> None:  # noqa: ARG002 - of the protocol
         """See `InvocationObserver.on_start`."""
         self._metrics.record_start(registration.id)
 
@@ -172,14 +174,20 @@ class MetricsObserver:
 
 
 class HistoryObserver:
-    """Records a row of the history, with secrets masked; `with_content` also stores both bodies."""
+    """Records a row of the history, with secrets masked; `with_content` also stores both bodies.
+
+    A call that has started gets a row even if this process is killed.
+    """
 
     def __init__(self, history: History, *, with_content: bool = False) -> None:
         self._history = history
         self._with_content = with_content
 
-    def on_start(self, registration: Registration) -> None:
+    def on_start(self, registration: Registration, asked: InvokeRequest) -> None:
         """See `InvocationObserver.on_start`."""
+        if asked.run_id is not None:
+            about = (registration.id, registration.version, registration.kind)
+            self._history.record_start(asked.run_id, asked.trace_id, asked.principal.name, *about, len(asked.body))
 
     def on_end(self, invocation: Invocation) -> None:
         """See `InvocationObserver.on_end`."""

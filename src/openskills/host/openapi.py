@@ -13,6 +13,7 @@ from openskills.errors import InvalidArgument
 from openskills.host.model import MAX_TRACE_ID_LENGTH, RESULT_SCHEMA, Registration
 from openskills.host.registry.registry import RegistryEntry
 from openskills.host.runners.kinds import describe_isolation
+from openskills.settings import Settings
 from openskills.skillmd.problem import Problem
 from openskills.version import __version__
 
@@ -418,7 +419,7 @@ def _metrics_operation() -> Fragment:
     return {**found, "responses": {**found["responses"], "200": answer}}
 
 
-def describe_skill(entry: RegistryEntry, start: Path, *, allow_local: bool) -> dict[str, Any]:
+def describe_skill(entry: RegistryEntry, start: Path, settings: Settings) -> dict[str, Any]:
     """One skill, for `GET /skills` and `GET /skills/{id}`."""
     found: dict[str, Any] = {
         "id": entry.id,
@@ -427,7 +428,7 @@ def describe_skill(entry: RegistryEntry, start: Path, *, allow_local: bool) -> d
         "origin": _relative_path(entry.origin, start) if entry.origin is not None else None,
     }
     if (skill := entry.registration) is not None:
-        isolation = describe_isolation(skill.kind, skill.executor, allow_local=allow_local)
+        isolation = describe_isolation(skill.kind, skill.executor, settings)
         found |= {**_describe_manifest(skill, start), "isolation": isolation}
     return found
 

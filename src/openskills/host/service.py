@@ -28,6 +28,7 @@ from openskills.errors import (
 from openskills.host import http
 from openskills.host.admission import Admission
 from openskills.host.auth import Principal
+from openskills.host.history import id_prefix
 from openskills.host.http import encode_result
 from openskills.host.model import (
     Call,
@@ -88,8 +89,8 @@ class Invocation:
 class InvocationObserver(Protocol):
     """Is told of every invocation: log, metrics, history. Must not block or raise."""
 
-    def on_start(self, registration: Registration) -> None:
-        """A skill is about to be called; `on_end` follows."""
+    def on_start(self, registration: Registration, asked: InvokeRequest) -> None:
+        """A skill is about to be called; `on_end` follows. Without a `run_id` the request is refused instead."""
         ...
 
     def on_end(self, invocation: Invocation) -> None:
@@ -290,6 +291,14 @@ def check_scope(principal: Principal, asked: str, found: str | None) -> None:
         raise Forbidden(f"the key {principal.name!r} has no scope for {shown!r}", scope=shown)
 
 
+@dataclass(slots=True)
+class _CallTimes:
+    """When a call joined the queue and was started, as times of `time.perf_counter`; 0.0 if it was not."""
+
+    queued: float = 0.0
+    started: float = 0.0
+
+
 class Host:
     """Performs invocations. Belongs to one event loop. `secrets` are the values of all secrets of the host."""
 
@@ -370,35 +379,37 @@ class Host:
         registration: Registration | None = None
         outcome = failure_outcome(RunCancelled("the call was cancelled before the skill finished"))
         task = self._enter()
-        started: list[float] = []
+        times = _CallTimes()
+        if asked.run_id is None:
+            asked = asked._replace(run_id=f"{id_prefix(time.time())}{http.random_hex(10)}")
         try:
             if self.draining:
                 outcome = failure_outcome(http.host_draining())
             else:
                 found = self.get_registration(asked.skill_id, asked.principal)
                 for observer in self._observers:
-                    observer.on_start(found)
+                    observer.on_start(found, asked)
                 registration = found
-                outcome = await self._call(found, asked, started)
+                outcome = await self._call(found, asked, times)
         except SkillError as error:
             outcome = failure_outcome(error)
         except asyncio.CancelledError:
             if not self.draining or task.uncancel():
                 raise
             stopped = RunInterrupted("the host was stopped before the skill finished; how far it got is unknown")
-            outcome = failure_outcome(stopped if started else http.host_draining())
+            outcome = failure_outcome(stopped if times.started else http.host_draining())
         except (Exception, SystemExit, KeyboardInterrupt):  # noqa: BLE001 - bugs of the host or of a runner
             _log.exception("invocation failed, trace id %s", asked.trace_id)
             outcome = failure_outcome(http.internal_error(asked.trace_id))
         finally:
             # A cancelled invocation is recorded, too.
-            ended = replace(self._finish(asked, registration, outcome), started=bool(started))
+            ended = self._finish(asked, registration, outcome, times)
             self._leave(task)
         return ended
 
     def record_refusal(self, failure: Failure, asked: InvokeRequest) -> Invocation:
         """Record an invocation that was refused before it started, such as one without a valid key."""
-        return self._finish(asked, None, failure_outcome(failure))
+        return self._finish(asked, None, failure_outcome(failure), _CallTimes())
 
     def rate_limit_headers(self, principal: Principal) -> list[tuple[bytes, bytes]]:
         """Rate-limit response headers of a key; none for a key without a limit."""
@@ -409,7 +420,7 @@ class Host:
         """Drop cached validators of a skill that has changed or was removed."""
         self._checks.pop(skill_id, None)
 
-    async def _call(self, registration: Registration, asked: InvokeRequest, started: list[float]) -> Outcome:
+    async def _call(self, registration: Registration, asked: InvokeRequest, times: "_CallTimes") -> Outcome:
         checks = self._get_validator(registration)
         fault = checks.validate_input(asked.input)
         if fault is not None:
@@ -417,6 +428,7 @@ class Host:
         secrets = self._get_secrets(registration)
         deadline = asyncio.get_running_loop().time() + registration.timeout_ms / 1000
         runner = self._runners.get_runner(registration)
+        times.queued = time.perf_counter()
         async with self._admission.admit(asked.principal, registration, deadline):
             if asked.listener is not None:
                 asked.listener(SkillOutputEvent("start", {"skill_id": registration.id, "trace_id": asked.trace_id}))
@@ -424,7 +436,7 @@ class Host:
             with trace_invocation(registration, asked, secrets) as span:
                 parent = current_traceparent(span, asked.traceparent)
                 call = Call(asked.input, asked.trace_id, deadline, secrets, listener, parent)
-                started.append(time.perf_counter())
+                times.started = time.perf_counter()
                 outcome = await runner.invoke(registration, call)
                 if outcome.failure is not None:
                     span.set({"error.type": str(outcome.failure.details.get("reason") or outcome.failure.code)})
@@ -461,13 +473,16 @@ class Host:
         if not self._running:
             self._idle.set()
 
-    def _finish(self, asked: InvokeRequest, registration: Registration | None, outcome: Outcome) -> Invocation:
-        seconds = time.perf_counter() - asked.began
+    def _finish(
+        self, asked: InvokeRequest, registration: Registration | None, outcome: Outcome, times: "_CallTimes"
+    ) -> Invocation:
+        now = time.perf_counter()
+        seconds = now - asked.began
         about = registration
         if about is None and (about := self._skills.find(asked.skill_id)) is not None:
             # It never started; for observers it starts and ends now.
             for observer in self._observers:
-                observer.on_start(about)
+                observer.on_start(about, asked)
         known = about.secrets if about is not None else ()
         secrets = {name: self._secrets[name] for name in known if name in self._secrets}
         # A refused caller learns nothing about the skill; only observers get its registration.
@@ -477,10 +492,20 @@ class Host:
             trace_id=asked.trace_id,
             latency_ms=seconds * 1000,
             version=__version__ if registration is None else registration.version,
+            waited_ms=((times.started or now) - times.queued) * 1000 if times.queued else None,
+            ran_ms=(now - times.started) * 1000 if times.started else None,
         )
         result, body = encode_result(result)
         ended = Invocation(
-            time.time() - seconds, result, body, asked.principal.name, about, asked.body, asked.run_id, secrets
+            time.time() - seconds,
+            result,
+            body,
+            asked.principal.name,
+            about,
+            asked.body,
+            asked.run_id,
+            secrets,
+            started=bool(times.started),
         )
         for observer in self._observers:
             observer.on_end(ended)

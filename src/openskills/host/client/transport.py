@@ -529,8 +529,10 @@ def result_from_dict(value: object, *, retry_after: float | None = None) -> Invo
         _parse_outcome(found, meta, retry_after),
         skill_id=_read_text(found, "skill_id"),
         trace_id=_read_text(found, "trace_id"),
-        latency_ms=_parse_latency(meta.get("latency_ms", 0)),
+        latency_ms=_parse_duration(meta, "latency_ms") or 0.0,
         version="",
+        waited_ms=_parse_duration(meta, "waited_ms"),
+        ran_ms=_parse_duration(meta, "ran_ms"),
     )
 
 
@@ -577,7 +579,8 @@ def _parse_outcome(found: Mapping[str, Any], meta: Mapping[str, Any], retry_afte
     truncated = meta.get("truncated", False)
     if not isinstance(truncated, bool):
         raise InvalidResult("meta.truncated is not a boolean")
-    notes = {name: value for name, value in meta.items() if name not in {"latency_ms", "version", "truncated"}}
+    ours = {"latency_ms", "waited_ms", "ran_ms", "version", "truncated"}
+    notes = {name: value for name, value in meta.items() if name not in ours}
     success = found["success"]
     if not isinstance(success, bool):
         raise InvalidResult("'success' is not a boolean")
@@ -602,9 +605,12 @@ def _parse_failure(error: Mapping[str, Any], retry_after: float | None) -> Failu
     return Failure(code, _read_text(error, "message"), evidence, retry_after)
 
 
-def _parse_latency(value: object) -> float:
+def _parse_duration(meta: Mapping[str, Any], name: str) -> float | None:
+    value = meta.get(name)
+    if value is None and name not in meta:
+        return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise InvalidResult("meta.latency_ms is not a valid duration")
+        raise InvalidResult(f"meta.{name} is not a valid duration")
     return float(value)
 
 

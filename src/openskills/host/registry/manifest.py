@@ -444,6 +444,7 @@ MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000
 FIELDS = (
     "id", "type", "runtime", "entry", "version", "description", "timeout_ms", "allowed_root", "writable",
     "input_schema", "output_schema", "env", "secrets", "limits", "executor", "warm", "preload", "options",
+    "digest",
 )  # fmt: skip
 FOLDER_FIELDS = (
     "id", "type", "runtime", "entry", "version", "description", "timeout_ms", "input_schema", "output_schema", "limits",
@@ -454,6 +455,7 @@ SECRET_NAME_PATTERN = re.compile(
     r"(?:^|_)(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)|APIKEY|PASSWORD", re.IGNORECASE
 )
 """Names of variables that probably hold secrets."""
+DIGEST_PREFIX = "sha256:"
 _MAX_BYTES = 1024**5
 
 
@@ -529,6 +531,7 @@ def _build_registration(
         executor=found.read_match("executor", r"[A-Za-z_][\w.:-]{0,199}", "an executor name", defaults.executor),
         warm=SkillStartMethod(found.read_choice("warm", tuple(SkillStartMethod), SkillStartMethod.FORK)),
         preload=found.read_names("preload", MODULE_PATTERN, "a module name"),
+        digest=found.read_match("digest", DIGEST_PREFIX + "[0-9a-f]{1,64}", "of the form sha256:HEX"),
         options=_read_options(found, document, kind),
     )
 

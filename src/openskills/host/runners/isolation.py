@@ -54,6 +54,7 @@ from openskills.executors.supervisor import (
 )
 from openskills.host.lifecycle import HostDirectory
 from openskills.host.model import Call, HostLimits, ManifestFault, Registration
+from openskills.host.runners.kinds import list_isolations
 from openskills.settings import Settings
 from openskills.subprocesses import start_helper
 
@@ -351,7 +352,6 @@ def _open_descriptors(tools: SandboxTools, etc: int, options: Sequence[str]) -> 
                 os.close(descriptor)
 
 
-_ISOLATION_NAMES = ("auto", "sandbox", "local")
 _ALLOW_LOCAL = "To run hosted skills without isolation, set OPENSKILL_ALLOW_LOCAL=1 or `executor: local`."
 
 
@@ -369,22 +369,17 @@ class IsolationProvider:
 
         Falls back to `local` only if the settings allow it and nothing else was requested.
         """
-        name = self._settings.executor if registration.executor == "auto" else registration.executor
-        if name not in _ISOLATION_NAMES:
-            known = ", ".join(_ISOLATION_NAMES)
-            raise ManifestFault("executor", f"unsupported executor {name!r}; use one of {known}, or type: docker")
+        first, *others = list_isolations(registration.executor, self._settings)
         async with self._choosing:
-            if name == "local":
-                return self._get_local()
-            place = self._get_sandbox()
+            place = self._get(first)
             try:
                 await place.check()
             except ExecutorUnavailable as error:
-                if name != "auto":
-                    raise
-                if not self._settings.allow_local:
+                if others:
+                    return self._get(others[0])
+                if registration.executor == self._settings.executor == "auto":
                     raise ExecutorUnavailable(f"{error.message}. {_ALLOW_LOCAL}") from error
-                return self._get_local()
+                raise
             return place
 
     async def close(self) -> None:
@@ -393,8 +388,9 @@ class IsolationProvider:
             await place.close()
         self._places.clear()
 
-    def _get_local(self) -> SkillIsolation:
-        return self._places.setdefault("local", LocalIsolation(self._directory))
-
-    def _get_sandbox(self) -> SkillIsolation:
-        return self._places.setdefault("sandbox", SandboxIsolation(self._settings, self._directory))
+    def _get(self, name: str) -> SkillIsolation:
+        if name not in self._places:
+            is_local = name == "local"
+            created = LocalIsolation(self._directory) if is_local else SandboxIsolation(self._settings, self._directory)
+            self._places[name] = created
+        return self._places[name]
