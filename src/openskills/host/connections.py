@@ -5,7 +5,8 @@ result. After a request was refused early, the connection is closed: the rest of
 while, because closing a socket with unread data would make the client's system discard the response.
 
 A client may close its side of the connection after its request and wait for the response. To tell it from one that is
-gone, an interim response (100) is sent if the call takes longer: the system of the latter answers with a reset.
+gone, an interim response (100), or a comment in a stream of events, is sent if the call takes longer: the system of the
+latter answers with a reset.
 """
 
 import asyncio
@@ -119,13 +120,13 @@ class HostProtocol(HttpToolsProtocol):
         """The client has closed its side; returns whether it gets the response to its last request."""
         if not self._is_answering() or self._stage != "between" or self._is_ending():
             return False
-        if not self.cycle.response_started and self.cycle.scope["http_version"] == "1.0":
+        if self.cycle.scope["http_version"] == "1.0":
             return False
         self.cycle.keep_alive = False
-        self._probe = self.loop.call_later(PROBE_INTERVAL, self._probe_client, b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._probe = self.loop.call_later(PROBE_INTERVAL, self._probe_client, False)
         return True
 
-    def _probe_client(self, interim: bytes) -> None:
+    def _probe_client(self, is_probed: bool) -> None:
         if not self._is_answering() or self._is_ending():
             return
         poll = select.poll()
@@ -134,10 +135,13 @@ class HostProtocol(HttpToolsProtocol):
         if poll.poll(0):
             self.transport.abort()
             return
-        if not self.cycle.response_started and not self.pipeline:
-            self.transport.write(interim)
-            interim = b""
-        self._probe = self.loop.call_later(PROBE_INTERVAL, self._probe_client, interim)
+        if not is_probed and not self.pipeline:
+            if not self.cycle.response_started:
+                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            elif self.cycle.chunked_encoding:
+                # Only streams of events are chunked.
+                self.transport.write(b"%x\r\n%b\r\n" % (len(http.PING), http.PING))
+        self._probe = self.loop.call_later(PROBE_INTERVAL, self._probe_client, True)
 
     def on_message_begin(self) -> None:
         """A request starts."""
