@@ -32,7 +32,6 @@ class LimitedKey:
 
     @property
     def limits(self) -> dict[str, Any]:
-        """The limits by name."""
         return {one.name: getattr(self, one.name) for one in _LIMITS}
 
     def check_limits(self) -> None:
@@ -42,7 +41,6 @@ class LimitedKey:
                 raise InvalidArgument(name, f"{limit} is out of range; use more than 0 and at most 1,000,000")
 
     def describe_limits(self) -> str:
-        """The limits for people."""
         known = [(one.metadata["shown"], getattr(self, one.name)) for one in _LIMITS]
         return ", ".join(shown.format(limit) for shown, limit in known if limit is not None)
 
@@ -107,7 +105,6 @@ class TokenBucket:
         return (1.0 - self._tokens) / self.rate
 
     def state(self, now: float) -> RateState:
-        """The current state."""
         self._fill(now)
         missing = (self.burst - self._tokens) / self.rate
         return RateState(self.burst, int(self._tokens), missing, self.burst / self.rate)
@@ -137,7 +134,6 @@ class ServiceTimes:
         self._of: dict[str, float] = {}
 
     def record(self, skill: str, seconds: float) -> None:
-        """Add a call of this skill."""
         self._all = _update_mean(self._all, seconds)
         if skill in self._of or len(self._of) < _MAX_SKILLS:
             self._of[skill] = _update_mean(self._of.get(skill), seconds)
@@ -186,11 +182,9 @@ class AdmissionQueue:
         return (waiter for line in self._lines.values() for waiter in line)
 
     def count_key(self, key: str) -> int:
-        """Queued calls of a key."""
         return len(self._lines.get(key, ()))
 
     def count_skill(self, skill: str) -> int:
-        """Queued calls of a skill."""
         return self._skills.get(skill, 0)
 
     def count_ahead(self, key: str) -> int:
@@ -245,15 +239,12 @@ class AdmissionObserver(Protocol):
 
     def on_queue_change(self, length: int) -> None:
         """The queue has this length now."""
-        ...
 
     def on_admit(self, waited: float) -> None:
         """A call starts after `waited` seconds."""
-        ...
 
     def on_reject(self, reason: str) -> None:
         """A call was rejected: `rate`, `queue_full`, `too_late`, `deadline` or `displaced`."""
-        ...
 
 
 class Admission:
@@ -286,12 +277,10 @@ class Admission:
 
     @property
     def active_count(self) -> int:
-        """Number of running calls."""
         return self._running
 
     @property
     def queue_length(self) -> int:
-        """Number of queued calls."""
         return len(self._line)
 
     def admit(self, principal: LimitedKey, registration: Registration, deadline: float) -> "AdmissionSlot":

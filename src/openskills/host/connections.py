@@ -39,7 +39,6 @@ class ConnectionDrainer:
             transport.write_eof()
 
     def discard(self, size: int) -> None:
-        """Count discarded bytes."""
         self._left -= size
         if self._left < 0:
             self._transport.close()
@@ -58,15 +57,12 @@ class SoftCloseTransport(asyncio.Transport):
         self._end = end
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Write to the transport."""
         self._transport.write(data)
 
     def is_closing(self) -> bool:
-        """Whether the transport is closing."""
         return self._transport.is_closing()
 
     def close(self) -> None:
-        """Call `end`."""
         self._end()
 
 

@@ -304,7 +304,6 @@ class SkillActions:
         self._verbs: dict[str, ActionHandler] = {"invoke": invocations.invoke, "stream": streams.stream}
 
     async def handle(self, exchange: HttpExchange) -> None:
-        """Handle a request for such a path."""
         skill_id, _, word = exchange.path[len(SKILLS_PREFIX) :].rpartition(":")
         verb = self._verbs.get(word)
         if verb is None:
@@ -324,10 +323,8 @@ class SkillActions:
 
 
 def add_allow_header(answer: HttpResponse, methods: tuple[str, ...]) -> HttpResponse:
-    """The response with an `Allow` header."""
     return answer._replace(headers=[*answer.headers, (b"allow", ", ".join(methods).encode())])
 
 
 def options_response(exchange: HttpExchange, methods: tuple[str, ...]) -> HttpResponse:
-    """The response to an `OPTIONS` request."""
     return add_allow_header(HttpResponse(204, trace_headers(exchange.trace), b""), methods)

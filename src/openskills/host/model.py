@@ -56,14 +56,12 @@ def success_outcome(
     version: str | None = None,
     notes: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """The outcome of a skill that succeeded."""
     return Outcome(data, None, truncated, version, notes or {})
 
 
 def failure_outcome(
     failure: Failure | SkillError, *, version: str | None = None, notes: Mapping[str, Any] | None = None
 ) -> Outcome:
-    """The outcome of a skill that failed."""
     found = Failure.from_error(failure) if isinstance(failure, SkillError) else failure
     return Outcome(None, found, False, version, notes or {})
 
@@ -82,16 +80,13 @@ class InvokeResult:
 
     @property
     def success(self) -> bool:
-        """Whether the skill succeeded."""
         return self.outcome.failure is None
 
     @property
     def status(self) -> int:
-        """The HTTP status."""
         return 200 if self.outcome.failure is None else self.outcome.failure.code
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
         failure = self.outcome.failure
         meta: dict[str, Any] = {**self.outcome.notes, "latency_ms": round(self.latency_ms, 3), "version": self.version}
         if self.waited_ms is not None:
@@ -242,7 +237,6 @@ class SkillRunner(Protocol):
 
         Raises a `SkillError` that says what is missing; the host then shows the skill as unavailable.
         """
-        ...
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
         """Call the skill once.
@@ -254,11 +248,9 @@ class SkillRunner(Protocol):
 
     async def forget(self, skill_id: str) -> None:
         """Release resources of a skill that was removed or changed, after its running calls have finished."""
-        ...
 
     async def close(self) -> None:
         """Release everything."""
-        ...
 
 
 class ManifestFault(InvalidSkill):

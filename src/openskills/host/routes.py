@@ -136,7 +136,6 @@ def _describe_skill(entry: RegistryEntry, parts: HostParts) -> dict[str, object]
 
 
 async def show_skill(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
-    """One skill."""
     name = exchange.scope["path_params"]["skill_id"]
     try:
         entry = parts.registry.get_entry(name)

@@ -5,6 +5,7 @@
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -91,11 +92,9 @@ class InvocationObserver(Protocol):
 
     def on_start(self, registration: Registration, asked: InvokeRequest) -> None:
         """A skill is about to be called; `on_end` follows. Without a `run_id` the request is refused instead."""
-        ...
 
     def on_end(self, invocation: Invocation) -> None:
         """An invocation has ended. With a registration, `on_start` was called before."""
-        ...
 
 
 def mask_outcome(outcome: Outcome, secrets: Mapping[str, str]) -> Outcome:
@@ -132,19 +131,6 @@ MAX_MESSAGE_LENGTH = 300
 """Characters of the message of one violation."""
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaViolation:
-    """A violation of a JSON schema; `field` is a path such as `input.numbers[2]`."""
-
-    field: str
-    message: str
-    rule: str
-
-    def to_dict(self) -> dict[str, str]:
-        """As JSON."""
-        return {"field": self.field, "message": self.message, "rule": self.rule}
-
-
 class SchemaValidator:
     """The compiled schemas of one registration. Raises `InvalidSkill` for an invalid schema."""
 
@@ -158,16 +144,16 @@ class SchemaValidator:
         """The failure for an invalid input, or None."""
         if self._input is None or self._input.is_valid(value):
             return None
-        faults = tuple(_find_violations(self._input, value, "input"))
-        return _build_failure(InvalidArgument.code, InvalidArgument.reason, faults[0].message, faults)
+        errors = list(_find_violations(self._input, value, "input"))
+        return _build_failure(InvalidArgument.code, InvalidArgument.reason, errors[0]["message"], errors)
 
     def validate_output(self, data: Mapping[str, Any]) -> Failure | None:
         """The failure for data that violate the output schema, or None."""
         if self._output is None or self._output.is_valid(data):
             return None
-        faults = tuple(_find_violations(self._output, data, "data"))
-        said = f"the skill's data do not match its output_schema: {faults[0].message}"
-        return _build_failure(BadSkillOutput.code, BadSkillOutput.reason, said, faults)
+        errors = list(_find_violations(self._output, data, "data"))
+        said = f"the skill's data do not match its output_schema: {errors[0]['message']}"
+        return _build_failure(BadSkillOutput.code, BadSkillOutput.reason, said, errors)
 
 
 def _compile_schema(schema: Mapping[str, Any] | None, skill: str, name: str) -> Any:
@@ -180,17 +166,17 @@ def _compile_schema(schema: Mapping[str, Any] | None, skill: str, name: str) -> 
         raise InvalidSkill(f"{skill}: {name} is not a valid JSON schema: {_shorten(str(error))}") from None
 
 
-def _find_violations(validator: Any, value: Mapping[str, Any], root: str) -> Iterator[SchemaViolation]:
+def _find_violations(validator: Any, value: Mapping[str, Any], root: str) -> Iterator[dict[str, str]]:
     for error in islice(validator.iter_errors(value), MAX_VIOLATIONS):
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
         field = _shorten(root + "".join(steps))
         rule = str(error.schema_path[-1]) if error.schema_path else "schema"
-        yield SchemaViolation(field, f"{field}: {_shorten(error.message)}", rule)
+        yield {"field": field, "message": f"{field}: {_shorten(error.message)}", "rule": rule}
 
 
-def _build_failure(code: int, reason: str, message: str, faults: Sequence[SchemaViolation]) -> Failure:
-    errors = [fault.to_dict() for fault in faults]
-    return Failure(code, message, {"reason": reason, "retryable": False, "field": faults[0].field, "errors": errors})
+def _build_failure(code: int, reason: str, message: str, errors: Sequence[dict[str, str]]) -> Failure:
+    details = {"reason": reason, "retryable": False, "field": errors[0]["field"], "errors": errors}
+    return Failure(code, message, details)
 
 
 def _shorten(text: str) -> str:
@@ -270,15 +256,17 @@ class RegistrationLookup(Protocol):
 
     def find(self, skill_id: str) -> Registration | None:
         """The skill with this id, or None."""
-        ...
 
 
-class RunnerLookup(Protocol):
-    """The part of the runner table that `Host` needs."""
+class RunnerTable(Protocol):
+    """The runners of all kinds."""
 
     def get_runner(self, registration: Registration) -> SkillRunner:
         """The runner for a skill's kind; raises `SkillError` if there is none."""
         ...
+
+    async def close(self) -> None:
+        """Close all runners."""
 
 
 def check_scope(principal: Principal, asked: str, found: str | None) -> None:
@@ -289,6 +277,18 @@ def check_scope(principal: Principal, asked: str, found: str | None) -> None:
     if not principal.can_invoke(found or asked):
         shown = asked[:MAX_MESSAGE_LENGTH]
         raise Forbidden(f"the key {principal.name!r} has no scope for {shown!r}", scope=shown)
+
+
+_DIRECTORIES = re.compile(r"(?<![\w./:~-])/(?:[\w.@+~-]+/)+")
+
+
+def _hide_directories(failure: Failure, trace_id: str) -> Failure:
+    """A failure of the host for callers: paths are shortened to names; the log has them."""
+    shown = _DIRECTORIES.sub("", failure.message) if failure.code >= 500 else failure.message
+    if shown == failure.message:
+        return failure
+    _log.warning("trace id %s: %s", trace_id, failure.message)
+    return replace(failure, message=shown)
 
 
 @dataclass(slots=True)
@@ -305,7 +305,7 @@ class Host:
     def __init__(
         self,
         skills: RegistrationLookup,
-        runners: RunnerLookup,
+        runners: RunnerTable,
         admission: Admission,
         *,
         secrets: Mapping[str, str],
@@ -392,7 +392,7 @@ class Host:
                 registration = found
                 outcome = await self._call(found, asked, times)
         except SkillError as error:
-            outcome = failure_outcome(error)
+            outcome = failure_outcome(_hide_directories(Failure.from_error(error), asked.trace_id))
         except asyncio.CancelledError:
             if not self.draining or task.uncancel():
                 raise

@@ -320,7 +320,7 @@ class ClientTransport:
         raise HostUnavailable(f"{self.base} redirects more than {_MAX_REDIRECTS} times; check {self._named}")
 
     def _check_redirect(self, request: httpx2.Request, following: httpx2.Request) -> None:
-        here, there = (_origin_of(one.url) for one in (request, following))
+        here, there = (str(one.url.copy_with(raw_path=b"/", fragment=None)).rstrip("/") for one in (request, following))
         if here != there:
             raise HostUnavailable(f"{self.base} redirects to {there}, another host; set {self._named} to its URL")
         if request.method != following.method:
@@ -369,10 +369,6 @@ def _content_encoding(headers: Mapping[str, str]) -> str:
 
 def _is_before_deadline(pause: float, deadline: float | None) -> bool:
     return deadline is None or asyncio.get_running_loop().time() + pause < deadline
-
-
-def _origin_of(url: httpx2.URL) -> str:
-    return str(url.copy_with(raw_path=b"/", fragment=None)).rstrip("/")
 
 
 def _error_message(error: httpx2.TransportError) -> str:
@@ -519,7 +515,6 @@ def unwrap(result: InvokeResult) -> Mapping[str, Any]:
 
 
 def result_from_dict(value: object, *, retry_after: float | None = None) -> InvokeResult:
-    """The inverse of `InvokeResult.to_dict`. Raises `InvalidResult`."""
     found = check_object(value, "the response")
     for name in ("success", "skill_id", "trace_id", "data", "error"):
         if name not in found:
@@ -567,7 +562,6 @@ def check_object(value: object, what: str) -> Mapping[str, Any]:
 
 
 def excerpt(body: bytes) -> str:
-    """The start of a response, as text."""
     text = body[: MAX_EXCERPT * 4].decode("utf-8", "replace")
     return text if len(text) <= MAX_EXCERPT else f"{text[:MAX_EXCERPT]}…"
 

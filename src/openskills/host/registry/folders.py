@@ -37,12 +37,10 @@ class ManifestFile:
 
     @property
     def path(self) -> Path:
-        """The path of the file."""
         return self.root / self.name
 
     @property
     def is_json(self) -> bool:
-        """Whether its name ends with .json."""
         return self.name.endswith(".json")
 
 
@@ -305,7 +303,6 @@ class HostedFolder:
     problems: tuple[Problem, ...] = ()
 
     def manifest_defaults(self) -> dict[str, str]:
-        """Defaults for its manifest."""
         kind = "cli:python" if self.entry.endswith(".py") else "cli:exec"
         found = {"description": self.description, "entry": self.entry, "kind": kind if self.entry else ""}
         return {**found, "version": self.version} if self.version else found

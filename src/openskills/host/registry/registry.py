@@ -103,7 +103,6 @@ class RegistrySnapshot:
         return blake2b(repr((self.entries, self.problems)).encode(errors="replace"), digest_size=16).hexdigest()
 
     def is_same_as(self, other: "RegistrySnapshot") -> bool:
-        """Whether both have the same content."""
         return self.entries == other.entries and self.problems == other.problems
 
     def get_entry(self, skill_id: str) -> RegistryEntry:
@@ -232,15 +231,12 @@ class Registry:
         return self._offer.problems
 
     def get(self, skill_id: str) -> Registration:
-        """See `RegistrySnapshot.get`."""
         return self._offer.get(skill_id)
 
     def find(self, skill_id: str) -> Registration | None:
-        """See `RegistrySnapshot.find`."""
         return self._offer.find(skill_id)
 
     def get_entry(self, skill_id: str) -> RegistryEntry:
-        """See `RegistrySnapshot.get_entry`."""
         return self._offer.get_entry(skill_id)
 
     def list_registrations(self) -> tuple[Registration, ...]:

@@ -86,7 +86,6 @@ class FunctionRunner:
         sys.stdout, sys.stderr = map(_CallStream.to_text_io, self._streams)
 
     async def prepare(self, registration: Registration) -> None:
-        """See `SkillRunner.prepare`."""
         loaded: _ThreadResult[_SkillFunction | ManifestFault] = _ThreadResult()
         self._threads.submit(lambda: loaded.set(_load(registration.entry)))
         function = await loaded.wait(math.inf)
@@ -96,7 +95,6 @@ class FunctionRunner:
         self._functions[registration.entry] = function
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
-        """See `SkillRunner.invoke`."""
         if registration.entry not in self._functions:
             await self.prepare(registration)
         function = self._functions[registration.entry]
@@ -122,7 +120,6 @@ class FunctionRunner:
         """See `SkillRunner.forget`. Imported modules stay."""
 
     async def close(self) -> None:
-        """See `SkillRunner.close`."""
         for stream in self._streams:
             if getattr(sys, stream.name) is stream:
                 setattr(sys, stream.name, stream.original)
@@ -265,7 +262,6 @@ class _CallStream:
         return cast("TextIO", self)
 
     def write(self, text: str) -> int:
-        """Write text."""
         output = _OUTPUT.get()
         return self.original.write(text) if output is None else output.write(self.name, text)
 
@@ -344,11 +340,9 @@ class _LoopTask:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None], context: Context) -> None:
-        """Start it."""
         self._task = loop.create_task(work, context=context)
 
     def cancel(self) -> None:
-        """Cancel it."""
         if self._task is not None:
             self._task.cancel()
 

@@ -74,7 +74,6 @@ class SkillIsolation(Protocol):
 
     async def check(self) -> None:
         """Raise `ExecutorUnavailable` with advice if processes cannot be started."""
-        ...
 
     def environment(self, registration: Registration) -> dict[str, str]:
         """The environment of all calls of a skill."""
@@ -88,7 +87,6 @@ class SkillIsolation(Protocol):
 
     async def close(self) -> None:
         """Kill everything."""
-        ...
 
 
 # An interpreter and its libraries, whatever the script does.
@@ -121,7 +119,6 @@ def build_skill_environment(registration: Registration, *, path: Sequence[str], 
 
 
 def build_call_environment(call: Call) -> dict[str, str]:
-    """The variables of one call."""
     parent = {} if call.traceparent is None else {"TRACEPARENT": call.traceparent}
     return {**call.secrets, "OPENSKILL_TRACE_ID": call.trace_id, **parent}
 
@@ -142,7 +139,6 @@ class LocalIsolation:
         """Always available."""
 
     def environment(self, registration: Registration) -> dict[str, str]:
-        """See `SkillIsolation.environment`."""
         if self._home is None:
             self._home = HostDirectory()
             self._python.link_in(_links(self._home))
@@ -152,12 +148,10 @@ class LocalIsolation:
     async def start(
         self, registration: Registration, argv: Sequence[str], env: Mapping[str, str], stdio: tuple[int, int, int]
     ) -> SupervisedProcess:
-        """See `SkillIsolation.start`."""
         launch = LaunchRequest(argv, env, str(self._directory), dict(enumerate(stdio)))
         return await self._supervisors.start(launch, to_rlimits(to_process_limits(registration.limits)))
 
     async def close(self) -> None:
-        """See `SkillIsolation.close`."""
         await self._supervisors.close()
         if self._home is not None:
             await asyncio.to_thread(self._home.remove)
@@ -200,14 +194,12 @@ class SandboxIsolation:
         self._passed = True
 
     def environment(self, registration: Registration) -> dict[str, str]:
-        """See `SkillIsolation.environment`."""
         path = (*Interpreter.ours().search_path(), f"{sys.base_prefix}/bin", *SYSTEM_PATH)
         return build_skill_environment(registration, path=path, home=HOME)
 
     async def start(
         self, registration: Registration, argv: Sequence[str], env: Mapping[str, str], stdio: tuple[int, int, int]
     ) -> SupervisedProcess:
-        """See `SkillIsolation.start`."""
         tools = self._tools = self._tools or _find_tools(self._settings.search_path)
         shown = _find_mounts(registration)
         uid = self._get_uid(registration)
@@ -245,7 +237,6 @@ class SandboxIsolation:
                 raise ExecutorUnavailable(f"{tools.bwrap}: {error.message}; nothing was run") from error
 
     async def close(self) -> None:
-        """See `SkillIsolation.close`."""
         await self._supervisors.close()
         if self._tools is not None:
             self._tools.close()
@@ -383,7 +374,6 @@ class IsolationProvider:
             return place
 
     async def close(self) -> None:
-        """Close all isolations."""
         for place in self._places.values():
             await place.close()
         self._places.clear()
