@@ -251,19 +251,22 @@ class CallJournal:
         # A full disk must not fail a call.
         with self._lock, suppress(OSError):
             self._open[run_id] = line
+            if self._file.descriptor is None:
+                self._file.hold()
+            assert self._file.descriptor is not None  # noqa: S101 - it has a database
             if self._end < _MAX_JOURNAL_BYTES:
-                self._end += self._file.write(line, self._end)
+                self._end += os.pwrite(self._file.descriptor, line, self._end)
             else:
-                self._end = self._file.write(b"".join(self._open.values()), 0)
-                self._file.truncate(self._end)
+                self._end = os.pwrite(self._file.descriptor, b"".join(self._open.values()), 0)
+                os.ftruncate(self._file.descriptor, self._end)
 
     def remove(self, run_ids: Iterable[str]) -> None:
         """Forget calls that have a row."""
         with self._lock, suppress(OSError):
             for run_id in run_ids:
                 self._open.pop(run_id, None)
-            if self._end and not self._open:
-                self._file.truncate(0)
+            if self._file.descriptor is not None and self._end and not self._open:
+                os.ftruncate(self._file.descriptor, 0)
                 self._end = 0
 
     def close(self) -> None:

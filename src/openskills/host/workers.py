@@ -20,11 +20,11 @@ class WorkerLock:
     def __init__(self, database: Path | None) -> None:
         self.id = secrets.token_hex(8)
         self._directory = None if database is None else database.with_name(f"{database.name}.workers")
-        self._descriptor: int | None = None
+        self.descriptor: int | None = None
 
     def hold(self) -> None:
         """Create and lock the file, unless that is done. Raises `OSError`."""
-        if self._directory is None or self._descriptor is not None:
+        if self._directory is None or self.descriptor is not None:
             return
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         path, linked = self._directory / self.id, False
@@ -36,17 +36,7 @@ class WorkerLock:
             if not linked:
                 os.close(descriptor)
             else:
-                self._descriptor = descriptor
-
-    def write(self, data: bytes, at: int) -> int:
-        """Write to the file at an offset, and return the number of bytes. Raises `OSError`."""
-        self.hold()
-        return 0 if self._descriptor is None else os.pwrite(self._descriptor, data, at)
-
-    def truncate(self, size: int) -> None:
-        """Cut the file after this many bytes. Raises `OSError`."""
-        if self._descriptor is not None:
-            os.ftruncate(self._descriptor, size)
+                self.descriptor = descriptor
 
     def is_alive(self, worker: str) -> bool:
         """Whether the worker with this id is running. Raises `OSError`."""
@@ -80,10 +70,10 @@ class WorkerLock:
 
     def close(self) -> None:
         """Unlock and remove the file: from now on this worker counts as dead. Safe to call twice."""
-        if self._directory is not None and self._descriptor is not None:
+        if self._directory is not None and self.descriptor is not None:
             with suppress(OSError):
                 (self._directory / self.id).unlink()
             # Explicitly: closing does not free it while a forked child has a copy of the descriptor.
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-            os.close(self._descriptor)
-            self._descriptor = None
+            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+            os.close(self.descriptor)
+            self.descriptor = None
