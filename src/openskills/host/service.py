@@ -279,6 +279,7 @@ def check_scope(principal: Principal, asked: str, found: str | None) -> None:
         raise Forbidden(f"the key {principal.name!r} has no scope for {shown!r}", scope=shown)
 
 
+_CANCELLED = failure_outcome(RunCancelled("the call was cancelled before the skill finished"))
 _DIRECTORIES = re.compile(r"(?<![\w./:~-])/(?:[\w.@+~-]+/)+")
 
 
@@ -377,7 +378,7 @@ class Host:
     async def perform(self, asked: InvokeRequest) -> Invocation:
         """Perform a request and notify the observers. Failures are in the result; only cancellation is raised."""
         registration: Registration | None = None
-        outcome = failure_outcome(RunCancelled("the call was cancelled before the skill finished"))
+        outcome = _CANCELLED
         task = self._enter()
         times = _CallTimes()
         if asked.run_id is None:
