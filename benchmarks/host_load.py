@@ -142,6 +142,7 @@ def _targets(taken: Mapping[str, Round], missing: Mapping[str, str]) -> list[Tar
         return Target(what, value, bound, digits=digits, why=missing.get(base, ""))
 
     spread = taken[FORK].p99 / taken[FORK].p50
+    calm = taken[FUNCTION].p99 / taken[BARE].p99 if BARE in taken else None
     failed = sum(one.failed for name, one in taken.items() if name in OURS)
     return [
         ratio("`cli:python`: calls a second, times of a host that starts an interpreter per call", FORK, NAIVE, 10),
@@ -149,7 +150,9 @@ def _targets(taken: Mapping[str, Round], missing: Mapping[str, str]) -> list[Tar
         ratio("`cli:python`: calls a second, times of BentoML with a function that does nothing", FORK, BENTO, 1, 2),
         Target("`cli:python`: p99, times of p50", spread, 4, at_least=False),
         ratio("`inproc`: calls a second, times of a bare route of FastAPI", FUNCTION, BARE, 0.5, 2),
+        Target("`inproc`: p99, times of a bare route of FastAPI", calm, 2, at_least=False, why=missing.get(BARE, "")),
         ratio("sandbox: calls a second, times of spawn in the sandbox", IN_SANDBOX, SPAWN_IN_SANDBOX, 5),
+        ratio("sandbox: calls a second, times of those without a sandbox", IN_SANDBOX, FORK, 0.9, 2),
         Target("answers of our host that were no success", failed, 0, at_least=False, unit="answers", digits=0),
     ]
 

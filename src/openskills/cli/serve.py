@@ -98,7 +98,7 @@ def _greet(entries: "tuple[RegistryEntry, ...]", settings: "Settings", url: str,
         kind, description, isolation = "", "", ""
         if found is not None:
             kind, description = found.kind, found.description
-            isolation = describe_isolation(found.kind, found.executor, allow_local=settings.allow_local)
+            isolation = describe_isolation(found.kind, found.executor, settings)
         text = textwrap.shorten(escape_line(description), 70, placeholder="…")
         state = (f"{entry.status:<12}", _STYLES[entry.status])
         warn(

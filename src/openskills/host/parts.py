@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Protocol
 
 from openskills.host.admission import Admission
 from openskills.host.auth import Authenticator, KeyRing
@@ -16,13 +15,12 @@ from openskills.host.history import History
 from openskills.host.http import BODY_TIMEOUT, PING_SECONDS
 from openskills.host.idempotency import IdempotencyStore
 from openskills.host.metrics import Metrics
-from openskills.host.model import Registration, SkillRunner
-from openskills.host.observers import AccessLog, AccessLogObserver, AccessLogSink, HistoryObserver, MetricsObserver
+from openskills.host.observers import AccessLog, AccessLogSink, HistoryObserver, MetricsObserver
 from openskills.host.registry.registry import Registry
 from openskills.host.runners.kinds import RUNNER_KINDS
 from openskills.host.runners.table import ENTRY_POINT_GROUP
 from openskills.host.runs import Runs
-from openskills.host.service import Host, InvocationObserver
+from openskills.host.service import Host, InvocationObserver, RunnerTable
 from openskills.settings import Settings
 
 GRACE_SECONDS = 30.0
@@ -52,18 +50,6 @@ class HostOptions:
     ping_seconds: float = PING_SECONDS
 
 
-class RunnerTable(Protocol):
-    """The runners of all kinds."""
-
-    def get_runner(self, registration: Registration) -> SkillRunner:
-        """The runner for a skill's kind; raises `SkillError`."""
-        ...
-
-    async def close(self) -> None:
-        """Close all runners."""
-        ...
-
-
 @dataclass(slots=True)
 class HostParts:
     """Everything that routes use. `start` is the directory in which the host was started.
@@ -87,7 +73,6 @@ class HostParts:
     exit_stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def close(self) -> None:
-        """Close the parts in reverse order."""
         await self.exit_stack.aclose()
 
 
@@ -112,7 +97,7 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     closing.callback(metrics.close)
     closing.push_async_callback(history.close)
     if options.json_log:
-        observers.append(AccessLogObserver(_open_log(options, closing)))
+        observers.append(_open_log(options, closing))
     closing.push_async_callback(runners.close)
     runs = Runs(database)
     closing.push_async_callback(runs.close)

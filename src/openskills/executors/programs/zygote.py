@@ -279,7 +279,9 @@ class Zygote:
             set_protection(False)
             pid = quiet_fork()
             if pid == 0:
-                own = [*self._numbers, self._done] if self._done >= 0 else list(self._numbers)
+                own = [*self._numbers, *([self._done] if self._done >= 0 else ())]
+                if self._traces is not None:
+                    own += self._traces.descriptors
                 return CallProcess(self._server, self._connection, self._flags, self._doing).begin(own)
             set_protection(True)
             self._supervise_call(pid)

@@ -134,7 +134,6 @@ class DockerRunner:
         await asyncio.to_thread(engine.find_image, registration.entry)
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
-        """See `SkillRunner.invoke`."""
         engine = await self._connect_engine()
         env = build_container_environment(registration, build_call_environment(call))
         request = build_container_request(registration, env, create_marker())
@@ -165,7 +164,6 @@ class DockerRunner:
         """See `SkillRunner.forget`. Nothing is kept between calls."""
 
     async def close(self) -> None:
-        """See `SkillRunner.close`."""
         if self._engine is not None:
             await asyncio.to_thread(self._engine.close)
             self._engine = None
