@@ -10,17 +10,23 @@ if TYPE_CHECKING:
     from openskills.artifacts.open import open_artifact_store
     from openskills.artifacts.s3 import S3ArtifactStore
     from openskills.artifacts.store import (
+        BINARY,
         Artifact,
         ArtifactReader,
         ArtifactRef,
         ArtifactStore,
         Scope,
+        check_mime_type,
+        check_version,
         normalize_name,
         parse_ref,
         read_artifact,
+        select_version,
+        split_content,
     )
 
 __all__ = [
+    "BINARY",
     "Artifact",
     "ArtifactReader",
     "ArtifactRef",
@@ -30,10 +36,14 @@ __all__ = [
     "S3ArtifactStore",
     "Scope",
     "SweepResult",
+    "check_mime_type",
+    "check_version",
     "normalize_name",
     "open_artifact_store",
     "parse_ref",
     "read_artifact",
+    "select_version",
+    "split_content",
 ]
 
 _MODULES = {
@@ -46,10 +56,15 @@ _MODULES = {
         "ArtifactReader",
         "ArtifactRef",
         "ArtifactStore",
+        "BINARY",
         "Scope",
+        "check_mime_type",
+        "check_version",
         "normalize_name",
         "parse_ref",
         "read_artifact",
+        "select_version",
+        "split_content",
     ),
 }
 

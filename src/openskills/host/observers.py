@@ -37,8 +37,8 @@ class AccessLogSink(Protocol):
 class AccessLog:
     """Writes one line of JSON per invocation, in the format of `JsonFormatter`, in batches from a thread.
 
-    With `as_text` lines are for people. Implements `InvocationObserver`. Any thread may call its methods; `close` writes
-    what is left.
+    With `as_text` lines are for people. Implements `InvocationObserver`. Any thread may call its methods. `close`
+    writes what is left.
     """
 
     def __init__(self, sink: AccessLogSink, *, pause: float = WRITE_INTERVAL, as_text: bool = False) -> None:

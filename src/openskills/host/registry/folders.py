@@ -9,7 +9,7 @@ from pathlib import Path
 
 from openskills.catalog.catalog import Catalog
 from openskills.catalog.skill import Skill
-from openskills.catalog.trust import compute_digest
+from openskills.catalog.trust import hash_folder
 from openskills.errors import ForbiddenPath, InvalidArgument, LimitExceeded
 from openskills.host.model import Registration
 from openskills.host.registry.manifest import DIGEST_PREFIX, MAX_MANIFEST_BYTES, size_problem
@@ -266,7 +266,7 @@ def check_digest(registration: Registration) -> Problem | None:
         return Problem(DIGEST_RULE, f"digest: skills of type {registration.kind} have no folder; remove this field")
     folder = find_skill_folder(registration)
     try:
-        found = DIGEST_PREFIX + compute_digest(folder, folder)
+        found = DIGEST_PREFIX + hash_folder(folder, folder)[0]
     except (OSError, LimitExceeded) as error:
         return Problem(DIGEST_RULE, f"digest: cannot read {folder}: {error}")
     if found == registration.digest:
