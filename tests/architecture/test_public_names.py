@@ -133,6 +133,7 @@ RESULTS = {
         "JsonFormatter",
     ),
     *("Span", "ModelServerRequest", "ResetReply"),
+    *("AppendResult", "Call", "Registration", "Session", "SessionInfo"),
     # Typed dicts of the LangChain middleware.
     *("ResourceMetadata", "SkillMetadata", "SkillsState"),
 }
