@@ -3,8 +3,8 @@
 
 PY := .venv/bin/python
 ARGS ?=
-# One more than there are processors: tests also wait, for deadlines and for disks.
-WORKERS ?= $(shell expr $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)
+# Two more than there are processors: tests also wait, for deadlines and for programs that they start.
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 2)
 MAKEFLAGS += --no-print-directory
 # Where somebody forbids Python to keep what it has compiled, everything takes half as long again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -31,6 +31,7 @@ LONG_TESTS := tests/hostile tests/agent/test_crashes.py tests/artifacts/test_cra
 hostile: dev ## run the long forms of the hostile tests (an hour)
 	@scripts/system-packages.sh
 	@OPENSKILL_HOSTILE=long $(PY) -m pytest -n $(WORKERS) --dist worksteal --timeout=0 $(LONG_TESTS) $(ARGS)
+	@OPENSKILL_HOSTILE=long $(PY) -m pytest -n $(WORKERS) --dist worksteal --timeout=0 -m hypothesis $(ARGS)
 
 check: check-lint check-format check-types check-layers check-architecture ## run every gate: style, types, layers, architecture
 

@@ -1,7 +1,7 @@
 """google-adk builds requests: `context_adk.py SKILLS-DIRECTORY`. Runs in an environment of its own.
 
 `hold` plays a conversation with its own runner, and keeps the last request as its toolset for skills gets it; `build`
-lets the toolset make of a copy of it what the model would get, again, and says how long that took.
+lets the toolset make of a copy of it what the model would get, twice, and says how long the second time took.
 """
 
 import importlib
@@ -51,6 +51,7 @@ class Peer:
         """Do what the request says."""
         if request["do"] == "hold":
             return await self._hold(request["turns"])
+        await self._toolset.build()
         return {"seconds": await self._toolset.build()}
 
     async def _hold(self, turns: list[dict[str, Any]]) -> dict[str, Any]:

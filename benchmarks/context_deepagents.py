@@ -1,7 +1,7 @@
 """deepagents builds requests: `context_deepagents.py SKILLS-DIRECTORY`. Runs in the environment of the peers.
 
 `hold` plays a conversation with its own agent, and keeps the last request as its middleware for skills gets it; `build`
-lets that middleware make of it what the model would get, again, and says how long that took.
+lets that middleware make of it what the model would get, twice, and says how long the second time took.
 """
 
 import importlib
@@ -48,6 +48,7 @@ class Peer:
         """Do what the request says."""
         if request["do"] == "hold":
             return await self._hold(request["turns"])
+        await self._build()
         return {"seconds": await self._build()}
 
     async def _hold(self, turns: list[dict[str, Any]]) -> dict[str, Any]:

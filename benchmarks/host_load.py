@@ -9,7 +9,7 @@ from pathlib import Path
 from host_servers import FUNCTION_SKILL, bentoml, fastmcp, other, ours
 from host_wrk import Address, Load, NoAnswers, pressed
 from report import Bar, Target
-from running_part import NotMeasured, Part, Surroundings, plain_table
+from running_part import TINY, NotMeasured, Part, Surroundings, plain_table
 
 CONNECTIONS = 8
 FORK, REUSE, FUNCTION = "OpenSkill, cli:python", "OpenSkill, cli:python, reuse", "OpenSkill, inproc"
@@ -86,7 +86,8 @@ async def measure(at: Surroundings) -> Part:
     async with AsyncExitStack() as stack:
         found = await _addresses(at.scratch, stack, missing)
         loads: dict[str, list[Load]] = {name: [] for name in found}
-        for number in range(rounds + 1):
+        # Round 0 is to warm up; the smallest extent measures nothing, so it has none.
+        for number in range(1 if at.extent == TINY else 0, rounds + 1):
             at.say(f"hosts, round {number} of {rounds}")
             for name, address in found.items():
                 if name in missing:
@@ -98,7 +99,6 @@ async def measure(at: Surroundings) -> Part:
                         raise
                     missing[name] = f"{name}: it served no more: {error}"
                     continue
-                # The first is to warm up.
                 if number:
                     loads[name].append(load)
     # Whoever broke down in the middle has no number that could be compared.
@@ -142,6 +142,7 @@ def _targets(taken: Mapping[str, Round], missing: Mapping[str, str]) -> list[Tar
         return Target(what, value, bound, digits=digits, why=missing.get(base, ""))
 
     spread = taken[FORK].p99 / taken[FORK].p50
+    calm = taken[FUNCTION].p99 / taken[BARE].p99 if BARE in taken else None
     failed = sum(one.failed for name, one in taken.items() if name in OURS)
     return [
         ratio("`cli:python`: calls a second, times of a host that starts an interpreter per call", FORK, NAIVE, 10),
@@ -149,7 +150,9 @@ def _targets(taken: Mapping[str, Round], missing: Mapping[str, str]) -> list[Tar
         ratio("`cli:python`: calls a second, times of BentoML with a function that does nothing", FORK, BENTO, 1, 2),
         Target("`cli:python`: p99, times of p50", spread, 4, at_least=False),
         ratio("`inproc`: calls a second, times of a bare route of FastAPI", FUNCTION, BARE, 0.5, 2),
+        Target("`inproc`: p99, times of a bare route of FastAPI", calm, 2, at_least=False, why=missing.get(BARE, "")),
         ratio("sandbox: calls a second, times of spawn in the sandbox", IN_SANDBOX, SPAWN_IN_SANDBOX, 5),
+        ratio("sandbox: calls a second, times of those without a sandbox", IN_SANDBOX, FORK, 0.9, 2),
         Target("answers of our host that were no success", failed, 0, at_least=False, unit="answers", digits=0),
     ]
 

@@ -17,12 +17,14 @@ from sampling import Series, Way
 from tools_session import loaded_session
 
 from openskills.errors import ExecutorUnavailable
+from openskills.executors.interactive import WAIT
 
 PIPE, TERMINAL = "asyncio, bare pipe", "asyncio, bare terminal"
 OURS = {"local": "OpenSkill, local", "sandbox": "OpenSkill, sandbox", "container": "OpenSkill, container"}
 PEER = "trpc-agent-py, local"
 ON_TERMINAL, NO_PROMPT = ", on a terminal", ", no prompt"
 PROMISED, BOUND = ("local", "sandbox"), 0.5
+NO_PROMPT_BOUND = 0.1
 _FEWER = 6
 
 _ABOUT = f"""
@@ -30,12 +32,11 @@ A shell loop runs already, reads a line, and answers with a line and a prompt. T
 processes: a line is written, and the clock stops when the answer and the prompt have been read. The floor is bash on
 a bare pipe or terminal with asyncio, in the same event loop; ours is `Process.write` and `Process.read`. The third is
 a call of `skill_write_stdin`, ours and trpc-agent-py's (1.2.0, with its local executor: the one for containers has
-none), from the call to the result for the model, each with the waits that it has by itself. Nobody can know that a
-program has said everything. Ours returns 75 ms after the last output when that looks like a question or a prompt, and
+none), from the call to the result for the model, each with the waits that it has by itself. Ours returns when the
+program is blocked in a read of its input; where that cannot be seen, 75 ms after output that looks like a prompt, and
 else after 400 ms. trpc-agent-py looks 20 times a second and returns once nothing new has come for 75 ms; a line that
-is not finished, such as a prompt, is new to it each time it looks, so it returns after its 400 ms there. Each is
-quicker where the other is not: "{NO_PROMPT[2:]}" is a loop that answers and shows no prompt, and there ours is the
-slower one, unless the call says how long to wait (`yield_ms`).
+is not finished, such as a prompt, is new to it each time it looks, so it returns after its 400 ms there.
+"{NO_PROMPT[2:]}" is a loop that answers and shows no prompt.
 """
 
 
@@ -66,7 +67,7 @@ async def measure(at: Surroundings) -> Part:
     return Part(
         "An interactive round trip",
         _ABOUT,
-        [_target(name, tools, ways.missing) for name in PROMISED],
+        [*(_target(name, tools, ways.missing) for name in PROMISED), _no_prompt_target(tools, ways.missing)],
         "\n\n".join(f"**{title}**\n\n{table}" for title, table in tables.items()),
         missing=list(dict.fromkeys(ways.missing.values())),
         raw={"pipes": raw_series(pipes), "terminals": raw_series(terminals), "tools": raw_series(tools)},
@@ -78,6 +79,13 @@ def _target(name: str, tools: Mapping[str, Series], missing: Mapping[str, str]) 
     value = None if why else tools[OURS[name]].median / tools[PEER].median
     promise = f"a line answered with a prompt, `skill_write_stdin`, {name}: times of trpc-agent-py"
     return Target(promise, value, BOUND, at_least=False, digits=2, why=why)
+
+
+def _no_prompt_target(tools: Mapping[str, Series], missing: Mapping[str, str]) -> Target:
+    way = f"{OURS['local']}{NO_PROMPT}"
+    value = None if OURS["local"] in missing else tools[way].median / WAIT
+    promise = "a line answered without a prompt, `skill_write_stdin`, local: times of waiting for more output"
+    return Target(promise, value, NO_PROMPT_BOUND, at_least=False, digits=2, why=missing.get(OURS["local"], ""))
 
 
 def _against_both(tools: Mapping[str, Series]) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from openskills.catalog.catalog import Catalog
 from openskills.cli.token_report import MODES
-from openskills.runtime.token_report import DisclosureMode, TokenReport, token_report
+from openskills.runtime.token_report import DisclosureMode, TokenReport, measure_tokens
 from openskills.settings import Settings
 
 NAMES = {mode: MODES[mode] for mode in DisclosureMode}
@@ -14,4 +14,4 @@ NAMES = {mode: MODES[mode] for mode in DisclosureMode}
 async def report_over(skills: Path, home: Path) -> TokenReport:
     """The usual tasks in every way."""
     settings = Settings.from_env({"HOME": str(home), "PATH": os.defpath})
-    return await token_report(Catalog.from_paths(skills, settings=settings), settings=settings)
+    return await measure_tokens(Catalog.from_paths(skills, settings=settings), settings=settings)

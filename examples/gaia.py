@@ -1,11 +1,12 @@
 """Questions that need a file and some work, in the form of the GAIA benchmark, answered by an agent and scored.
 
     python examples/gaia.py
-    OPENAI_API_KEY=... python examples/gaia.py --model openai/gpt-5 --data gaia/2023/validation --level 1
+    OPENAI_API_KEY=... python examples/gaia.py --model openai/gpt-5 --data gaia-level1
 
-`examples/gaia` has a few questions of our own. The real ones are on Hugging Face, for those who accept their terms:
-`hf download gaia-benchmark/GAIA --repo-type dataset --local-dir gaia`. Without `--model`, a rehearsal plays one: it
-runs the commands that are written down for our questions, and answers with what they really print.
+`examples/gaia` has a few questions of our own. The real ones are on Hugging Face, for those who accept their terms;
+`gaia_download.py` downloads them. Questions about images and recordings need the skills `ocr` and `whisper` in
+`examples/gaia/skills`, and the programs that these name. Without `--model`, a rehearsal plays one: it runs the commands
+that are written down for our questions, and answers with what they really print.
 """
 
 import argparse
@@ -37,7 +38,7 @@ async def main(directory: Path, given: argparse.Namespace) -> None:
     settings = replace(Settings.from_env(), state_dir=directory)
     questions = [question for question in load(given.data) if given.level in (None, question.level)]
     right = 0
-    async with SkillRuntime(Catalog.from_paths(SKILLS), "auto", settings=settings) as runtime:
+    async with SkillRuntime(Catalog.from_paths(SKILLS, OURS / "skills"), "auto", settings=settings) as runtime:
         for question in questions:
             agent = Agent("solver", given.model or rehearsed(question), runtime, instructions=INSTRUCTIONS)
             right += await answered(Runner("gaia", agent), question)

@@ -153,9 +153,12 @@ def prepare(environment: Environment) -> int:
                 return 1
             environment.place.write_text(str(environment.directory))
         _say(environment, environment.says)
-        installed = _quietly([*_pip(environment.python), "install", *environment.install], lock)
+        installed = _quietly([*_pip(environment.python), "install", "--no-compile", *environment.install], lock)
         if installed.returncode < 0:
             return 1
+        # pip would compile on one processor. Files that cannot be compiled are templates.
+        compile_all = [str(environment.python), "-I", "-m", "compileall", "-qq", "-j", "0"]
+        subprocess.run([*compile_all, str(environment.directory / "lib")], check=False, pass_fds=(lock,))
         # pip that gives up by itself leaves the environment as it was; only who was killed leaves a mess.
         if installed.returncode == 0:
             environment.stamp.write_text(fingerprint(environment))

@@ -17,6 +17,7 @@ postgres:postgresql
 prlimit:util-linux
 redis-server:redis-server
 setpriv:util-linux
+tesseract:tesseract-ocr
 wrk:wrk
 END
 }

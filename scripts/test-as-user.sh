@@ -2,7 +2,7 @@
 # test-as-user.sh [TEST...]: what can differ for an ordinary user with the system's own Python, tried as one. Needs root.
 #
 # Makes a user (openskill-ci) and clones what is committed here into a directory of that user. There it runs `make demo`
-# and the tests below, or those that are named, with PYTHON (/usr/bin/python3 unless set) and WORKERS (one more than
+# and the tests below, or those that are named, with PYTHON (/usr/bin/python3 unless set) and WORKERS (two more than
 # there are processors). Missing Debian packages are installed by root first. CI=true, so a missing program is a failure;
 # what needs root is skipped, because `make test` has run it. In the end the directory is removed, and so is the user
 # unless there was one of that name.
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 
 user=openskill-ci
 python=${PYTHON:-/usr/bin/python3}
-workers=${WORKERS:-$(($(nproc) + 1))}
+workers=${WORKERS:-$(($(nproc) + 2))}
 if [ "$(id -u)" != 0 ]; then
     echo "test-as-user.sh makes a user, so it needs root; as an ordinary user run: make demo test PYTHON=$python" >&2
     exit 1

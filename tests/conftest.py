@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,13 +14,30 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 
 from tests.container_engine import container_engine as container_engine
+from tests.long_form import examples
 from tests.servers.postgres import postgres_server as postgres_server
 from tests.servers.redis import redis_server as redis_server
 from tests.servers.s3 import s3_server as s3_server
 from tests.servers.warm_openskills import warm_openskills as warm_openskills
 
+
+def has_room(directory: str, size: int) -> bool:
+    """Whether temporary files and programs of this size can be put into a directory."""
+    try:
+        status = os.statvfs(directory)
+    except OSError:
+        return False
+    executable = not status.f_flag & os.ST_NOEXEC
+    return executable and os.access(directory, os.W_OK) and status.f_bavail * status.f_frsize >= size
+
+
+# Temporary files in memory rather than on disk, if there is enough: what is tested waits for thousands of fsync calls.
+MEMORY, ENOUGH = "/dev/shm", 3 * 1024**3
+if "TMPDIR" not in os.environ and has_room(MEMORY, ENOUGH):
+    os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
+
 # How long an example takes depends on the machine, so it is nothing that a test may fail on.
-hypothesis_settings.register_profile("openskills", deadline=None)
+hypothesis_settings.register_profile("openskills", deadline=None, max_examples=examples(120))
 hypothesis_settings.load_profile("openskills")
 
 # Shells start what runs in the background with Ctrl-C ignored, and everything below inherits that; tests send Ctrl-C.
@@ -109,5 +127,6 @@ def find_program(program: str, *, search_path: str, ci: bool) -> str:
 @pytest.fixture
 def require_program() -> RequireProgram:
     """Call it with the name of a program beyond Python: it gives the path, or ends the test with the reason."""
-    search_path, ci = os.environ.get("PATH", os.defpath), os.environ.get("CI") == "true"
-    return lambda program: find_program(program, search_path=search_path, ci=ci)
+    # Debian installs servers such as nginx where an ordinary user's PATH does not lead.
+    search_path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"))
+    return lambda program: find_program(program, search_path=search_path, ci=os.environ.get("CI") == "true")

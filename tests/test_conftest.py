@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import RequireProgram, find_program, not_tested, package_of
+from tests.conftest import RequireProgram, find_program, has_room, not_tested, package_of
 
 
 def test_a_program_that_is_there_is_given_with_its_path(require_program: RequireProgram) -> None:
@@ -36,3 +36,9 @@ def test_the_summary_names_each_missing_program_once_and_counts_what_only_root_c
         "not tested, because only root can: 1 test",
     ]
     assert not_tested([]) == []
+
+
+def test_memory_is_used_for_temporary_files_only_where_there_is_enough(tmp_path: Path) -> None:
+    assert has_room(str(tmp_path), 1)
+    assert not has_room(str(tmp_path), 2**62)
+    assert not has_room(str(tmp_path / "missing"), 1)

@@ -1,4 +1,4 @@
-"""Check the arguments of public classes and functions against their annotations.
+"""Check the arguments of public classes and functions against their annotations, and find objects that they name.
 
 A type checker reports these mistakes as well, but not every caller uses one, and some of them are dangerous: text where
 a list is expected is a sequence of letters, so that `denied_commands="rm"` would deny nothing.
@@ -6,10 +6,12 @@ a list is expected is a sequence of letters, so that `denied_commands="rm"` woul
 
 import enum
 import inspect
+import os
 import sys
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache, wraps
+from functools import cache, reduce, wraps
+from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
@@ -201,3 +203,43 @@ def _describe(hint: Any) -> str:
         return f"one of {', '.join(str(one.value) for one in hint)}"
     name: str = "function" if origin is Callable else getattr(hint, "__name__", str(hint))
     return f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}"
+
+
+def import_factory(dotted: str, field: str) -> Callable[..., Any]:
+    """Import `package.module:factory`; a module that is not installed is also searched in the current directory.
+
+    Raises `InvalidArgument` if there is no such callable.
+    """
+    module, _, path = dotted.partition(":")
+    try:
+        try:
+            found: object = import_module(module)
+        except ModuleNotFoundError as error:
+            here = os.getcwd()
+            if error.name != module.partition(".")[0] or here in sys.path:
+                raise
+            # At the end, so that nothing in it hides an installed module.
+            sys.path.append(here)
+            found = import_module(module)
+    except ModuleNotFoundError as error:
+        raise InvalidArgument(field, f"cannot import {dotted!r}: {error}") from error
+    found = reduce(lambda owner, name: getattr(owner, name, None), path.split("."), found)
+    if not callable(found):
+        raise InvalidArgument(field, f"{module!r} has no callable {path!r}")
+    return found
+
+
+def find_plugin(group: str, name: str, field: str) -> Callable[..., Any] | None:
+    """The object that an installed package provides under this name in an entry point group, or None.
+
+    Raises `InvalidArgument` if it cannot be imported.
+    """
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=group, name=name):
+        try:
+            return cast("Callable[..., Any]", point.load())
+        except (ImportError, AttributeError) as error:
+            package = point.dist.name if point.dist else "an installed package"
+            raise InvalidArgument(field, f"cannot load {name!r} of {package} ({point.value}): {error}") from error
+    return None

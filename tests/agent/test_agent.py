@@ -12,9 +12,10 @@ Histories in fewer words.
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import pytest
+from pydantic import Field
 
 from openskills.agent.agent import (
     SUMMARY_HEADER,
@@ -29,6 +30,7 @@ from openskills.agent.agent import (
     order_results,
     summarise_by_model,
     summarise_by_rule,
+    tool,
 )
 from openskills.agent.models.model import ModelRequest, ModelResponse, ToolCall
 from openskills.errors import CommandDenied, InvalidArgument, ModelUnavailable
@@ -201,7 +203,8 @@ def test_an_agent_sees_what_was_said_to_it_and_by_it() -> None:
 
 def test_results_stand_in_the_order_of_the_calls() -> None:
     messages = [calls("c1", "c2"), *({"role": "tool", "tool_call_id": one, "content": one} for one in ("c2", "c1"))]
-    assert [message.get("content") for message in order_results(messages)] == [None, "c1", "c2"]
+    ordered = [message for _, message in order_results(list(enumerate(messages)))]
+    assert [message.get("content") for message in ordered] == [None, "c1", "c2"]
     assert find_unanswered_calls(messages) == []
     assert find_unanswered_calls([calls("c1", "c2"), messages[1]]) == [("c1", "t")]
 
@@ -347,3 +350,110 @@ async def test_a_model_that_summarises_is_asked_without_calls_and_hears_the_resu
     assert asked["role"] == "user"
     told = str(asked["content"])
     assert [part in told for part in ("user: one", "called skill_list_docs", "tool: ", "guide.md")] == [True] * 4
+
+
+async def test_steps_of_a_long_turn_are_summarised_and_calls_keep_their_results_and_skills_their_texts(
+    place: Path,
+) -> None:
+    calls = [calling(("note", {"text": f"finding {number} " + "x" * 200})) for number in range(12)]
+    note = ExtraTool("note", "Write something down.", lambda given: "noted " + given["text"])
+    agent, model = agent_in(
+        place,
+        [calling(("skill_load", {"skill": "alpha"})), *calls, ModelResponse("done"), ModelResponse("again")],
+        tools=[note],
+        summary=Summary(summarise_by_rule, tokens=700, keep_steps=2),
+    )
+    await heard(agent, "the task of this turn")
+    last = model.requests[-1].messages
+    roles = [message["role"] for message in last]
+    assert roles[-5:] == ["user", "assistant", "tool", "assistant", "tool"]
+    assert last[-5]["content"] == "the task of this turn"
+    assert "finding 11" in last[-1]["content"]
+    texts = "\n".join(str(message["content"]) for message in last)
+    assert texts.count("BODY OF alpha") == 1
+    assert "called note" in texts
+    for request in model.requests:
+        assert find_unanswered_calls(request.messages) == []
+        assert sum(str(message["content"]).count("BODY OF alpha") for message in request.messages) <= 1
+    await heard(agent, "another task")
+    assert "the task of this turn" in str(model.requests[-1].messages)
+    assert find_unanswered_calls(model.requests[-1].messages) == []
+
+
+async def test_the_hook_before_the_model_knows_the_loaded_skills(place: Path) -> None:
+    seen: list[tuple[str, ...]] = []
+
+    async def before_model(agent: str, request: ModelRequest) -> ModelRequest:
+        seen.append(request.loaded_skills)
+        return replace(request, messages=[*request.messages, {"role": "user", "content": "be brief"}])
+
+    agent, model = agent_in(
+        place,
+        [calling(("skill_load", {"skill": "beta"})), ModelResponse("x")],
+        callbacks=Callbacks(before_model=before_model),
+    )
+    await heard(agent)
+    assert seen == [(), ("beta",)]
+    assert model.requests[-1].messages[-1]["content"] == "be brief"
+
+
+@tool
+def add(first: int, second: int = 1) -> int:
+    """Add two numbers."""
+    return first + second
+
+
+@tool(name="greet_user", description="Say hello.")
+async def greet(name: Annotated[str, Field(description="Who is greeted")]) -> str:
+    return f"hello {name}"
+
+
+def test_a_decorated_function_is_a_tool_with_the_schema_of_its_type_hints() -> None:
+    assert add.describe()["function"] == {
+        "name": "add",
+        "description": "Add two numbers.",
+        "parameters": {
+            "type": "object",
+            "properties": {"first": {"type": "integer"}, "second": {"type": "integer"}},
+            "required": ["first"],
+        },
+    }
+    assert greet.name == "greet_user"
+    assert greet.parameters["properties"]["name"]["description"] == "Who is greeted"
+
+
+async def test_tools_may_be_sync_or_async_and_wrong_arguments_are_explained_to_the_model(place: Path) -> None:
+    strict = ExtraTool(
+        "pick",
+        "Pick one.",
+        lambda given: {"picked": given["color"]},
+        {
+            "type": "object",
+            "properties": {"color": {"type": "string", "enum": ["red", "blue"]}, "many": {"type": "integer"}},
+            "required": ["color"],
+            "additionalProperties": False,
+        },
+    )
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("add", {"first": "2"}),
+        ("add", {"first": "two"}),
+        ("greet_user", {"name": "Ada"}),
+        ("greet_user", {}),
+        ("pick", {"color": "red"}),
+        ("pick", {"color": "green"}),
+        ("pick", {"color": "red", "many": "3"}),
+        ("pick", {"colour": "red"}),
+        ("pick", {"color": "red", "size": 1}),
+    ]
+    agent, model = agent_in(place, [calling(*asked), ModelResponse("x")], tools=[add, greet, strict])
+    await heard(agent)
+    results = [str(message["content"]) for message in model.requests[-1].messages if message["role"] == "tool"]
+    assert results[0] == "3"
+    assert results[1].startswith("error: first: Input should be a valid integer")
+    assert results[2] == "hello Ada"
+    assert results[3] == "error: name: required; greet_user takes name"
+    assert results[4] == '{"picked": "red"}'
+    assert results[5] == 'error: color: expected one of ["red", "blue"]'
+    assert results[6] == 'error: many: expected integer, got "3"'
+    assert results[7] == "error: color: required; it takes color, many"
+    assert results[8] == "error: size: unknown argument; it takes color, many"

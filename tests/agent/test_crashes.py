@@ -20,7 +20,7 @@ from openskills.sync import run
 from openskills.testing.models import ScriptedModel
 from tests.agent.agents import skills_for_agents
 from tests.agent.crash_program import host, settings_of
-from tests.hostile.harness import LONG
+from tests.long_form import LONG
 from tests.servers.postgres import PostgresServer
 
 ROUNDS, AT_ONCE = 100 if LONG else 25, 4

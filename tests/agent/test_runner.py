@@ -4,6 +4,7 @@ Files of users: what the model is told about them is where its commands find the
 """
 
 import asyncio
+import base64
 import json
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +14,7 @@ import pytest
 from openskills.agent.agent import INTERRUPTED, Agent, build_transcript, find_unanswered_calls
 from openskills.agent.attached_line import split_files_line
 from openskills.agent.models.model import ModelResponse
-from openskills.agent.runner import Attachment, Runner
+from openskills.agent.runner import Attachment, Image, Runner
 from openskills.agent.subagent import Load
 from openskills.catalog.catalog import Catalog
 from openskills.errors import InvalidArgument, ModelUnavailable, UnknownSkill
@@ -23,8 +24,11 @@ from openskills.session.events import new_event
 from openskills.session.memory import MemorySessionStore
 from openskills.session.open import open_session_store
 from openskills.session.store import SessionKey
+from openskills.testing.checks import PNG
+from openskills.testing.model_server import ModelServer
 from openskills.testing.models import ScriptedModel
 from tests.agent.agents import agent_in, calling, heard, kinds, skills_for_agents
+from tests.agent.asking import make_anthropic, make_openai
 from tests.runtime.talking import runtime_in
 from tests.tools.contexts import settings_in, write_skill
 
@@ -40,7 +44,7 @@ def place(tmp_path: Path) -> Path:
     ("given", "said"),
     [
         ({"files": ["x.csv"]}, r"files\[0\]: expected an Attachment, got str 'x.csv'; use Attachment\(name, data\)"),
-        ({"message": {"role": "user"}}, "message: expected text, got dict"),
+        ({"message": {"role": "user"}}, "message: expected text or a list .*, got dict"),
         ({"loads": "alpha"}, "loads: expected a list"),
     ],
 )
@@ -350,3 +354,64 @@ async def test_files_beyond_the_limit_have_names_of_their_own_and_the_model_hear
     assert len(told(model, 0)) == 103
     warnings = json.loads(str(model.requests[-1].messages[-1]["content"]))["warnings"]
     assert "x_101.csv, x_102.csv, x_103.csv are unavailable: too many files, at most 100" in warnings
+
+
+PARTS = ["What is in", Image(PNG), Image(url="https://example.com/cat.png"), {"type": "text", "text": "these?"}]
+
+
+async def test_images_and_texts_of_a_message_reach_both_providers_and_come_back_from_the_store(place: Path) -> None:
+    store = open_session_store(f"sqlite:///{place / 'sessions.db'}", settings_in(place))
+    data = base64.b64encode(PNG).decode()
+    for session, make in (("openai", make_openai), ("anthropic", make_anthropic)):
+        with ModelServer(["A cat.", "Yes."]) as server:
+            model = make(server)
+            agent = Agent("assistant", model, runtime_in(place, store=store))
+            await heard(agent, cast("Any", PARTS), session=session)
+            await heard(agent, "Sure?", session=session)
+            await model.close()
+        for asked in server.requests:
+            (said, *_) = [message for message in asked.body["messages"] if message["role"] == "user"]
+            kinds_of_parts = [part["type"] for part in said["content"][:4]]
+            if session == "openai":
+                assert kinds_of_parts == ["text", "image_url", "image_url", "text"]
+                assert said["content"][1]["image_url"]["url"] == f"data:image/png;base64,{data}"
+            else:
+                assert kinds_of_parts == ["text", "image", "image", "text"]
+                assert said["content"][1]["source"] == {"type": "base64", "media_type": "image/png", "data": data}
+                assert said["content"][2]["source"] == {"type": "url", "url": "https://example.com/cat.png"}
+
+
+async def test_a_file_at_a_provider_is_sent_as_a_reference_and_refused_by_others(place: Path) -> None:
+    theirs = {make_openai: "file-abc123", make_anthropic: "file_011CabC"}
+    for make, ref in theirs.items():
+        other = next(one for one in theirs.values() if one != ref)
+        with ModelServer(["Read.", "Read."]) as server:
+            model = make(server)
+            agent = Agent("assistant", model, runtime_in(place))
+            done = await Runner("app", agent).reply(
+                user="u", session="s", message=["Read this.", Attachment("report.pdf", ref=ref)]
+            )
+            assert done.error is None
+            failed = await Runner("app", agent).reply(
+                user="u", session="t", message="Read this.", files=[Attachment("report.pdf", ref=other)]
+            )
+            await model.close()
+        assert failed.error is not None
+        assert f"{other} is a file at " in failed.error["message"]
+        assert "attach its content" in failed.error["message"]
+        (asked,) = server.requests
+        (said,) = [message for message in asked.body["messages"] if message["role"] == "user"]
+        if make is make_openai:
+            assert said["content"][1] == {"type": "file", "file": {"file_id": ref, "filename": "report.pdf"}}
+        else:
+            assert said["content"][1]["type"] == "document"
+            assert said["content"][1]["source"] == {"type": "file", "file_id": ref}
+            assert asked.headers["anthropic-beta"] == "files-api-2025-04-14"
+
+
+async def test_a_part_that_is_neither_text_nor_image_nor_file_is_refused(place: Path) -> None:
+    agent, _ = agent_in(place, [])
+    with pytest.raises(InvalidArgument, match=r"message\[1\]: expected text, Image, Attachment"):
+        await heard(agent, cast("Any", ["x", {"role": "user"}]))
+    with pytest.raises(InvalidArgument, match="either data or a url"):
+        Image()

@@ -19,7 +19,7 @@ from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument
 from openskills.lazy import lazy_exports
 from tests.architecture.project import PACKAGE, ROOT
-from tests.architecture.tree_rules import undocumented
+from tests.architecture.tree_rules import deep_imports, undocumented
 
 NAMES = [name for name in openskills.__all__ if name != "__version__"]
 
@@ -48,6 +48,17 @@ def test_a_name_is_in_the_reference_only_as_heading_or_code() -> None:
     reference = "# `Catalog`\n\n## Skill\n\nUse `parse(text)` and Problem, or `Severity.ERROR`.\n"
     assert undocumented(["Catalog", "Skill", "parse", "Severity"], reference) == []
     assert len(undocumented(["Problem", "Cat", "ERR"], reference)) == 3
+
+
+def test_documentation_and_examples_import_from_packages_only() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.py")]
+    found = {page.name: deep_imports(page.read_text("utf-8"), {"openskills.adapters.langchain"}) for page in pages}
+    assert not any(found.values()), {name: faults for name, faults in found.items() if faults}
+
+
+def test_an_import_from_inside_of_a_package_is_found() -> None:
+    text = "from openskills.catalog.skill import Skill\nimport openskills.sync\n  from openskills.catalog import Hit\n"
+    assert deep_imports(text, ()) == ["openskills.catalog.skill is inside of a package"]
 
 
 def test_dir_shows_the_public_names() -> None:
@@ -122,6 +133,7 @@ RESULTS = {
         "JsonFormatter",
     ),
     *("Span", "ModelServerRequest", "ResetReply"),
+    *("AppendResult", "Call", "Registration", "Session", "SessionInfo"),
     # Typed dicts of the LangChain middleware.
     *("ResourceMetadata", "SkillMetadata", "SkillsState"),
 }

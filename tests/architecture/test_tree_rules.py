@@ -12,6 +12,8 @@ from tests.architecture.project import ROOT, Source, package_sources, sources_of
 MAX_MODULES = 260
 """Only ever lowered; raising it needs a decision record."""
 IMPLEMENTED_FOR_OTHERS = {
+    "eof_received": "asyncio calls it",
+    "handle_error": "socketserver calls it",
     "send_400_response": "uvicorn calls it",
     "datagram_received": "asyncio calls it",
 }

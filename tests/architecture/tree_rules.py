@@ -207,6 +207,12 @@ def undocumented(names: Iterable[str], reference: str) -> list[str]:
     return [f"{name} is in no heading and no code span of docs/reference/" for name in names if name not in words]
 
 
+def deep_imports(text: str, packages: Collection[str]) -> list[str]:
+    """Documentation and examples import from packages and from modules at the top, never from modules inside."""
+    found = dict.fromkeys(re.findall(r"^\s*(?:>>> )?(?:from|import) (openskills(?:\.\w+)+)", text, re.MULTILINE))
+    return [f"{name} is inside of a package" for name in found if name.count(".") > 1 and name not in packages]
+
+
 def _has_code(module: Source) -> bool:
     return any(_does_something(node) for node in module.nodes)
 

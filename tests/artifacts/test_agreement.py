@@ -13,6 +13,7 @@ from openskills.artifacts.memory import MemoryArtifactStore
 from openskills.artifacts.store import ArtifactStore, Scope, read_artifact
 from openskills.errors import InvalidArgument
 from openskills.sync import run
+from tests.long_form import examples
 
 
 @dataclass
@@ -93,7 +94,7 @@ def test_the_store_in_memory_agrees_with_a_dictionary(todo: list[Step]) -> None:
 
 
 @given(steps)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_store_on_disk_agrees_with_a_dictionary(todo: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         run(play(FileArtifactStore(Path(directory) / "store"), todo))

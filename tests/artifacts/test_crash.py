@@ -16,7 +16,7 @@ from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.store import read_artifact
 from tests.architecture.project import ROOT
 from tests.artifacts.nursery import NAMES, SCOPE, TURNS_BEFORE_LAST, content_of
-from tests.hostile.harness import LONG
+from tests.long_form import LONG
 
 ROUNDS = 60 if LONG else 25
 SEED = 20260102

@@ -11,10 +11,14 @@ from pathlib import Path
 import pytest
 
 from openskills.catalog import trust
-from openskills.catalog.trust import TrustAnswer, TrustStore, compute_digest
+from openskills.catalog.trust import TrustAnswer, TrustStore, hash_folder
 from openskills.errors import InvalidArgument, LimitExceeded
 from tests.catalog.deep_folder import make_too_deep
 from tests.conftest import needs_root
+
+
+def compute_digest(folder: Path, confine: Path) -> str:
+    return hash_folder(folder, confine)[0]
 
 
 @pytest.fixture

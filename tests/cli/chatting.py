@@ -1,10 +1,12 @@
 """Conversations in tests: one in this process with a scripted model, and the real command on a terminal."""
 
-import re
 import sys
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pyte
+import pyte.screens
 
 from openskills.agent.runner import Runner
 from openskills.cli.chat.conversation import ChatSession, TokenTracker
@@ -17,6 +19,7 @@ from tests.cli.ran import Ran
 from tests.cli.terminal import Terminal
 
 PROMPT = "\n> "
+COLUMNS = 200
 
 _TAKES_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
@@ -37,6 +40,12 @@ async def talking(
     await agent.runtime.close()
 
 
+def _text(line: Mapping[int, pyte.screens.Char]) -> str:
+    """A line of the emulator without blanks at its end, except behind the prompt."""
+    text = "".join(line[column].data for column in range(COLUMNS)).rstrip()
+    return "> " if text == ">" else text
+
+
 class Chat(Terminal):
     """`openskills chat` on a terminal that is its own, so that Ctrl-C is what it is for a person.
 
@@ -54,16 +63,23 @@ class Chat(Terminal):
             [sys.executable, "-c", _TAKES_TERMINAL, *command.line(["chat", *arguments])],
             cwd=command.cwd,
             variables=command.variables(environment or {}),
-            columns=200,
+            columns=COLUMNS,
             stdout=stdout,
         )
         self._read_to = 0
+        self._emulator = pyte.HistoryScreen(COLUMNS, 40, history=10_000, ratio=1e-9)
+        self._stream = pyte.ByteStream(self._emulator)
+        self._fed = 0
 
     @property
     def screen(self) -> str:
-        """What a person has seen so far: no styles, and no switching of how pasted text arrives."""
-        text = self._seen.decode("utf-8", "replace")
-        return re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", text).replace("\r", "")
+        """The text on the screen up to the cursor, and what has scrolled away; without what was erased again."""
+        self._stream.feed(self._seen[self._fed :])
+        self._fed = len(self._seen)
+        cursor = self._emulator.cursor
+        shown = [self._emulator.buffer[row] for row in range(cursor.y)]
+        lines = [_text(line) for line in (*self._emulator.history.top, *shown)]
+        return "\n".join([*lines, _text(self._emulator.buffer[cursor.y])[: cursor.x].ljust(cursor.x)])
 
     def expect(self, text: str = PROMPT) -> str:
         """Read on until a text appears, behind all that was expected before; gives what is written up to it."""

@@ -53,6 +53,11 @@ class Terminal:
         os.close(self._master)
 
     @property
+    def written(self) -> bytes:
+        """Everything that was written so far."""
+        return self._seen
+
+    @property
     def screen(self) -> str:
         """Everything that was written so far, with its escape sequences."""
         return self._seen.decode("utf-8", "replace").replace("\r\n", "\n")

@@ -7,7 +7,7 @@ import pytest
 from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import Scope
-from openskills.cli.chat.conversation import current_user
+from openskills.cli.sessions import current_user
 from openskills.settings import Settings
 from openskills.sync import run
 from tests.cli.command import Command
@@ -37,7 +37,7 @@ def test_the_latest_version_of_each_is_listed_or_all(openskills: Command) -> Non
     assert [set(one) for one in found] == [fields, fields]
 
 
-def test_a_session_without_artifacts_is_no_error(openskills: Command) -> None:
+def test_a_session_without_artifacts_is_not_an_error(openskills: Command) -> None:
     ran = openskills("artifacts", "list", "other")
     assert (ran.code, ran.out, ran.err) == (0, "", "no artifacts in session other\n")
     assert openskills("artifacts", "list", "mine", "--user", "somebody").out == ""
@@ -54,7 +54,7 @@ def test_bytes_go_to_stdout_or_into_a_file(openskills: Command) -> None:
     assert (told["path"], told["version"], told["size_bytes"]) == ("copy.md", 1, 13)
 
 
-def test_on_a_terminal_text_is_harmless_and_what_is_no_text_is_refused(openskills: Command) -> None:
+def test_a_terminal_gets_escaped_text_and_no_binary_data(openskills: Command) -> None:
     assert "# Report\n\\x1b[2J" in openskills.on_terminal("artifacts", "get", "mine", "out/report.md").out
     ran = openskills.on_terminal("artifacts", "get", "mine", "out/chart.png")
     assert ran.code == 2

@@ -1,4 +1,4 @@
-"""A whole conversation at a real terminal: orders, skills by name, files, a run that is stopped, and another day."""
+"""A whole conversation on a real terminal: slash commands, skills by name, files, an interrupted run, resuming."""
 
 from pathlib import Path
 

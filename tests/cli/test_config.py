@@ -72,7 +72,7 @@ def test_a_hosted_skill_says_which_line_of_its_manifest_decided(openskills: Comm
     assert "API_TOKEN looks like a secret" in ran.err
 
 
-def test_a_broken_manifest_is_told_and_the_command_fails(openskills: Command) -> None:
+def test_a_broken_manifest_is_reported_and_the_command_fails(openskills: Command) -> None:
     manifest(openskills.cwd, "timeout_ms: never\n")
     ran = openskills("config", "calculator")
     assert (ran.code, ran.out) == (1, "")

@@ -1,6 +1,11 @@
 """`openskills doctor`: its output, exit codes, and what it reports about executors."""
 
+import json
+import re
+import threading
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +17,7 @@ def test_a_good_machine_is_exit_code_0(openskills: Command) -> None:
     ran = openskills("doctor")
     assert (ran.code, ran.err, ran.lines[-1]) == (0, "", "everything required is there")
     sections = [line for line in ran.lines if line and not line.startswith(" ")]
-    assert sections[:-1] == ["basics", "sources", "directories", "watching", "extras", "isolation"]
+    assert sections[:-1] == ["basics", "sources", "directories", "watching", "extras", "models", "isolation"]
 
 
 def test_json_names_every_check(openskills: Command) -> None:
@@ -58,6 +63,48 @@ def test_another_distribution_of_the_same_package_is_a_warning(openskills: Comma
 def test_nothing_is_created(openskills: Command) -> None:
     openskills("doctor")
     assert not list(openskills.home.iterdir())
+
+
+def test_every_extra_is_listed(openskills: Command) -> None:
+    declared = set(metadata("openskill-runtime").get_all("Provides-Extra") or ()) - {"dev"}
+    found = openskills("doctor", "--json").json["checks"]
+    assert {check["name"] for check in found if check["section"] == "extras"} == declared
+
+
+def test_keys_are_reported_without_their_values(openskills: Command) -> None:
+    ran = openskills("doctor", OPENAI_API_KEY="sk-very-secret", OLLAMA_HOST="127.0.0.1:9")
+    assert "sk-very-secret" not in ran.out
+    models = "\n".join(ran.lines).partition("\nmodels\n")[2]
+    assert re.search(r"ok +OPENAI_API_KEY +set", models)
+    assert re.search(r"absent +ANTHROPIC_API_KEY +not set", models)
+
+
+class Models(BaseHTTPRequestHandler):
+    """Lists two models, as Ollama, vLLM and llama.cpp do."""
+
+    def do_GET(self) -> None:
+        found = self.path == "/v1/models"
+        body = json.dumps({"object": "list", "data": [{"id": "qwen3:8b"}, {"id": "llama4"}]} if found else {}).encode()
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_request(self, code: object = "-", size: object = "-") -> None:
+        """Print nothing."""
+
+
+def test_local_models_are_listed_and_completed(openskills: Command) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Models) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        host = f"127.0.0.1:{server.server_address[1]}"
+        line = next(line for line in openskills("doctor", OLLAMA_HOST=host).lines if "Ollama" in line)
+        words = {"COMP_WORDS": "openskills chat --model ollama/q", "COMP_CWORD": "3", "OLLAMA_HOST": host}
+        completing = replace(openskills, environment={"_OPENSKILLS_COMPLETE": "complete_bash", **words})
+        completed = completing().out.split()
+        server.shutdown()
+    assert line.endswith(f"answers at http://{host}/v1: qwen3:8b, llama4")
+    assert completed == ["ollama/qwen3:8b"]
 
 
 def checks(openskills: Command) -> dict[str, dict[str, Any]]:

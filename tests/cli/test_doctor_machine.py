@@ -1,4 +1,4 @@
-"""What the machine has: found on disk, without starting anything."""
+"""Checks of `doctor` that start no process."""
 
 import sys
 from pathlib import Path

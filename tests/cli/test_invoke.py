@@ -92,7 +92,7 @@ def test_an_input_may_come_from_a_file_or_a_pipe(openskills: Command, hosted: Sc
     assert json.loads(piped.stdout) == {"echoed": "piped"}
 
 
-def test_without_a_host_it_is_said_how_to_start_one(openskills: Command) -> None:
+def test_without_a_host_the_error_says_how_to_start_one(openskills: Command) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{probe.getsockname()[1]}"
@@ -120,7 +120,7 @@ def test_without_a_host_it_is_said_how_to_start_one(openskills: Command) -> None
         (["--local", "--url", "http://127.0.0.1:1"], "--local"),
     ],
 )
-def test_wrong_usage_is_said_and_is_two(openskills: Command, arguments: list[str], said: str) -> None:
+def test_wrong_usage_is_reported_with_exit_code_2(openskills: Command, arguments: list[str], said: str) -> None:
     ran = openskills("invoke", "echo", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
@@ -144,7 +144,7 @@ def test_a_stream_for_programs_is_one_line_for_each_event(openskills: Command, h
     ]
 
 
-def test_a_terminal_is_told_live(openskills: Command, hosted: Scripted) -> None:
+def test_a_terminal_shows_live_output(openskills: Command, hosted: Scripted) -> None:
     pieces = (
         event("progress", {"done": 1, "total": 4, "message": "reading"}),
         event("stdout", {"text": "a line\n"}),
@@ -178,7 +178,7 @@ def test_a_timeout_ends_the_waiting(openskills: Command, hosted: Scripted) -> No
     assert "timed out; use a longer timeout" in ran.err
 
 
-def test_an_answer_that_is_no_result_is_an_error(openskills: Command, hosted: Scripted) -> None:
+def test_an_invalid_response_is_an_error(openskills: Command, hosted: Scripted) -> None:
     hosted.on_invoke(Reply([b"<html>"], 500, "text/html"))
     ran = openskills("invoke", "echo")
     assert ran.code == 1
@@ -213,7 +213,7 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
         ('{"a": ' + "1" * 5_000 + "}", "not valid JSON"),
     ],
 )
-def test_what_is_no_object_of_json_is_refused_with_an_example(text: str, why: str) -> None:
+def test_input_that_is_not_a_json_object_is_refused_with_an_example(text: str, why: str) -> None:
     with pytest.raises(InvalidArgument, match=why) as caught:
         read_input(text)
     assert '{"text": "hello"}' in str(caught.value)
@@ -249,13 +249,13 @@ def test_the_result_on_the_stdout_of_a_skill_is_not_shown_twice(capsys: Capture)
     assert lines[3:] == ['{"success": true}']
 
 
-def test_output_in_a_form_that_nobody_knows_is_shown_as_it_is(capsys: Capture) -> None:
+def test_output_in_an_unknown_format_is_shown_unchanged(capsys: Capture) -> None:
     with LiveView() as view:
         view.show(StreamEvent("stderr", {"line": 1}))
     assert capsys.readouterr().err == '{"line": 1}\n'
 
 
-def test_in_a_pipe_there_is_no_bar_and_no_word_of_what_is_for_programs(capsys: Capture) -> None:
+def test_a_pipe_gets_no_progress_bar(capsys: Capture) -> None:
     with LiveView() as view:
         view.show(StreamEvent("start", {"skill_id": "echo"}))
         view.show(StreamEvent("progress", {"done": float("inf"), "total": True}))
@@ -263,7 +263,7 @@ def test_in_a_pipe_there_is_no_bar_and_no_word_of_what_is_for_programs(capsys: C
     assert capsys.readouterr().err == ""
 
 
-def test_what_was_made_or_cut_is_said(capsys: Capture) -> None:
+def test_artifacts_and_truncated_output_are_reported(capsys: Capture) -> None:
     with LiveView() as view:
         view.show(StreamEvent("artifact", {"path": "out/a.csv"}))
         view.show(StreamEvent("cut", {"reason": "too much"}))
@@ -307,7 +307,7 @@ print(json.dumps({"success": True, "data": data, "error": None}))
 """
 
 
-def test_json_and_streams_decide_how_it_is_told() -> None:
+def test_json_and_stream_choose_the_output_mode() -> None:
     assert select_output_mode(None, as_json=True) is InvokeOutputMode.JSON
     assert select_output_mode(True, as_json=True) is InvokeOutputMode.JSON_LINES
     assert select_output_mode(True, as_json=False) is InvokeOutputMode.LIVE
@@ -340,7 +340,7 @@ def test_the_exit_code_says_whether_the_skill_succeeded(capsys: Capture, reply: 
     capsys.readouterr()
 
 
-def test_events_are_told_as_they_come(capsys: Capture) -> None:
+def test_events_are_shown_as_they_arrive(capsys: Capture) -> None:
     with scripted() as host:
         host.on_invoke(events(event("stdout", {"text": "hi"}), event("result", normal())), verb="stream")
         assert (
@@ -369,7 +369,7 @@ def test_programs_hear_as_a_result_what_kept_it_from_being_invoked(capsys: Captu
     assert (result["success"], result["error"]["code"], len(result["trace_id"])) == (False, 503, 32)
 
 
-def test_without_the_extra_it_is_said_how_to_install_it() -> None:
+def test_without_the_extra_the_error_says_how_to_install_it() -> None:
     program = (
         "import sys\n"
         "sys.modules['orjson'] = None\n"

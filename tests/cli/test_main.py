@@ -1,4 +1,4 @@
-"""The door: every way a command can end has its exit code and its one line, and never a traceback."""
+"""Exit codes and messages of the command line: one line for every error, never a traceback."""
 
 import os
 import shlex
@@ -39,14 +39,15 @@ def test_without_arguments_there_is_help_and_exit_code_2(openskills: Command) ->
 def test_the_help_of_every_command_has_examples(openskills: Command, command: str) -> None:
     ran = openskills(command, "--help")
     assert ran.code == 0
-    assert f"\n   openskills {command}" in ran.out
+    assert f"\n  openskills {command}" in ran.out
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("nonsense",), "No such command 'nonsense'"),
-        (("validate",), "Missing argument 'PATH'"),
+        (("validate",), "PATH: missing; give a skill's folder"),
+        (("info",), "Missing argument 'NAME'"),
         (("list", "--wrong"), "No such option: --wrong"),
         (("validate", ".", "--format", "xml"), "'xml' is not one of 'text', 'json', 'sarif'"),
         (("search", "x", "--limit", "0"), "--limit"),
@@ -95,7 +96,7 @@ def test_an_interrupt_ends_quietly_with_130(openskills: Command, write_skill: Wr
     assert "Traceback" not in ran.out
 
 
-def test_a_reader_that_goes_away_is_no_error(openskills: Command, write_skill: WriteSkill) -> None:
+def test_a_closed_pipe_is_not_an_error(openskills: Command, write_skill: WriteSkill) -> None:
     for number in range(300):
         write_skill(f"skill-{number}", "Does something. Use when asked. " * 20)
     for arguments in (["list", "skills"], ["list", "skills", "--json"], ["to-prompt", "skills"], ["--help"]):
@@ -114,7 +115,7 @@ def test_a_reader_that_goes_away_is_no_error(openskills: Command, write_skill: W
             assert process.wait(PATIENCE) in (0, 1)
 
 
-def test_a_reader_that_was_never_there_is_no_error_either(openskills: Command) -> None:
+def test_a_pipe_without_a_reader_is_not_an_error(openskills: Command) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -124,7 +125,7 @@ def test_a_reader_that_was_never_there_is_no_error_either(openskills: Command) -
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-def test_a_stream_that_the_shell_closed_is_no_error(openskills: Command) -> None:
+def test_a_stream_that_the_shell_closed_is_not_an_error(openskills: Command) -> None:
     line = shlex.join(openskills.line(["--help"]))
     for closed in (">&-", "2>&-", ">&- 2>&-"):
         done = subprocess.run(["sh", "-c", f"{line} {closed}"], env=openskills.variables({}), capture_output=True)

@@ -23,17 +23,8 @@ from typing import Annotated
 import pytest
 import typer
 
-from openskills.cli.output import (
-    CliProgress,
-    QuickCommand,
-    QuickGroup,
-    escape_line,
-    log_warnings,
-    pluralize,
-    say,
-    say_json,
-    say_text,
-)
+from openskills.cli.output import CliProgress, escape_line, log_warnings, pluralize, say, say_json, say_text
+from openskills.cli.parameters import QuickCommand, QuickGroup
 from tests.catalog.sources.web_server import Page, Web
 from tests.cli.command import Command
 from tests.skill_writer import WriteSkill
@@ -160,7 +151,7 @@ def test_wrong_values_are_still_refused(arguments: tuple[str, ...]) -> None:
 def test_text_does_not_load_pydantic() -> None:
     program = """
 import sys, typer
-from openskills.cli.output import QuickCommand, QuickGroup
+from openskills.cli.parameters import QuickCommand, QuickGroup
 app = typer.Typer(cls=QuickGroup)
 @app.command(cls=QuickCommand)
 def hello(name: str, size: int = 1, loud: bool = False) -> None: ...
@@ -183,7 +174,7 @@ def test_warnings_are_lines_on_stderr_while_the_block_lasts(capsys: pytest.Captu
     assert capsys.readouterr().err == "warning: the disk is full\\x1b[2J\nerror: it broke\n"
 
 
-def test_an_audit_log_that_cannot_be_written_is_told_by_run(
+def test_run_warns_when_the_audit_log_cannot_be_written(
     openskills: Command, write_skill: WriteSkill, tmp_path: Path
 ) -> None:
     write_skill("demo")

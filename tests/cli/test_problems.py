@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openskills.cli.problems import (
+from openskills.cli.skills import (
     count_by_severity,
     display_path,
     format_problem,

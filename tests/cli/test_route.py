@@ -69,7 +69,7 @@ def test_skill_folders_are_searched_last(openskills: Command, hosted: Scripted, 
     assert "cannot be invoked" in ran.err
 
 
-def test_what_nobody_understands_goes_to_echo_and_that_is_said(openskills: Command, hosted: Scripted) -> None:
+def test_a_request_without_a_match_goes_to_echo_with_a_note(openskills: Command, hosted: Scripted) -> None:
     ran = openskills("route", "good morning")
     assert (ran.code, ran.out) == (0, "echo\tdefault\n")
     assert "not understood" in ran.err
@@ -77,7 +77,7 @@ def test_what_nobody_understands_goes_to_echo_and_that_is_said(openskills: Comma
     assert "echo, calculator, invoice_pdf" in ran.err
 
 
-def test_without_a_host_the_rules_decide_and_that_is_said(openskills: Command) -> None:
+def test_without_a_host_rules_decide_with_a_note(openskills: Command) -> None:
     ran = openskills("route", "mean of 1 and 2", "--url", "http://127.0.0.1:1")
     assert (ran.code, ran.out) == (0, "calculator\trule:mean\n")
     assert "cannot connect to a skill host" in ran.err
@@ -120,7 +120,7 @@ def test_a_skill_that_fails_is_the_exit_code(openskills: Command, hosted: Script
     assert (ran.code, ran.json["error"]["message"]) == (1, "boom")
 
 
-def test_the_line_of_the_log_is_shown_to_those_who_debug(openskills: Command, hosted: Scripted) -> None:
+def test_debug_mode_prints_the_log_record(openskills: Command, hosted: Scripted) -> None:
     ran = openskills("route", "mean of 1 and 2", "--trace-id", "demo-3", OPENSKILL_DEBUG="1")
     line = json.loads(ran.err)
     assert (line["trace_id"], line["selected_skill_id"], line["routing_reason"]) == (
@@ -135,7 +135,7 @@ def test_on_a_terminal_the_reason_is_a_sentence(openskills: Command, hosted: Scr
     assert ran.lines == ["calculator  the text says 'mean'"]
 
 
-def test_a_key_that_is_missing_is_said(openskills: Command, hosted: Scripted) -> None:
+def test_a_missing_key_is_reported(openskills: Command, hosted: Scripted) -> None:
     hosted.on("GET /skills", failure(401, "a key is needed"))
     ran = openskills("route", "mean of 1 and 2")
     assert ran.code == 1

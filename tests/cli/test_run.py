@@ -141,7 +141,7 @@ def test_a_workspace_is_gone_afterwards_unless_a_session_keeps_it(openskills: Co
 
 
 @pytest.mark.usefixtures("demo")
-def test_local_says_that_it_is_no_sandbox(openskills: Command) -> None:
+def test_local_warns_that_commands_are_not_isolated(openskills: Command) -> None:
     ran = run(openskills, "--executor", "local", "--", "true")
     assert (ran.code, "not isolated" in ran.err, "isolation: none" in ran.err) == (0, True, True)
 
@@ -182,7 +182,7 @@ def test_a_skill_may_be_named_by_its_folder(openskills: Command) -> None:
 
 
 @pytest.mark.usefixtures("demo")
-def test_without_bubblewrap_nothing_is_run_and_the_fix_is_said(openskills: Command, tmp_path: Path) -> None:
+def test_without_bubblewrap_nothing_runs_and_the_fix_is_named(openskills: Command, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     fake = tmp_path / "bin" / "bwrap"
     fake.write_text("#!/bin/sh\necho no namespaces here >&2\nexit 1\n")

@@ -6,6 +6,7 @@
 """
 
 import json
+import re
 import shlex
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from openskills.host.auth import KeyRing, read_keys
@@ -45,12 +47,42 @@ def test_it_says_what_is_served_what_is_not_and_that_no_key_is_needed(tmp_path: 
     assert host.errors.read_text().endswith("stopped\n")
 
 
-def test_a_line_for_each_invocation_goes_where_it_is_told(tmp_path: Path) -> None:
+def test_json_log_gets_a_line_for_each_invocation(tmp_path: Path) -> None:
     with host_process(tmp_path, "--json-log", "access.jsonl") as host:
         host.invoke("echo", {"text": "a"}, headers={"X-Trace-Id": "t-1"})
         eventually(lambda: (tmp_path / "access.jsonl").stat().st_size > 0)
     assert json.loads((tmp_path / "access.jsonl").read_text())["trace_id"] == "t-1"
     assert host.output.read_bytes() == b""
+
+
+def test_a_terminal_gets_readable_lines_and_json_when_asked(new_openskills: Command) -> None:
+    (new_openskills.cwd / "skills_cli").mkdir()
+    echo = new_openskills.cwd / "skills_cli" / "echo.py"
+    echo.write_text("import json, sys\nprint(json.dumps(json.load(sys.stdin)['input']))\n")
+    for more, status in (
+        ((), r"\d\d:\d\d:\d\d  200  echo +[\d.]+ ms  anonymous  t-1\n"),
+        (("--json-log", "-"), r'"trace_id":"t-1"'),
+    ):
+        serve = ("serve", "--port", "0", "--executor", "local", *more)
+        with new_openskills.begun(*serve) as terminal:
+            terminal.wait_for("try: ")
+            url = re.search(r"http://[\d.:]+", terminal.screen)
+            assert url is not None
+            httpx2.post(f"{url[0]}/skills/echo:invoke", json={"input": {}}, headers={"X-Trace-Id": "t-1"}, timeout=60)
+            while not re.search(status, terminal.screen):
+                assert terminal.more()
+            terminal.terminate()
+            assert terminal.finish().code == 0
+
+
+def test_a_folder_can_be_an_argument(tmp_path: Path) -> None:
+    skill = tmp_path / "folders" / "shout"
+    (skill / "scripts").mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: shout\ndescription: Shouts. Use when asked.\n---\n")
+    (skill / "manifest.yaml").write_text("id: shout\ntype: cli\nruntime: python\nentry: scripts/shout.py\n")
+    (skill / "scripts" / "shout.py").write_text("import json, sys\nprint(json.dumps(json.load(sys.stdin)['input']))\n")
+    with host_process(tmp_path, "folders") as host:
+        assert "ready       shout" in host.errors.read_text()
 
 
 def test_more_manifests_can_be_given(tmp_path: Path) -> None:
@@ -100,7 +132,7 @@ def test_it_does_not_listen_to_everybody_without_keys(openskills: Command) -> No
 
 
 @pytest.mark.parametrize("arguments", [["--workers", "0"], ["--port", "70000"], ["--manifests", "nowhere"]])
-def test_wrong_usage_is_told(openskills: Command, arguments: list[str]) -> None:
+def test_wrong_usage_is_reported(openskills: Command, arguments: list[str]) -> None:
     ran = openskills("serve", "--port", "0", *arguments)
     assert ran.code == 2
     assert arguments[0] in ran.err
@@ -265,7 +297,7 @@ def test_a_person_sees_a_table(openskills: Command, records: list[RunRecord]) ->
     assert len(lines) == len(records)
 
 
-def test_a_history_that_is_off_is_said(openskills: Command, tmp_path: Path) -> None:
+def test_a_disabled_history_is_reported(openskills: Command, tmp_path: Path) -> None:
     ran = openskills("runs", "list", OPENSKILL_HOST_HISTORY="off")
     assert (ran.code, "OPENSKILL_HOST_HISTORY: is `off`" in ran.err) == (2, True)
     elsewhere = openskills("runs", "list", OPENSKILL_HOST_HISTORY=str(tmp_path / "none.db"))

@@ -131,7 +131,7 @@ def test_a_skill_that_cannot_be_read_is_one_line_and_exit_code_1(
     assert said in ran.err
 
 
-def test_bytes_that_are_no_text_are_no_traceback(openskills: Command, tmp_path: Path) -> None:
+def test_invalid_utf8_is_an_error_without_a_traceback(openskills: Command, tmp_path: Path) -> None:
     for data in (b"\xff\xfe", b"---\nname: caf\xe9\n---\n", b"\0"):
         (tmp_path / "SKILL.md").write_bytes(data)
         ran = openskills("read-properties", tmp_path)

@@ -36,7 +36,7 @@ def test_project_wins_over_home_and_skills_root_over_both(
     assert openskills("list", "--trust", SKILLS_ROOT=root).lines[0].split("\t")[2] == root
 
 
-def test_in_the_home_directory_nobody_is_asked(openskills: Command, write_skill: WriteSkill) -> None:
+def test_in_the_home_directory_there_is_no_question(openskills: Command, write_skill: WriteSkill) -> None:
     write_skill("alpha", under="home/.agents/skills")
     ran = openskills.on_terminal("list", cwd=openskills.home)
     assert "[y/N]" not in ran.out
@@ -78,7 +78,7 @@ def test_a_yes_is_remembered_until_something_changes(openskills: Command, write_
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", "\x04"])
-def test_anything_but_yes_is_no_and_the_rest_is_listed(
+def test_any_answer_except_yes_declines_and_the_rest_is_listed(
     openskills: Command, write_skill: WriteSkill, answer: str
 ) -> None:
     write_skill("alpha", under="here/.agents/skills")
@@ -98,7 +98,7 @@ def test_a_no_is_asked_for_once_until_the_skills_change(openskills: Command, wri
     assert any(line.startswith("alpha ") for line in openskills.on_terminal("list", replies={QUESTION: "y\n"}).lines)
 
 
-def test_only_what_nobody_has_decided_about_is_asked_for(openskills: Command, write_skill: WriteSkill) -> None:
+def test_only_undecided_directories_are_asked_about(openskills: Command, write_skill: WriteSkill) -> None:
     (openskills.cwd / ".git").mkdir()
     sub = openskills.cwd / "sub"
     write_skill("top", under="here/.agents/skills")
@@ -112,7 +112,7 @@ def test_only_what_nobody_has_decided_about_is_asked_for(openskills: Command, wr
     assert [line.split("\t")[0] for line in openskills("list", cwd=sub).lines] == ["near"]
 
 
-def test_an_end_of_input_is_no_answer_and_is_not_remembered(openskills: Command, write_skill: WriteSkill) -> None:
+def test_the_end_of_input_is_not_stored_as_an_answer(openskills: Command, write_skill: WriteSkill) -> None:
     write_skill("alpha", under="here/.agents/skills")
     openskills.on_terminal("list", replies={QUESTION: "\x04"})
     assert QUESTION in openskills.on_terminal("list", replies={QUESTION: "y\n"}).out
@@ -241,7 +241,7 @@ def test_an_unknown_name_comes_with_the_nearest(openskills: Command, write_skill
     assert ran.err == "error: unknown skill 'pdf-tolls'; did you mean 'pdf-tools'?\n"
 
 
-def test_a_folder_that_is_no_usable_skill_is_explained(
+def test_a_folder_without_a_usable_skill_is_explained(
     openskills: Command, write_skill: WriteSkill, tmp_path: Path
 ) -> None:
     write_skill("alpha", "''")
@@ -276,6 +276,7 @@ def test_json_has_exactly_the_documented_shape(openskills: Command, write_skill:
         "location": str(good / "SKILL.md"),
         "source": "skills",
         "hidden": None,
+        "resources": {"script": 0, "reference": 0, "asset": 0, "other": 0},
     }
     assert (second["name"], "disable-model-invocation" in second["hidden"]) == ("beta", True)
     (problem,) = ran.json["problems"]
@@ -355,6 +356,17 @@ def test_text_that_names_no_source_is_wrong_usage(openskills: Command) -> None:
     assert "unknown scheme ftp://" in ran.err
 
 
+def test_the_number_of_files_of_each_kind_is_listed(openskills: Command, write_skill: WriteSkill) -> None:
+    folder = write_skill("alpha")
+    for path in ("scripts/a.py", "scripts/b.sh", "references/c.md", "assets/d.png", "data.bin"):
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text("x")
+    (skill,) = openskills("list", "skills", "--json").json["skills"]
+    assert skill["resources"] == {"script": 2, "reference": 1, "asset": 1, "other": 1}
+    assert openskills("list", "skills").lines[0].endswith("\t2 scripts, 1 reference, 1 asset, 1 other")
+    assert "2 scripts, 1 reference" in openskills.on_terminal("list", "skills", columns=120).out
+
+
 def test_thousands_of_skills_are_listed(openskills: Command, write_skill: WriteSkill) -> None:
     for number in range(1000):
         write_skill(f"skill-{number:04}")
@@ -379,7 +391,7 @@ def test_json_has_a_score_and_the_limit_counts(openskills: Command, write_skill:
     assert skills[0]["score"] > 0
 
 
-def test_no_hit_is_said_and_is_no_failure(openskills: Command, write_skill: WriteSkill) -> None:
+def test_a_search_without_matches_is_reported_and_succeeds(openskills: Command, write_skill: WriteSkill) -> None:
     write_skill("alpha")
     ran = openskills("search", "\x1bzzzz", "skills")
     assert (ran.code, ran.out) == (0, "")

@@ -21,7 +21,7 @@ def test_a_report_compares_three_ways_and_says_how_it_counted(openskills: Comman
     assert set(one["each"][0]["layers"]) >= {"overview", "guidance", "tools", "body", "docs", "other"}
 
 
-def test_people_get_tables_and_are_told_of_an_estimate(openskills: Command, write_skill: WriteSkill) -> None:
+def test_tables_say_that_tokens_are_estimated(openskills: Command, write_skill: WriteSkill) -> None:
     write_skill("notes")
     ran = openskills("token-report", "--skills", "skills", "--estimate", "--requests")
     assert (ran.code, ran.err) == (0, "")

@@ -1,4 +1,4 @@
-"""`trust`: see what it is about, agree, take it back."""
+"""`trust`: show, trust and remove the skills of a project."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ def test_on_a_terminal_the_answer_decides(openskills: Command, write_skill: Writ
     assert openskills("list").lines[0].startswith("alpha\t")
 
 
-def test_json_reports_and_decides_only_when_told(openskills: Command, write_skill: WriteSkill) -> None:
+def test_json_reports_and_decides_only_on_request(openskills: Command, write_skill: WriteSkill) -> None:
     folder = write_skill("alpha", "Merges. Use when asked.", under="here/.agents/skills")
     ran = openskills("trust", "--json")
     assert (ran.code, ran.json["trusted"]) == (0, False)
@@ -98,7 +98,7 @@ def test_every_place_is_shown_with_its_digest_and_every_skill_in_it(
     assert lines[6:8] == ["  alpha  .agents/skills/alpha", "  alpha  .claude/skills/alpha"]
 
 
-def test_a_place_that_nobody_can_agree_to_does_not_spoil_the_others(
+def test_a_directory_that_cannot_be_trusted_does_not_affect_the_others(
     openskills: Command, write_skill: WriteSkill
 ) -> None:
     write_skill("alpha", under="here/.agents/skills")
@@ -157,7 +157,7 @@ def test_a_project_without_skills_has_nothing_to_decide(openskills: Command) -> 
     assert openskills("trust", "--json").json["skills"] == []
 
 
-def test_wrong_usage_is_said(openskills: Command) -> None:
+def test_wrong_usage_is_reported(openskills: Command) -> None:
     assert openskills("trust", "nowhere").code == 2
     assert openskills("trust", "--yes", "--remove").code == 2
 

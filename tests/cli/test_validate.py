@@ -85,7 +85,7 @@ def test_quiet_prints_only_what_makes_a_skill_invalid(openskills: Command, write
     assert "[name-uppercase]" in ran.out
 
 
-def test_fix_mends_what_is_safe_and_says_so(openskills: Command, write_skill: WriteSkill) -> None:
+def test_fix_applies_safe_fixes_and_reports_them(openskills: Command, write_skill: WriteSkill) -> None:
     folder = write_skill("alpha", "Use when: always needed, and say so.")
     before = openskills("validate", folder)
     assert (before.code, "; 1 fixable with --fix" in before.lines[-1]) == (1, True)
@@ -103,7 +103,7 @@ def test_fix_with_json_keeps_the_answer_clean(openskills: Command, write_skill: 
     assert "fixed: " in ran.err
 
 
-def test_a_misspelt_path_is_said_before_anything_is_changed(openskills: Command, write_skill: WriteSkill) -> None:
+def test_a_misspelled_path_is_reported_before_anything_is_changed(openskills: Command, write_skill: WriteSkill) -> None:
     folder = write_skill("alpha", "Use when: always")
     before = (folder / "SKILL.md").read_text()
     ran = openskills("validate", folder, "missing", "--fix")
@@ -165,7 +165,7 @@ def test_a_path_with_blanks_and_any_script_is_shown_as_it_is(openskills: Command
     assert openskills("validate", ".").lines[0].startswith("mes compétences 技能/Alpha/SKILL.md:2:7: error: ")
 
 
-def test_a_file_name_that_is_no_text_is_shown_escaped(openskills: Command, tmp_path: Path) -> None:
+def test_a_file_name_that_is_not_text_is_escaped(openskills: Command, tmp_path: Path) -> None:
     folder = os.fsencode(tmp_path / "here") + b"/caf\xe9"
     os.mkdir(folder)
     with open(folder + b"/SKILL.md", "w") as file:

@@ -1,4 +1,4 @@
-"""`workspaces`: see what there is, remove what nobody needs, leave alone what is in use."""
+"""`workspaces`: list them, remove unused ones, keep those in use."""
 
 import os
 from pathlib import Path
@@ -112,7 +112,7 @@ def test_a_dry_run_removes_nothing(openskills: Command, root: Path) -> None:
     assert keys(openskills) == ["new", "old"]
 
 
-def test_nobody_to_ask_is_nobody_who_agreed(openskills: Command, root: Path) -> None:
+def test_nothing_is_removed_without_confirmation(openskills: Command, root: Path) -> None:
     left_behind(root, "old", days=3)
     for options in ((), ("--json",)):
         ran = openskills("workspaces", "clean", *options)
@@ -131,7 +131,7 @@ def test_on_a_terminal_the_answer_decides(openskills: Command, root: Path) -> No
     assert keys(openskills) == []
 
 
-def test_wrong_usage_is_said(openskills: Command) -> None:
+def test_wrong_usage_is_reported(openskills: Command) -> None:
     ran = openskills("workspaces", "clean", "--older-than", "soon")
     assert (ran.code, ran.err) == (2, "error: --older-than: invalid duration 'soon'; use 90s, 15m, 24h or 7d\n")
     ran = openskills("workspaces", "clean", "--all", "--older-than", "1h")
@@ -151,7 +151,7 @@ def test_without_a_command_there_is_help(openskills: Command) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may remove everything")
-def test_what_cannot_be_removed_is_said(openskills: Command, root: Path) -> None:
+def test_failed_removals_are_reported(openskills: Command, root: Path) -> None:
     left_behind(root, "old", days=3)
     root.chmod(0o500)
     ran = openskills("workspaces", "clean", "--yes")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.examples.newcomer import EXAMPLES, Newcomer, below
 
-NOT_RUN = {"gaia_dataset.py", "scripted_chat_model.py", "scripted_server.py"}
+NOT_RUN = {"gaia_dataset.py", "gaia_download.py", "scripted_chat_model.py", "scripted_server.py"}
 """What is no program, but belongs to one."""
 
 

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from types import FrameType
 
-from openskills.executors.records.journal import Journal, NewRequest, RequestState
+from openskills.executors.records.journal import Journal, RequestState
 
 REQUESTS_BEFORE_LAST = 6
 KEEP = 40
@@ -30,10 +30,10 @@ def serve(directory: Path, first: int, requests: range | None) -> None:
     effects = os.open(directory / "effects", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     for number in requests or count(first):
         answer = journal.begin(f"r:{number}", f"run {number}")
-        if isinstance(answer, NewRequest):
+        if answer is None:
             os.write(effects, b"%d\n" % number)
             journal.finish(f"r:{number}", record_of(number), durable=True)
-        if isinstance(answer, NewRequest) or answer.state is RequestState.FINISHED:
+        if answer is None or answer.state is RequestState.FINISHED:
             say(f"ack {number}")
         else:
             say(f"interrupted {number}")

@@ -2,26 +2,34 @@
 
 import asyncio
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from openskills.artifacts.store import read_artifact
 from openskills.errors import CommandDenied, ExecutorUnavailable, ForbiddenPath, InvalidArgument, LimitExceeded
 from openskills.executors.approval import ApprovalRequest
+from openskills.executors.bubblewrap.backend import SandboxBackend
 from openskills.executors.commands import CommandRules, CommandRunner, open_command_runner
+from openskills.executors.landlock import LandlockBackend
 from openskills.executors.local import LocalBackend
 from openskills.executors.policy import CommandPolicy
+from openskills.executors.protocol import Backend
 from openskills.executors.records.quota import Quota
 from openskills.executors.requests import RunRequest
 from openskills.executors.spec import Command, EndReason, Isolation, Limits, SkillSnapshot
 from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.outputs import OutputSpec
 from openskills.executors.workspace import DirectoryExecutor
-from openskills.testing.fake_executor import FakeExecutor, FakeProcess, FakeRun, FakeTree, FakeWorkspace
+from openskills.testing.fake_executor import FakeExecutor, FakeRun, FakeWorkspace
+from tests.conftest import RequireProgram
 from tests.executors.benches import SCOPE, audit_lines, demo, settings, store, workbench
 from tests.executors.held_pool import HeldPool, cancelled_in_its_thread, held_pool
-from tests.executors.running import alive, eventually
+from tests.executors.running import PATIENCE, alive, eventually
+from tests.skill_writer import skill_writer
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
 
@@ -124,6 +132,46 @@ async def test_editor_text_is_what_an_editor_would_have_written(tmp_path: Path) 
         command = 'sh -c "$EDITOR \\"\\$1\\"" _ work/message; cat work/message'
         result = await bench.run(RunRequest(command, skill="demo", editor_text='it\'s "quoted"\n'))
         assert result.stdout == 'it\'s "quoted"\n'
+
+
+@pytest.mark.parametrize("backend", [SandboxBackend, LandlockBackend])
+async def test_no_other_skill_can_replace_the_editor_of_a_run(
+    backend: Callable[[], Backend], tmp_path: Path, require_program: RequireProgram
+) -> None:
+    require_program("bwrap")
+    tmp_path.chmod(0o755)
+    attack = (
+        'cd "$SKILLS_DIR/.editor"; for run in *; do for file in text write; do'
+        " echo evil >$run/$file; rm -f $run/$file; mv $run/$file stolen; ln -sf /bin/false $run/$file; done;"
+        " mv $run other; done; rm -rf $PWD; mv ../.editor ../moved; echo over"
+    )
+    async with workbench(tmp_path, backend=backend()) as bench:
+        skill_writer(tmp_path, "skills")("other")
+        await bench.stage("other", tmp_path / "skills" / "other")
+        request = RunRequest('read; "$EDITOR" note; cat note', skill="demo", cwd="work", editor_text="mine\n")
+        started = await bench.start(replace(request, input_open=True))
+        attacked = await bench.run(RunRequest(("bash", "-c", attack), skill="other"))
+        assert (attacked.stdout, "Read-only" in attacked.stderr or "Permission" in attacked.stderr) == ("over\n", True)
+        await started.process.write(b"\n")
+        assert (await bench.finish(started)).stdout == "mine\n"
+        left = await bench.run(RunRequest('ls -A "$SKILLS_DIR/.editor"'))
+        assert left.stdout == ""
+
+
+async def test_a_command_that_starts_while_its_skill_is_replaced_gets_the_version_that_was_approved(
+    tmp_path: Path,
+) -> None:
+    tmp_path.chmod(0o755)
+    async with workbench(tmp_path, backend=LandlockBackend()) as bench:
+        for number in range(8):
+            (demo(tmp_path) / "version").write_text(f"{number}\n")
+            staged = await bench.stage("demo", demo(tmp_path))
+            (demo(tmp_path) / "version").write_text("next\n")
+            started = await bench.start(RunRequest("cat version", skill="demo"))
+            await bench.stage("demo", demo(tmp_path))
+            result = await bench.finish(started)
+            # Its directory and the rules for it were fixed before the replacement.
+            assert (result.stdout, result.stderr, result.digest) == (f"{number}\n", "", staged.digest)
 
 
 async def test_declared_secrets_reach_the_command_and_neither_its_output_nor_a_log(tmp_path: Path) -> None:
@@ -296,8 +344,9 @@ async def test_a_cancelled_run_ends_everything_it_started(tmp_path: Path) -> Non
             found = await bench.workspace.list(["out/pid"])
             return found.files[0].size if found.files else 0
 
-        while not await started():
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(PATIENCE):
+            while not await started():
+                await asyncio.sleep(0.01)
         async with bench.workspace.open("out/pid") as reading:
             child = int(b"".join([chunk async for chunk in reading.chunks]))
         running.cancel()
@@ -354,8 +403,7 @@ async def test_what_is_refused_leaves_a_line_in_the_audit_log(tmp_path: Path) ->
 async def test_a_cancelled_run_has_its_end_in_the_audit_log(tmp_path: Path) -> None:
     async with workbench(tmp_path) as bench:
         running = asyncio.ensure_future(bench.run(RunRequest("sleep 300", skill="demo")))
-        while not (tmp_path / "state" / "audit.jsonl").exists():
-            await asyncio.sleep(0.01)
+        assert await eventually((tmp_path / "state" / "audit.jsonl").exists)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
@@ -483,8 +531,31 @@ async def test_a_skill_whose_staging_was_cancelled_is_known_by_what_is_there(tmp
         await bench.close()
 
 
+class NotedWorkspace(FakeWorkspace):
+    """Starts a command when it is told to, and notes what happens in which order."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+        self.happened: list[str] = []
+
+    async def stage(self, snapshot: SkillSnapshot) -> int:
+        mark = await super().stage(snapshot)
+        self.happened.append("staged")
+        return mark
+
+    async def start(self, command: Command) -> Any:
+        self.asked.set()
+        await self.go.wait()
+        process = await super().start(command)
+        self.happened.append("started")
+        return process
+
+
 class NotedExecutor(FakeExecutor):
     """Says when it has taken a snapshot."""
+
+    workspace_type = NotedWorkspace
 
     def __init__(self) -> None:
         super().__init__({"true": FakeRun()})
@@ -496,31 +567,10 @@ class NotedExecutor(FakeExecutor):
         return snapshot
 
 
-class NotedWorkspace(FakeWorkspace):
-    """Starts a command when it is told to, and notes what happens in which order."""
-
-    def __init__(self, executor: FakeExecutor) -> None:
-        super().__init__(executor, "id", FakeTree(), Isolation.NONE)
-        self.asked, self.go = asyncio.Event(), asyncio.Event()
-        self.happened: list[str] = []
-
-    async def stage(self, snapshot: SkillSnapshot) -> int:
-        mark = await super().stage(snapshot)
-        self.happened.append("staged")
-        return mark
-
-    async def start(self, command: Command) -> FakeProcess:
-        self.asked.set()
-        await self.go.wait()
-        process = await super().start(command)
-        self.happened.append("started")
-        return process
-
-
 async def test_a_skill_is_not_replaced_under_a_command_that_is_being_started(tmp_path: Path) -> None:
     executor = NotedExecutor()
     async with executor:
-        workspace = NotedWorkspace(executor)
+        workspace = cast("NotedWorkspace", await executor.open("key"))
         bench = CommandRunner(workspace, executor, SCOPE, key="key")
         await bench.stage("demo", demo(tmp_path))
         running = asyncio.ensure_future(bench.run(RunRequest("true", skill="demo")))

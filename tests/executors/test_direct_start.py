@@ -20,6 +20,7 @@ from openskills.errors import InvalidArgument
 from openskills.executors.direct_start import MAX_COMMAND, ShellWord, parse_simple_command, start_directly, strip_shell
 from openskills.executors.supervisor import LaunchRequest, Supervisor
 from openskills.sync import run
+from tests.long_form import examples
 
 NO_SHEBANG = 'if [[ -n "$BASH_VERSION" ]]; then echo "bash has read me"; fi\n'
 
@@ -211,7 +212,7 @@ def shows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(rest=st.text(st.sampled_from("ab.*?[]{}~!#=,:/\\'\"$`;&|<>() \t-é中\u3000\u00a0"), max_size=12))
 @example("a b 'c d' \"e\\\\f\" g\\ h")
 @example("a\u3000b c\u00a0d")

@@ -45,8 +45,8 @@ def test_a_command_of_a_skill_sees_exactly_the_documented_variables() -> None:
 
 
 def test_without_a_skill_there_is_nothing_of_one() -> None:
-    found = build_environment("/w", Command(("x",)), path=PATH, home="/h", venv=True, tmp="/w/tmp")
-    assert (found["PATH"], found["TMPDIR"]) == ("/usr/bin:/bin", "/w/tmp")
+    found = build_environment("/w", Command(("x",)), path=PATH, home="/h", venv=True)
+    assert (found["PATH"], found["TMPDIR"]) == ("/usr/bin:/bin", "/tmp")
     assert not {"SKILL_NAME", "VIRTUAL_ENV", "TERM"} & set(found)
 
 
@@ -145,9 +145,9 @@ def test_a_secret_may_not_have_a_name_that_changes_programs() -> None:
 TEXT = "first line\n$(id) `id` ' \" \\ %s\nno end of line: ü"
 
 
-def placed(root: Path, text: str = TEXT, run_dir: str = "runs/run 1") -> EditorFiles:
+def placed(root: Path, text: str = TEXT, run: str = "run 1") -> EditorFiles:
     """The files as an executor would put them."""
-    made = build_editor_files(text, root=str(root), run_dir=run_dir, env={})
+    made = build_editor_files(text, root=str(root), run=run, env={})
     for path, data, mode in ((made.text_path, made.text, 0o600), (made.script_path, made.script, 0o700)):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(data)
@@ -185,26 +185,26 @@ def test_without_a_target_the_editor_fails(tmp_path: Path) -> None:
 
 
 def test_calls_at_the_same_time_do_not_share_anything(tmp_path: Path) -> None:
-    first, second = placed(tmp_path, "one", "runs/1"), placed(tmp_path, "two", "runs/2")
+    first, second = placed(tmp_path, "one", "1"), placed(tmp_path, "two", "2")
     for made, name in ((first, "a"), (second, "b")):
         assert edit(made, name, cwd=tmp_path).returncode == 0
     assert ((tmp_path / "a").read_text(), (tmp_path / "b").read_text()) == ("one", "two")
-    assert (first.text_path, first.script_path) == ("runs/1/.editor/text", "runs/1/.editor/write")
+    assert (first.text_path, first.script_path) == ("skills/.editor/1/text", "skills/.editor/1/write")
 
 
 @pytest.mark.parametrize("name", ["EDITOR", "VISUAL"])
 def test_an_editor_of_the_callers_own_is_a_contradiction(name: str) -> None:
     with pytest.raises(InvalidArgument, match=f"editor_text: cannot be combined with {name} in env"):
-        build_editor_files("x", root="/w", run_dir="runs/1", env={name: "vi"})
+        build_editor_files("x", root="/w", run="1", env={name: "vi"})
 
 
 @pytest.mark.parametrize(("text", "why"), [("a\0b", "NUL byte"), ("\ud800", "lone surrogate")])
 def test_what_is_no_text_is_refused(text: str, why: str) -> None:
     with pytest.raises(InvalidArgument, match=why):
-        build_editor_files(text, root="/w", run_dir="runs/1", env={})
+        build_editor_files(text, root="/w", run="1", env={})
 
 
 def test_more_than_a_mebibyte_is_refused() -> None:
-    assert len(build_editor_files("x" * MAX_EDITOR_TEXT, root="/w", run_dir="runs/1", env={}).text) == MAX_EDITOR_TEXT
+    assert len(build_editor_files("x" * MAX_EDITOR_TEXT, root="/w", run="1", env={}).text) == MAX_EDITOR_TEXT
     with pytest.raises(LimitExceeded, match="editor_text: 1,048,578 bytes exceed the limit of 1,048,576"):
-        build_editor_files("ü" * (MAX_EDITOR_TEXT // 2 + 1), root="/w", run_dir="runs/1", env={})
+        build_editor_files("ü" * (MAX_EDITOR_TEXT // 2 + 1), root="/w", run="1", env={})

@@ -470,8 +470,9 @@ async def test_a_character_that_comes_in_two_parts_waits_for_its_second(tmp_path
         process = await commands.start(Command(shell(script), input_open=True))
         cursor = OutputCursor(process)
         first = await cursor.next(wait=0.1, settle=0, limit=4)
-        while not first.data:
-            first = await cursor.next(wait=0.1, settle=0, limit=4)
+        async with asyncio.timeout(PATIENCE):
+            while not first.data:
+                first = await cursor.next(wait=0.1, settle=0, limit=4)
         assert (first.text, first.next_offset) == ("x", 1)
         await process.write(b"\n")
         assert "".join(await _all(cursor)) == "漢y"

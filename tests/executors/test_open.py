@@ -12,6 +12,7 @@ from openskills.executors.protocol import Executor
 from openskills.executors.spec import Isolation
 from openskills.settings import Settings
 from tests.conftest import RequireProgram
+from tests.container_engine import TestEngine
 
 
 @pytest.fixture
@@ -42,6 +43,36 @@ def test_auto_refuses_with_the_fix_where_the_sandbox_does_not_work(settings: Set
     one = open_executor("auto", settings, bwrap=tmp_path / "missing")
     with pytest.raises(ExecutorUnavailable, match="OPENSKILL_ALLOW_LOCAL=1"):
         checked(one)
+
+
+def test_auto_names_every_executor_that_it_tried(settings: Settings, tmp_path: Path) -> None:
+    settings = replace(settings, docker_host=f"unix://{tmp_path}/nobody.sock")
+    one = open_executor("auto", settings, bwrap=tmp_path / "missing")
+    with pytest.raises(ExecutorUnavailable, match=r"(?s)bubblewrap.*nobody\.sock.*OPENSKILL_ALLOW_LOCAL=1"):
+        checked(one)
+
+
+def test_auto_is_a_container_where_only_an_engine_answers(
+    settings: Settings, tmp_path: Path, container_engine: TestEngine
+) -> None:
+    settings = replace(settings, docker_host=container_engine.address, container_image=container_engine.image)
+    one = open_executor("auto", settings, bwrap=tmp_path / "missing")
+    assert checked(one) == (Isolation.CONTAINER, "container")
+
+
+def test_auto_needs_no_package_for_containers(tmp_path: Path) -> None:
+    program = f"""
+import sys
+sys.modules["docker"] = None
+from pathlib import Path
+from openskills.executors import open_executor
+from openskills.settings import Settings
+from openskills.sync import run
+settings = Settings.from_env({{"HOME": {str(tmp_path)!r}, "OPENSKILL_ALLOW_LOCAL": "1"}})
+print(run(open_executor("auto", settings, bwrap=Path({str(tmp_path / "missing")!r})).check()))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("none\n", "")
 
 
 def test_auto_runs_without_isolation_only_when_that_is_allowed(settings: Settings, tmp_path: Path) -> None:

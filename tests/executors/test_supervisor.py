@@ -339,7 +339,11 @@ def test_what_a_dead_process_started_is_told_from_what_a_living_one_did() -> Non
     # The number is alive, but it is another process that has it.
     assert is_orphaned(f"{here}.{os.getpid()}.1.{token}")
     # In another container it may be anybody.
-    assert not is_orphaned(f"{'0' * 40}.{ended.pid}.1.{token}")
+    assert not is_orphaned(f"{here[:32]}1.{ended.pid}.1.{token}")
+    # The machine was started again since.
+    assert is_orphaned(f"{'0' * 32}1.{os.getpid()}.1.{token}")
+    for text in ("", "1", "1.2.3", "a.b.c.d", f"{here}.1.1.{token}.5", f"{here}.-1.1.{token}"):
+        assert not is_orphaned(text)
 
 
 def test_a_host_that_cannot_be_looked_at_is_not_called_dead() -> None:

@@ -27,6 +27,7 @@ from openskills.executors.terminal import (
     get_char_width,
 )
 from tests.executors.running import read_until, shell, starter
+from tests.long_form import examples
 
 
 @pytest.mark.parametrize(
@@ -363,7 +364,7 @@ class Oracle:
         return self.screen.cursor.y, self.screen.cursor.x
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(_steps())
 def test_the_screen_is_the_same_as_that_of_another_terminal(steps: list[str]) -> None:
     oracle, screen = Oracle(), Screen(ROWS, COLUMNS)

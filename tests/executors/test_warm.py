@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,9 @@ from openskills.executors.warm import (
     PythonCommand,
     build_server_argv,
     build_server_environment,
-    get_refusal,
     parse_python_command,
 )
-from tests.executors.running import alive, eventually, read_until
+from tests.executors.running import PATIENCE, alive, eventually, read_until
 from tests.executors.warming import Bench, bench
 
 # Strings hash alike in all commands of one server, and differently in those of another.
@@ -125,9 +125,11 @@ async def test_a_command_does_not_wait_for_slow_modules_and_the_next_one_has_the
         assert (await here.run(command)).stdout.text() == "done\n"
         assert "still being loaded" in here.outcome.reason
         here.write("go", "")
+        deadline = time.monotonic() + PATIENCE
         while not here.outcome.warm:
             assert (await here.run(command)).stdout.text() == "done\n"
             assert here.outcome.warm or "still being loaded" in here.outcome.reason
+            assert time.monotonic() < deadline, here.outcome.reason
 
 
 async def test_a_server_that_dies_never_makes_a_command_run_twice(tmp_path: Path) -> None:
@@ -285,8 +287,3 @@ def test_the_command_line_of_a_server_has_the_options_of_the_command() -> None:
     assert argv[:3] == ("python3", "-u", "-c")
     assert "(2, 3)" in argv[3]
     compile(argv[3], "bootstrap", "exec")
-
-
-def test_a_server_that_will_not_serve_says_why() -> None:
-    assert get_refusal({"event": "hello", "refused": "it prints"}) == "it prints"
-    assert get_refusal({"event": "hello", "refused": ""}) == ""

@@ -456,3 +456,23 @@ def test_counts_follow_what_is_added_and_removed() -> None:
 def test_only_a_key_that_has_clearly_more_gives_a_place_away(waiting: str, newcomer: str, gives: str | None) -> None:
     found = line_of(waiting).find_displaceable(unless=newcomer)
     assert (found and found.skill) == gives
+
+
+async def test_a_queued_call_that_cannot_finish_any_more_is_not_started() -> None:
+    now = [100.0]
+    admission = Admission(capacity=1, queue=10, clock=lambda: now[0])
+    held = entered(admission)
+    loop = asyncio.get_running_loop()
+    waiting = asyncio.create_task(admission.admit(Principal("k"), ECHO, 130.0 + loop.time()).__aenter__())
+    short = asyncio.create_task(admission.admit(Principal("k"), ECHO, 130.0).__aenter__())
+    await Calls.settle()
+    # The call before it took ten seconds, and only nine are left.
+    now[0] = 121.0
+    admission.leave(*held, seconds=10.0)
+    held = (Principal("k").name, ECHO.id)
+    await waiting
+    admission.leave(*held, seconds=10.0)
+    with pytest.raises(TooManyRequests, match="was not started: it was queued for 21 s, and the 9 s left") as caught:
+        await short
+    assert caught.value.details["limit"] == "deadline"
+    assert (admission.active_count, admission.queue_length) == (0, 0)

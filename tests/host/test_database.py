@@ -22,11 +22,11 @@ from openskills.sql import open_sqlite, select_rows
 
 
 def insert(connection: sqlite3.Connection, name: str = "w") -> None:
-    connection.execute("INSERT INTO workers VALUES (?, 1, 1.0)", (name,))
+    connection.execute("INSERT INTO history_content (id) VALUES (?)", (name,))
 
 
 def names(connection: sqlite3.Connection) -> list[str]:
-    return [name for (name,) in select_rows(connection, "SELECT id FROM workers ORDER BY id")]
+    return [name for (name,) in select_rows(connection, "SELECT id FROM history_content ORDER BY id")]
 
 
 @pytest.mark.parametrize("where", ["file", "memory"])
@@ -91,11 +91,11 @@ async def test_several_processes_of_a_host_lose_no_write(tmp_path: Path) -> None
 
 
 def count(connected: HostDatabaseConnection) -> int:
-    return connected.use(lambda connection: select_rows(connection, "SELECT count(*) FROM workers"))[0][0]
+    return connected.use(lambda connection: select_rows(connection, "SELECT count(*) FROM history_content"))[0][0]
 
 
 def add(connected: HostDatabaseConnection, name: str) -> None:
-    connected.use(lambda connection: connection.execute("INSERT INTO workers VALUES (?, 1, 1.0)", (name,)))
+    connected.use(lambda connection: connection.execute("INSERT INTO history_content (id) VALUES (?)", (name,)))
 
 
 def test_nothing_is_opened_before_the_first_use(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_what_is_missing_is_made_for_the_owner_only(tmp_path: Path) -> None:
     with closing(open_sqlite(path, HOST_DATABASE, timeout=5)) as connection:
         assert select_rows(connection, "PRAGMA journal_mode") == [("wal",)]
         assert select_rows(connection, "SELECT count(*) FROM history") == [(0,)]
-        connection.execute("INSERT INTO workers VALUES ('w', 1, 1.0)")
+        connection.execute("INSERT INTO history_content (id) VALUES ('w')")
         modes = {file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
     assert modes == {0o600}
     assert path.parent.stat().st_mode & 0o777 == 0o700
@@ -158,11 +158,11 @@ def test_a_database_in_memory_has_the_same_tables() -> None:
 def test_an_older_file_is_brought_up_to_date_and_keeps_its_rows(tmp_path: Path) -> None:
     path = tmp_path / "host.db"
     with closing(open_sqlite(path, HOST_DATABASE, timeout=5)) as connection:
-        connection.execute("INSERT INTO workers VALUES ('w', 1, 1.0)")
-    more = (*STEPS, ("ALTER TABLE workers ADD COLUMN note TEXT",))
+        connection.execute("INSERT INTO history_content (id) VALUES ('w')")
+    more = (*STEPS, ("ALTER TABLE history_content ADD COLUMN note TEXT",))
     for _ in range(2):
         with closing(open_sqlite(path, replace(HOST_DATABASE, steps=more), timeout=5)) as connection:
-            assert select_rows(connection, "SELECT id, note FROM workers") == [("w", None)]
+            assert select_rows(connection, "SELECT id, note FROM history_content") == [("w", None)]
 
 
 def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
@@ -178,12 +178,12 @@ def test_many_who_open_it_at_once_all_get_it(tmp_path: Path) -> None:
             closing(open_sqlite(tmp_path / "host.db", HOST_DATABASE, timeout=30)) as connection,
             connection.transaction(),
         ):
-            connection.execute("INSERT INTO workers VALUES (?, 1, 1.0)", (str(number),))
+            connection.execute("INSERT INTO history_content (id) VALUES (?)", (str(number),))
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(use, range(24)))
     with closing(open_sqlite(tmp_path / "host.db", HOST_DATABASE, timeout=5)) as connection:
-        assert select_rows(connection, "SELECT count(*) FROM workers") == [(24,)]
+        assert select_rows(connection, "SELECT count(*) FROM history_content") == [(24,)]
 
 
 def test_what_is_no_database_is_named_with_what_to_do(tmp_path: Path) -> None:
@@ -205,8 +205,8 @@ def test_a_place_that_cannot_be_is_named(tmp_path: Path) -> None:
 def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
     with closing(open_sqlite(tmp_path / "host.db", HOST_DATABASE, timeout=5)) as connection:
         with pytest.raises(sqlite3.IntegrityError), connection.transaction():
-            connection.executemany("INSERT INTO workers VALUES (?, 1, 1.0)", [("w",), ("w",)])
-        assert select_rows(connection, "SELECT count(*) FROM workers") == [(0,)]
+            connection.executemany("INSERT INTO history_content (id) VALUES (?)", [("w",), ("w",)])
+        assert select_rows(connection, "SELECT count(*) FROM history_content") == [(0,)]
 
 
 def test_one_who_waits_too_long_for_others_is_told_to_try_again(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from openskills.host.parts import HostOptions
 from tests.host.exchanges import Sent
 from tests.host.hosting import ECHO_MANIFEST, Served, Waiting, chatty, echo, eventually, key_in, manifest, served
 from tests.host.test_app import check_normalised
+from tests.long_form import examples
 
 JSON = {"Content-Type": "application/json"}
 
@@ -236,7 +237,7 @@ def test_a_key_that_is_none_is_refused(host: Served) -> None:
     check_normalised(answer)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200) | st.text().map(lambda text: text.encode("utf-8", "replace")))
 def test_random_bodies_are_refused_or_done_and_never_break_anything(host: Served, body: bytes) -> None:
     answer = host.client.post("/skills/echo:invoke", content=body, headers=JSON)
@@ -251,7 +252,7 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(json_values)
 def test_random_inputs_are_echoed_or_refused(host: Served, value: Any) -> None:
     body = json.dumps({"input": {"text": value}}, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -428,11 +429,54 @@ def test_a_refused_caller_with_a_key_is_in_the_log_by_name(tmp_path: Path) -> No
                 (b"{", key),
                 (b'{"input": {"text": 3}}', key),
                 (b" " * 2000, key),
+                (b"{}", {**key, "X-Trace-Id": "x" * 200}),
                 (b"{}", {**key, "Content-Type": "text/plain"}),
                 (b'{"input": {"text": "a"}}', many),
                 (b'{"input": {"text": "b"}}', many),
             ):
                 answer = host.client.post(f"/skills/echo:{verb}", content=body, headers=headers)
                 statuses.append(answer.status_code)
-    assert statuses == [400, 400, 413, 415, 200, 422] * 2
+    assert statuses == [400, 400, 413, 400, 415, 200, 422] * 2
     assert {line["principal"] for line in host.lines()} == {"me"}
+
+
+def test_a_result_a_log_line_and_a_row_say_how_long_a_call_was_queued_and_ran(tmp_path: Path) -> None:
+    waiting = Waiting()
+    with served(tmp_path, {"waiting": waiting}, host_concurrency=1) as host, ThreadPoolExecutor(2) as pool:
+        first = pool.submit(host.invoke, "waiting", {})
+        assert waiting.began.wait(20)
+        second = pool.submit(host.invoke, "waiting", {})
+        eventually(lambda: host.parts.host.in_flight == 2)
+        waiting.may_end.set()
+        metas = [one.result(20).json()["meta"] for one in (first, second)]
+        eventually(lambda: len(host.lines()) == 2)
+        for meta in metas:
+            assert 0 <= meta["waited_ms"] + meta["ran_ms"] <= meta["latency_ms"]
+        assert metas[1]["waited_ms"] > metas[0]["waited_ms"]
+        lines = {(line["waited_ms"], line["ran_ms"]) for line in host.lines()}
+        assert lines == {(meta["waited_ms"], meta["ran_ms"]) for meta in metas}
+        refused = host.invoke("waiting", {}, headers={"Content-Type": "text/plain"}).json()["meta"]
+        assert {"waited_ms", "ran_ms"}.isdisjoint(refused)
+
+
+@pytest.mark.parametrize("verb", ["invoke", "stream"])
+def test_a_client_that_closes_its_side_gets_its_answer(tmp_path: Path, verb: str) -> None:
+    waiting = Waiting()
+    with served(tmp_path, {"waiting": waiting, "echo": echo}) as host:
+        port = int(host.url.rpartition(":")[2])
+        head = f"POST /skills/%s:{verb} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        for skill, body in (("echo", b'{"input": {"text": "hi"}}'), ("waiting", b'{"input": {}}')):
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+                client.sendall((head % skill).encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+                client.shutdown(socket.SHUT_WR)
+                received = b""
+                if skill == "waiting":
+                    # Longer than it takes to notice that a client is gone.
+                    while b"100 Continue" not in received and b": ping" not in received:
+                        received += client.recv(4096)
+                    waiting.may_end.set()
+                while part := client.recv(4096):
+                    received += part
+            assert b"HTTP/1.1 200 OK" in received
+            assert b'"success":true' in received
+        assert not waiting.cancelled.is_set()

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from openskills.host.auth import ANONYMOUS
 from openskills.host.history import MAX_CONTENT_BYTES, History, RunRecord
 from openskills.host.metrics import Metrics
 from openskills.host.model import (
@@ -29,22 +30,22 @@ from openskills.host.model import (
 )
 from openskills.host.observers import (
     AccessLog,
-    AccessLogObserver,
-    AccessRecord,
     HistoryObserver,
     MetricsObserver,
     format_line,
 )
-from openskills.host.service import Invocation, InvocationObserver
+from openskills.host.service import Invocation, InvocationObserver, InvokeRequest
 from tests.host.hosting import manifest, served
+
+ECHO = Registration("echo", "cli:python", "x", "0.1.0")
 
 
 def result_of(outcome: Outcome, skill_id: str = "echo") -> InvokeResult:
     return normalize_outcome(outcome, skill_id=skill_id, trace_id="demo-123", latency_ms=3.14159, version="0.1.0")
 
 
-def access_of(result: InvokeResult, secrets: dict[str, str] | None = None) -> AccessRecord:
-    return AccessRecord(0.0, result, "cli:python", "anonymous", secrets or {})
+def access_of(result: InvokeResult, secrets: dict[str, str] | None = None) -> Invocation:
+    return Invocation(0.0, result, b"", "anonymous", ECHO, secrets=secrets or {})
 
 
 def read(line: bytes) -> dict[str, Any]:
@@ -60,6 +61,8 @@ def test_a_success_has_every_required_field() -> None:
         "skill_id": "echo",
         "runner_type": "cli:python",
         "latency_ms": 3.142,
+        "waited_ms": None,
+        "ran_ms": None,
         "success": True,
         "error.code": None,
         "error.message": None,
@@ -98,7 +101,7 @@ def test_every_invocation_leaves_exactly_one_line(tmp_path: Path) -> None:
 
         def write(number: int) -> None:
             for i in range(200):
-                log.write(access_of(result_of(success_outcome({}), f"s{number}-{i}")))
+                log.on_end(access_of(result_of(success_outcome({}), f"s{number}-{i}")))
 
         threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
         for thread in threads:
@@ -116,7 +119,7 @@ def test_what_comes_while_a_batch_is_written_is_there_when_the_log_is_closed() -
 
         def write(self, lines: Any, /) -> int:
             if not self.getvalue():
-                log.write(access_of(result_of(success_outcome({}), "second")))
+                log.on_end(access_of(result_of(success_outcome({}), "second")))
                 writing.set()
                 # This is the thread whose end would be waited for.
                 with suppress(RuntimeError):
@@ -126,7 +129,7 @@ def test_what_comes_while_a_batch_is_written_is_there_when_the_log_is_closed() -
     writing = threading.Event()
     sink = Closing()
     log = AccessLog(sink, pause=0.001)
-    log.write(access_of(result_of(success_outcome({}), "first")))
+    log.on_end(access_of(result_of(success_outcome({}), "first")))
     assert writing.wait(20)
     log.close()
     assert [read(line)["skill_id"] for line in sink.getvalue().splitlines(keepends=True)] == ["first", "second"]
@@ -136,11 +139,11 @@ def test_a_reader_that_has_gone_costs_lines_and_nothing_else() -> None:
     sink = io.BytesIO()
     log = AccessLog(sink, pause=0.001)
     sink.close()
-    log.write(access_of(result_of(success_outcome({}))))
+    log.on_end(access_of(result_of(success_outcome({}))))
     log.close()
 
 
-ECHO = Registration("echo", "cli:python", "x", "0.1.0")
+ASKED = InvokeRequest("echo", {}, "t-1", ANONYMOUS, 0.0)
 
 
 def ended(*, fails: bool = False, known: bool = True) -> Invocation:
@@ -153,9 +156,9 @@ def ended(*, fails: bool = False, known: bool = True) -> Invocation:
 async def test_a_line_a_number_and_a_row_say_the_same(tmp_path: Path) -> None:
     sink = io.BytesIO()
     log, metrics, history = AccessLog(sink), Metrics(), History(tmp_path / "host.db")
-    books: list[InvocationObserver] = [AccessLogObserver(log), MetricsObserver(metrics), HistoryObserver(history)]
+    books: list[InvocationObserver] = [log, MetricsObserver(metrics), HistoryObserver(history)]
     for book in books:
-        book.on_start(ECHO)
+        book.on_start(ECHO, ASKED)
         book.on_end(ended(fails=True))
     log.close()
 
@@ -187,7 +190,7 @@ def test_a_call_under_another_form_of_the_id_is_counted_with_the_registration() 
     metrics = Metrics()
     book = MetricsObserver(metrics)
     refused = replace(ended(fails=True), result=replace(ended(fails=True).result, skill_id="Echo-"))
-    book.on_start(ECHO)
+    book.on_start(ECHO, ASKED)
     book.on_end(refused)
     assert b'skill="echo"' in metrics.render()
     assert b"openskills_in_flight{" not in metrics.render()

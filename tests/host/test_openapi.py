@@ -17,6 +17,7 @@ from openskills.errors import InvalidArgument
 from openskills.host.model import Registration
 from openskills.host.openapi import ERRORS, TOOL_FORMATS, build_openapi, build_tools, describe_skill
 from openskills.host.registry.registry import RegistryEntry
+from openskills.settings import Settings
 from openskills.skillmd.problem import Problem
 
 TREE: dict[str, Any] = {
@@ -81,6 +82,7 @@ def test_a_document_without_skills_is_one_too() -> None:
 
 
 START = Path("/srv/host")
+SETTINGS = Settings.from_env({})
 
 
 def registration(**more: Any) -> Registration:
@@ -92,7 +94,7 @@ def test_paths_of_the_machine_are_not_told() -> None:
     entry = RegistryEntry(
         "echo", registration(allowed_root=Path("/elsewhere/data")), origin=START / "skills_cli/echo.yaml"
     )
-    told = describe_skill(entry, START, allow_local=False)
+    told = describe_skill(entry, START, SETTINGS)
     assert (told["entry"], told["allowed_root"], told["origin"]) == (
         "skills_cli/echo.py",
         "data",
@@ -103,14 +105,16 @@ def test_paths_of_the_machine_are_not_told() -> None:
 
 def test_values_of_variables_and_secrets_are_not_told() -> None:
     entry = RegistryEntry("echo", registration(environment={"MODE": "hunter22"}, secrets=("TOKEN",)))
-    told = describe_skill(entry, START, allow_local=False)
+    told = describe_skill(entry, START, SETTINGS)
     assert (told["env"], told["secrets"]) == (["MODE"], ["TOKEN"])
     assert "hunter22" not in str(told)
 
 
 def test_a_broken_skill_is_told_with_its_problems_only() -> None:
     problem = Problem("entry-missing", "entry: /srv/host/skills_cli/x.py is not there", line=3, path="/srv/host/a.yaml")
-    told = describe_skill(RegistryEntry("x", None, (problem,), "broken", START / "a.yaml"), START, allow_local=False)
+    told = describe_skill(
+        RegistryEntry("x", None, (problem,), "broken", START / "a.yaml"), START, Settings.from_env({})
+    )
     assert told == {
         "id": "x",
         "status": "broken",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.host.hosting import Served, chatty, echo, key_in, served
-from tests.hostile.harness import LONG
+from tests.long_form import LONG
 
 # A key that came with another body before is refused with 422, and the tool does not know that keys are to be unique.
 ACCEPTED = """\

@@ -37,4 +37,5 @@ def test_answers_that_ask_to_come_back_say_when() -> None:
     assert "Retry-After" in responses["429"]["headers"]
     assert "Retry-After" not in responses["400"]["headers"]
     assert set(parts.failure_references(400, 401)) == {"400", "401"}
-    assert set(parts.operation_parameters()) == {"TraceId", "IdempotencyKey", "Mode"}
+    document = parts.build_openapi((), url="http://127.0.0.1", keys_needed=False)
+    assert set(document["components"]["parameters"]) == {"TraceId", "IdempotencyKey", "Mode"}

@@ -359,7 +359,7 @@ def test_when_one_worker_dies_the_other_answers_its_key_at_once(tmp_path: Path) 
     with host_process(tmp_path, "--workers", "2") as host, ThreadPoolExecutor(1) as pool:
         first = pool.submit(calls.call, host.url)
         eventually(lambda: calls.executions() == 1)
-        (lock,) = tmp_path.rglob("host.db.workers/*")
+        lock = next(tmp_path.rglob("host.db.workers/*"))
         (owner,) = [pid for pid in _children_of(host.process.pid) if str(lock) in _open_files(pid)]
         os.kill(owner, signal.SIGKILL)
         assert first.exception(60) is not None
@@ -451,3 +451,28 @@ def _children_of(pid: int) -> set[int]:
             if int(text.rpartition(")")[2].split()[1]) == pid:
                 found.add(int(name))
     return found
+
+
+async def test_calls_of_a_killed_host_are_in_the_history_as_soon_as_somebody_looks(tmp_path: Path) -> None:
+    with host_process(tmp_path) as host, ThreadPoolExecutor(2) as pool:
+        assert host.invoke("echo", {"text": "x"}).status_code == 200
+        eventually(lambda: len(_rows(tmp_path)) == 1)
+        calls = [pool.submit(host.slow) for _ in range(2)]
+        eventually(lambda: len(host.children()) == 2)
+        assert len(_rows(tmp_path)) == 1
+        host.end(signal.SIGKILL)
+        found = _rows(tmp_path)
+        assert [(row["skill_id"], row["code"], row["success"]) for row in found[:2]] == [("slow", 503, False)] * 2
+        assert "how far the skill got is unknown" in found[0]["message"]
+        assert found[0]["bytes_in"] > 0
+        assert [row["skill_id"] for row in found[2:]] == ["echo"]
+        assert _rows(tmp_path) == found
+        assert list(tmp_path.rglob("host.db.workers/*")) == []
+        for call in calls:
+            assert call.exception(60) is not None
+
+
+def _rows(directory: Path) -> list[dict[str, Any]]:
+    argv = [sys.executable, "-m", "openskills", "runs", "list", "--json"]
+    done = subprocess.run(argv, cwd=directory, env=variables(directory), capture_output=True, check=True)
+    return json.loads(done.stdout)["runs"] if done.stdout.startswith(b"{") else json.loads(done.stdout)

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from openskills.errors import DeadlineExceeded, InvalidSkill, UnknownSkill
+from openskills.errors import DeadlineExceeded, ExecutorUnavailable, InvalidSkill, UnknownSkill
 from openskills.host.admission import Admission
 from openskills.host.auth import ANONYMOUS, Principal
 from openskills.host.model import (
@@ -68,7 +68,7 @@ class Notebook:
         self.begun: list[str] = []
         self.over: list[Invocation] = []
 
-    def on_start(self, registration: Registration) -> None:
+    def on_start(self, registration: Registration, asked: InvokeRequest) -> None:  # noqa: ARG002
         self.begun.append(registration.id)
 
     def on_end(self, invocation: Invocation) -> None:
@@ -476,3 +476,15 @@ def test_with_a_tracer_the_span_is_between_the_caller_and_the_child() -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=root, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr.decode()
+
+
+async def test_a_failure_of_the_host_names_no_directory(caplog: pytest.LogCaptureFixture) -> None:
+    async def fails(_: Call) -> Outcome:
+        raise ExecutorUnavailable("the interpreter /opt/secret/bin/python3 does not work; see https://a.example/b/c")
+
+    with caplog.at_level(logging.WARNING, "openskills.host"):
+        done = await host_of({"fails": fails}).invoke("fails", {}, trace_id="t", principal=ANONYMOUS)
+    failure = done.outcome.failure
+    assert failure is not None
+    assert failure.message == "the interpreter python3 does not work; see https://a.example/b/c"
+    assert "/opt/secret/bin/python3" in caplog.text

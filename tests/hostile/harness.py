@@ -14,9 +14,8 @@ from typing import Any
 from openskills.executors.files.descriptors import delete_tree
 from tests.hostile.interpreters import ROOT, UID, open_copy, open_interpreter
 from tests.hostile.planting import LOADERS, VARIABLE, token
+from tests.long_form import LONG
 
-LONG = os.environ.get("OPENSKILL_HOSTILE") == "long"
-"""Whether the long versions run: hours, not minutes."""
 PATIENCE = 6 * 60 * 60 if LONG else 240
 
 
@@ -38,8 +37,8 @@ class User:
         """What a host has: the usual variables, `more`, and where the code is."""
         paths = {"PYTHONPATH": f"{self.project / 'src'}:{self.project}", "HOME": str(self.directory)}
         usual = {name: os.environ[name] for name in ("PATH", "CI", "LANG", "XDG_CACHE_HOME") if name in os.environ}
-        # Nothing is written beside code that is another user's.
-        return {**usual, "PYTHONDONTWRITEBYTECODE": "1", **paths, **more}
+        # Nothing is written beside code that is another user's; what they compiled once is theirs.
+        return {**usual, "PYTHONPYCACHEPREFIX": str(self.directory.parent / "bytecode"), **paths, **more}
 
     def place(self) -> str:
         """A new directory that is theirs."""
@@ -81,8 +80,10 @@ def nobody() -> Generator[User]:
         return
     with _directory() as directory:
         home = directory / "home"
-        home.mkdir(mode=0o700)
-        os.chown(home, UID, UID)
+        bytecode = directory / "bytecode"
+        for own in (home, bytecode):
+            own.mkdir(mode=0o700)
+            os.chown(own, UID, UID)
         prefix = ("setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups", "--")
         yield User("nobody", prefix, open_interpreter(directory), open_copy(directory), home)
 

@@ -13,9 +13,9 @@ import pytest
 from openskills.host.model import HostLimits, Outcome, Registration, SkillRunner, SkillStartMethod
 from tests.conftest import RequireProgram
 from tests.host.calls_made import called, python_skill, with_runner
-from tests.hostile.harness import LONG
+from tests.long_form import LONG
 
-ROUNDS = 500 if LONG else 20
+ROUNDS = 500 if LONG else 10
 
 SKILL = r'''
 import ctypes, fcntl, json, os, re, resource, signal, stat, subprocess, sys

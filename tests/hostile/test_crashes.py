@@ -3,10 +3,11 @@
 import pytest
 
 from tests.hostile.conftest import Chosen, chosen
-from tests.hostile.harness import LONG, User
+from tests.hostile.harness import User
+from tests.long_form import LONG
 
 SEED = 20_240_229
-ROUNDS = {"sandbox": 25, "local": 15, "landlock": 5, "container": 3}
+ROUNDS = {"sandbox": 10, "local": 6, "landlock": 4, "container": 3}
 LONG_ROUNDS = 1000
 
 
@@ -21,7 +22,7 @@ def test_a_killed_host_leaves_nothing_running_and_loses_nothing(
 
 @pytest.mark.slow
 def test_a_killed_host_without_rights_leaves_nothing_running(request: pytest.FixtureRequest, stranger: User) -> None:
-    check(chosen(request, "sandbox"), stranger, LONG_ROUNDS if LONG else 8)
+    check(chosen(request, "sandbox"), stranger, LONG_ROUNDS if LONG else 4)
 
 
 def check(executor: Chosen, user: User, rounds: int) -> None:

@@ -4,7 +4,8 @@ import pytest
 
 from tests.hostile.conftest import Chosen
 from tests.hostile.flood import AT_ONCE
-from tests.hostile.harness import LONG, User
+from tests.hostile.harness import User
+from tests.long_form import LONG
 
 MIB = 1024 * 1024
 SECONDS = 10 if LONG else 2

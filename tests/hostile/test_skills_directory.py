@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from tests.conftest import RequireProgram
+from tests.long_form import LONG
 
 MEMORY = 400 * 1024 * 1024  # address space of the child; the interpreter itself needs about a quarter of it
-SECONDS = 30  # of computing, until the kernel ends the child: more than enough, unless work grows with the square
+PARTS = 1 if LONG else 4  # how much shorter the long files are in the short form
+SECONDS = 30 // PARTS  # of computing, until the kernel ends the child: enough, unless work grows with the square
 PATIENCE = 120  # seconds until a hang is a failure
 GOOD = "---\nname: {name}\ndescription: A good skill. Use when asked.\n---\n\n# Good\n"
 
@@ -160,21 +162,21 @@ def test_fixing_hostile_files_loses_nothing(tmp_path: Path, hostile: Path) -> No
 @pytest.mark.parametrize(
     "body",
     [
-        " " * 1_000_000 + "x",
-        "> " * 400_000 + "x",
-        "](x) " * 200_000,
-        "[" * 1_000_000,
-        "`" * 999_999,
-        "` `` " * 200_000,
-        "<!--" * 250_000,
-        "[a](" * 250_000,
-        "![a](<" * 160_000,
-        "- " * 400_000 + "```",
+        " " * (1_000_000 // PARTS) + "x",
+        "> " * (400_000 // PARTS) + "x",
+        "](x) " * (200_000 // PARTS),
+        "[" * (1_000_000 // PARTS),
+        "`" * (999_999 // PARTS),
+        "` `` " * (200_000 // PARTS),
+        "<!--" * (250_000 // PARTS),
+        "[a](" * (250_000 // PARTS),
+        "![a](<" * (160_000 // PARTS),
+        "- " * (400_000 // PARTS) + "```",
     ],
     ids=lambda body: repr(body[:8]),
 )
 @pytest.mark.parametrize("command", ["validate", "info"])
-def test_a_body_of_a_megabyte_is_judged_in_time_in_proportion(tmp_path: Path, body: str, command: str) -> None:
+def test_a_long_body_is_judged_in_time_in_proportion(tmp_path: Path, body: str, command: str) -> None:
     skill = tmp_path / "long"
     skill.mkdir()
     (skill / "SKILL.md").write_text(front("long").decode().replace("body", body), encoding="utf-8")
@@ -185,17 +187,17 @@ def test_a_body_of_a_megabyte_is_judged_in_time_in_proportion(tmp_path: Path, bo
 @pytest.mark.parametrize(
     "more",
     [
-        "metadata:\n  id: " + "1" * 200_000 + "x\n",
-        "version: " + "1_" * 100_000 + "x\n",
-        "version: " + "1:" * 100_000 + "x\n",
-        "license: " + "a: " * 80_000 + "\n",
-        "license: " + '"' * 200_000 + "\n",
-        "x: '" + "'" * 200_001 + "\n",
-        "allowed-tools: " + "(" * 200_000 + "\n",
-        "".join(f"k{number}: a: b\n" for number in range(9_000)),
-        "\t\n" * 100_000,
-        "- " * 100_000 + "\n",
-        "metadata:\n" + "".join(f"  k{number}: [a\n" for number in range(9_000)),
+        "metadata:\n  id: " + "1" * (200_000 // PARTS) + "x\n",
+        "version: " + "1_" * (100_000 // PARTS) + "x\n",
+        "version: " + "1:" * (100_000 // PARTS) + "x\n",
+        "license: " + "a: " * (80_000 // PARTS) + "\n",
+        "license: " + '"' * (200_000 // PARTS) + "\n",
+        "x: '" + "'" * (200_001 // PARTS | 1) + "\n",
+        "allowed-tools: " + "(" * (200_000 // PARTS) + "\n",
+        "".join(f"k{number}: a: b\n" for number in range(9_000 // PARTS)),
+        "\t\n" * (100_000 // PARTS),
+        "- " * (100_000 // PARTS) + "\n",
+        "metadata:\n" + "".join(f"  k{number}: [a\n" for number in range(9_000 // PARTS)),
     ],
     ids=lambda more: repr(more[:16]),
 )

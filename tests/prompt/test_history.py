@@ -113,16 +113,16 @@ def test_the_user_ends_a_turn_unless_the_mode_is_session() -> None:
         assert history.find("pdf").body == 1
 
 
-def test_once_a_text_was_seen_its_place_is_the_next_load_with_the_documents_that_are_still_selected() -> None:
+def test_once_a_text_was_seen_its_place_is_the_next_load_without_documents() -> None:
     conversation = after(ONCE, Load("pdf", ("a.md",)), Other())
     assert held(conversation) == TextLocations()
     conversation.ask(Load("pdf"))
-    assert held(conversation) == TextLocations(5, {"a.md": 5}, None, (5,))
+    assert held(conversation) == TextLocations(5, {}, None, (5,))
 
 
-def test_a_selection_after_a_text_was_seen_shows_everything_again() -> None:
+def test_a_selection_after_a_text_was_seen_shows_the_instructions_again() -> None:
     conversation = after(ONCE, Load("pdf", ("a.md",)), Select("pdf", ("docs/b.md",), "add"))
-    assert held(conversation) == TextLocations(3, {"a.md": 3, "docs/b.md": 3}, None, (3,))
+    assert held(conversation) == TextLocations(3, {"docs/b.md": 3}, None, (3,))
 
 
 def test_in_once_mode_the_user_ends_the_selection_too() -> None:

@@ -228,32 +228,40 @@ def tool(content: object, number: str = "call_1") -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": number, "content": content}
 
 
+def extended(memory: MessageMemory, message: Message, added: tuple[str, ...], index: int = 0) -> dict[str, Any]:
+    return memory.extend(index, message, added, is_same=False)
+
+
+def restored(memory: MessageMemory, messages: Sequence[Message]) -> list[Message]:
+    return list(memory.read(messages, SESSION).messages)
+
+
 def test_an_extended_message_becomes_what_it_was() -> None:
     for content in ("loaded: pdf", None, "", [{"type": "text", "text": "loaded: pdf"}]):
         memory = MessageMemory()
-        made = memory.extend(tool(content), ("more",))
-        assert memory.restore_originals([made]) == [tool(content)]
+        made = extended(memory, tool(content), ("more",))
+        assert restored(memory, [made]) == [tool(content)]
 
 
 def test_text_is_added_after_a_blank_line_and_to_parts_as_a_part() -> None:
     memory = MessageMemory()
-    assert memory.extend(tool("a"), ("b", "c"))["content"] == "a\n\nb\n\nc"
-    assert memory.extend({"role": "system"}, ("b", "c"))["content"] == "b\n\nc"
+    assert extended(memory, tool("a"), ("b", "c"))["content"] == "a\n\nb\n\nc"
+    assert extended(memory, {"role": "system"}, ("b", "c"))["content"] == "b\n\nc"
     part = {"type": "text", "text": "a"}
-    assert memory.extend(tool([part]), ("b", "c"))["content"] == [part, {"type": "text", "text": "b\n\nc"}]
+    assert extended(memory, tool([part]), ("b", "c"))["content"] == [part, {"type": "text", "text": "b\n\nc"}]
 
 
 def test_a_message_that_was_put_in_disappears() -> None:
     memory = MessageMemory()
-    made = memory.insert("system", ("Loaded skill context:", "x"))
+    made = memory.insert(-1, "system", ("Loaded skill context:", "x"))
     user = {"role": "user", "content": "hi"}
-    assert memory.restore_originals([made, user]) == [user]
+    assert restored(memory, [made, user]) == [user]
 
 
 def test_the_smallest_difference_makes_it_a_message_of_somebody_else() -> None:
     memory = MessageMemory()
-    made = memory.extend(tool("loaded: pdf"), ("more",))
-    inserted = memory.insert("system", ("Loaded skill context:",))
+    made = extended(memory, tool("loaded: pdf"), ("more",))
+    inserted = memory.insert(-1, "system", ("Loaded skill context:",))
     strangers: list[Message] = [
         {**made, "content": f"{made['content']} "},
         {**made, "tool_call_id": "call_2"},
@@ -263,65 +271,65 @@ def test_the_smallest_difference_makes_it_a_message_of_somebody_else() -> None:
         {**inserted, "role": "developer"},
         {**inserted, "role": "user"},
     ]
-    found = memory.restore_originals(strangers)
+    found = restored(memory, strangers)
     assert all(one is other for one, other in zip(found, strangers, strict=True))
 
 
 def test_messages_that_differ_in_one_part_are_told_apart() -> None:
     memory = MessageMemory()
     first, second = (tool([{"type": "text", "text": text}]) for text in ("loaded: a", "loaded: b"))
-    made = [memory.extend(message, ("gone",)) for message in (first, second)]
-    assert memory.restore_originals(made) == [first, second]
+    made = [extended(memory, message, ("gone",), index) for index, message in enumerate((first, second))]
+    assert restored(memory, made) == [first, second]
 
 
 def test_nothing_that_the_caller_changes_later_changes_what_is_remembered() -> None:
     memory = MessageMemory()
     original = tool([{"type": "text", "text": "loaded: a"}])
-    made = memory.extend(original, ("more",))
+    made = extended(memory, original, ("more",))
     copy = {**made, "content": list(made["content"])}
-    made["content"] = "changed"
     original["content"].append("changed")
-    assert memory.restore_originals([copy]) == [tool([{"type": "text", "text": "loaded: a"}])]
+    assert restored(memory, [copy]) == [tool([{"type": "text", "text": "loaded: a"}])]
 
 
 def test_the_same_texts_are_not_put_together_twice_in_a_row() -> None:
     memory = MessageMemory()
-    first = memory.extend(tool("a"), ("b",))["content"]
-    memory.finish_request()
-    assert memory.extend(tool("a"), ("b",))["content"] is first
-    memory.finish_request()
-    memory.finish_request()
-    assert memory.extend(tool("a"), ("b",))["content"] is not first
+    first = extended(memory, tool("a"), ("b",))["content"]
+    memory.finish_request(0)
+    assert memory.extend(0, tool("a"), ("b",), is_same=True)["content"] is first
+    assert memory.finish_request(0) > 0
+    assert memory.extend(0, tool("a"), ("c",), is_same=True)["content"] == "a\n\nc"
+    assert memory.finish_request(0) == 0
+    assert memory.extend(0, tool("d"), ("c",), is_same=False)["content"] == "d\n\nc"
 
 
 def test_the_oldest_are_forgotten_but_never_those_of_one_request() -> None:
     memory = MessageMemory(entries=3)
-    one = [memory.extend(tool("a", str(number)), ("b",)) for number in range(5)]
-    memory.finish_request()
-    assert memory.restore_originals(one) == [tool("a", str(number)) for number in range(5)]
-    two = [memory.extend(tool("c", str(number)), ("d",)) for number in range(2)]
-    memory.finish_request()
-    assert memory.restore_originals(two) == [tool("c", "0"), tool("c", "1")]
-    assert memory.restore_originals(one) == [*one[:4], tool("a", "4")]
+    one = [extended(memory, tool("a", str(number)), ("b",), number) for number in range(5)]
+    memory.finish_request(0)
+    assert restored(memory, one) == [tool("a", str(number)) for number in range(5)]
+    two = [extended(memory, tool("c", str(number)), ("d",), number) for number in range(2)]
+    memory.finish_request(0)
+    assert restored(memory, two) == [tool("c", "0"), tool("c", "1")]
+    assert restored(memory, one) == [*one[:4], tool("a", "4")]
 
 
 def test_what_is_used_again_is_not_old() -> None:
     memory = MessageMemory(entries=2)
-    first = memory.extend(tool("a"), ("b",))
+    first = extended(memory, tool("a"), ("b",))
     others: list[dict[str, Any]] = []
     for number in range(5):
-        others.append(memory.extend(tool("c", str(number)), ("d",)))
-        memory.extend(tool("a"), ("b",))
-        memory.finish_request()
-    assert memory.restore_originals([first]) == [tool("a")]
-    assert memory.restore_originals(others) == [*others[:4], tool("c", "4")]
+        others.append(extended(memory, tool("c", str(number)), ("d",), 1))
+        extended(memory, tool("a"), ("b",))
+        memory.finish_request(0)
+    assert restored(memory, [first]) == [tool("a")]
+    assert restored(memory, others) == [*others[:4], tool("c", "4")]
 
 
 def test_long_texts_are_forgotten_sooner() -> None:
     memory = MessageMemory(characters=1_000)
-    first = memory.extend(tool("a" * 600, "1"), ("b",))
-    memory.finish_request()
-    second = memory.extend(tool("a" * 600, "2"), ("b",))
-    memory.finish_request()
-    assert memory.restore_originals([first]) == [first]
-    assert memory.restore_originals([second]) == [tool("a" * 600, "2")]
+    first = extended(memory, tool("a" * 600, "1"), ("b",))
+    memory.finish_request(0)
+    second = extended(memory, tool("a" * 600, "2"), ("b",))
+    memory.finish_request(0)
+    assert restored(memory, [first]) == [first]
+    assert restored(memory, [second]) == [tool("a" * 600, "2")]

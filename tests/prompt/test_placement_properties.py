@@ -11,6 +11,7 @@ from openskills.prompt.blocks import LoadedSkill, Placement
 from openskills.prompt.history import get_text
 from openskills.prompt.placement import MessageMemory, PromptRequest, place_texts
 from openskills.session.state import LoadMode
+from tests.long_form import examples
 from tests.prompt.conversations import (
     Conversation,
     Messages,
@@ -27,7 +28,7 @@ from tests.prompt.garbage import garbage
 
 LAYER_ONE = "Available skills:\n- pdf: reads files"
 GUIDANCE = "Tooling and workspace guidance:\n- load first"
-EXAMPLES = settings(max_examples=200)
+EXAMPLES = settings(max_examples=examples(200))
 
 layers = st.sampled_from([("", ""), (LAYER_ONE, ""), (LAYER_ONE, GUIDANCE)])
 notices = st.sampled_from([(), ("[Unloaded] pdf: gone",)])
@@ -179,6 +180,27 @@ def test_a_conversation_may_be_continued_from_requests_as_well_as_from_what_was_
         sent_back: Messages = [dict(message) for message in (*request.messages, *conversation.messages[length:])]
         request = placed_by(conversation, sent_back, placement, memory=memory)
         assert request == placed_by(conversation, conversation.messages, placement)
+
+
+@EXAMPLES
+@given(st.data(), steps(), st.sampled_from(LoadMode), st.sampled_from(Placement), layers)
+def test_a_memory_that_reads_only_what_is_new_gives_the_same_requests_as_an_empty_one(
+    data: st.DataObject, happening: list[Step], mode: LoadMode, placement: Placement, layer: tuple[str, str]
+) -> None:
+    conversation = Conversation(mode, limit=2)
+    if data.draw(st.booleans()):
+        conversation.system("You are helpful.")
+    conversation.user("Hello")
+    memory = MessageMemory()
+    before: Sequence[Mapping[str, Any]] = ()
+    for step in happening:
+        happen(conversation, step)
+        messages = data.draw(damaged(conversation.messages)) if data.draw(st.booleans()) else conversation.messages
+        notes = data.draw(notices)
+        request = placed_by(conversation, copy.deepcopy(messages), placement, layer, notes, memory)
+        assert request == placed_by(conversation, messages, placement, layer, notes)
+        assert request.messages[: request.unchanged] == list(before[: request.unchanged])
+        before = request.messages
 
 
 @EXAMPLES

@@ -116,11 +116,16 @@ def test_a_text_is_counted_once_for_two_requests_in_a_row() -> None:
     counts = TokenCountCache(count)
     for _ in range(3):
         assert counts("one") == counts("one") == 3
-        counts.forget()
+        counts.limit(0)
     assert counted == ["one"]
-    counts.forget()
+    counts("two")
+    counts.limit(0)
+    counts("three")
+    counts.limit(0)
+    counted.clear()
     counts("one")
-    assert counted == ["one", "one"]
+    counts("three")
+    assert counted == ["one"]
 
 
 def test_in_tool_results_nothing_is_lost_and_in_the_system_message_almost_everything() -> None:

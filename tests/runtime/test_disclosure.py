@@ -10,6 +10,7 @@ from hypothesis.strategies import SearchStrategy
 
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.session import SkillSession
+from tests.long_form import examples
 from tests.runtime.talking import Transcript, runtime_in, text_of
 from tests.tools.contexts import write_skill
 
@@ -88,7 +89,7 @@ async def step(talk: Transcript, kind: str, what: Any) -> None:
         talk.messages = [message for message in talk.messages if message["role"] != "tool"]
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(options=_options, steps=st.lists(_steps, max_size=10))
 def test_what_is_loaded_is_in_the_request_once_and_nothing_else_is(
     tmp_path: Path, options: SessionOptions, steps: list[tuple[str, Any]]

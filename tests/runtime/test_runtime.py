@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from openskills.catalog.catalog import Catalog
+from openskills.catalog.locations import project_source
+from openskills.catalog.trust import TrustAnswer
 from openskills.errors import CommandDenied, InvalidArgument, SkillError
 from openskills.executors.open import open_executor
 from openskills.runtime.options import SessionOptions
@@ -210,6 +213,28 @@ async def test_a_picture_survives_from_the_command_to_the_artifact(place: Path) 
         assert "content" not in result.data["output_files"][0]
         async with runtime.artifacts.open(session.scope, "out/plot.png") as reading:
             assert b"".join([chunk async for chunk in reading.chunks]) == PNG
+
+
+async def test_a_script_of_a_project_that_changed_after_it_was_trusted_is_neither_run_nor_read(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    settings = settings_in(tmp_path)
+    folder = tmp_path / "project" / ".agents" / "skills" / "alpha"
+    folder.parent.mkdir(parents=True)
+    write_skill(tmp_path, "alpha", {"go.sh": "echo good"}).rename(folder)
+    source = project_source(tmp_path / "project", settings)
+    source.remember(source.find_locations(), TrustAnswer.YES)
+    catalog = Catalog.standard(tmp_path / "project", settings=settings)
+    call = {"skill": "alpha", "command": "sh go.sh"}
+    async with SkillRuntime(catalog, "local", settings=settings) as runtime, runtime.session("s") as session:
+        await session.call("skill_load", {"skill": "alpha"})
+        (folder / "go.sh").write_text("echo evil")
+        for name, arguments in (("skill_run", call), ("read_file", {"file_name": "skill://alpha/go.sh"})):
+            refused = await session.call(name, arguments)
+            assert refused.error is not None
+            assert "has changed since it was trusted" in refused.text
+        source.remember(source.find_locations(), TrustAnswer.YES)
+        catalog.refresh()
+        assert (await session.call("skill_run", call)).data["stdout"] == "evil\n"
 
 
 async def test_without_an_executor_there_is_nothing_to_run_with(place: Path) -> None:

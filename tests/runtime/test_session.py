@@ -16,9 +16,10 @@ import pytest
 from openskills.catalog.catalog import Catalog
 from openskills.errors import InvalidArgument, NotLoaded
 from openskills.prompt.blocks import PromptLayer, TokenBudget
+from openskills.prompt.history import TranscriptPosition, replay
 from openskills.runtime.options import ModelCall, SessionOptions
-from openskills.runtime.session import OverviewCache, find_position
-from openskills.session.state import AgentView
+from openskills.runtime.session import OverviewCache
+from openskills.session.state import AgentView, LoadMode
 from openskills.tokens import estimate_tokens
 from openskills.tools.tool import ToolResult, format_tools
 from tests.runtime.talking import Transcript, runtime_in, text_of
@@ -446,6 +447,10 @@ def test_tools_that_cannot_work_are_refused_at_once(tmp_path: Path) -> None:
         OverviewCache(catalog_in(tmp_path), SessionOptions(profile="full"), executor=False)
 
 
+def position_of(messages: list[dict[str, Any]]) -> TranscriptPosition:
+    return replay(messages, LoadMode.TURN).position
+
+
 def said(*roles: str) -> list[dict[str, Any]]:
     return [{"role": role.partition(":")[0], "content": role.partition(":")[2]} for role in roles]
 
@@ -466,8 +471,8 @@ def said(*roles: str) -> list[dict[str, Any]]:
     ],
 )
 def test_a_turn_begins_when_the_user_has_spoken_again(before: list[str] | None, now: list[str], begins: bool) -> None:
-    earlier = None if before is None else find_position(said(*before))
-    assert find_position(said(*now)).is_new_turn_after(earlier) is begins
+    earlier = None if before is None else position_of(said(*before))
+    assert position_of(said(*now)).is_new_turn_after(earlier) is begins
 
 
 @pytest.mark.parametrize(
@@ -484,12 +489,12 @@ def test_a_turn_begins_when_the_user_has_spoken_again(before: list[str] | None, 
 def test_the_model_has_answered_when_there_is_more_from_it(
     before: list[str] | None, now: list[str], answered: bool
 ) -> None:
-    earlier = None if before is None else find_position(said(*before))
-    assert find_position(said(*now)).has_answer_after(earlier) is answered
+    earlier = None if before is None else position_of(said(*before))
+    assert position_of(said(*now)).has_answer_after(earlier) is answered
 
 
 def test_anything_can_be_in_a_message() -> None:
-    assert find_position([{}, {"role": None}, {"role": ["x"], "content": 3}]).users == 0
+    assert position_of([{}, {"role": None}, {"role": ["x"], "content": 3}]).users == 0
 
 
 RUN = {"skill": "alpha", "command": "echo ran >> $OUTPUT_DIR/count; cat $OUTPUT_DIR/count"}
@@ -518,3 +523,72 @@ async def test_another_call_id_other_arguments_or_another_agent_run_again(place:
         async with runtime.session("s", agent="second") as second:
             await second.call("skill_load", {"skill": "alpha"})
             assert (await second.call("skill_run", RUN, call_id="call_1")).data["stdout"] == "ran\n" * 6
+
+
+async def test_a_command_runs_the_version_that_was_loaded_and_a_new_one_after_loading_again(place: Path) -> None:
+    folder = write_skill(place, "edited", {"scripts/version.sh": "#!/bin/sh\necho one\n"})
+    run = ("skill_run", {"skill": "edited", "command": "scripts/version.sh"})
+    async with runtime_in(place, executor="local") as runtime, runtime.session("s") as session:
+        talk = Transcript(session)
+        talk.user("go")
+        await talk.load("edited")
+        (folder / "scripts" / "version.sh").write_text("#!/bin/sh\necho two\n")
+        (folder / "SKILL.md").write_text((folder / "SKILL.md").read_text() + "\nThe second version.\n")
+        (first,) = await talk.call(run)
+        assert first.data["stdout"] == "one\n"
+        assert "The second version." not in text_of(talk.request())
+        await talk.load("edited")
+        (second,) = await talk.call(run)
+        assert second.data["stdout"] == "two\n"
+        assert text_of(talk.request()).count("The second version.") == 1
+
+
+async def test_in_the_mode_once_documents_are_shown_once_and_are_not_selected_afterwards(tmp_path: Path) -> None:
+    write_skill(tmp_path, "demo", {"a.md": "text of a", "b.md": "text of b"})
+    options = SessionOptions(load_mode="once")
+    async with runtime_in(tmp_path, options=options) as runtime, runtime.session("s") as session:
+        talk = Transcript(session)
+        talk.user("go")
+        await talk.load("demo", docs=["a.md"])
+        assert text_of(talk.request()).count("text of a") == 1
+        await talk.call(("skill_select_docs", {"skill": "demo", "docs": ["b.md"], "mode": "add"}))
+        shown = text_of(talk.request())
+        assert shown.count("text of b") == shown.count("[Loaded] demo") == 1
+        talk.answer("I have read it")
+        talk.request()
+        assert session.docs_of("demo") == ()
+        await talk.load("demo")
+        assert "text of" not in text_of(talk.request())
+
+
+async def test_all_documents_are_shown_as_far_as_possible_and_the_others_are_named(tmp_path: Path) -> None:
+    long = "words of a document\n" * 2_000
+    write_skill(
+        tmp_path, "demo", {"a.md": "text of a", "b.md": b"\xff\xfe\x00", **{f"long{n}.md": long for n in range(4)}}
+    )
+    options = SessionOptions(budget=TokenBudget(body=500, doc=20_000, total=12_000), load_mode="session")
+    async with runtime_in(tmp_path, options=options) as runtime, runtime.session("s") as session:
+        talk = Transcript(session)
+        talk.user("go")
+        loaded = (await talk.load("demo", include_all_docs=True)).raise_for_error()
+        assert loaded.text.startswith("loaded: demo\ndocuments not shown: b.md (")
+        assert "not UTF-8 text" in loaded.text
+        assert "long3.md" in loaded.text
+        request = text_of(talk.request())
+        assert request.count("text of a") == 1
+        assert "[Missing]" not in request
+        (chosen,) = await talk.call(("skill_select_docs", {"skill": "demo", "include_all_docs": True}))
+        assert "b.md" in json.loads(chosen.text)["left_out"]
+        assert text_of(talk.request()).count("text of a") == 1
+
+
+async def test_what_a_caller_does_with_a_request_is_not_in_the_next_one(place: Path) -> None:
+    async with runtime_in(place).session("s") as session:
+        talk = Transcript(session)
+        talk.user("go")
+        await talk.load("alpha")
+        first = talk.request()
+        expected = [dict(message) for message in first]
+        for message in first:
+            message["content"] = "changed"
+        assert talk.request() == expected

@@ -22,11 +22,11 @@ from openskills.runtime.token_report import (
     StepKind,
     TokenReport,
     default_tasks,
+    measure_tokens,
     parse_tasks,
     play,
     read_contents,
     sum_costs,
-    token_report,
 )
 from openskills.settings import Settings
 from openskills.tokens import estimate_tokens
@@ -179,7 +179,7 @@ def test_a_wrong_document_is_refused_with_the_place(text: str, said: str) -> Non
 
 async def reported(tmp_path: Path, *skills: SkillContents) -> TokenReport:
     catalog, settings = on_disk(tmp_path, *skills)
-    return await token_report(catalog, encoding=None, settings=settings)
+    return await measure_tokens(catalog, encoding=None, settings=settings)
 
 
 async def test_the_library_is_measured_by_layer(tmp_path: Path) -> None:
@@ -248,10 +248,10 @@ def test_nothing_costs_nothing() -> None:
 async def test_tokens_are_exact_if_the_tokenizer_is_installed(tmp_path: Path) -> None:
     pytest.importorskip("bpe_openai")
     catalog, settings = on_disk(tmp_path, contents("forms"))
-    found = await token_report(catalog, encoding="cl100k_base", settings=settings)
+    found = await measure_tokens(catalog, encoding="cl100k_base", settings=settings)
     assert (found.counted, found.exact) == ("cl100k_base", True)
     with pytest.raises(InvalidArgument, match="unknown encoding"):
-        await token_report(catalog, encoding="klingon", settings=settings)
+        await measure_tokens(catalog, encoding="klingon", settings=settings)
 
 
 SKILLS = [contents("forms", "a.md", "b.md"), contents("plain")]

@@ -24,6 +24,15 @@ PRELOADED = (
     "openskills.cli.run_execution",
     "openskills.agent.models.openai",
     "openai.resources.chat.completions",
+    "openskills.catalog.validate",
+    "openskills.executors.bubblewrap.selftest",
+    "openskills.executors.container.selftest",
+    "openskills.executors.landlock",
+    "openskills.executors.container.backend",
+    "docker",
+    "yaml",
+    "typer.rich_utils",
+    "rich.markdown",
 )
 
 

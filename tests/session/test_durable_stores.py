@@ -23,7 +23,7 @@ from openskills.settings import Settings
 from openskills.sync import run
 from openskills.testing.stores import check_session_store
 from tests.architecture.project import ROOT
-from tests.hostile.harness import LONG
+from tests.long_form import LONG
 from tests.session.appender import KEY, counting, event_of
 from tests.session.conftest import DurableStore, MakeStore
 

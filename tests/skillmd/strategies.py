@@ -4,8 +4,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from tests.long_form import examples
+
 # Two cores and other tests beside us: how long one example takes says nothing.
-relaxed = settings(deadline=None, max_examples=150)
+relaxed = settings(deadline=None, max_examples=examples(150))
 
 _PIECES = (
     *(

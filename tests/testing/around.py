@@ -46,6 +46,9 @@ class AroundProcess:
     async def close_input(self) -> None:
         await self.inner.close_input()
 
+    async def is_waiting(self) -> bool:
+        return await self.inner.is_waiting()
+
     async def read(
         self, offset: int, *, wait: float = 0.0, limit: int = 65536, stream: OutputStream = OutputStream.BOTH
     ) -> ProcessOutput:

@@ -1,7 +1,5 @@
 """The fake executor keeps the promises that need no process, and plays the commands that it was told.
 
-Files in memory behave like files; what a whole workspace promises is checked in test_fake.
-
 A command that is only told behaves like one that runs.
 """
 
@@ -11,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from openskills.errors import ExecutorUnavailable, ForbiddenPath, InvalidArgument
+from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.protocol import Executor, Process, Workspace
 from openskills.executors.spec import Command, CommandResult, EndReason, Isolation, Limits, OutputStream, TerminalSize
 from openskills.executors.staging.outputs import OutputSpec, collect_outputs
 from openskills.executors.staging.snapshots import SnapshotStore
 from openskills.testing.executor import WITHOUT_COMMANDS, check_executor
 from openskills.testing.executor_skills import new_skill
-from openskills.testing.fake_executor import FakeExecutor, FakeFile, FakeProcess, FakeRun, FakeTree
+from openskills.testing.fake_executor import FakeExecutor, FakeProcess, FakeRun
 
 
 async def ran(executor: Executor, command: Command) -> CommandResult:
@@ -103,54 +101,6 @@ async def test_a_directory_that_does_not_exist_is_refused_as_by_a_real_executor(
     executor = FakeExecutor({"true": FakeRun()})
     with pytest.raises(InvalidArgument, match="cwd: 'work/none' does not exist"):
         await ran(executor, Command(("true",), cwd="work/none"))
-
-
-def listed(tree: FakeTree, *globs: str) -> list[str]:
-    return [info.path for info in tree.list(globs, since=None, limit=100).files]
-
-
-def test_a_place_has_one_file_however_it_is_spelt() -> None:
-    tree = FakeTree()
-    tree.stage("demo", {}, [])
-    tree.write("skills/demo/out/a.txt", b"a")
-    tree.write("inputs/b", b"b")
-    assert listed(tree, "**") == ["out/a.txt", "work/inputs/b"]
-    assert tree.file("out/a.txt")[0].data == tree.file("skills/demo/out/a.txt")[0].data == b"a"
-
-
-def test_a_newer_skill_takes_the_place_of_an_older_one_but_for_its_venv() -> None:
-    tree = FakeTree()
-    tree.stage("demo", {"SKILL.md": FakeFile(b"old"), "gone": FakeFile(b"")}, ["empty"])
-    tree.stage("demo", {"SKILL.md": FakeFile(b"new")}, [])
-    assert listed(tree, "skills/**") == ["skills/demo/SKILL.md"]
-    assert tree.file("skills/demo/SKILL.md")[0].data == b"new"
-    tree.check_directory("skills/demo/.venv")
-    with pytest.raises(InvalidArgument, match=r"cwd: 'skills/demo/empty' does not exist"):
-        tree.check_directory("skills/demo/empty")
-
-
-def test_links_are_followed_to_where_they_lead_but_never_into_a_skill_to_write() -> None:
-    tree = FakeTree()
-    tree.stage("demo", {"SKILL.md": FakeFile(b"text")}, [])
-    tree.link("work/skill", "skills/demo")
-    assert tree.file("work/skill/SKILL.md")[0].data == b"text"
-    with pytest.raises(ForbiddenPath):
-        tree.write("work/skill/SKILL.md", b"changed")
-    assert tree.file("skills/demo/SKILL.md")[0].data == b"text"
-
-
-def test_links_in_a_circle_lead_nowhere() -> None:
-    tree = FakeTree()
-    tree.link("work/a", "work/b")
-    tree.link("work/b", "work/a")
-    with pytest.raises(ForbiddenPath, match="too many links"):
-        tree.file("work/a/file")
-    assert tree.remove("work/a")
-
-
-def test_the_same_content_put_again_has_another_stamp() -> None:
-    tree = FakeTree()
-    assert tree.write("work/a", b"x").stamp != tree.write("work/a", b"x").stamp
 
 
 Call = Callable[[FakeProcess], Awaitable[object]]

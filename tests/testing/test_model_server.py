@@ -11,7 +11,7 @@ The small parts that replies are made of.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+import threading
 from typing import Any
 
 import anthropic
@@ -21,14 +21,11 @@ import pytest
 
 from openskills.agent.models.model import ModelResponse, ToolCall, Usage
 from openskills.testing.model_server import (
-    ClientDisconnected,
     ErrorReply,
     ModelReply,
     ModelServer,
-    ModelServerConnection,
     ModelServerRequest,
     RawReply,
-    RawRequest,
     ResetReply,
     anthropic_body,
     anthropic_error,
@@ -227,103 +224,68 @@ def test_an_error_has_a_kind_that_fits_its_status() -> None:
 
 
 POST = b"POST /v1/messages HTTP/1.1\r\nHost: here\r\nX-Team:  skills \r\nContent-Length: 2\r\n\r\n{}"
+LAST = POST.replace(b"Host: here", b"Host: here\r\nConnection: close")
 
 
-async def serving(
-    serve: Callable[[ModelServerConnection], Awaitable[None]],
-    client: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
-) -> None:
-    ended = asyncio.Event()
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = ModelServerConnection(reader, writer)
-        try:
-            await serve(connection)
-        finally:
-            await connection.close()
-            ended.set()
-
-    async with await asyncio.start_server(connected, "127.0.0.1", 0) as server, asyncio.timeout(10):
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        await client(reader, writer)
+async def send(server: ModelServer, data: bytes, *, ends: bool = False) -> bytes:
+    """Everything that the server says until it closes the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(server.anthropic_url.rpartition(":")[2]))
+    try:
+        async with asyncio.timeout(10):
+            writer.write(data)
+            if ends:
+                writer.write_eof()
+            return await reader.read()
+    finally:
         writer.close()
-        await ended.wait()
 
 
 async def test_requests_come_one_after_another_until_the_client_is_done() -> None:
-    found: list[RawRequest | None] = []
-
-    async def serve(connection: ModelServerConnection) -> None:
-        found.extend(
-            [await connection.read_request(), await connection.read_request(), await connection.read_request()]
-        )
-
-    async def client(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(POST + POST)
-        writer.write_eof()
-
-    await serving(serve, client)
-    request = RawRequest("/v1/messages", {"host": "here", "x-team": "skills", "content-length": "2"}, b"{}")
-    assert found == [request, request, None]
+    with ModelServer(["one", "two"]) as server:
+        said = await send(server, POST + LAST)
+    assert said.count(b"HTTP/1.1 200 OK") == 2
+    expected = {"host": "here", "x-team": "skills", "content-length": "2"}
+    assert [asked.path for asked in server.requests] == ["/v1/messages"] * 2
+    assert server.requests[0].headers == expected
+    assert server.connections == 1
 
 
 async def test_half_a_request_is_none() -> None:
-    async def serve(connection: ModelServerConnection) -> None:
-        assert await connection.read_request() is None
-
-    async def client(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(POST[:-1])
-        writer.write_eof()
-
-    await serving(serve, client)
+    with ModelServer(["one"]) as server:
+        assert await send(server, POST[:-1], ends=True) == b""
+    assert server.requests == []
 
 
 async def test_answers_are_whole_or_in_chunks() -> None:
-    async def serve(connection: ModelServerConnection) -> None:
-        await connection.send_json(429, {"a": "ü"}, {"retry-after": "3"})
-        await connection.start_chunks(200, "text/event-stream")
-        await connection.send_chunk(b"data: 1\n\n")
-        await connection.send_chunk(b"")
-
-    async def client(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-        assert await reader.read() == (
-            b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\ncontent-length: 11\r\n"
-            b'retry-after: 3\r\n\r\n{"a": "\xc3\xbc"}'
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-            b"9\r\ndata: 1\n\n\r\n0\r\n\r\n"
-        )
-
-    await serving(serve, client)
+    with ModelServer([ErrorReply(429, "ü", headers={"retry-after": "3"}), RawReply((b"data: 1\n\n", b""))]) as server:
+        said = await send(server, POST + LAST)
+    whole, chunked = said.split(b"HTTP/1.1 ")[1:]
+    assert whole.startswith(b"429 Too Many Requests\r\ncontent-type: application/json\r\ncontent-length: ")
+    assert b"retry-after: 3\r\n\r\n{" in whole
+    assert "ü".encode() in whole
+    assert chunked == (
+        b"200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n0\r\n\r\n"
+    )
 
 
 async def test_silence_ends_when_the_client_leaves() -> None:
-    left: list[bool] = []
+    arrived = threading.Event()
 
-    async def serve(connection: ModelServerConnection) -> None:
-        with pytest.raises(ClientDisconnected):
-            await connection.pause(60)
-        with pytest.raises(ClientDisconnected):
-            await connection.send_chunk(b"nobody is there")
-        left.append(True)
+    def reply(_: ModelServerRequest) -> ModelReply:
+        arrived.set()
+        return ModelReply(ANSWER, first_after=60)
 
-    async def client(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with ModelServer(reply) as server:
+        _, writer = await asyncio.open_connection("127.0.0.1", int(server.anthropic_url.rpartition(":")[2]))
+        writer.write(POST)
+        await asyncio.to_thread(arrived.wait, 10)
         writer.close()
-
-    await serving(serve, client)
-    assert left
+        assert await asyncio.to_thread(server.requests[0].disconnected.wait, 10)
 
 
 async def test_a_reset_is_an_error_to_the_client() -> None:
-    async def serve(connection: ModelServerConnection) -> None:
-        await connection.read_request()
-        connection.reset()
-
-    async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(POST)
-        with pytest.raises(ConnectionResetError):
-            await reader.read()
-
-    await serving(serve, client)
+    with ModelServer([ResetReply()]) as server, pytest.raises(ConnectionResetError):
+        await send(server, POST)
 
 
 MODEL_SERVER_OPENAI_ANSWER = ModelResponse("Hello", (ToolCall("a", "run", '{"x": 1}'),), Usage(9, 4, 3))

@@ -22,7 +22,7 @@ def written(**arguments: object) -> RunArguments:
     return decode(SKILL_RUN, {"skill": "demo", "command": "true", **arguments})
 
 
-async def call(context: ToolContext, command: str, **arguments: object) -> dict[str, Any]:
+async def call(context: ToolContext, command: str | list[str], **arguments: object) -> dict[str, Any]:
     """What a call for the skill `demo` gives to a program."""
     result = await SKILL_RUN.run(context, written(command=command, **arguments))
     return dict(result.data)

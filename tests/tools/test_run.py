@@ -13,6 +13,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -155,7 +156,7 @@ def test_variables_stdin_and_the_text_of_an_editor_arrive(tmp_path: Path) -> Non
 
 
 def test_secrets_reach_only_the_skills_that_they_are_for(tmp_path: Path) -> None:
-    options = ToolOptions(secrets={"*": ("ALL",), "demo": ("OWN",), "other": ("FOREIGN",)})
+    options = ToolOptions(secrets_of={"*": ("ALL",), "demo": ("OWN",), "other": ("FOREIGN",)})
 
     async def scenario(context: ToolContext) -> None:
         command = "echo ${#ALL} ${#OWN} ${#FOREIGN} $ALL"
@@ -194,6 +195,17 @@ def test_a_denied_command_is_refused(tmp_path: Path) -> None:
         assert "SKILL.md" in (await call(context, "ls"))["stdout"]
 
     in_session(tmp_path, scenario, rules=CommandRules(policy=CommandPolicy.of(["ls"])))
+
+
+def test_under_a_policy_words_in_a_list_may_contain_what_a_command_line_may_not(tmp_path: Path) -> None:
+    async def scenario(context: ToolContext) -> None:
+        with pytest.raises(CommandDenied, match="pass its arguments as a list"):
+            await call(context, "echo 'a; b'")
+        assert (await call(context, ["echo", "a; b | $HOME"]))["stdout"] == "a; b | $HOME\n"
+        with pytest.raises(CommandDenied, match="allowed: echo"):
+            await call(context, ["cat", "SKILL.md"])
+
+    in_session(tmp_path, scenario, rules=CommandRules(policy=CommandPolicy.of(["echo"])))
 
 
 def test_a_skill_that_is_not_loaded_does_not_run(tmp_path: Path) -> None:
@@ -673,23 +685,26 @@ KIB32 = 32 * 1024
 
 def ready(directory: Path, options: ToolOptions | None = None, **arguments: object) -> RunPlan:
     """What is made of a call, on an executor that runs nothing."""
-    write_skill(directory, "demo", {"scripts/a.py": "print(1)"})
-    write_skill(directory, "other", {"data/x.txt": "x"})
 
     async def scenario() -> RunPlan:
-        context = tool_context(
-            directory,
-            executor=FakeExecutor(),
-            options=options,
-            loaded=["demo"],
-            tools=["skill_run", "skill_exec"],
-            rules=CommandRules(network=["example.org"]),
-            uploads=[upload_from_bytes("a.csv", b"1")],
-        )
-        async with context as opened:
+        async with demo_context(directory, options) as opened:
             return await prepare_run(opened, written(**arguments))
 
     return run(scenario())
+
+
+def demo_context(directory: Path, options: ToolOptions | None = None) -> AbstractAsyncContextManager[ToolContext]:
+    write_skill(directory, "demo", {"scripts/a.py": "print(1)"})
+    write_skill(directory, "other", {"data/x.txt": "x"})
+    return tool_context(
+        directory,
+        executor=FakeExecutor(),
+        options=options,
+        loaded=["demo"],
+        tools=["skill_run", "skill_exec"],
+        rules=CommandRules(network=["example.org"]),
+        uploads=[upload_from_bytes("a.csv", b"1")],
+    )
 
 
 def test_a_call_becomes_a_request_with_the_limits_of_the_session(tmp_path: Path) -> None:
@@ -715,18 +730,16 @@ def test_a_call_may_ask_for_another_timeout_up_to_the_most(tmp_path: Path) -> No
 
 def test_a_skill_gets_its_own_secrets_and_those_of_all_and_the_network_of_the_session(tmp_path: Path) -> None:
     secrets = {"*": ("ALL", "BOTH"), "demo": ("BOTH", "OWN"), "other": ("FOREIGN",)}
-    request = ready(tmp_path, ToolOptions(secrets=secrets, network=("example.org",))).request
+    request = ready(tmp_path, ToolOptions(secrets_of=secrets, network=("example.org",))).request
     assert (request.secrets, request.network) == (("ALL", "BOTH", "OWN"), ("example.org",))
 
 
 async def test_the_skill_and_those_that_inputs_come_from_are_staged_and_the_users_files_too(tmp_path: Path) -> None:
-    made = ready(tmp_path, inputs=["skill://other/data/x.txt", "workspace://out/a", "Skill://demo/scripts/a.py"])
-
-    assert [one.path for one in (await made.runner.workspace.list(["skills/*/*/*", "work/**"])).files] == [
-        "skills/demo/scripts/a.py",
-        "skills/other/data/x.txt",
-        "work/inputs/a.csv",
-    ]
+    inputs = ["skill://other/data/x.txt", "workspace://out/a", "Skill://demo/scripts/a.py"]
+    async with demo_context(tmp_path) as opened:
+        made = await prepare_run(opened, written(inputs=inputs))
+        staged = (await made.runner.workspace.list(["skills/*/*/*", "work/**"])).files
+    assert [one.path for one in staged] == ["skills/demo/scripts/a.py", "skills/other/data/x.txt", "work/inputs/a.csv"]
     assert [file.path for file in made.uploads.files.values()] == ["work/inputs/a.csv"]
 
 

@@ -95,7 +95,8 @@ def test_no_empty_default_is_told() -> None:
 
 
 def test_a_command_in_words_keeps_its_words() -> None:
-    assert read_command(["python3", "a b.py", "$HOME"]) == "python3 'a b.py' '$HOME'"
+    assert read_command(["python3", "a b.py", "$HOME"]) == ("python3", "a b.py", "$HOME")
+    assert read_command(["ls -l"]) == "ls -l"
     assert read_command("echo $HOME") == "echo $HOME"
 
 

@@ -55,8 +55,10 @@ def test_patterns_bring_the_content_of_text_and_never_of_anything_else(tmp_path:
         assert "content" not in data["output_files"][0]
         assert "content" not in data["primary_output"]
         assert data["primary_output"]["ref"] == "workspace://out/a.txt"
+        data = await call(context, "true", output_files=["out/a.*"])
+        assert said(data) == "no new or changed file matches out/a.*"
         data = await call(context, "true", output_files=["out/a.txt"])
-        assert said(data) == "no new or changed file matches out/a.txt"
+        assert [file["name"] for file in data["output_files"]] == ["out/a.txt"]
 
     in_session(tmp_path, scenario)
 

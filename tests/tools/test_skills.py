@@ -67,13 +67,13 @@ def skills(tmp_path: Path) -> Path:
 
 def test_replace_is_the_default_and_narrows_everything(skills: Path) -> None:
     result = selected(skills, view_of(Loaded("demo", (ALL,))), docs=["b.md", "a.md"])
-    assert result.changes == (DocsChosen("demo", ("b.md", "a.md")),)
+    assert result.changes == (Loaded("demo"), DocsChosen("demo", ("b.md", "a.md")))
     assert json.loads(result.text) == {"skill": "demo", "mode": "replace", "selected_docs": ["a.md", "b.md"]}
 
 
 def test_add_says_the_whole_selection_and_changes_only_what_is_new(skills: Path) -> None:
     result = selected(skills, view_of(Loaded("demo", ("c.md",))), docs=["a.md"], mode="add")
-    assert result.changes == (DocsChosen("demo", ("a.md",), added=True),)
+    assert result.changes == (Loaded("demo"), DocsChosen("demo", ("a.md",), added=True))
     assert result.data["selected_docs"] == ["a.md", "c.md"]
 
 
@@ -84,7 +84,7 @@ def test_everything_stays_everything_when_something_is_added(skills: Path) -> No
 
 def test_clear_empties_whatever_else_is_said(skills: Path) -> None:
     result = selected(skills, view_of(Loaded("demo", ("c.md",))), docs=["a.md"], mode="clear")
-    assert result.changes == (DocsChosen("demo", ()),)
+    assert result.changes == (Loaded("demo"), DocsChosen("demo", ()))
     assert result.data["selected_docs"] == []
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         Summary,
         summarise_by_model,
         summarise_by_rule,
+        tool,
     )
     from openskills.agent.models.anthropic import AnthropicModel
     from openskills.agent.models.http import ModelTimeouts, Retrier, RetryPolicy
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from openskills.agent.models.open import open_model
     from openskills.agent.models.openai import OpenAIModel
     from openskills.agent.rules.model import RuleModel
-    from openskills.agent.runner import Attachment, Runner
+    from openskills.agent.runner import Attachment, Image, Runner
     from openskills.agent.subagent import Load
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Attachment",
     "Callbacks",
     "ExtraTool",
+    "Image",
     "Load",
     "Model",
     "ModelRequest",
@@ -47,34 +49,30 @@ __all__ = [
     "open_model",
     "summarise_by_model",
     "summarise_by_rule",
+    "tool",
 ]
 
-_HOME = {
-    "Agent": "agent",
-    "AnthropicModel": "models.anthropic",
-    "Attachment": "runner",
-    "Callbacks": "agent",
-    "ExtraTool": "agent",
-    "Load": "subagent",
-    "Model": "models.model",
-    "ModelRequest": "models.model",
-    "ModelResponse": "models.model",
-    "ModelTimeouts": "models.http",
-    "OpenAIModel": "models.openai",
-    "Retrier": "models.http",
-    "RetryPolicy": "models.http",
-    "RuleModel": "rules.model",
-    "AgentLimits": "agent",
-    "Runner": "runner",
-    "Summary": "agent",
-    "TextDelta": "models.model",
-    "ToolCall": "models.model",
-    "Usage": "models.model",
-    "open_model": "models.open",
-    "summarise_by_model": "agent",
-    "summarise_by_rule": "agent",
+_MODULES = {
+    "agent": (
+        "Agent",
+        "AgentLimits",
+        "Callbacks",
+        "ExtraTool",
+        "Summary",
+        "summarise_by_model",
+        "summarise_by_rule",
+        "tool",
+    ),
+    "models.anthropic": ("AnthropicModel",),
+    "models.http": ("ModelTimeouts", "Retrier", "RetryPolicy"),
+    "models.model": ("Model", "ModelRequest", "ModelResponse", "TextDelta", "ToolCall", "Usage"),
+    "models.open": ("open_model",),
+    "models.openai": ("OpenAIModel",),
+    "rules.model": ("RuleModel",),
+    "runner": ("Attachment", "Image", "Runner"),
+    "subagent": ("Load",),
 }
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_exports(__name__, _HOME)
+    __getattr__, __dir__ = lazy_exports(__name__, {name: home for home, names in _MODULES.items() for name in names})

@@ -6,31 +6,38 @@ Events of a run:
     tool.call        a tool call: `call_id`, `tool`, `arguments`
     tool.response    its result: `call_id`, `tool`, `content`, `failed`; the delta is what it changed
     artifact         a saved file: `ref`, `name`, `version`
-    summary          a summary of everything up to event `upto`: `text`
+    summary          a summary of everything up to event `upto`, without the events in `keep`: `text`
     error, end       the end of a run: `reason` and `message`; `text`, `usage`, `steps`
 
 The stream of a run also has `assistant.delta` events with more `text`, which are not stored.
 """
 
+import inspect
+import json
 import logging
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from functools import partial
+from types import NoneType
+from typing import Any, TypeAlias, cast, get_type_hints, overload
+
+from pydantic import create_model
 
 from openskills.agent.models.model import Model, ModelRequest, ModelResponse, ToolCall
 from openskills.agent.models.open import open_model
 from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument, SkillError
+from openskills.prompt.history import get_text
+from openskills.prompt.usage import account
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
 from openskills.runtime.session import SkillSession
 from openskills.session.events import MESSAGE, TOOL_RESPONSE, Event, check_id
-from openskills.tokens import estimate_tokens
 from openskills.tools.registry import TOOLS
-from openskills.tools.tool import ToolResult
+from openskills.tools.tool import Arguments, Tool, ToolContext, ToolResult, build_parameters, decode
 
 BeforeModel: TypeAlias = Callable[[str, ModelRequest], Awaitable[ModelRequest | ModelResponse | None]]
 AfterModel: TypeAlias = Callable[[str, ModelResponse], Awaitable[ModelResponse | None]]
@@ -45,7 +52,8 @@ AfterRun: TypeAlias = Callable[[str, str], Awaitable[None]]
 class Callbacks:
     """Async functions that are called with the agent's name first; returning None changes nothing.
 
-    `before_model` may return another request, or an answer instead of calling the model; `after_model` another answer.
+    `before_model` gets the request, with its `loaded_skills`, and may return another one, or an answer instead of
+    calling the model; `after_model` another answer.
     `before_tool` may return a result instead of calling the tool; `after_tool` another result. `before_run` may return
     another user message; `after_run` gets the answer. An exception ends the run.
     """
@@ -61,20 +69,107 @@ class Callbacks:
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class ExtraTool:
-    """A tool of the application. `parameters` is the JSON schema of an object.
+    """A tool of the application; the decorator `tool` makes one from a function. `parameters` is the JSON schema of an
+    object, against which the model's arguments are checked: types, required and unknown fields, `enum`.
 
-    `run` gets the model's arguments and returns a `ToolResult` or text; a `SkillError` becomes a failed result.
+    `run` gets the arguments and returns a `ToolResult`, text, or other JSON data. It may be async; otherwise it runs in
+    a thread. A `SkillError` becomes a failed result. With `checks_arguments`, it checks the arguments itself.
     """
 
     name: str
     description: str
-    run: Callable[[Mapping[str, Any]], Awaitable[ToolResult | str]]
+    run: Callable[[Mapping[str, Any]], Any]
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+    checks_arguments: bool = field(default=False, repr=False)
 
     def describe(self) -> dict[str, Any]:
         """The tool in OpenAI's format."""
         function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
         return {"type": "function", "function": function}
+
+
+@overload
+def tool(function: Callable[..., Any]) -> ExtraTool: ...
+@overload
+def tool(*, name: str = "", description: str = "") -> Callable[[Callable[..., Any]], ExtraTool]: ...
+def tool(
+    function: Callable[..., Any] | None = None, *, name: str = "", description: str = ""
+) -> ExtraTool | Callable[[Callable[..., Any]], ExtraTool]:
+    """Make a tool from a function, as `@tool` or `@tool(name=..., description=...)`.
+
+    Name, description and schema come from its name, docstring and type hints; arguments are converted by pydantic.
+    """
+    if function is None:
+        return partial(_build_tool, name=name, description=description)
+    return _build_tool(function, name=name, description=description)
+
+
+def _build_tool(function: Callable[..., Any], *, name: str, description: str) -> ExtraTool:
+    name = name or function.__name__
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise InvalidArgument("function", f"{name}: {parameter} cannot be an argument of a tool")
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (hints.get(parameter.name, Any), default)
+    arguments = create_model(f"{name}_arguments", __base__=Arguments, **fields)
+    made = Tool(name, description or inspect.getdoc(function) or "", arguments, _refuse_context)
+
+    def run(given: Mapping[str, Any]) -> Any:
+        decoded = decode(made, given)
+        return function(**{one: getattr(decoded, one) for one in fields})
+
+    if inspect.iscoroutinefunction(function):
+
+        async def run_async(given: Mapping[str, Any]) -> Any:
+            return await run(given)
+
+        return ExtraTool(name, made.description, run_async, build_parameters(made), checks_arguments=True)
+    return ExtraTool(name, made.description, run, build_parameters(made), checks_arguments=True)
+
+
+async def _refuse_context(context: ToolContext, arguments: Any) -> ToolResult:  # noqa: ARG001
+    raise InvalidArgument("tool", "a tool of an application is called by its agent")
+
+
+_JSON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "boolean": (bool,),
+    "null": (NoneType,),
+    "integer": (int,),
+    "number": (int, float),
+}
+
+
+def check_schema(value: object, schema: Mapping[str, Any], path: str = "") -> None:
+    """Check arguments against a JSON schema. Raises `InvalidArgument` with the first field that is wrong.
+
+    Types, `enum`, `required`, `properties`, `additionalProperties: false` and `items` are checked.
+    """
+    wanted = schema.get("type")
+    kinds = cast("list[str]", [wanted] if isinstance(wanted, str) else wanted or [])
+    types = tuple(kind for name in kinds for kind in _JSON_TYPES.get(name, (object,)))
+    if types and (not isinstance(value, types) or (isinstance(value, bool) and bool not in types)):
+        raise InvalidArgument(path or "arguments", f"expected {' or '.join(kinds)}, got {json.dumps(value)[:200]}")
+    if "enum" in schema and value not in schema["enum"]:
+        raise InvalidArgument(path or "arguments", f"expected one of {json.dumps(schema['enum'])[:400]}")
+    if isinstance(value, dict):
+        given, known = cast("dict[str, Any]", value), cast("Mapping[str, Any]", schema.get("properties") or {})
+        takes = f"it takes {', '.join(known) or 'no arguments'}"
+        for name in schema.get("required") or ():
+            if name not in given:
+                raise InvalidArgument(f"{path}{name}", f"required; {takes}")
+        for name, one in given.items():
+            if isinstance(inner := known.get(name), Mapping):
+                check_schema(one, cast("Mapping[str, Any]", inner), f"{path}{name}")
+            elif schema.get("additionalProperties") is False and name not in known:
+                raise InvalidArgument(f"{path}{name[:80]}", f"unknown argument; {takes}")
+    if isinstance(value, list) and isinstance(items := schema.get("items"), Mapping):
+        for index, one in enumerate(cast("list[Any]", value)):
+            check_schema(one, cast("Mapping[str, Any]", items), f"{path}[{index}]")
 
 
 DELTA = "assistant.delta"
@@ -97,30 +192,40 @@ def build_transcript(events: Iterable[Event], agent: str) -> list[Message]:
 
     Results follow in the order of their calls. Everything up to the last summary is one message.
     """
+    return [message for _, message in _list_entries(events, agent)]
+
+
+def _list_entries(events: Iterable[Event], agent: str) -> list[tuple[int, Message]]:
+    """The transcript with the numbers of the events; that of a summary is the last event that it replaces."""
     entries: list[tuple[int, Message]] = []
-    summary = ""
+    first: list[tuple[int, Message]] = []
     for event in events:
         if event.kind == SUMMARY and event.author == agent:
-            summary = str(event.payload.get("text", ""))
-            entries = [entry for entry in entries if entry[0] > int(event.payload.get("upto", 0))]
+            upto, keep = int(event.payload.get("upto", 0)), event.payload.get("keep") or ()
+            first = [(upto, _format_summary(str(event.payload.get("text", ""))))]
+            entries = [entry for entry in entries if entry[0] > upto or entry[0] in keep]
         else:
             message = _event_to_message(event, agent)
             if message is not None:
                 entries.append((event.seq, message))
-    found = order_results([message for _, message in entries])
-    return [{"role": "system", "content": f"{SUMMARY_HEADER}\n{summary}"}, *found] if summary else found
+    return [*first, *order_results(entries)]
+
+
+def _format_summary(text: str) -> Message:
+    return {"role": "system", "content": f"{SUMMARY_HEADER}\n{text}"}
 
 
 def find_last_turn(events: Sequence[Event], agent: str, turns: int = 1) -> int:
     """The number of the event before the last `turns` turns of an agent; 0 if there is none before."""
     if turns == 0:
         return events[-1].seq if events else 0
-    said = [
-        event.seq
-        for event in events
-        if event.kind == MESSAGE and event.payload.get("to") == agent and event.payload.get("why") != CODE_BLOCKS
-    ]
+    said = [event.seq for event in events if is_turn_start(event, agent)]
     return said[-turns] - 1 if len(said) > turns else 0
+
+
+def is_turn_start(event: Event, agent: str) -> bool:
+    """Whether an event is a message that begins a turn of an agent."""
+    return event.kind == MESSAGE and event.payload.get("to") == agent and event.payload.get("why") != CODE_BLOCKS
 
 
 def find_unanswered_calls(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -136,17 +241,17 @@ def find_unanswered_calls(messages: Sequence[Mapping[str, Any]]) -> list[tuple[s
     return found
 
 
-def order_results(messages: Sequence[Message]) -> list[Message]:
+def order_results(entries: Sequence[tuple[int, Message]]) -> list[tuple[int, Message]]:
     """Move the results of each answer right after it, in the order of its calls."""
-    results: dict[str, list[Message]] = {}
-    for message in messages:
-        if message.get("role") == "tool":
-            results.setdefault(str(message.get("tool_call_id")), []).append(message)
-    ordered: list[Message] = []
-    for message in messages:
-        if message.get("role") != "tool":
-            ordered.append(message)
-            for identity, _ in _list_calls(message):
+    results: dict[str, list[tuple[int, Message]]] = {}
+    for entry in entries:
+        if entry[1].get("role") == "tool":
+            results.setdefault(str(entry[1].get("tool_call_id")), []).append(entry)
+    ordered: list[tuple[int, Message]] = []
+    for entry in entries:
+        if entry[1].get("role") != "tool":
+            ordered.append(entry)
+            for identity, _ in _list_calls(entry[1]):
                 if results.get(identity):
                     ordered.append(results[identity].pop(0))
     return ordered
@@ -186,25 +291,49 @@ _LOG = logging.getLogger("openskills")
 class Summary:
     """Replaces all but the last `keep_turns` turns by a summary when the history exceeds `tokens` (estimated).
 
-    Loaded skill texts are not part of the history and are never summarised.
+    If a running turn alone is too long, all but its message and its last `keep_steps` steps (answers of the model with
+    the results of their calls) are replaced. Loaded skill texts are not part of the history and are never summarised.
     """
 
     summarise: Summarise
     tokens: int = 16_000
     keep_turns: int = 1
+    keep_steps: int = 4
+
+    def is_needed(self, messages: Sequence[Message]) -> bool:
+        """Whether these messages are too long."""
+        return account(None, messages, ()).total > self.tokens
 
     async def compact(self, agent: str, session: SkillSession) -> bool:
         """Write a summary to the log if the history is too long; return whether it was."""
         events = await session.events()
-        said = build_transcript(events, agent)
-        if sum(estimate_tokens(str(message)) for message in said) <= self.tokens:
+        entries = _list_entries(events, agent)
+        if not self.is_needed([message for _, message in entries]):
             return False
         upto = find_last_turn(events, agent, self.keep_turns)
-        before = [event for event in events if event.seq <= upto]
-        old = build_transcript(before, agent)
-        if not old:
+        old = [message for number, message in entries if number <= upto]
+        if not any(message.get("role") != "system" for message in old):
             return False
         await session.log(SUMMARY, {"upto": upto, "text": await self._write_summary(old)})
+        return True
+
+    async def compact_turn(self, agent: str, session: SkillSession, messages: list[Message], asked: int) -> bool:
+        """Replace all but the message of a running turn, at index `asked`, and its last steps; return whether any were.
+
+        Every call that is kept has its result. The summary is written to the log, too.
+        """
+        steps = [
+            index for index, message in enumerate(messages) if index > asked and message.get("role") == "assistant"
+        ]
+        if len(steps) <= self.keep_steps or not self.is_needed(messages):
+            return False
+        cut = steps[-self.keep_steps]
+        text = await self._write_summary([*messages[:asked], *messages[asked + 1 : cut]])
+        said = [event for event in await session.events() if event.kind == MESSAGE]
+        own = [event.seq for event in said if event.author == agent and "to" not in event.payload]
+        task = [event.seq for event in said if is_turn_start(event, agent)][-1:]
+        await session.log(SUMMARY, {"upto": own[-self.keep_steps] - 1, "keep": task, "text": text})
+        messages[:] = [_format_summary(text), messages[asked], *messages[cut:]]
         return True
 
     async def _write_summary(self, old: Sequence[Message]) -> str:
@@ -247,7 +376,7 @@ def _format_lines(message: Message, max_chars: int, *, results: bool = False) ->
     role, content = message.get("role"), message.get("content")
     if role == "system" and isinstance(content, str) and content.startswith(SUMMARY_HEADER):
         return content.removeprefix(SUMMARY_HEADER).strip("\n").split("\n")
-    text = " ".join(str(content).split()) if isinstance(content, str) else ""
+    text = " ".join(get_text(message).split())
     calls: Sequence[Any] = message.get("tool_calls") or ()
     said = [f"{role}: {_truncate(text, max_chars)}"] if text and (results or role != "tool") else []
     return said + [

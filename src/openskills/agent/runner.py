@@ -1,10 +1,11 @@
 """`Runner`: run an agent on a user's message, with attachments, and stream the events."""
 
 import asyncio
+import base64
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from openskills.agent.agent import (
     END,
@@ -17,7 +18,7 @@ from openskills.agent.agent import (
     find_unanswered_calls,
 )
 from openskills.agent.attached_line import add_files_line
-from openskills.agent.models.model import CatalogModel, Usage
+from openskills.agent.models.model import CatalogModel, Usage, find_file_provider
 from openskills.agent.subagent import AgentRunContext, Load, build_agent_tools, load_skills, make_fork
 from openskills.agent.turn import (
     READER_TIMEOUT,
@@ -56,6 +57,70 @@ class Attachment:
     def __post_init__(self) -> None:
         if (self.data is None) == (not self.ref):
             raise InvalidArgument("files", f"{self.name[:80]!r} needs either data or a ref")
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image in a message: its bytes with their `mime_type`, or a `url`."""
+
+    data: bytes | None = field(default=None, repr=False)
+    url: str = ""
+    mime_type: str = "image/png"
+
+    def __post_init__(self) -> None:
+        if (self.data is None) == (not self.url):
+            raise InvalidArgument("message", "an image needs either data or a url")
+
+    def to_part(self) -> dict[str, Any]:
+        """The image as a content part in OpenAI's format."""
+        url = self.url
+        if self.data is not None:
+            url = f"data:{self.mime_type};base64,{base64.b64encode(self.data).decode('ascii')}"
+        return {"type": "image_url", "image_url": {"url": url}}
+
+
+ContentPart: TypeAlias = str | Image | Attachment | Mapping[str, Any]
+"""A part of a message: text, an image, a file, or a part in OpenAI's format (`{"type": "image_url", …}`)."""
+
+
+def split_message(message: str | Sequence[ContentPart]) -> tuple[list[dict[str, Any]], list[Attachment]]:
+    """The content parts of a message in OpenAI's format, and its files. Raises `InvalidArgument` for invalid parts."""
+    parts: list[dict[str, Any]] = []
+    files: list[Attachment] = []
+    for index, part in enumerate([message] if isinstance(message, str) else message):
+        if isinstance(part, Attachment):
+            files.append(part)
+        elif isinstance(part, Image):
+            parts.append(part.to_part())
+        elif isinstance(part, str):
+            parts.append({"type": "text", "text": part})
+        elif isinstance(part.get("type"), str):
+            parts.append(dict(part))
+        else:
+            raise InvalidArgument(
+                f"message[{index}]", 'expected text, Image, Attachment, or a part such as {"type": "text", "text": "…"}'
+            )
+    return parts, files
+
+
+def _build_content(parts: Sequence[Mapping[str, Any]], text: str, told: str, files: Sequence[Mapping[str, Any]]) -> Any:
+    """The content of a message: text, or parts if there are others. `told` is the text with a line about the files."""
+    others = [
+        {"type": "file", "file": {"file_id": file["ref"], "filename": get_file_name(file)}}
+        for file in files
+        if find_file_provider(str(file["ref"]))
+    ]
+    if not others and all(part["type"] == "text" for part in parts):
+        return told
+    if _join_texts(parts) != text:
+        parts = [{"type": "text", "text": text}, *(part for part in parts if part["type"] != "text")]
+    line = told.removeprefix(text).strip()
+    return [*parts, *others, *([{"type": "text", "text": line}] if line else [])]
+
+
+def _join_texts(parts: Sequence[Mapping[str, Any]]) -> str:
+    return "\n\n".join(str(part.get("text", "")) for part in parts if part["type"] == "text")
 
 
 async def store_attachments(
@@ -147,14 +212,14 @@ class Runner:
         *,
         user: str,
         session: str,
-        message: str,
+        message: str | Sequence[ContentPart],
         files: Sequence[Attachment] = (),
         loads: Sequence[Load] = (),
         options: SessionOptions | None = None,
         runtime: SkillRuntime | None = None,
         instructions: str = "",
     ) -> AsyncGenerator[Event]:
-        """Answer a message of the user; yields every event as it happens.
+        """Answer a message of the user, text or a list of parts; yields every event as it happens.
 
         The last event is `end`, or `error` without an answer; neither is raised. `loads` are skills to load first;
         if one cannot be loaded, that is raised before anything happens. `options`, `runtime` and `instructions` replace
@@ -163,7 +228,8 @@ class Runner:
         agent = _rebind_runtime(self._agent, runtime)
         agent = replace(agent, options=options or agent.options)
         stream = EventStream(timeout=self._timeout)
-        inputs = _RunInputs(user, session, message, tuple(files), tuple(loads), agent.options, instructions)
+        parts, attached = split_message(message)
+        inputs = _RunInputs(user, session, parts, (*attached, *files), tuple(loads), agent.options, instructions)
         task = asyncio.get_running_loop().create_task(self._run_agent(agent, inputs, stream))
         task.add_done_callback(lambda _: stream.close())
         try:
@@ -174,7 +240,7 @@ class Runner:
             task.cancel()
             await asyncio.wait([task])
 
-    async def reply(self, *, user: str, session: str, message: str, **more: Any) -> AgentReply:
+    async def reply(self, *, user: str, session: str, message: str | Sequence[ContentPart], **more: Any) -> AgentReply:
         """Run to the end and return the reply: `run(Runner("app", agent).reply(...)).text`."""
         events = [event async for event in self.run(user=user, session=session, message=message, **more)]
         last = next(
@@ -213,14 +279,14 @@ class Runner:
         self, agent: Agent, session: SkillSession, inputs: "_RunInputs", stream: EventStream, done: TurnResult
     ) -> TurnResult:
         """Run the model on the message. Its usage is in `done`, even if this raises."""
-        text = inputs.message
+        text = _join_texts(inputs.parts)
         if agent.callbacks.before_run:
             changed = await agent.callbacks.before_run(agent.name, text)
             text = text if changed is None else changed
         events, messages = await self._load_history(agent, session)
         files = await store_attachments(session, agent.runtime.artifacts, inputs.files, events)
         told = add_files_line(text, [(get_file_name(file), str(file["name"])) for file in files])
-        message = {"role": "user", "content": told}
+        message = {"role": "user", "content": _build_content(inputs.parts, text, told, files)}
         await session.log(MESSAGE, {"to": agent.name, "message": message, "files": files}, author=USER)
         messages.append(message)
         work = AgentRunContext(session, stream, CallIds(events), ModelCallCounter(agent.limits.model_calls))
@@ -264,7 +330,7 @@ class Runner:
 class _RunInputs:
     user: str
     session: str
-    message: str
+    parts: list[dict[str, Any]]
     files: tuple[Attachment, ...]
     loads: tuple[Load, ...]
     options: SessionOptions | None

@@ -100,8 +100,8 @@ def build_agent_tools(agent: Agent, work: AgentRunContext) -> list[ExtraTool]:
 
 def _build_agent_tool(child: Agent, parent: Agent, work: AgentRunContext, alone: asyncio.Lock) -> ExtraTool:
     async def run(arguments: Mapping[str, Any]) -> ToolResult:
-        task = arguments.get("task")
-        if not isinstance(task, str) or not task.strip():
+        task = arguments["task"]
+        if not task.strip():
             raise InvalidArgument("task", "required; describe what to do")
         async with alone:
             return await _run_task(child, parent.name, work, task)

@@ -1,6 +1,8 @@
 """`Turn`: ask the model, make its tool calls, and ask again until it answers; call ids, event streams, code blocks."""
 
 import asyncio
+import inspect
+import json
 import logging
 import re
 import secrets
@@ -11,7 +13,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
-from openskills.agent.agent import ARTIFACT, CODE_BLOCKS, DELTA, TOOL_CALL, Agent, ExtraTool, Message
+from openskills.agent.agent import (
+    ARTIFACT,
+    CODE_BLOCKS,
+    DELTA,
+    TOOL_CALL,
+    Agent,
+    ExtraTool,
+    Message,
+    check_schema,
+)
 from openskills.agent.models.model import ModelRequest, ModelResponse, TextDelta, ToolCall, Usage
 from openskills.errors import DeadlineExceeded, LimitExceeded, ModelUnavailable, SkillError, UnknownSkill
 from openskills.executors.records.journal import result_to_json
@@ -232,7 +243,7 @@ class ToolCaller:
                 revise = partial(self._apply_after_tool, call)
                 result = await self._session.call(call.name, call.arguments, call_id=call.id, revise=revise)
             else:
-                result = result or await _call_function(self._extra[call.name].run, call.arguments)
+                result = result or await _call_function(self._extra[call.name], call.arguments)
                 result = await self._apply_after_tool(call, result)
                 await self._log_result(call, result)
             for artifact in get_items(result.data.get("artifact_files")):
@@ -254,9 +265,17 @@ def _find_skill(call: ToolCall) -> str | None:
     return skill if isinstance(skill, str) else None
 
 
-async def _call_function(run: Callable[[Mapping[str, Any]], Awaitable[ToolResult | str]], arguments: str) -> ToolResult:
+async def _call_function(tool: ExtraTool, arguments: str) -> ToolResult:
     try:
-        result = await run(parse_object(arguments))
+        given = parse_object(arguments)
+        if not tool.checks_arguments:
+            check_schema(given, tool.parameters)
+        is_async = inspect.iscoroutinefunction(tool.run)
+        result = tool.run(given) if is_async else await asyncio.to_thread(tool.run, given)
+        if inspect.isawaitable(result):
+            result = await result
+        if not isinstance(result, ToolResult | str):
+            result = json.dumps(result, ensure_ascii=False)
     except SkillError as error:
         return ToolResult.from_error(error)
     except Exception as error:  # noqa: BLE001
@@ -264,11 +283,7 @@ async def _call_function(run: Callable[[Mapping[str, Any]], Awaitable[ToolResult
         _LOG.exception("a tool of the application failed")
         message = f"the tool failed with an internal error ({type(error).__name__}); try something else"
         return ToolResult.from_error(SkillError(message))
-    if isinstance(result, str):
-        return ToolResult(result)
-    if not isinstance(result, ToolResult):  # pyright: ignore[reportUnnecessaryIsInstance] - the application's function
-        return ToolResult.from_error(SkillError(f"the tool returned {type(result).__name__}, expected text"))
-    return result
+    return ToolResult(result) if isinstance(result, str) else result
 
 
 class ModelCallCounter:
@@ -325,6 +340,7 @@ class Turn:
         self._instructions = instructions or agent.instructions or f"You are {agent.name}."
         self.result = done or TurnResult()
         self._is_new = True
+        self._asked = len(messages) - 1
 
     async def run(self) -> TurnResult:
         """Run until the model answers. Raises `LimitExceeded` if it takes too many steps or calls."""
@@ -332,6 +348,10 @@ class Turn:
         while True:
             if self.result.steps >= limits.steps:
                 raise LimitExceeded(f"the run was stopped: it needs more than {limits.steps} steps", limit="steps")
+            if self._agent.summary is not None and await self._agent.summary.compact_turn(
+                self._agent.name, self._session, self._messages, self._asked
+            ):
+                self._asked = 1
             answer = await self._ask()
             self.result.steps += 1
             self.result.usage += answer.usage
@@ -366,7 +386,9 @@ class Turn:
         tools = self._calls.describe_tools()
         sent = self._session.context([system, *self._messages], new_turn=self._is_new, tools=tools)
         self._is_new = False
-        return ModelRequest(sent, tools, max_output_tokens=self._agent.max_output_tokens)
+        return ModelRequest(
+            sent, tools, max_output_tokens=self._agent.max_output_tokens, loaded_skills=self._session.loaded_skills()
+        )
 
     async def _stream_response(self, request: ModelRequest) -> ModelResponse:
         model = self._agent.model

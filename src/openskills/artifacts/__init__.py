@@ -10,17 +10,23 @@ if TYPE_CHECKING:
     from openskills.artifacts.open import open_artifact_store
     from openskills.artifacts.s3 import S3ArtifactStore
     from openskills.artifacts.store import (
+        BINARY,
         Artifact,
         ArtifactReader,
         ArtifactRef,
         ArtifactStore,
         Scope,
+        check_mime_type,
+        check_version,
         normalize_name,
         parse_ref,
         read_artifact,
+        select_version,
+        split_content,
     )
 
 __all__ = [
+    "BINARY",
     "Artifact",
     "ArtifactReader",
     "ArtifactRef",
@@ -30,28 +36,38 @@ __all__ = [
     "S3ArtifactStore",
     "Scope",
     "SweepResult",
+    "check_mime_type",
+    "check_version",
     "normalize_name",
     "open_artifact_store",
     "parse_ref",
     "read_artifact",
+    "select_version",
+    "split_content",
 ]
 
-_HOME = {
-    "Artifact": "store",
-    "ArtifactReader": "store",
-    "ArtifactStore": "store",
-    "FileArtifactStore": "files",
-    "MemoryArtifactStore": "memory",
-    "ArtifactRef": "store",
-    "S3ArtifactStore": "s3",
-    "Scope": "store",
-    "SweepResult": "files",
-    "normalize_name": "store",
-    "open_artifact_store": "open",
-    "parse_ref": "store",
-    "read_artifact": "store",
+_MODULES = {
+    "files": ("FileArtifactStore", "SweepResult"),
+    "memory": ("MemoryArtifactStore",),
+    "open": ("open_artifact_store",),
+    "s3": ("S3ArtifactStore",),
+    "store": (
+        "Artifact",
+        "ArtifactReader",
+        "ArtifactRef",
+        "ArtifactStore",
+        "BINARY",
+        "Scope",
+        "check_mime_type",
+        "check_version",
+        "normalize_name",
+        "parse_ref",
+        "read_artifact",
+        "select_version",
+        "split_content",
+    ),
 }
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_exports(__name__, _HOME)
+    __getattr__, __dir__ = lazy_exports(__name__, {name: home for home, names in _MODULES.items() for name in names})

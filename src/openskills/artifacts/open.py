@@ -4,8 +4,10 @@ import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import cast
 from urllib.parse import parse_qsl, unquote
 
+from openskills.arguments import find_plugin
 from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.memory import MemoryArtifactStore
 from openskills.artifacts.store import ArtifactStore
@@ -33,7 +35,8 @@ _VARIABLES = {
 def open_artifact_store(url: str | None, settings: Settings) -> ArtifactStore:
     """The artifact store at a URL of one of the `FORMS`; without a URL, files in the state directory.
 
-    Nothing is opened yet. Credentials for S3 come from the same places as in AWS's own tools, never from the URL.
+    Other schemes are entry points in the group `openskills.artifact_stores`. Nothing is opened yet. Credentials for S3
+    come from the same places as in AWS's own tools, never from the URL.
     Raises `InvalidArgument` for another URL, and `MissingExtra` if the `s3` extra is not installed.
     """
     if url is None:
@@ -48,6 +51,8 @@ def open_artifact_store(url: str | None, settings: Settings) -> ArtifactStore:
         return FileArtifactStore(Path(unquote(path)))
     if scheme == "s3" and rest.startswith("//"):
         return _open_s3(url, settings.environment)
+    if (plugin := find_plugin("openskills.artifact_stores", scheme, _FIELD)) is not None:
+        return cast("ArtifactStore", plugin(url, settings))
     raise InvalidArgument(_FIELD, f"unsupported URL; use one of: {', '.join(FORMS)}")
 
 

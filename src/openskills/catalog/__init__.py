@@ -6,7 +6,7 @@ from openskills.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from openskills.catalog.catalog import Catalog
-    from openskills.catalog.root import FetchResult, Root, Source
+    from openskills.catalog.root import FetchResult, Progress, Root, Source
     from openskills.catalog.search import Hit
     from openskills.catalog.skill import Resource, Skill
     from openskills.catalog.snapshot import CatalogSnapshot
@@ -17,6 +17,7 @@ __all__ = [
     "CatalogSnapshot",
     "FetchResult",
     "Hit",
+    "Progress",
     "Resource",
     "Root",
     "Skill",
@@ -29,6 +30,7 @@ _HOME = {
     "CatalogSnapshot": "snapshot",
     "FetchResult": "root",
     "Hit": "search",
+    "Progress": "root",
     "Resource": "skill",
     "Root": "root",
     "Skill": "skill",

@@ -13,7 +13,7 @@ from openskills.catalog.discovery import RootScan, SkillFileEntry, discover, loa
 from openskills.catalog.locations import standard_sources
 from openskills.catalog.root import Progress, Root, Source, no_progress
 from openskills.catalog.search import Hit
-from openskills.catalog.skill import Skill
+from openskills.catalog.skill import SKILL_FILE, Skill
 from openskills.catalog.snapshot import (
     CatalogChanges,
     CatalogSnapshot,
@@ -176,9 +176,9 @@ class Catalog:
         if same and problems == self._source_problems and self._has_same_requirements(machine):
             return CatalogChanges()
         before, self._source_problems = self._found, problems
-        found = tuple(self._build_skills())
-        faults = (*problems, *self._collect_problems())
-        self._publish(build_snapshot(found, lambda skill: hidden_reason(skill.manifest, machine), faults))
+        faults = [*problems, *self._collect_problems()]
+        found = tuple(self._build_skills(faults))
+        self._publish(build_snapshot(found, lambda skill: hidden_reason(skill.manifest, machine), tuple(faults)))
         return compare_snapshots(before, self._found)
 
     def _publish(
@@ -238,22 +238,26 @@ class Catalog:
             for entry in scan.visited.values():
                 yield from entry.problems
 
-    def _build_skills(self) -> Iterator[Skill]:
+    def _build_skills(self, faults: list[Problem]) -> Iterator[Skill]:
         built: dict[str, tuple[SkillFileEntry, Skill]] = {}
         for root, scan in self._scans.items():
             for directory, entry in scan.visited.items():
                 if isinstance(entry, SkillFileEntry) and entry.fields is not None:
                     skill = self._build_skill(root, directory, entry)
+                    if not skill.is_approved(SKILL_FILE, entry.seen or entry.stamp):
+                        faults.append(skill.changed_problem)
+                        continue
                     built[directory] = (entry, skill)
                     yield skill
         self._built = built
 
     def _build_skill(self, root: Root, directory: str, entry: SkillFileEntry) -> Skill:
         before = self._built.get(directory)
-        if before is not None and _is_same(before[0], entry) and before[1].source == root.label:
+        origin = (root.label, root.approved)
+        if before and _is_same(before[0], entry) and (before[1].source, before[1].approved) == origin:
             return before[1]
         manifest = entry.manifest or manifest_from_fields(entry.fields or {})
-        return Skill(manifest, directory, root.label, entry.problems)
+        return Skill(manifest, directory, root.label, entry.problems, root.approved)
 
 
 def _is_same(before: SkillFileEntry, now: SkillFileEntry) -> bool:

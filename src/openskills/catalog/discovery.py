@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from openskills.catalog.root import Progress, Root, no_progress
-from openskills.catalog.skill import SKILL_FILE, SKIPPED, NoSkillFile, Stamp, read_skill_file, stamp_of
+from openskills.catalog.skill import SKILL_FILE, SKIPPED, TICK_NS, NoSkillFile, Stamp, read_skill_file, stamp_of
 from openskills.errors import SourceUnavailable
 from openskills.filesystem import replace_file
 from openskills.skillmd.frontmatter import decode
@@ -78,8 +78,6 @@ _PROGRESS_EVERY = 256
 # Portability and style are for authors and reported by `validate`. Two in five real skills nest their metadata, and
 # the users who load them cannot change that.
 _LOADING_RULES = tuple(rule for rule in MANIFEST_RULES if rule.severity is Severity.ERROR)
-TICK_NS = 20_000_000
-"""A file that changed less than this before it was read gets no stamp: another change could have the same time."""
 
 
 @dataclass(slots=True)

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from openskills.catalog.root import FetchResult, Progress, Root, Source
+from openskills.catalog.skill import Stamp
 from openskills.catalog.sources.parse import parse_source
-from openskills.catalog.trust import TrustAnswer, TrustDecision, TrustStore, compute_digest
+from openskills.catalog.trust import TrustAnswer, TrustDecision, TrustStore, hash_folder
 from openskills.errors import InvalidArgument, LimitExceeded
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem, Severity
@@ -34,7 +35,8 @@ class HomeSource:
 class SkillLocation:
     """A skill directory of a project, and the trust decision about its current content.
 
-    `real` is the real path of `path`. `digest` is None when it cannot be trusted, and `fault` says why.
+    `real` is the real path of `path`. `digest` is None when it cannot be trusted, and `fault` says why. `stamps` are
+    those of the files that the digest covers.
     """
 
     path: Path
@@ -43,6 +45,7 @@ class SkillLocation:
     digest: str | None
     answer: TrustAnswer | None = None
     fault: str | None = None
+    stamps: Mapping[str, Stamp] = field(default_factory=dict[str, Stamp], repr=False)
 
     @property
     def is_trusted(self) -> bool:
@@ -74,9 +77,11 @@ class ProjectSource:
         refused = [place for place in places if not place.is_trusted]
         if refused:
             problems.append(self._untrusted_problem(refused))
-        used = inside.values() if self.trusted else [place.path for place in places if place.is_trusted]
         # Links may lead anywhere in the project and nowhere else, because the digest covers nothing else.
-        roots = (Root(path, self._label(path), self.project) for path in used)
+        roots = [Root(path, self._label(path), self.project) for path in inside.values()] if self.trusted else []
+        roots += [
+            Root(place.path, place.label, self.project, approved=place.stamps) for place in places if place.is_trusted
+        ]
         return FetchResult(tuple(roots), tuple(problems))
 
     def find_locations(self) -> list[SkillLocation]:
@@ -126,13 +131,14 @@ class ProjectSource:
 
     def _build_location(self, real: str, path: Path, decision: TrustDecision | None) -> SkillLocation:
         try:
-            digest = compute_digest(Path(real), self.project)
+            digest, stamps = hash_folder(Path(real), self.project)
         except LimitExceeded as error:
             return SkillLocation(path, real, self._label(path), None, fault=error.message)
         except OSError as error:
             fault = f"{error.filename or path} cannot be read ({error.strerror or error})"
             return SkillLocation(path, real, self._label(path), None, fault=fault)
-        return SkillLocation(path, real, self._label(path), digest, decision.answer_for(digest) if decision else None)
+        answer = decision.answer_for(digest) if decision else None
+        return SkillLocation(path, real, self._label(path), digest, answer, stamps=stamps)
 
     def _label(self, path: Path) -> str:
         return str(path.relative_to(self.project))

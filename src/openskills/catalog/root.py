@@ -1,6 +1,7 @@
 """The protocols `Source` and `Progress`, and `Root`, a local directory to search for skills."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -24,13 +25,15 @@ class Root:
     """A directory to search. `label` says where its skills come from.
 
     Links to directories are followed only within `confine`, or anywhere if it is None. `watch` is False for a
-    directory that changes only when it is fetched again.
+    directory that changes only when it is fetched again. `approved` has the stamps of the files that may be used, by
+    real path, if the user had to trust them.
     """
 
     path: Path
     label: str
     confine: Path | None = None
     watch: bool = True
+    approved: Mapping[str, tuple[int, int, int, int]] | None = field(default=None, hash=False, repr=False)
 
     def can_follow(self, real: str) -> bool:
         """Whether a link to the real path `real` is followed."""

@@ -3,8 +3,9 @@
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
@@ -20,6 +21,9 @@ SKILL_FILE = "SKILL.md"
 
 Stamp = tuple[int, int, int, int]
 """Modified and changed (nanoseconds), size, inode: while these are the same, so is the content."""
+
+TICK_NS = 20_000_000
+"""A file that changed less than this ago has no reliable stamp: another change could have the same time."""
 
 # O_NONBLOCK: opening a FIFO without a writer must not wait.
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -92,9 +96,23 @@ SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".ven
 """Directories that are never searched."""
 
 _CODE = (
-    ".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".rb",
-    ".pl", ".php", ".go", ".rs", ".java", ".r", ".lua", ".ps1",
-)  # fmt: skip
+    ".py",
+    ".sh",
+    ".bash",
+    ".js",
+    ".mjs",
+    ".cjs",
+    ".ts",
+    ".rb",
+    ".pl",
+    ".php",
+    ".go",
+    ".rs",
+    ".java",
+    ".r",
+    ".lua",
+    ".ps1",
+)
 
 
 class ResourceKind(StrEnum):
@@ -183,12 +201,16 @@ MAX_RESOURCE_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A usable skill: its manifest, folder, source and problems. Body and resources are read on demand."""
+    """A usable skill: its manifest, folder, source and problems. Body and resources are read on demand.
+
+    `approved` has the stamps of the files that the user trusted, by real path; other files are refused.
+    """
 
     manifest: SkillManifest
     directory: str
     source: str
     problems: tuple[Problem, ...] = ()
+    approved: Mapping[str, Stamp] | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -212,7 +234,12 @@ class Skill:
 
     def body(self) -> str:
         """The instructions, read from disk now. Raises `InvalidSkill` when the file is missing or broken."""
-        text, problem = read_skill_text(self.directory)
+        try:
+            stamp, data, problem = read_skill_file(self.directory)
+        except NoSkillFile:
+            raise self._missing_error() from None
+        self.check_stamp(SKILL_FILE, stamp)
+        text, problem = ("", problem) if problem is not None else decode(data)
         if problem is not None:
             raise InvalidSkill(f"{self.name}: {problem.message}", (problem,))
         return parse(text).body
@@ -240,11 +267,13 @@ class Skill:
         self._check_exists()
         try:
             descriptor = open_inside(self.directory, path)
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 os.close(descriptor)
                 raise InvalidArgument("path", f"{path!r} is not a file of the skill {self.name!r}")
             with os.fdopen(descriptor, "rb") as file:
                 data = file.read(limit + 1)
+            self.check_stamp(path, stamp_of(status))
         except OSError as error:
             reason = f"{path!r} of the skill {self.name!r} cannot be read: {error.strerror or error}"
             raise InvalidArgument("path", reason) from None
@@ -252,7 +281,41 @@ class Skill:
             raise LimitExceeded(f"{path} of {self.name} has more than {limit:,} bytes", path=path, limit=limit)
         return data
 
+    def is_approved(self, path: str, stamp: Stamp | None) -> bool:
+        """Whether the file with this stamp is the one that the user trusted; always, if trust was not needed."""
+        return self.approved is None or self.approved.get(os.path.realpath(f"{self.directory}/{path}")) == stamp
+
+    def check_stamp(self, path: str, stamp: Stamp | None) -> None:
+        """Raise `InvalidSkill` if the user trusted this skill, but not with the file that has this stamp."""
+        if not self.is_approved(path, stamp):
+            raise InvalidSkill(f"{self.name}: {self.changed_problem.message}", (self.changed_problem,))
+
+    def check_unchanged(self) -> None:
+        """Raise `InvalidSkill` if the user trusted this skill, and a file was changed, added or removed since."""
+        if self.approved is None:
+            return
+        base = os.path.realpath(self.directory)
+        found: dict[str, Stamp] = {}
+        for folder, directories, files in os.walk(base):
+            for path in (os.path.join(folder, name) for name in (*files, *directories)):
+                # A file that is gone by now differs from every stamp.
+                with suppress(FileNotFoundError):
+                    status = os.lstat(path)
+                    if not stat.S_ISDIR(status.st_mode):
+                        found[path] = stamp_of(status)
+        if found != {path: stamp for path, stamp in self.approved.items() if path.startswith(f"{base}{os.sep}")}:
+            raise InvalidSkill(f"{self.name}: {self.changed_problem.message}", (self.changed_problem,))
+
+    @property
+    def changed_problem(self) -> Problem:
+        """The problem of a skill that changed after the user trusted it."""
+        message = f"{self.directory} has changed since it was trusted; review it, then run `openskills trust`"
+        return Problem("project-untrusted", message, path=self.location)
+
+    def _missing_error(self) -> InvalidSkill:
+        problem = Problem("file-missing", f"{self.directory} is not a skill any more: {SKILL_FILE} is missing")
+        return InvalidSkill(f"{self.name}: {problem.message}", (problem,))
+
     def _check_exists(self) -> None:
         if not os.path.lexists(self.location):
-            problem = Problem("file-missing", f"{self.directory} is not a skill any more: {SKILL_FILE} is missing")
-            raise InvalidSkill(f"{self.name}: {problem.message}", (problem,))
+            raise self._missing_error()

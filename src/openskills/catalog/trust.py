@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import stat
+import time
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -16,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from openskills.catalog.skill import TICK_NS, Stamp, stamp_of
 from openskills.errors import InvalidArgument, LimitExceeded
 from openskills.filesystem import lock_file, replace_file_durably
 
@@ -108,14 +110,16 @@ _CHUNK = 1024 * 1024
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def compute_digest(folder: Path, confine: Path) -> str:
+def hash_folder(folder: Path, confine: Path) -> tuple[str, dict[str, Stamp]]:
     """A digest over every file in `folder`: names, content, executable bits, and links with their targets.
 
     The content behind a link counts if it is in `confine`; no other link is ever followed to a skill. The digest does
-    not depend on the path by which the folder is reached. Raises `LimitExceeded` for too many files or bytes, and
-    `OSError` when something cannot be read.
+    not depend on the path by which the folder is reached. The second value has the stamp of every file and link that
+    was hashed, by real path: as long as a stamp is the same, so is the content. Raises `LimitExceeded` for too many
+    files or bytes, and `OSError` when something cannot be read.
     """
-    return _FolderDigest(folder, confine).run()
+    hashing = _FolderDigest(folder, confine)
+    return hashing.run(), hashing.stamps
 
 
 class _FolderDigest:
@@ -125,6 +129,7 @@ class _FolderDigest:
         self._confine = Path(os.path.realpath(confine))
         self._entries = MAX_ENTRIES
         self._bytes = MAX_BYTES
+        self.stamps: dict[str, Stamp] = {}
 
     def run(self) -> str:
         whole = hashlib.sha256()
@@ -163,6 +168,7 @@ class _FolderDigest:
             return self._digest_file(path)
         real = os.path.realpath(path)
         counts = self._is_confined(real) and os.path.isfile(real)
+        self.stamps[_resolve_parent(path)] = stamp_of(os.lstat(path))
         return b"link %s %s" % (self._digest_file(real) if counts else b"-", os.fsencode(os.readlink(path)))
 
     def _digest_file(self, path: str) -> bytes:
@@ -170,6 +176,11 @@ class _FolderDigest:
             return b"special"
         with open(os.open(path, _FLAGS), "rb") as file:
             status = os.fstat(file.fileno())
+            if status.st_ctime_ns > time.time_ns() - TICK_NS:
+                # Another change could leave the same stamp.
+                time.sleep(TICK_NS / 1e9)
+                status = os.fstat(file.fileno())
+            self.stamps[_resolve_parent(path)] = stamp_of(status)
             self._bytes -= status.st_size
             self._check_limits()
             content = hashlib.sha256()
@@ -186,3 +197,7 @@ class _FolderDigest:
         if self._entries < 0 or self._bytes < 0:
             limits = f"{MAX_ENTRIES:,} files and folders or {MAX_BYTES:,} bytes"
             raise LimitExceeded(f"{self._shown} has more than {limits}; move other files out of it")
+
+
+def _resolve_parent(path: str) -> str:
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))

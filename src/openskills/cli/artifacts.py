@@ -1,34 +1,33 @@
 """`openskills artifacts`: list and download the artifacts of sessions."""
 
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.output import Column, QuickCommand, QuickGroup, escape_line, say_json, show_table, warn
-from openskills.cli.sessions import COMMAND_LINE, App, Name, User
-from openskills.cli.skills import Json, get_settings
+from openskills.cli.output import Column, escape_line, say_json, show_table, warn
+from openskills.cli.parameters import Json, Text, argument, get_settings, option
+from openskills.cli.sessions import COMMAND_LINE, App, Name, User, current_user
 from openskills.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from openskills.artifacts.store import Artifact, Scope
+    from openskills.artifacts.store import Artifact
 
 
 Store = Annotated[
-    str | None,
-    typer.Option(
+    Text,
+    option(
         "--store",
-        metavar="URL",
-        help="The artifact store: file:///DIRECTORY, s3://BUCKET/PREFIX?endpoint=URL&region=NAME",
+        "URL",
+        "The artifact store: file:///DIRECTORY, s3://BUCKET/PREFIX?endpoint=URL&region=NAME",
         show_default="files in the state directory",
     ),
 ]
 
-app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="List and download the artifacts of conversations.")
+app = typer.Typer(no_args_is_help=True, help="List and download the artifacts of conversations.")
 
 
-@app.command("list", cls=QuickCommand)
+@app.command("list")
 def list_artifacts(
     context: typer.Context,
     session: Name,
@@ -43,35 +42,39 @@ def list_artifacts(
     Examples:
       openskills artifacts list chat-20260131-120000-3f2a
       openskills artifacts list mine --versions --json
-      openskills artifacts list mine --store "s3://bucket/prefix?region=eu-central-1" --app my-app --user u1
+      openskills artifacts list mine --store "s3://bucket/prefix" --user u1
 
     In a pipe each artifact is one line of tab-separated fields: reference, bytes, MIME type, time (UTC), SHA-256.
     """
+    from openskills.artifacts.open import open_artifact_store
+    from openskills.artifacts.store import Scope
     from openskills.cli.chat.commands import find_artifacts
-    from openskills.cli.chat.conversation import open_artifacts
     from openskills.sync import run
 
-    scope = _build_scope(app_name, user, session)
-    found = run(find_artifacts(open_artifacts(store, get_settings(context)), scope, versions=versions))
+    scope = Scope(app_name, user or current_user(), session)
+    found = run(find_artifacts(open_artifact_store(store, get_settings(context)), scope, versions=versions))
     if as_json:
         say_json({"artifacts": [artifact_json(artifact) for artifact in found]})
         return
-    _show_artifacts(found)
+    if sys.stdout.isatty():
+        columns = (Column("artifact", "bold cyan", wide=True), Column("bytes"), Column("type"), Column("saved"))
+        times = [artifact.created_at.astimezone().strftime("%Y-%m-%d %H:%M") for artifact in found]
+        rows = [(escape_line(a.ref), f"{a.size:,}", a.mime_type, time) for a, time in zip(found, times, strict=True)]
+        show_table(columns, rows)
+    else:
+        show_table(
+            (), [(escape_line(a.ref), str(a.size), a.mime_type, a.created_at.isoformat(), a.sha256) for a in found]
+        )
     if not found:
         warn(f"no artifacts in session {escape_line(session)}")
 
 
-@app.command("get", cls=QuickCommand)
+@app.command("get")
 def get(
     context: typer.Context,
     session: Name,
-    artifact: Annotated[
-        str,
-        typer.Argument(metavar="REF", help="artifact://NAME@VERSION; artifact:// and @VERSION are optional."),
-    ],
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="FILE", help="The target: a file, a directory, or - for stdout.")
-    ] = None,
+    artifact: Annotated[str, argument("REF", "artifact://NAME@VERSION; artifact:// and @VERSION are optional.")],
+    to: Annotated[Text, option("--to", "FILE", "The target: a file, a directory, or - for stdout.")] = None,
     store: Store = None,
     user: User = None,
     app_name: App = COMMAND_LINE,
@@ -86,14 +89,15 @@ def get(
 
     Exit codes: 0 done, 1 the file could not be written, 2 wrong usage or no such artifact.
     """
+    from openskills.artifacts.open import open_artifact_store
+    from openskills.artifacts.store import Scope
     from openskills.cli.chat.commands import fetch_artifact
-    from openskills.cli.chat.conversation import open_artifacts
     from openskills.sync import run
 
     if as_json and to in (None, "-"):
         raise InvalidArgument("--json", "cannot be combined with output to stdout; choose a file with --to")
-    scope = _build_scope(app_name, user, session)
-    artifacts = open_artifacts(store, get_settings(context))
+    scope = Scope(app_name, user or current_user(), session)
+    artifacts = open_artifact_store(store, get_settings(context))
     found, path = run(fetch_artifact(artifacts, scope, artifact, None if to == "-" else to, bare=to is None))
     if as_json:
         say_json({**artifact_json(found), "path": path})
@@ -112,21 +116,3 @@ def artifact_json(artifact: "Artifact") -> dict[str, object]:
         "sha256": artifact.sha256,
         "created_at": artifact.created_at.isoformat(),
     }
-
-
-def _build_scope(app_name: str, user: str | None, session: str) -> "Scope":
-    from openskills.artifacts.store import Scope
-    from openskills.cli.chat.conversation import current_user
-
-    return Scope(app_name, user or current_user(), session)
-
-
-def _show_artifacts(found: "Sequence[Artifact]") -> None:
-    if not sys.stdout.isatty():
-        fields = [(escape_line(a.ref), str(a.size), a.mime_type, a.created_at.isoformat(), a.sha256) for a in found]
-        show_table((), fields)
-        return
-    columns = (Column("artifact", "bold cyan", wide=True), Column("bytes"), Column("type"), Column("saved"))
-    times = [artifact.created_at.astimezone().strftime("%Y-%m-%d %H:%M") for artifact in found]
-    cells = [(escape_line(a.ref), f"{a.size:,}", a.mime_type, time) for a, time in zip(found, times, strict=True)]
-    show_table(columns, cells)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from openskills.cli.output import Column, escape_line, say_json, show_table, warn
-from openskills.cli.problems import problem_json_with_path, report_problems
-from openskills.cli.skills import Json, get_settings
+from openskills.cli.parameters import Json, Text, argument, get_settings, option
+from openskills.cli.skills import problem_json_with_path, report_problems
 from openskills.errors import MissingExtra
 from openskills.settings import VARIABLES, Settings, find_variable
 
@@ -37,10 +37,9 @@ class SettingRow:
 
 def config(
     context: typer.Context,
-    skill: Annotated[str | None, typer.Argument(metavar="[SKILL]", help="Show the settings of a hosted skill.")] = None,
+    skill: Annotated[Text, argument("[SKILL]", "Show the settings of a hosted skill.")] = None,
     manifests: Annotated[
-        list[Path] | None,
-        typer.Option("--manifests", metavar="DIR", help="Another directory with manifests, as for `serve`."),
+        list[Path] | None, option("--manifests", "DIR", "Another directory with manifests, as for `serve`.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -4,6 +4,7 @@
 in a temporary directory.
 """
 
+import json
 import os
 import re
 import shutil
@@ -12,12 +13,13 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
+from itertools import islice
 from pathlib import Path
 
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, say, say_json
-from openskills.cli.skills import Json, get_settings
+from openskills.cli.parameters import Json, get_settings
 from openskills.errors import SkillError
 from openskills.settings import Settings
 from openskills.version import __version__
@@ -63,9 +65,9 @@ def _show_check(check: "DoctorCheck") -> None:
         state = ("missing ", "bold red")
     else:
         state = ("warning " if check.name in _CONFLICTS else "absent  ", "yellow")
-    say("  ", state, (f"{check.name:<16}", "cyan"), escape_line(check.detail))
+    say("  ", state, (f"{check.name:<18}", "cyan"), escape_line(check.detail))
     if not check.ok and check.fix:
-        say(" " * 26, ("fix: ", "bold"), escape_line(check.fix))
+        say(" " * 28, ("fix: ", "bold"), escape_line(check.fix))
 
 
 DISTRIBUTION = "openskill-runtime"
@@ -101,10 +103,12 @@ def run_checks(settings: Settings) -> Iterator[DoctorCheck]:
     yield _probe_writable("cache", settings.cache_dir, "OPENSKILL_CACHE_DIR")
     yield _probe_writable("fetched skills", settings.skills_cache_dir, "SKILLS_CACHE_DIR")
     yield _probe_writable("configuration", settings.config_dir, "OPENSKILL_CONFIG_DIR")
-    yield _probe_program(settings, "sources", "git", "skills from git repositories", "git")
+    yield _probe_program(settings, "sources", "git", "skills from git repositories", "on Debian: apt-get install git")
     yield _probe_package("watching", "watchfiles", "watching files for changes", required=True)
     yield from _probe_watches()
-    yield _probe_extra("tokens", "bpe-openai", "exact token counts")
+    yield _probe_program(settings, "sources", "uv", "packages that skills declare", "pip install uv")
+    yield from _probe_extras()
+    yield from _probe_models(settings)
 
 
 def probe_command(settings: Settings) -> DoctorCheck:
@@ -161,10 +165,67 @@ def _probe_package(section: str, name: str, purpose: str, *, required: bool) -> 
     return DoctorCheck(section, name, version is not None, detail, required, f"pip install {name}")
 
 
-def _probe_extra(extra: str, package: str, purpose: str) -> DoctorCheck:
-    version = _find_version(package)
-    detail = f"{package} {version}, for {purpose}" if version else f"not installed, for {purpose}"
-    return DoctorCheck("extras", extra, version is not None, detail, fix=f"pip install '{DISTRIBUTION}[{extra}]'")
+_EXTRAS = {
+    "tokens": (("bpe-openai",), "exact token counts"),
+    "openai": (("openai",), "models of OpenAI and compatible servers, also local ones"),
+    "anthropic": (("anthropic",), "models of Anthropic"),
+    "docker": (("docker",), "commands in containers"),
+    "postgres": (("asyncpg",), "sessions in PostgreSQL"),
+    "redis": (("redis",), "sessions in Redis"),
+    "s3": (("obstore",), "artifacts in S3"),
+    "host": (("fastapi", "jsonschema-rs", "orjson", "uvicorn"), "the HTTP host"),
+    "langchain": (("deepagents", "langchain", "langgraph"), "LangChain and deepagents"),
+    "otel": (("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"), "OpenTelemetry"),
+}
+"""The extras of this distribution: their packages, and what they are for."""
+
+
+def _probe_extras() -> Iterator[DoctorCheck]:
+    for extra, (packages, purpose) in _EXTRAS.items():
+        missing = [package for package in packages if _find_version(package) is None]
+        state = f"{', '.join(missing)} not installed" if missing else f"{packages[0]} {_find_version(packages[0])}"
+        fix = f"pip install '{DISTRIBUTION}[{extra}]'"
+        yield DoctorCheck("extras", extra, not missing, f"{state}, for {purpose}", fix=fix)
+
+
+_KEYS = {"OPENAI_API_KEY": "openai/NAME", "ANTHROPIC_API_KEY": "anthropic/NAME"}
+
+
+def _probe_models(settings: Settings) -> Iterator[DoctorCheck]:
+    for variable, name in _KEYS.items():
+        ok = bool(settings.environment.get(variable))
+        yield DoctorCheck(
+            "models", variable, ok, f"{'set' if ok else 'not set'}, for {name}", fix=f"export {variable}=..."
+        )
+    servers = list(find_model_servers(settings))
+    for server, url, models in servers:
+        detail = f"answers at {url}: {', '.join(models[:_MAX_MODELS]) or 'no models'}"
+        yield DoctorCheck("models", server, True, detail + (" ..." if len(models) > _MAX_MODELS else ""))
+    if not servers:
+        detail = "no local server (Ollama, vLLM, llama.cpp) answers on its default port"
+        yield DoctorCheck("models", "local models", False, detail, fix="start one, such as: ollama serve")
+
+
+_MAX_MODELS = 8
+_MAX_CHUNKS = 64
+
+
+def find_model_servers(settings: Settings) -> Iterator[tuple[str, str, list[str]]]:
+    """Model servers that answer on their default ports of this machine, or at `OLLAMA_HOST`: name, URL and models."""
+    import httpx2
+
+    from openskills.agent.models.open import ollama_base_url
+
+    servers = {"vLLM": "http://127.0.0.1:8000/v1", "llama.cpp": "http://127.0.0.1:8080/v1"}
+    for server, url in {"Ollama": ollama_base_url(settings), **servers}.items():
+        try:
+            with httpx2.stream("GET", f"{url}/models", timeout=0.5, trust_env=False) as answer:
+                data = json.loads(b"".join(islice(answer.iter_bytes(), _MAX_CHUNKS)))
+            models = [str(model["id"]) for model in data["data"]]
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, TypeError, KeyError):
+            # Nothing listens there, or something else.
+            continue
+        yield server, url, models
 
 
 def _find_version(package: str) -> str | None:
@@ -182,10 +243,10 @@ def _probe_writable(name: str, directory: Path, variable: str) -> DoctorCheck:
     return DoctorCheck("directories", name, ok, detail, required=True, fix=fix)
 
 
-def _probe_program(settings: Settings, section: str, program: str, purpose: str, package: str) -> DoctorCheck:
+def _probe_program(settings: Settings, section: str, program: str, purpose: str, fix: str) -> DoctorCheck:
     path = shutil.which(program, path=settings.search_path)
     detail = f"{path}, for {purpose}" if path else f"not on the PATH, for {purpose}"
-    return DoctorCheck(section, program, path is not None, detail, fix=f"on Debian: apt-get install {package}")
+    return DoctorCheck(section, program, path is not None, detail, fix=fix)
 
 
 def _probe_watches() -> Iterator[DoctorCheck]:
@@ -217,26 +278,22 @@ def probe_isolation(settings: Settings) -> Iterator[DoctorCheck]:
             detail = path or f"{name} is not on the PATH; `sandbox` needs it"
             yield DoctorCheck(_SECTION, name, path is not None, detail, fix=f"on Debian: apt-get install {package}")
         yield _probe_user_namespaces()
-    for name in [one for one in DESCRIPTIONS if one != "local"]:
-        failure = _find_failure(name, settings)
+    failures = {name: _find_failure(name, settings) for name in DESCRIPTIONS if name != "local"}
+    for name, failure in failures.items():
         detail = DESCRIPTIONS[name] if failure else f"self-test passed; {DESCRIPTIONS[name]}"
         yield DoctorCheck(_SECTION, name, failure is None, detail, fix=failure)
-    yield _probe_default_executor(settings)
-
-
-def _probe_default_executor(settings: Settings) -> DoctorCheck:
-    """The executor that commands use with the current settings."""
-    from openskills.executors.open import DESCRIPTIONS
-
+    # The executor that commands use with the current settings.
     name = settings.executor
+    if name == "auto":
+        working = [one for one in ("sandbox", "container") if failures[one] is None]
+        chosen = next(iter([*working, *(["local"] if settings.allow_local else [])]), None)
+    else:
+        chosen = name if _find_failure(name, settings) is None else None
+    detail = f"{name}: commands of skills will be refused" if chosen is None else f"{name}: {chosen}"
+    if chosen == "local":
+        detail += f", as allowed by the settings: {DESCRIPTIONS['local']}"
     fix = "see the lines above, or choose another executor with OPENSKILL_EXECUTOR"
-    failure = _find_failure(name, settings)
-    if failure is not None:
-        return DoctorCheck(_SECTION, "chosen", False, f"{name}: commands of skills will be refused", fix=fix)
-    detail = "sandbox, its self-test passed" if name == "auto" else name
-    if name == "local" or (name == "auto" and _find_failure("sandbox", settings) is not None):
-        detail = f"local, as allowed by the settings: {DESCRIPTIONS['local']}"
-    return DoctorCheck(_SECTION, "chosen", True, f"{name}: {detail}" if name != detail else name)
+    yield DoctorCheck(_SECTION, "chosen", chosen is not None, detail, fix=fix)
 
 
 def _find_failure(name: str, settings: Settings) -> str | None:

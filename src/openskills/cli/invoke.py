@@ -4,24 +4,23 @@ import json
 import math
 import secrets
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import typer
 
-from openskills.cli.output import Part, escape_line, get_console, log_warnings, say_json, say_text, warn
-from openskills.cli.skills import Json, get_settings
+from openskills.cli.output import CliProgress, Part, escape_line, log_warnings, say_json, say_text, warn
+from openskills.cli.parameters import Json, Text, argument, get_settings, option
 from openskills.errors import DeadlineExceeded, HostUnavailable, InvalidArgument, MissingExtra, SkillError
 from openskills.paths import to_printable
 from openskills.skillkit.entry import InvalidJson, parse_json
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
-    from openskills.host.client.client import HostedSkill, StreamEvent
+    from openskills.host.client.client import Client, StreamEvent
+    from openskills.host.client.local import LocalHost
     from openskills.host.model import InvokeResult
     from openskills.settings import Settings
 
@@ -35,18 +34,16 @@ def read_input(given: str) -> Mapping[str, Any]:
     """Parse the value of `--input`: JSON, `@FILE`, or `-` for stdin. Raises `InvalidArgument`."""
     if given == "-":
         return _parse_object(_decode_text(sys.stdin.buffer.read(MAX_INPUT_BYTES + 1), "stdin: "), "stdin: ")
-    if given.startswith("@"):
-        return _parse_object(_decode_text(_read_file(given[1:]), f"{given[1:]}: "), f"{given[1:]}: ")
-    return _parse_object(given, "")
-
-
-def _read_file(name: str) -> bytes:
+    if not given.startswith("@"):
+        return _parse_object(given, "")
+    name = given[1:]
     try:
         with open(name, "rb") as file:
-            return file.read(MAX_INPUT_BYTES + 1)
+            data = file.read(MAX_INPUT_BYTES + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InvalidArgument(OPTION, f"cannot read {name!r}: {why}") from None
+    return _parse_object(_decode_text(data, f"{name}: "), f"{name}: ")
 
 
 def _decode_text(data: bytes, where: str) -> str:
@@ -76,14 +73,13 @@ class LiveView:
     """Shows the output of a skill on stderr as it arrives, with a progress bar on a terminal."""
 
     def __init__(self) -> None:
-        self._bar: tuple[Progress, TaskID] | None = None
+        self._progress = CliProgress("")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar[0].stop()
+        self._progress.__exit__()
 
     def show(self, event: "StreamEvent") -> None:
         """Show one event; events without anything to show are ignored."""
@@ -95,22 +91,14 @@ class LiveView:
                     shown = "\t".join(map(to_printable, line.removesuffix("\r").split("\t")))
                     warn((shown, "dim") if event.kind == "stderr" else shown)
         elif event.kind == "progress":
-            self._progress(event.data)
+            done, total = _to_number(event.data.get("done")), _to_number(event.data.get("total"))
+            self._progress.show()
+            self._progress(str(event.data.get("message") or "")[:60], done or 0, total)
         elif event.kind == "artifact":
             where = event.data.get("path") or event.data.get("name") or ""
             warn(("artifact", "green"), f": {escape_line(str(where))}")
         elif event.kind == "cut":
             warn(("warning", "yellow"), f": {escape_line(str(event.data.get('reason') or 'some output was dropped'))}")
-
-    def _progress(self, data: Mapping[str, Any]) -> None:
-        done, total = _to_number(data.get("done")), _to_number(data.get("total"))
-        message = escape_line(str(data.get("message") or ""))[:60]
-        if not sys.stderr.isatty():
-            return
-        if self._bar is None:
-            self._bar = _create_bar()
-        bar, task = self._bar
-        bar.update(task, description=message, completed=done or 0, total=total)
 
 
 def show_result(result: "InvokeResult") -> int:
@@ -139,16 +127,6 @@ def format_json(value: object) -> str:
     """Indented JSON without ASCII escapes; unprintable characters are escaped on a terminal."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     return "\n".join(map(to_printable, text.split("\n"))) if sys.stdout.isatty() else text
-
-
-def _create_bar() -> "tuple[Progress, TaskID]":
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    # Without markup: the message comes from the skill.
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=get_console(sys.stderr), transient=True)
-    bar.start()
-    return bar, bar.add_task("", total=None)
 
 
 def _event_text(data: Mapping[str, Any]) -> str:
@@ -206,36 +184,6 @@ class InvokeArguments:
     output_mode: InvokeOutputMode = InvokeOutputMode.RESULT
 
 
-class Invoker(Protocol):
-    """The common interface of a client of a host and a host in this process."""
-
-    async def invoke(
-        self,
-        skill_id: str,
-        input: Mapping[str, Any],  # noqa: A002
-        *,
-        trace_id: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> "InvokeResult":
-        """Invoke a skill and return its result."""
-        ...
-
-    def stream(
-        self,
-        skill_id: str,
-        input: Mapping[str, Any],  # noqa: A002
-        *,
-        trace_id: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> "AsyncGenerator[StreamEvent]":
-        """Invoke a skill and yield its events; the last one has the result."""
-        ...
-
-    async def skills(self) -> "tuple[HostedSkill, ...]":
-        """List the skills of the host."""
-        ...
-
-
 def select_output_mode(stream: bool | None, *, as_json: bool) -> InvokeOutputMode:
     """Choose the output mode from the options; without `--stream` output is live on a terminal only."""
     if as_json:
@@ -244,7 +192,7 @@ def select_output_mode(stream: bool | None, *, as_json: bool) -> InvokeOutputMod
     return InvokeOutputMode.LIVE if live else InvokeOutputMode.RESULT
 
 
-def open_invoker(target: InvokeTarget, settings: "Settings") -> AbstractAsyncContextManager[Invoker]:
+def open_invoker(target: InvokeTarget, settings: "Settings") -> "AbstractAsyncContextManager[Client | LocalHost]":
     """A client of the target. Raises `MissingExtra` for `local` when the extra `host` is not installed."""
     if target.local:
         try:
@@ -317,24 +265,18 @@ def _print_error(error: SkillError, call: InvokeArguments) -> None:
         say_text(json.dumps({"event": "result", "data": result.to_dict()}))
 
 
-Url = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="The URL of the host, instead of OPENSKILL_HTTP_BASE_URL.")
-]
+Url = Annotated[Text, option("--url", "URL", "The URL of the host, instead of OPENSKILL_HTTP_BASE_URL.")]
 Local = Annotated[
     bool, typer.Option("--local", help="Run the skills of OPENSKILL_CLI_DIR in this process, without a host.")
 ]
-TraceId = Annotated[
-    str | None, typer.Option("--trace-id", metavar="ID", help="The trace id to send; by default a new one.")
-]
-Timeout = Annotated[float | None, typer.Option("--timeout", metavar="S", help="Total timeout in seconds.")]
+TraceId = Annotated[Text, option("--trace-id", "ID", "The trace id to send; by default a new one.")]
+Timeout = Annotated[float | None, option("--timeout", "S", "Total timeout in seconds.")]
 
 
 def invoke(
     context: typer.Context,
-    skill: Annotated[str, typer.Argument(metavar="ID", help="The id of a hosted skill, such as file_search.")],
-    given: Annotated[
-        str, typer.Option("--input", metavar="JSON|@FILE|-", help="The input: JSON, a file, or - for stdin.")
-    ] = "{}",
+    skill: Annotated[str, argument("ID", "The id of a hosted skill, such as file_search.")],
+    given: Annotated[str, option("--input", "JSON|@FILE|-", "The input: JSON, a file, or - for stdin.")] = "{}",
     url: Url = None,
     stream: Annotated[
         bool | None,
@@ -345,10 +287,7 @@ def invoke(
     trace_id: TraceId = None,
     timeout: Timeout = None,
     idempotency_key: Annotated[
-        str | None,
-        typer.Option(
-            "--idempotency-key", metavar="KEY", help="Run once, even if the request is repeated with this key."
-        ),
+        Text, option("--idempotency-key", "KEY", "Run once, even if the request is repeated with this key.")
     ] = None,
     local: Local = False,
     as_json: Json = False,

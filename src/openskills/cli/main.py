@@ -24,7 +24,8 @@ from openskills.cli import (
     workspaces,
 )
 from openskills.cli.chat import command
-from openskills.cli.output import QuickCommand, QuickGroup, say, warn
+from openskills.cli.output import say, say_text, warn
+from openskills.cli.parameters import Many, QuickCommand, QuickGroup, argument
 from openskills.errors import InvalidArgument, SkillError
 from openskills.paths import to_printable
 from openskills.settings import Settings
@@ -51,23 +52,39 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def openskills(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Find, check and show Agent Skills: folders with a SKILL.md.
+    """Find, check, run and serve Agent Skills: folders with a SKILL.md.
 
     Examples:
-      openskills new pdf-tools              create a skill
-      openskills validate .                 check it
-      openskills list                       list the skills that agents find here
-      openskills info pdf-tools             show everything about a skill
-      openskills search "merge two pdfs"    find a skill by what it does
-      openskills run pdf-tools -- ls        run the scripts of a skill in a sandbox
-      openskills chat                       talk to an agent that uses skills
+      openskills new pdf-tools            create a skill
+      openskills validate .               check it
+      openskills list                     list the skills that agents find here
+      openskills info pdf-tools           show everything about a skill
+      openskills search "merge two pdfs"  find a skill by what it does
+      openskills run pdf-tools -- ls      run a command of a skill in a sandbox
+      openskills chat                     talk to an agent that uses skills
+      openskills help run                 explain a command
 
     Exit codes: 0 done, 1 failed or something is invalid, 2 wrong usage or no such path, 70 a bug in this program.
     """
     del version
+
+
+def show_help(
+    context: typer.Context,
+    command: Annotated[Many, argument("COMMAND", "A command, such as run or sessions list.")] = None,
+) -> None:
+    """Explain a command; the same as COMMAND --help.
+
+    Examples:
+      openskills help
+      openskills help sessions list
+    """
+    root = context.find_root().command
+    root.main([*(command or ()), "--help"], prog_name="openskills", standalone_mode=False, obj=context.obj)
 
 
 for _name, _function in {
@@ -87,8 +104,9 @@ for _name, _function in {
     "read-properties": skillmd.read_properties,
     "to-prompt": skillmd.to_prompt,
     "token-report": token_report.token_report,
+    "help": show_help,
 }.items():
-    app.command(_name, cls=QuickCommand)(_function)
+    app.command(_name, cls=run.RunCommand if _name == "run" else QuickCommand)(_function)
 for _name, _group in {
     "workspaces": workspaces.app,
     "sessions": sessions.app,
@@ -96,7 +114,9 @@ for _name, _group in {
     "keys": serve.keys_app,
     "runs": serve.runs_app,
 }.items():
-    app.add_typer(_group, name=_name)
+    for _command in _group.registered_commands:
+        _command.cls = QuickCommand
+    app.add_typer(_group, name=_name, cls=QuickGroup)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -140,8 +160,9 @@ def _run(arguments: list[str], settings: Settings) -> int:
 def _report_usage_error(error: typer.TyperException) -> int:
     # pydantic puts these words before every message of a validator.
     message = error.format_message().replace("Value error, ", "")
-    # Without arguments the help is shown, and the error has no message.
-    if message:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        say_text(message)
+    else:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "openskills"
         warn(("error", "bold red"), f": {to_printable(message)}")

@@ -1,20 +1,18 @@
-"""Output of the commands: styled lines and tables on a terminal, plain lines and tabs in a pipe, JSON, progress bars.
+"""Output of the commands: styled lines and tables on a terminal, plain lines and tabs in a pipe, JSON, progress bars
+and questions.
 
-Text from skills is untrusted: pass it through `escape_line` before printing it. `QuickCommand` and `QuickGroup` keep
-typer from importing pydantic for parameters that need no conversion.
+Text from skills is untrusted: pass it through `escape_line` before printing it.
 """
 
 import json
 import logging
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Self, TextIO, TypeAlias
-
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typing import TYPE_CHECKING, Self, TextIO, TypeAlias
 
 from openskills.paths import to_printable
 
@@ -55,6 +53,21 @@ def say_json(value: object) -> None:
 def get_console(stream: TextIO) -> "Console":
     """The rich console of a stream that is a terminal."""
     return _create_console(stderr=stream is sys.stderr)
+
+
+def can_ask() -> bool:
+    """Whether the user can see a question and answer it."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def ask(question: str) -> bool | None:
+    """Ask on the terminal; True for yes, None without a terminal or at the end of input, False for anything else."""
+    if not can_ask():
+        return None
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    return answer.strip().lower() in {"y", "yes"} if answer else None
 
 
 def pluralize(number: int, noun: str) -> str:
@@ -140,11 +153,11 @@ class CliProgress:
     """
 
     def __init__(self, what: str) -> None:
-        self._state: tuple[str, int, int | None] = (what, 0, None)
+        self._state: tuple[str, float, float | None] = (what, 0, None)
         self._bar: tuple[Progress, TaskID] | None = None
         self._lock = threading.Lock()
         self._done = False
-        self._timer = threading.Timer(PROGRESS_DELAY, self._show_bar)
+        self._timer = threading.Timer(PROGRESS_DELAY, self.show)
         self._timer.daemon = True
 
     def __enter__(self) -> Self:
@@ -152,7 +165,7 @@ class CliProgress:
             self._timer.start()
         return self
 
-    def __call__(self, what: str, done: int, total: int | None) -> None:
+    def __call__(self, what: str, done: float, total: float | None) -> None:
         with self._lock:
             self._state = (what, done, total)
             self._update()
@@ -164,13 +177,14 @@ class CliProgress:
             if self._bar is not None:
                 self._bar[0].stop()
 
-    def _show_bar(self) -> None:
+    def show(self) -> None:
+        """Show the bar now, if stderr is a terminal."""
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         # Without markup: `what` may contain the name of an untrusted file.
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
         with self._lock:
-            if self._done:
+            if self._done or self._bar is not None or not sys.stderr.isatty():
                 return
             bar = Progress(*columns, console=get_console(sys.stderr), transient=True)
             self._bar = (bar, bar.add_task("", total=None))
@@ -180,8 +194,7 @@ class CliProgress:
     def _update(self) -> None:
         if self._bar is not None:
             (bar, task), (what, done, total) = self._bar, self._state
-            # Without a total the bar only pulses, so show the count.
-            count = f" {done:,}" if total is None and done else ""
+            count = f" {done:,.12g}/{total:,.12g}" if total is not None else f" {done:,.12g}" if done else ""
             bar.update(task, description=escape_line(what) + count, completed=done, total=total)
 
 
@@ -201,55 +214,3 @@ def log_warnings() -> Generator[None]:
         yield
     finally:
         logger.removeHandler(handler)
-
-
-Parameter: TypeAlias = TyperArgument | TyperOption
-
-
-class QuickCommand(TyperCommand):
-    """A command that passes text and defaults through; only values to be converted go to typer's validator."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """See `TyperCommand.parse_args`."""
-        install_quick_checkers(self.get_params(ctx))
-        return super().parse_args(ctx, args)
-
-
-class QuickGroup(TyperGroup):
-    """`QuickCommand` for groups of commands."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """See `TyperGroup.parse_args`."""
-        install_quick_checkers(self.get_params(ctx))
-        return super().parse_args(ctx, args)
-
-
-def install_quick_checkers(parameters: Sequence[object]) -> None:
-    """Wrap the validator of each parameter in a `_QuickChecker`, if this version of typer has the hook."""
-    for parameter in parameters:
-        checker = getattr(parameter, "get_runtime_param", None)
-        if isinstance(parameter, Parameter) and checker is not None:
-            quick = _QuickChecker(checker, parameter.type_descriptor.annotation)
-            vars(parameter)["get_runtime_param"] = quick.get_checker
-
-
-class _QuickChecker:
-    """A validator that creates typer's own, which imports pydantic, only when it is needed."""
-
-    def __init__(self, checker: Callable[[], Any], annotation: Any) -> None:
-        self._checker = checker
-        self._annotation = annotation
-
-    def get_checker(self) -> "_QuickChecker":
-        return self
-
-    def coerce(self, value: Any, param: Parameter, ctx: Any) -> Any:
-        if value is None:
-            return () if param.multiple or param.nargs == -1 else None
-        if self._annotation is str:
-            return value
-        if self._annotation == list[str]:
-            return list[str](value)
-        if isinstance(self._annotation, type) and isinstance(value, self._annotation):
-            return value
-        return self._checker().coerce(value, param=param, ctx=ctx)

@@ -21,7 +21,8 @@ from openskills.cli.invoke import (
     select_output_mode,
 )
 from openskills.cli.output import escape_line, say, say_json, say_text, warn
-from openskills.cli.skills import Json, get_settings, open_catalog
+from openskills.cli.parameters import Json, Paths, Skills, argument, get_settings
+from openskills.cli.skills import open_catalog
 from openskills.errors import HostUnavailable, InvalidArgument
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 
 def route(
     context: typer.Context,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="A request, in English or Chinese.")],
+    text: Annotated[str, argument("TEXT", "A request, in English or Chinese.")],
+    paths: Paths = None,
+    skills: Skills = None,
     then_invoke: Annotated[bool, typer.Option("--invoke", help="Also invoke the chosen skill.")] = False,
     url: Url = None,
     trace_id: TraceId = None,
@@ -52,14 +55,16 @@ def route(
 
     Exit codes: 0 done, 1 the invoked skill failed, 2 wrong usage, or the text lacks required input.
     """
-    from openskills.host.client.router import extract_input
+    from openskills.host.client.router import RoutableSkill, Router, extract_input
     from openskills.telemetry.context import bind
 
     settings = get_settings(context)
     target = InvokeTarget(url, timeout, local)
     with bind(trace_id) as bound, _log_to_stderr(settings.debug):
         hosted = _list_hosted(target, settings, required=then_invoke)
-        decision = _choose_skill(text, hosted, settings, bound.trace_id)
+        catalog = open_catalog([*(paths or ()), *(skills or ())], settings, asking=False).skills
+        offered = None if hosted is None else [RoutableSkill(skill.id, skill.description) for skill in hosted]
+        decision = Router(offered, catalog).choose(text, trace_id=bound.trace_id)
         found = extract_input(decision.selected_skill_id, text)
         skill = next((one for one in hosted or () if one.id == decision.selected_skill_id), None)
         if as_json and not then_invoke:
@@ -89,16 +94,6 @@ def _list_hosted(target: InvokeTarget, settings: "Settings", *, required: bool) 
             raise
         warn(("warning", "yellow"), f": {escape_line(error.message)}; using only rules and SKILL.md folders")
         return None
-
-
-def _choose_skill(
-    text: str, hosted: "tuple[HostedSkill, ...] | None", settings: "Settings", trace_id: str
-) -> "RouteDecision":
-    from openskills.host.client.router import RoutableSkill, Router
-
-    offered = None if hosted is None else [RoutableSkill(skill.id, skill.description) for skill in hosted]
-    catalog = open_catalog((), settings, asking=False).snapshot.skills
-    return Router(offered, catalog).choose(text, trace_id=trace_id)
 
 
 def _explain(decision: "RouteDecision", hosted: "tuple[HostedSkill, ...] | None", *, to_stderr: bool) -> None:

@@ -3,66 +3,66 @@
 import os
 import secrets
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from openskills.cli.output import escape_line, say_json, warn
-from openskills.cli.skills import Json, Trust, get_settings, list_all_skills, open_catalog
+from openskills.cli.parameters import Json, Many, QuickCommand, Skills, Text, Trust, argument, get_settings, option
+from openskills.cli.sessions import complete_session
+from openskills.cli.skills import complete_skill, list_all_skills, open_catalog
 from openskills.errors import InvalidArgument, InvalidSkill, SkillError
-from openskills.executors.spec import DEFAULT_TIMEOUT
+from openskills.executors.spec import DEFAULT_TIMEOUT, Limits
 
 if TYPE_CHECKING:
     from openskills.catalog.skill import Skill
     from openskills.executors.requests import RunResult
     from openskills.settings import Settings
 
-Many = list[str] | None
+
+_COMMAND = "openskills.command"
+
+
+class RunCommand(QuickCommand):
+    """Separates the words before `--`, which are sources, from those after it, which are the command."""
+
+    usage_end = "-- COMMAND [ARG]..."
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+        """See `TyperCommand.parse_args`."""
+        if "--" in args:
+            at = args.index("--")
+            args, ctx.meta[_COMMAND] = args[:at], args[at + 1 :]
+        return super().parse_args(ctx, args)
 
 
 def run(
     context: typer.Context,
-    skill: Annotated[str, typer.Argument(metavar="SKILL", help="A skill's name, or the path of its folder.")],
-    command: Annotated[
-        Many,
-        typer.Argument(metavar="-- COMMAND", help="A single word is run by bash; several words are executed directly."),
-    ] = None,
-    skills: Annotated[Many, typer.Option("--skills", metavar="DIR", help="Where to look for the skill.")] = None,
-    executor: Annotated[
-        str | None, typer.Option("--executor", metavar="NAME", help="auto, sandbox, container, landlock or local.")
-    ] = None,
-    timeout: Annotated[float, typer.Option("--timeout", metavar="S", help="Timeout in seconds.")] = DEFAULT_TIMEOUT,
-    cwd: Annotated[
-        str, typer.Option("--cwd", metavar="DIR", help="A directory below the skill's root, or $WORK_DIR etc.")
-    ] = "",
+    skill: Annotated[
+        str, argument("SKILL", "A skill's name, or the path of its folder.", autocompletion=complete_skill)
+    ],
+    paths: Annotated[Many, argument("PATH", "Sources of skills, before `--`. After it comes the command.")] = None,
+    skills: Skills = None,
+    executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container, landlock or local.")] = None,
+    timeout: Annotated[float, option("--timeout", "S", "Timeout in seconds.")] = DEFAULT_TIMEOUT,
+    cwd: Annotated[str, option("--cwd", "DIR", "A directory below the skill's root, or $WORK_DIR etc.")] = "",
     inputs: Annotated[
-        Many,
-        typer.Option("--input", metavar="FROM=TO", help="A file or URL to copy into the workspace; TO is optional."),
+        Many, option("--input", "FROM=TO", "A file or URL to copy into the workspace; TO is optional.")
     ] = None,
-    outputs: Annotated[
-        Many, typer.Option("--output", metavar="GLOB", help="Files to save as artifacts, such as out/*.csv.")
-    ] = None,
-    save_to: Annotated[
-        str | None, typer.Option("--to", metavar="DIR", help="Also copy the files of --output to this directory.")
-    ] = None,
-    env: Annotated[
-        Many, typer.Option("--env", metavar="NAME=VALUE", help="An environment variable for the command.")
-    ] = None,
+    outputs: Annotated[Many, option("--output", "GLOB", "Files to save as artifacts, such as out/*.csv.")] = None,
+    save_to: Annotated[Text, option("--to", "DIR", "Also copy the files of --output to this directory.")] = None,
+    env: Annotated[Many, option("--env", "NAME=VALUE", "An environment variable for the command.")] = None,
     secret: Annotated[
-        Many, typer.Option("--secret", metavar="NAME", help="Pass on a variable of your environment, and never log it.")
+        Many, option("--secret", "NAME", "Pass on a variable of your environment, and never log it.")
     ] = None,
-    network: Annotated[
-        Many, typer.Option("--network", metavar="HOST", help="A host that the command may reach; by default none.")
-    ] = None,
+    network: Annotated[Many, option("--network", "HOST", "A host that the command may reach; by default none.")] = None,
     install: Annotated[
-        Many,
-        typer.Option("--install", metavar="HOST", help="Install the skill's declared packages, from this host only."),
+        Many, option("--install", "HOST", "Install the skill's declared packages, from this host only.")
     ] = None,
     session: Annotated[
-        str | None,
-        typer.Option("--session", metavar="ID", help="Keep the workspace, and reuse it under this name."),
+        Text,
+        option("--session", "ID", "Keep the workspace, and reuse it under this name.", autocompletion=complete_session),
     ] = None,
     stdin: Annotated[bool, typer.Option("--stdin", help="Pass stdin to the command.")] = False,
     trust: Trust = False,
@@ -73,19 +73,27 @@ def run(
     The workspace has skills/, work/, runs/ and out/. The command starts in a copy of the skill's folder, where out/,
     work/ and inputs/ link to those of the workspace. The workspace is removed at the end, unless --session is given.
 
+    The command comes after `--`: several words are executed directly, a single word is run by bash.
+
     Examples:
-      openskills run csv-report --skills skills -- python3 scripts/report.py --help
-      openskills run csv-report --input data.csv --output 'out/*' -- 'wc -l inputs/data.csv > out/lines.txt'
-      openskills run csv-report --json -- true
+      openskills run csv-report skills/ -- python3 scripts/report.py --help
+      openskills run csv --input a.csv --output 'out/*' -- 'wc inputs/* > out/n'
+      openskills run skills/csv-report --json -- true
 
     Exit codes: that of the command; 1 if it could not be run, 2 wrong usage.
     """
-    from openskills.cli.run_execution import RunInputs, build_request, run_once
+    from openskills.cli.run_execution import RunInputs, run_once
+    from openskills.executors.requests import RunRequest
+    from openskills.executors.staging.outputs import OutputSpec
 
     settings = get_settings(context)
+    # Without `--` all words after SKILL are the command.
+    after: list[str] | None = context.meta.get(_COMMAND)
+    command = (paths or []) if after is None else after
+    sources = [*(skills or ()), *(() if after is None else paths or ())]
     if not command:
         raise InvalidArgument("COMMAND", "missing; write it after --, as in: openskills run pdf-tools -- ls scripts")
-    found = _find_skill(skill, skills or [], settings, trusted=trust)
+    found = _find_skill(skill, sources, settings, trusted=trust)
     run_inputs = RunInputs(
         executor=executor or settings.executor,
         session=session or f"run-{secrets.token_hex(8)}",
@@ -97,9 +105,20 @@ def run(
         secrets={name: settings.environment.get(name, "") for name in secret or ()},
         local_inputs=tuple(inputs or ()),
     )
-    request = build_request(found, command, timeout, cwd, outputs, env or [], run_inputs)
-    if stdin:
-        request = replace(request, stdin=sys.stdin.buffer.read())
+    if not 0 < timeout < 1e7:
+        raise InvalidArgument("--timeout", f"invalid number of seconds: {timeout:g}; use a value such as 30")
+    request = RunRequest(
+        command[0] if len(command) == 1 else tuple(command),
+        skill=found.name,
+        cwd=cwd,
+        env=dict(map(_split_assignment, env or ())),
+        secrets=tuple(run_inputs.secrets),
+        outputs=OutputSpec(tuple(outputs), save=True) if outputs else None,
+        limits=Limits(timeout=timeout),
+        network=run_inputs.network,
+        readable=run_inputs.live,
+        stdin=sys.stdin.buffer.read() if stdin else b"",
+    )
     try:
         result = run_once(found, request, run_inputs, settings)
     except SkillError as error:
@@ -113,6 +132,13 @@ def run(
     else:
         _summarise(result)
     raise typer.Exit(result.exit_code if 0 <= result.exit_code < 256 else 1)
+
+
+def _split_assignment(item: str) -> tuple[str, str]:
+    name, equals, value = item.partition("=")
+    if not equals or not name:
+        raise InvalidArgument("--env", f"invalid assignment {item!r}; use NAME=VALUE")
+    return name, value
 
 
 def _find_skill(name: str, paths: list[str], settings: "Settings", *, trusted: bool) -> "Skill":

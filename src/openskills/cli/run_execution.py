@@ -12,15 +12,15 @@ from openskills.artifacts.files import FileArtifactStore
 from openskills.artifacts.store import Scope
 from openskills.catalog.skill import Skill
 from openskills.cli.output import CliProgress, escape_line, log_warnings, warn
+from openskills.cli.sessions import COMMAND_LINE, current_user
 from openskills.errors import InvalidArgument
 from openskills.executors.commands import CommandRules, CommandRunner, open_command_runner
 from openskills.executors.open import open_executor
 from openskills.executors.policy import CommandPolicy
 from openskills.executors.protocol import Executor, Process, Workspace
 from openskills.executors.requests import RunRequest, RunResult
-from openskills.executors.spec import Isolation, Limits, OutputStream
+from openskills.executors.spec import Isolation, OutputStream
 from openskills.executors.staging.inputs import InputSpec
-from openskills.executors.staging.outputs import OutputSpec
 from openskills.executors.staging.packages import find_script
 from openskills.paths import inside, to_printable
 from openskills.settings import Settings
@@ -63,14 +63,14 @@ async def _run(
     skill: Skill, request: RunRequest, run_inputs: RunInputs, settings: Settings, rules: CommandRules
 ) -> RunResult:
     executor = open_executor(run_inputs.executor, settings)
-    scope = Scope("cli", f"user-{os.getuid()}", run_inputs.session)
+    scope = Scope(COMMAND_LINE, current_user(), run_inputs.session)
     artifacts = FileArtifactStore(settings.state_dir / "artifacts")
     runner: CommandRunner | None = None
     try:
         runner = await open_command_runner(executor, settings, scope, artifacts=artifacts, rules=rules)
         if runner.workspace.isolation is Isolation.NONE:
             warn(("warning", "yellow"), ": this command is not isolated: it has all of your permissions")
-        await runner.stage(skill.name, skill.path)
+        await runner.stage(skill.name, skill.path, check=skill.check_unchanged)
         if run_inputs.install:
             script = find_script(request.command.split() if isinstance(request.command, str) else request.command)
             with CliProgress("installing packages"):
@@ -166,35 +166,3 @@ async def _copy_outputs(workspace: Workspace, result: RunResult, directory: Path
             with open(target, "wb") as copy:
                 async for chunk in reading.chunks:
                     copy.write(chunk)
-
-
-def build_request(
-    skill: Skill,
-    command: list[str],
-    timeout: float,
-    cwd: str,
-    globs: list[str] | None,
-    env: list[str],
-    run_inputs: "RunInputs",
-) -> RunRequest:
-    """The request for a command. Raises `InvalidArgument` for a wrong timeout or assignment."""
-    if not 0 < timeout < 1e7:
-        raise InvalidArgument("--timeout", f"invalid number of seconds: {timeout:g}; use a value such as 30")
-    return RunRequest(
-        command[0] if len(command) == 1 else tuple(command),
-        skill=skill.name,
-        cwd=cwd,
-        env=dict(_split_pair(item, "--env") for item in env),
-        secrets=tuple(run_inputs.secrets),
-        outputs=OutputSpec(tuple(globs), save=True) if globs else None,
-        limits=Limits(timeout=timeout),
-        network=run_inputs.network,
-        readable=run_inputs.live,
-    )
-
-
-def _split_pair(item: str, option: str) -> tuple[str, str]:
-    name, equals, value = item.partition("=")
-    if not equals or not name:
-        raise InvalidArgument(option, f"invalid assignment {item!r}; use NAME=VALUE")
-    return name, value

@@ -3,7 +3,6 @@
 import sys
 import textwrap
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,19 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openskills.cli.output import (
-    Column,
-    QuickCommand,
-    QuickGroup,
-    escape_line,
-    pluralize,
-    say,
-    say_json,
-    say_text,
-    show_table,
-    warn,
-)
-from openskills.cli.skills import Json, get_settings
+from openskills.cli.output import Column, escape_line, pluralize, say, say_json, say_text, show_table, warn
+from openskills.cli.parameters import Json, Many, Text, argument, get_settings, option
 from openskills.errors import InvalidArgument, MissingExtra
 from openskills.settings import parse_seconds
 
@@ -34,52 +22,40 @@ if TYPE_CHECKING:
     from openskills.settings import Settings
 
 
-Many = list[str] | None
-
 _STYLES = {"ready": "green", "broken": "bold red", "unavailable": "yellow"}
 
 
 def serve(
     context: typer.Context,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
+    paths: Annotated[Many, argument("PATH", "SKILL.md folders with an entry script to serve, as --skills.")] = None,
+    host: Annotated[str, option("--host", "ADDRESS", "The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
     workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="The number of worker processes.")] = 1,
     manifests: Annotated[
-        Many, typer.Option("--manifests", metavar="DIR", help="More manifests, besides those in OPENSKILL_CLI_DIR.")
+        Many, option("--manifests", "DIR", "More manifests, besides those in OPENSKILL_CLI_DIR.")
     ] = None,
-    skills: Annotated[
-        Many, typer.Option("--skills", metavar="DIR", help="SKILL.md folders with an entry script to serve.")
-    ] = None,
-    executor: Annotated[
-        str | None, typer.Option("--executor", metavar="NAME", help="auto, sandbox, container or local.")
-    ] = None,
+    skills: Annotated[Many, option("--skills", "DIR", "SKILL.md folders with an entry script to serve.")] = None,
+    executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container or local.")] = None,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Allow all requests without a key.")] = False,
     concurrency: Annotated[
-        int | None, typer.Option("--concurrency", min=1, metavar="N", help="Maximum number of concurrent invocations.")
+        int | None, option("--concurrency", "N", "Maximum number of concurrent invocations.", min=1)
     ] = None,
-    queue: Annotated[
-        int | None, typer.Option("--queue", min=0, metavar="N", help="Maximum number of waiting invocations.")
-    ] = None,
-    json_log: Annotated[
-        str, typer.Option("--json-log", metavar="FILE", help="Write a line of JSON for each invocation; - is stdout.")
-    ] = "-",
-    grace: Annotated[
-        float,
-        typer.Option("--grace", min=0, metavar="S", help="Seconds to finish running invocations at shutdown."),
-    ] = 30.0,
+    queue: Annotated[int | None, option("--queue", "N", "Maximum number of waiting invocations.", min=0)] = None,
+    json_log: Annotated[Text, option("--json-log", "FILE", "Log invocations as lines of JSON; - is stdout.")] = None,
+    grace: Annotated[float, option("--grace", "S", "Seconds to finish running invocations at shutdown.", min=0)] = 30.0,
 ) -> None:
     """Serve skills over HTTP: POST /skills/ID:invoke with {"input": {...}}.
 
     A skill is a script in ./skills_cli (OPENSKILL_CLI_DIR), preferably with a manifest: ID.py and ID.yaml. Changes are
     picked up at once, and on SIGHUP. SIGTERM and Ctrl-C let running invocations finish; a second signal stops them. As
-    long as there are no keys (openskills keys new), local requests that come through no proxy need none. Other
-    addresses need keys or --no-auth.
+    long as there are no keys (openskills keys new), local requests that did not pass a proxy need none. Other
+    addresses need keys or --no-auth. Invocations are logged to stdout: readable on a terminal, otherwise as JSON.
 
     Examples:
       openskills serve
       openskills serve --port 9000 --workers 4 --json-log access.jsonl
-      openskills serve --host 0.0.0.0 --manifests deploy/skills
-      uvicorn openskills.host.app:app              the same with any ASGI server
+      openskills serve skills/ --host 0.0.0.0 --manifests deploy/skills
+      uvicorn openskills.host.app:app       the same with any ASGI server
 
     GET /skills lists the skills, GET /docs describes the endpoints, GET /openapi.json is for generated clients.
     """
@@ -98,8 +74,9 @@ def serve(
         raise MissingExtra("host", f"the skill host ({error.name})") from None
     options = HostOptions(
         manifests=tuple(map(Path, manifests or ())),
-        skills=tuple(map(Path, skills or ())),
-        json_log=json_log,
+        skills=tuple(map(Path, [*(paths or ()), *(skills or ())])),
+        json_log="-" if json_log is None else json_log,
+        text_log=json_log is None and sys.stdout.isatty(),
         workers=workers,
         grace=grace,
     )
@@ -121,7 +98,7 @@ def _greet(entries: "tuple[RegistryEntry, ...]", settings: "Settings", url: str,
         kind, description, isolation = "", "", ""
         if found is not None:
             kind, description = found.kind, found.description
-            isolation = describe_isolation(found.kind, found.executor, allow_local=settings.allow_local)
+            isolation = describe_isolation(found.kind, found.executor, settings)
         text = textwrap.shorten(escape_line(description), 70, placeholder="…")
         state = (f"{entry.status:<12}", _STYLES[entry.status])
         warn(
@@ -152,27 +129,21 @@ def _greet(entries: "tuple[RegistryEntry, ...]", settings: "Settings", url: str,
     warn(f"try: curl -sS -X POST {url}/skills/{skill}:invoke{key} -H 'Content-Type: application/json' -d '{body}'")
 
 
-keys_app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="Create, list and revoke keys of a skill host.")
+keys_app = typer.Typer(no_args_is_help=True, help="Create, list and revoke keys of a skill host.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The owner of the key: letters, digits, dots, @, - and _.")]
+Name = Annotated[str, argument("NAME", "The owner of the key: letters, digits, dots, @, - and _.")]
 
 
-@keys_app.command("new", cls=QuickCommand)
+@keys_app.command("new")
 def new(
     context: typer.Context,
     name: Name,
     scope: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scope", metavar="SKILL", help="A skill the key may call, or a pattern such as file_*.", show_default="*"
-        ),
+        Many, option("--scope", "SKILL", "A skill the key may call, or a pattern such as file_*.", show_default="*")
     ] = None,
-    expires: Annotated[
-        str | None, typer.Option("--expires", metavar="TIME", help="Expire after this time, such as 12h or 30d.")
-    ] = None,
+    expires: Annotated[Text, option("--expires", "TIME", "Expire after this time, such as 12h or 30d.")] = None,
     limit: Annotated[
-        list[str] | None,
-        typer.Option("--limit", metavar="NAME=N", help="A limit: rate (calls per second), burst or concurrency."),
+        Many, option("--limit", "NAME=N", "A limit: rate (calls per second), burst or concurrency.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -180,7 +151,7 @@ def new(
 
     Examples:
       openskills keys new ci
-      openskills keys new partner --scope 'file_*' --scope echo --limit rate=5 --limit concurrency=2 --expires 30d
+      openskills keys new partner --scope 'file_*' --limit rate=5 --expires 30d
 
     A running host accepts it at once.
     """
@@ -199,7 +170,7 @@ def new(
     warn(f"this key of {name!r} is not shown again; send it as: Authorization: Bearer {key[:8]}...")
 
 
-@keys_app.command("list", cls=QuickCommand)
+@keys_app.command("list")
 def list_keys(context: typer.Context, as_json: Json = False) -> None:
     """List the keys with their owners, prefixes, scopes and limits.
 
@@ -211,15 +182,17 @@ def list_keys(context: typer.Context, as_json: Json = False) -> None:
     if as_json:
         say_json({"keys": [_key_json(key) for key in found]})
         return
-    _show_keys(found)
+    columns = [Column("key", "bold cyan"), Column("prefix"), Column("scopes", wide=True)]
+    columns += [Column(title) for title in ("limits", "created", "expires")]
+    show_table(columns, [_key_cells(key, short=sys.stdout.isatty()) for key in found])
     if not found:
         warn("no keys; `openskills keys new NAME` creates one")
 
 
-@keys_app.command("revoke", cls=QuickCommand)
+@keys_app.command("revoke")
 def revoke(
     context: typer.Context,
-    names: Annotated[list[str], typer.Argument(metavar="NAME", help="The owners of the keys.")],
+    names: Annotated[list[str], argument("NAME", "The owners of the keys.")],
     as_json: Json = False,
 ) -> None:
     """Revoke keys: running hosts refuse them from the next request on.
@@ -235,12 +208,6 @@ def revoke(
         say_json({"revoked": [key.name for key in done]})
         return
     say(f"revoked {', '.join(escape_line(key.name) for key in done)}")
-
-
-def _show_keys(found: "Sequence[StoredKey]") -> None:
-    columns = [Column("key", "bold cyan"), Column("prefix"), Column("scopes", wide=True)]
-    columns += [Column(title) for title in ("limits", "created", "expires")]
-    show_table(columns, [_key_cells(key, short=sys.stdout.isatty()) for key in found])
 
 
 def _key_cells(key: "StoredKey", *, short: bool) -> tuple[str, ...]:
@@ -262,17 +229,15 @@ def _key_json(key: "StoredKey") -> dict[str, object]:
     }
 
 
-runs_app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="Show the history of a skill host.")
+runs_app = typer.Typer(no_args_is_help=True, help="Show the history of a skill host.")
 
 
-@runs_app.command("list", cls=QuickCommand)
+@runs_app.command("list")
 def list_runs(
     context: typer.Context,
-    skill: Annotated[str | None, typer.Option("--skill", metavar="ID", help="Only runs of this skill.")] = None,
+    skill: Annotated[Text, option("--skill", "ID", "Only runs of this skill.")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only failed runs.")] = False,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Only runs of the last 90s, 15m, 24h, 7d.")
-    ] = None,
+    since: Annotated[Text, option("--since", "TIME", "Only runs of the last 90s, 15m, 24h, 7d.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs.")] = 50,
     as_json: Json = False,
 ) -> None:
@@ -293,15 +258,18 @@ def list_runs(
     if as_json:
         say_json({"runs": [record.to_dict() for record in found]})
         return
-    _show_runs(found)
+    columns = [Column("run", "bold cyan")]
+    columns += [Column(title) for title in ("began", "skill", "runner", "who", "code", "ms", "trace")]
+    columns.append(Column("message", wide=True))
+    show_table(columns, [_run_cells(record, short=sys.stdout.isatty()) for record in found])
     if not found:
         warn("no runs found")
 
 
-@runs_app.command("show", cls=QuickCommand)
+@runs_app.command("show")
 def show(
     context: typer.Context,
-    run_id: Annotated[str, typer.Argument(metavar="ID", help="The id of a run, its first characters, or a trace id.")],
+    run_id: Annotated[str, argument("ID", "The id of a run, its first characters, or a trace id.")],
     as_json: Json = False,
 ) -> None:
     """Print all details of one invocation.
@@ -325,13 +293,6 @@ def _open_history(settings: "Settings") -> "History":
     if settings.host_history is None:
         raise InvalidArgument("OPENSKILL_HOST_HISTORY", "is `off`, so no history is recorded")
     return History(settings.host_history)
-
-
-def _show_runs(found: "Sequence[RunRecord]") -> None:
-    columns = [Column("run", "bold cyan")]
-    columns += [Column(title) for title in ("began", "skill", "runner", "who", "code", "ms", "trace")]
-    columns.append(Column("message", wide=True))
-    show_table(columns, [_run_cells(record, short=sys.stdout.isatty()) for record in found])
 
 
 def _run_cells(record: "RunRecord", *, short: bool) -> tuple[str, ...]:

@@ -1,48 +1,60 @@
 """`openskills sessions`: list, show and delete stored conversations."""
 
+import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.output import (
-    Column,
-    QuickCommand,
-    QuickGroup,
-    escape_line,
-    pluralize,
-    say,
-    say_json,
-    say_text,
-    show_table,
-    warn,
-)
-from openskills.cli.skills import Json, get_settings
+from openskills.cli.output import Column, ask, escape_line, pluralize, say, say_json, say_text, show_table, warn
+from openskills.cli.parameters import Json, Text, argument, get_settings, option
+from openskills.errors import SkillError
 
 if TYPE_CHECKING:
     from openskills.session.store import Session, SessionInfo, SessionKey
-    from openskills.settings import Settings
 
 
-app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="List, show and delete stored conversations.")
+app = typer.Typer(no_args_is_help=True, help="List, show and delete stored conversations.")
 
 Store = Annotated[
-    str | None,
-    typer.Option(
+    Text,
+    option(
         "--store",
-        metavar="URL",
-        help="The session store: sqlite:///FILE, postgresql://..., redis://...",
+        "URL",
+        "The session store: sqlite:///FILE, postgresql://..., redis://...",
         show_default="a file in the state directory",
     ),
 ]
-App = Annotated[str, typer.Option("--app", metavar="NAME", help="The application that the conversations belong to.")]
-User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Their user.", show_default="you")]
-Name = Annotated[str, typer.Argument(metavar="SESSION", help="The name of a conversation.")]
+App = Annotated[str, option("--app", "NAME", "The application that the conversations belong to.")]
+User = Annotated[Text, option("--user", "NAME", "Their user.", show_default="you")]
 COMMAND_LINE = "cli"
 
 
-@app.command("list", cls=QuickCommand)
+def current_user() -> str:
+    """The user of the command line."""
+    return f"user-{os.getuid()}"
+
+
+def complete_session(context: typer.Context, incomplete: str) -> list[str]:
+    """Shell completion for names of conversations, latest first."""
+    from openskills.session.open import open_session_store
+    from openskills.sync import run
+
+    given = context.params
+    try:
+        store = open_session_store(given.get("store"), get_settings(context))
+        found = run(store.list(given.get("app_name") or COMMAND_LINE, given.get("user") or current_user()))
+    except (SkillError, OSError):
+        return []
+    return [info.key.session for info in found if info.key.session.startswith(incomplete)]
+
+
+Name = Annotated[str, argument("SESSION", "The name of a conversation.", autocompletion=complete_session)]
+
+
+@app.command("list")
 def list_sessions(
     context: typer.Context,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of conversations.")] = 50,
@@ -55,17 +67,17 @@ def list_sessions(
 
     Examples:
       openskills sessions list
-      openskills sessions list --app my-app --user u1 --store postgresql://host/database
+      openskills sessions list --app my-app --user u1 --store redis://host/0
 
     In a pipe each conversation is one line of tab-separated fields: name, number of events, times of the first and the
     last event (UTC), first message of the user.
     """
-    from openskills.cli.chat.conversation import current_user, list_conversations
+    from openskills.cli.chat.conversation import list_conversations
     from openskills.sync import run
 
     found, more = run(list_conversations(store, get_settings(context), app_name, user or current_user(), limit))
     if as_json:
-        say_json({"sessions": [{**_info_json(info), "title": title} for info, title in found], "more": more})
+        say_json({"sessions": [_info_json(info, title) for info, title in found], "more": more})
         return
     _show_sessions(found)
     if more:
@@ -74,7 +86,7 @@ def list_sessions(
         warn("no sessions; `openskills chat` starts one")
 
 
-@app.command("show", cls=QuickCommand)
+@app.command("show")
 def show(
     context: typer.Context,
     session: Name,
@@ -90,7 +102,12 @@ def show(
       openskills sessions show chat-20260131-120000-3f2a
       openskills sessions show chat-20260131-120000-3f2a --events
     """
-    found = _read_session(session, store, user, app_name, get_settings(context))
+    from openskills.cli.chat.conversation import format_conversation, read_conversation
+    from openskills.session.store import SessionKey
+    from openskills.sync import run
+
+    key = SessionKey(app_name, user or current_user(), session)
+    found = run(read_conversation(store, get_settings(context), key))
     if events:
         from openskills.session.events import event_to_json
 
@@ -99,20 +116,17 @@ def show(
     elif as_json:
         say_json(_session_json(found))
     else:
-        from openskills.cli.chat.conversation import format_conversation
-
         for line in format_conversation(found.events):
             say(*line)
 
 
-@app.command("delete", cls=QuickCommand)
+@app.command("delete")
 def delete(
     context: typer.Context,
-    sessions: Annotated[list[str], typer.Argument(metavar="SESSION", help="The names of conversations.")],
+    sessions: Annotated[list[str], argument("SESSION", "The names of conversations.", autocompletion=complete_session)],
     artifacts: Annotated[bool, typer.Option("--artifacts", help="Also delete their artifacts.")] = False,
     artifact_store: Annotated[
-        str | None,
-        typer.Option("--artifact-store", metavar="URL", help="Their artifact store, as for `artifacts --store`."),
+        Text, option("--artifact-store", "URL", "Their artifact store, as for `artifacts --store`.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     store: Store = None,
@@ -128,39 +142,27 @@ def delete(
 
     Exit codes: 0 done, 1 not confirmed or no such conversation, 2 wrong usage.
     """
-    from openskills.cli.chat.conversation import current_user, delete_conversations, open_artifacts
+    from openskills.artifacts.open import open_artifact_store
+    from openskills.cli.chat.conversation import delete_conversations
     from openskills.session.store import SessionKey
     from openskills.sync import run
 
     keys = [SessionKey(app_name, user or current_user(), name) for name in dict.fromkeys(sessions)]
-    if not yes and not _confirm(keys, as_json):
-        raise typer.Exit(1)
+    if not yes:
+        names = ", ".join(escape_line(key.session) for key in keys)
+        agreed = None if as_json else ask(f"Delete {pluralize(len(keys), 'conversation')} for good ({names})?")
+        if agreed is None:
+            warn("nothing was deleted; confirm with --yes")
+        if not agreed:
+            raise typer.Exit(1)
     settings = get_settings(context)
-    their_artifacts = open_artifacts(artifact_store, settings) if artifacts else None
+    their_artifacts = open_artifact_store(artifact_store, settings) if artifacts else None
     count = run(delete_conversations(store, settings, keys, artifacts=their_artifacts))
     if as_json:
         say_json({"deleted": [key.session for key in keys], "artifacts": count})
         return
     more = f", and {pluralize(count, 'artifact')}" if artifacts else ""
     say(f"deleted {', '.join(escape_line(key.session) for key in keys)}{more}")
-
-
-def _read_session(name: str, store: str | None, user: str | None, app_name: str, settings: "Settings") -> "Session":
-    from openskills.cli.chat.conversation import current_user, read_conversation
-    from openskills.session.store import SessionKey
-    from openskills.sync import run
-
-    return run(read_conversation(store, settings, SessionKey(app_name, user or current_user(), name)))
-
-
-def _confirm(keys: "Sequence[SessionKey]", as_json: bool) -> bool:
-    if as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        warn("nothing was deleted; confirm with --yes")
-        return False
-    names = ", ".join(escape_line(key.session) for key in keys)
-    sys.stderr.write(f"Delete {pluralize(len(keys), 'conversation')} for good ({names})? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _show_sessions(found: "Sequence[tuple[SessionInfo, str]]") -> None:
@@ -177,9 +179,9 @@ def _show_sessions(found: "Sequence[tuple[SessionInfo, str]]") -> None:
     show_table(columns, rows)
 
 
-def _info_json(info: "SessionInfo") -> dict[str, object]:
+def _info_json(info: "SessionInfo", title: str) -> dict[str, object]:
     times = {"begun": info.begun.isoformat(), "updated": info.updated.isoformat()}
-    return {**_key_json(info.key), "events": info.revision, **times}
+    return {**_key_json(info.key), "events": info.revision, **times, "title": title}
 
 
 def _key_json(key: "SessionKey") -> dict[str, object]:
@@ -187,8 +189,6 @@ def _key_json(key: "SessionKey") -> dict[str, object]:
 
 
 def _session_json(session: "Session") -> dict[str, object]:
-    import json
-
     from openskills.session.events import event_to_json
 
     events = [json.loads(event_to_json(event)) for event in session.events]

@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, say, say_json, say_text, warn
-from openskills.cli.problems import display_path, format_problem
+from openskills.cli.parameters import Folders, FoldersOption, Json, Text, argument, join_folders, option
+from openskills.cli.skills import display_path, format_problem, problem_json
 from openskills.errors import InvalidArgument, InvalidSkill
 from openskills.paths import inside, parse_relative, to_printable
 from openskills.prompt.blocks import strip_invisible
@@ -20,13 +21,10 @@ from openskills.skillmd.yaml import Value
 
 
 def new(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Lower-case letters, digits and hyphens, such as pdf-tools.")
-    ],
-    directory: Annotated[str, typer.Option("--directory", "-d", metavar="DIR", help="Where to create it.")] = ".",
-    description: Annotated[
-        str | None, typer.Option("--description", metavar="TEXT", help="What it does and when to use it.")
-    ] = None,
+    name: Annotated[str, argument("NAME", "Lower-case letters, digits and hyphens, such as pdf-tools.")],
+    directory: Annotated[str, option("--directory -d", "DIR", "Where to create it.")] = ".",
+    description: Annotated[Text, option("--description", "TEXT", "What it does and when to use it.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Create a valid skill: a folder with SKILL.md, scripts/, references/ and assets/.
 
@@ -35,14 +33,19 @@ def new(
     Examples:
       openskills new pdf-tools
       openskills new pdf-tools --directory .agents/skills
-      openskills new pdf-tools --description "Merge and split PDF files. Use when the user has PDFs."
+      openskills new pdf-tools --description "Merge PDF files. Use when asked to."
     """
     from openskills.catalog.validate import validate
     from openskills.skillmd.scaffold import scaffold
 
     files = scaffold(name, description) if description is not None else scaffold(name)
     folder = _create(Path(directory), name, files)
-    for problem in validate(folder).problems:
+    problems = validate(folder).problems
+    if as_json:
+        details = {"problems": [problem_json(problem) for problem in problems], "files": sorted(files)}
+        say_json({"name": name, "path": str(folder), **details})
+        return
+    for problem in problems:
         say(*format_problem(problem))
     shown = display_path(str(folder))
     say(("created ", "bold green"), (shown, "bold"))
@@ -79,7 +82,8 @@ _ORDER = ("name", "description", "license", "compatibility", "allowed-tools", "m
 
 
 def read_properties(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A skill's folder or its SKILL.md.")],
+    path: Annotated[str, argument("PATH", "A skill's folder or its SKILL.md.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, which is the only format.")] = True,
 ) -> None:
     """Print the fields of a skill as JSON.
 
@@ -94,6 +98,7 @@ def read_properties(
     """
     from openskills.catalog.validate import resolve_skill_folder
 
+    del as_json
     try:
         properties = read_spec_fields(resolve_skill_folder(path))
     except InvalidSkill as error:
@@ -150,9 +155,9 @@ def _display_file(folder: Path) -> str:
 
 
 def to_prompt(
-    paths: Annotated[
-        list[str], typer.Argument(metavar="PATH", help="A skill's folder, its SKILL.md, or a directory of skills.")
-    ],
+    paths: Folders = None,
+    skills: FoldersOption = None,
+    as_json: Json = False,
 ) -> None:
     """Print skills as <available_skills> XML for a system prompt.
 
@@ -167,27 +172,34 @@ def to_prompt(
     from openskills.catalog.validate import find_skill_folders
 
     with CliProgress("looking for skills") as progress:
-        folders = dict.fromkeys(Path(os.path.realpath(path)) for path in find_skill_folders(paths, progress).skills)
-    entries: list[str] = []
+        found = find_skill_folders(join_folders(paths, skills), progress).skills
+    folders = dict.fromkeys(Path(os.path.realpath(path)) for path in found)
+    entries: list[dict[str, str]] = []
     failed = False
     for folder in folders:
         try:
-            entries.append(_format_entry(folder))
+            entries.append(_read_entry(folder))
         except InvalidSkill as error:
             print_reference_error(error)
             failed = True
-    say_text("\n".join(["<available_skills>", *entries, "</available_skills>"]))
+    if as_json:
+        say_json({"skills": entries})
+    else:
+        say_text("\n".join(["<available_skills>", *map(_format_entry, entries), "</available_skills>"]))
     if failed:
         raise typer.Exit(1)
 
 
-def _format_entry(folder: Path) -> str:
+def _read_entry(folder: Path) -> dict[str, str]:
     properties = read_spec_fields(folder)
-    values = {
+    return {
         "name": strip_invisible(str(properties["name"])),
         "description": strip_invisible(str(properties["description"])),
         # Escaped, not stripped: a path without one of its characters would be another path.
         "location": to_printable(str(folder / "SKILL.md")),
     }
-    lines = [f"<{tag}>\n{html.escape(value)}\n</{tag}>" for tag, value in values.items()]
+
+
+def _format_entry(entry: Mapping[str, str]) -> str:
+    lines = [f"<{tag}>\n{html.escape(value)}\n</{tag}>" for tag, value in entry.items()]
     return "\n".join(["<skill>", *lines, "</skill>"])

@@ -1,4 +1,4 @@
-"""`openskills list`, `openskills info` and `openskills search`, and opening the catalog for all commands.
+"""`openskills list`, `openskills info` and `openskills search`; the catalog and problems of skills for all commands.
 
 Importing this module must not import pydantic or httpx2, to keep `openskills list` fast.
 """
@@ -6,24 +6,32 @@ Importing this module must not import pydantic or httpx2, to keep `openskills li
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.output import CliProgress, Column, escape_line, pluralize, say, say_json, show_table, warn
-from openskills.cli.problems import (
-    count_by_severity,
-    display_path,
-    format_problem,
-    problem_json,
-    problem_json_with_path,
-    report_problems,
+from openskills.cli.output import (
+    CliProgress,
+    Column,
+    Part,
+    ask,
+    can_ask,
+    escape_line,
+    pluralize,
+    say,
+    say_json,
+    show_table,
+    warn,
 )
+from openskills.cli.parameters import Json, Paths, Skills, Trust, argument, get_settings
 from openskills.errors import InvalidArgument, InvalidSkill, SkillError, UnknownSkill
+from openskills.paths import to_printable
 from openskills.settings import Settings
+from openskills.skillmd.problem import Problem, Severity
 from openskills.tokens import estimate_tokens
 
 if TYPE_CHECKING:
@@ -33,7 +41,64 @@ if TYPE_CHECKING:
     from openskills.catalog.skill import Resource, Skill
     from openskills.catalog.snapshot import CatalogSnapshot
     from openskills.skillmd.manifest import Requirements, SkillManifest
-    from openskills.skillmd.problem import Problem
+
+
+STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+_MAX_PROBLEMS = 50
+
+
+def display_path(path: str) -> str:
+    """A path for display: relative when it is below the current directory, with unprintable characters escaped."""
+    if os.path.isabs(path):
+        inside = os.path.relpath(path)
+        path = path if inside == os.pardir or inside.startswith(os.pardir + os.sep) else inside
+    return to_printable(path)
+
+
+def format_problem(problem: Problem) -> list[Part]:
+    """The parts of a line such as `path:line:column: severity: message [rule]`."""
+    place = display_path(problem.path) if problem.path else ""
+    if problem.line is not None:
+        place += f":{problem.line}:{problem.column or 1}"
+    parts: list[Part] = [(place, "bold"), ": "] if place else []
+    parts += [(problem.severity.value, STYLES[problem.severity]), f": {escape_line(problem.message)} "]
+    return [*parts, (f"[{problem.rule}]", "dim")]
+
+
+def problem_json(problem: Problem) -> dict[str, object]:
+    """A problem as JSON; `fix` describes what `--fix` would do."""
+    return {
+        "rule": problem.rule,
+        "severity": problem.severity.value,
+        "line": problem.line,
+        "column": problem.column,
+        "message": problem.message,
+        "fix": problem.fix.title if problem.fix else None,
+    }
+
+
+def problem_json_with_path(problem: Problem) -> dict[str, object]:
+    """A problem as JSON, with its path, for lists of problems in several files."""
+    return {"path": problem.path, **problem_json(problem)}
+
+
+def count_by_severity(problems: Iterable[Problem]) -> str:
+    """`1 error, 2 warnings`; empty when there are none."""
+    counts = Counter(problem.severity for problem in problems)
+    return ", ".join(pluralize(counts[severity], severity.value) for severity in Severity if counts[severity])
+
+
+def report_problems(problems: Sequence[Problem]) -> None:
+    """Print problems to stderr, one per line, errors first, and their number."""
+    if not problems:
+        return
+    order = list(Severity)
+    ranked = sorted(problems, key=lambda problem: order.index(problem.severity))
+    for problem in ranked[:_MAX_PROBLEMS]:
+        warn(*format_problem(problem))
+    left = len(ranked) - _MAX_PROBLEMS
+    more = f"; {left:,} more not shown, --json has all" if left > 0 else ""
+    warn((f"{pluralize(len(problems), 'problem')} ({count_by_severity(problems)}){more}", "bold"))
 
 
 _MAX_NAMES = 30
@@ -49,7 +114,7 @@ def ask_for_trust(project: "ProjectSource", settings: Settings) -> None:
         return
     warn("The project ", (display_folder(project), "bold"), " has new or changed skills that are not trusted yet:")
     show_names(select_covered_skills(undecided, load_project_skills(project, settings)), warn)
-    agreed = ask_yes_no()
+    agreed = ask_to_use_skills()
     if agreed is None:
         return
     project.remember(undecided, TrustAnswer.YES if agreed else TrustAnswer.NO)
@@ -77,13 +142,10 @@ def select_covered_skills(places: "Sequence[SkillLocation]", found: "CatalogSnap
     return sorted((skill for skill in skills if skill.source in labels), key=lambda skill: (skill.name, skill.source))
 
 
-def ask_yes_no() -> bool | None:
-    """Ask on the terminal; True for yes, None at the end of input, False for anything else."""
+def ask_to_use_skills() -> bool | None:
+    """Ask whether to use the skills of a project; see `ask`."""
     warn("Skills instruct agents and may contain programs. Review them before you agree.")
-    sys.stderr.write("Use the skills of this project? [y/N] ")
-    sys.stderr.flush()
-    answer = sys.stdin.readline()
-    return answer.strip().lower() in {"y", "yes"} if answer else None
+    return ask("Use the skills of this project?")
 
 
 def show_names(skills: "list[Skill]", write: Callable[..., None]) -> None:
@@ -99,9 +161,14 @@ def display_folder(project: "ProjectSource") -> str:
     return escape_line(str(project.project))
 
 
-def get_settings(context: typer.Context) -> Settings:
-    """The settings that `main` has read."""
-    return cast("Settings", context.obj)
+def complete_skill(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Shell completion for names of skills, from the sources that are already on the command line."""
+    sources = [*(context.params.get("paths") or ()), *(context.params.get("skills") or ())]
+    try:
+        skills = open_catalog(sources, get_settings(context), asking=False).skills
+    except (SkillError, OSError):
+        return []
+    return [(skill.name, escape_line(skill.description)) for skill in skills if skill.name.startswith(incomplete)]
 
 
 def open_catalog(paths: Sequence[str], settings: Settings, *, trusted: bool = False, asking: bool = True) -> "Catalog":
@@ -126,23 +193,11 @@ def _find_standard_sources(settings: Settings, *, trusted: bool, asking: bool) -
     from openskills.catalog.locations import ProjectSource, standard_sources
 
     sources = standard_sources(Path.cwd(), settings, trusted=trusted)
-    if asking and not trusted and sys.stdin.isatty() and sys.stderr.isatty():
+    if asking and not trusted and can_ask():
         for source in sources:
             if isinstance(source, ProjectSource):
                 ask_for_trust(source, settings)
     return list(sources)
-
-
-Paths = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="PATH",
-        help="Sources: directories, archives, URLs, git repositories, package:NAME. Later ones win.",
-        show_default="the standard directories and SKILLS_ROOT",
-    ),
-]
-Trust = Annotated[bool, typer.Option("--trust", help="Use the project's skills without asking, once.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 UNAVAILABLE_RULES = frozenset({"source-missing", "source-unavailable"})
@@ -152,7 +207,9 @@ _COLUMNS = (Column("name", "bold cyan"), Column("description", wide=True), Colum
 _SOURCE_RULES = UNAVAILABLE_RULES | {"source-stale", "project-untrusted"}
 
 
-def list_skills(context: typer.Context, paths: Paths = None, trust: Trust = False, as_json: Json = False) -> None:
+def list_skills(
+    context: typer.Context, paths: Paths = None, skills: Skills = None, trust: Trust = False, as_json: Json = False
+) -> None:
     """List the skills that agents find here, or those of the given sources.
 
     Without PATH these directories are searched, and later ones win: .claude/skills, .agents/skills and
@@ -167,11 +224,13 @@ def list_skills(context: typer.Context, paths: Paths = None, trust: Trust = Fals
 
     In a pipe each skill is one line of tab-separated fields: name, description, source, why it is hidden.
     """
-    snapshot = open_catalog(paths or (), get_settings(context), trusted=trust, asking=not as_json).snapshot
+    sources = [*(paths or ()), *(skills or ())]
+    snapshot = open_catalog(sources, get_settings(context), trusted=trust, asking=not as_json).snapshot
     rows = list_entries(snapshot)
     if as_json:
         problems = [problem_json_with_path(problem) for problem in snapshot.problems]
-        say_json({"skills": [entry_json(*row) for row in rows], "problems": problems})
+        counted = [{**entry_json(*row), "resources": count_resources(row[0])} for row in rows]
+        say_json({"skills": counted, "problems": problems})
     else:
         _show_list(rows)
         report_problems(snapshot.problems)
@@ -183,6 +242,21 @@ def list_entries(snapshot: "CatalogSnapshot") -> "list[tuple[Skill, str | None]]
     rows: list[tuple[Skill, str | None]] = [(skill, None) for skill in snapshot.skills]
     rows += [(each.skill, each.reason) for each in snapshot.hidden.values()]
     return sorted(rows, key=lambda row: row[0].name)
+
+
+def count_resources(skill: "Skill") -> dict[str, int]:
+    """How many files of each kind a skill has besides SKILL.md."""
+    from openskills.catalog.skill import ResourceKind, find_resources
+
+    found = [resource.kind for resource in find_resources(skill.directory)]
+    return {kind.value: found.count(kind) for kind in ResourceKind}
+
+
+def _describe_resources(skill: "Skill") -> str:
+    counts = count_resources(skill)
+    return ", ".join(
+        f"{count} {kind}{'s' if count > 1 and kind != 'other' else ''}" for kind, count in counts.items() if count
+    )
 
 
 def entry_json(skill: "Skill", hidden: str | None) -> dict[str, object]:
@@ -212,10 +286,11 @@ def exit_if_unreachable(snapshot: "CatalogSnapshot") -> None:
 
 def _show_list(rows: "Sequence[tuple[Skill, str | None]]") -> None:
     if not sys.stdout.isatty():
-        cells = [(*_list_cells(skill), escape_line(hidden or "")) for skill, hidden in rows]
-        show_table((*_COLUMNS, Column("hidden")), cells)
+        cells = [(*_list_cells(skill), escape_line(hidden or ""), _describe_resources(skill)) for skill, hidden in rows]
+        show_table((*_COLUMNS, Column("hidden"), Column("resources")), cells)
     else:
-        show_table(_COLUMNS, [_list_cells(skill) for skill, _ in rows])
+        counted = [(*_list_cells(skill), _describe_resources(skill)) for skill, _ in rows]
+        show_table((*_COLUMNS, Column("resources", "dim")), counted)
         # Not in a column, which would truncate the reason.
         for skill, hidden in rows:
             if hidden is not None:
@@ -243,7 +318,7 @@ class SkillDetails:
     resources: "tuple[tuple[Resource, int | None], ...]"
     shadows: "tuple[Skill, ...]"
     shadowed_by: "Skill | None"
-    problems: "tuple[Problem, ...]"
+    problems: tuple[Problem, ...]
 
 
 def collect_details(skill: "Skill", hidden: str | None, around: "CatalogSnapshot") -> SkillDetails:
@@ -309,8 +384,9 @@ def _count_tokens(skill: "Skill", resource: "Resource") -> int | None:
 
 def info(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A skill's name, or the path of its folder.")],
+    name: Annotated[str, argument("NAME", "A skill's name, or the path of its folder.", autocompletion=complete_skill)],
     paths: Paths = None,
+    skills: Skills = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -324,12 +400,10 @@ def info(
       openskills info pdf-tools skills/ --json
     """
     settings = get_settings(context)
-    if os.sep in name or name in (os.curdir, os.pardir):
-        around = open_catalog(paths or (), settings, trusted=trust, asking=False).snapshot
-        facts = _find_at_path(name, settings, around)
-    else:
-        around = open_catalog(paths or (), settings, trusted=trust, asking=not as_json).snapshot
-        facts = _find_named(name, settings, around)
+    is_path = os.sep in name or name in (os.curdir, os.pardir)
+    sources = [*(paths or ()), *(skills or ())]
+    around = open_catalog(sources, settings, trusted=trust, asking=not as_json and not is_path).snapshot
+    facts = _find_at_path(name, settings, around) if is_path else _find_named(name, settings, around)
     if as_json:
         say_json(details_json(facts))
     else:
@@ -386,8 +460,19 @@ def _show_info(facts: SkillDetails) -> None:
     if (by := facts.shadowed_by) is not None:
         _print_row("shadowed by", f"{display_path(by.location)} ({escape_line(by.source)})")
     _print_row("body", f"{pluralize(facts.body_lines, 'line')}, {pluralize(facts.body_tokens, 'token')} (estimated)")
-    _show_resources(facts)
-    _show_problems(facts)
+    say("")
+    if facts.resources:
+        say((f"{pluralize(len(facts.resources), 'other file')} (tokens are estimated)", "bold"))
+    else:
+        say("no other files")
+    for resource, tokens in facts.resources:
+        cost = f"{tokens:,} tokens" if tokens is not None else "not text"
+        size = f"  {resource.kind.value:<9} {resource.size:>10,} bytes  {cost:>14}  "
+        say(size, (escape_line(resource.path), "cyan"))
+    say("")
+    say((count_by_severity(facts.problems), "bold") if facts.problems else ("no problems", "green"))
+    for problem in facts.problems:
+        say("  ", *format_problem(problem))
 
 
 def _print_row(title: str, text: str) -> None:
@@ -404,32 +489,11 @@ def _format_requirements(requirements: "Requirements") -> str:
     return escape_line("; ".join(f"{title} {', '.join(names)}" for title, names in parts.items() if names))
 
 
-def _show_resources(facts: SkillDetails) -> None:
-    say("")
-    if not facts.resources:
-        say("no other files")
-        return
-    say((f"{pluralize(len(facts.resources), 'other file')} (tokens are estimated)", "bold"))
-    for resource, tokens in facts.resources:
-        cost = f"{tokens:,} tokens" if tokens is not None else "not text"
-        size = f"  {resource.kind.value:<9} {resource.size:>10,} bytes  {cost:>14}  "
-        say(size, (escape_line(resource.path), "cyan"))
-
-
-def _show_problems(facts: SkillDetails) -> None:
-    say("")
-    if not facts.problems:
-        say(("no problems", "green"))
-        return
-    say((count_by_severity(facts.problems), "bold"))
-    for problem in facts.problems:
-        say("  ", *format_problem(problem))
-
-
 def search(
     context: typer.Context,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="Search words, in English or Chinese.")],
+    query: Annotated[str, argument("QUERY", "Search words, in English or Chinese.")],
     paths: Paths = None,
+    skills: Skills = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of skills.")] = 10,
     trust: Trust = False,
     as_json: Json = False,
@@ -445,7 +509,8 @@ def search(
 
     In a pipe each skill is one line of tab-separated fields: name, description, source.
     """
-    snapshot = open_catalog(paths or (), get_settings(context), trusted=trust, asking=not as_json).snapshot
+    sources = [*(paths or ()), *(skills or ())]
+    snapshot = open_catalog(sources, get_settings(context), trusted=trust, asking=not as_json).snapshot
     hits = snapshot.search(query, limit)
     if as_json:
         say_json({"skills": [{**_identity_json(hit.skill), "score": round(hit.score, 4)} for hit in hits]})

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, pluralize, say, say_json, say_text, warn
-from openskills.cli.skills import Json, Trust, exit_if_unreachable, get_settings, open_catalog, report_sources
+from openskills.cli.parameters import Json, Paths, Skills, Text, Trust, get_settings, option
+from openskills.cli.skills import exit_if_unreachable, open_catalog, report_sources
 from openskills.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -24,22 +25,10 @@ LAYERS = ("overview", "guidance", "tools", "body", "docs", "other")
 
 def token_report(
     context: typer.Context,
-    skills: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--skills",
-            metavar="PATH",
-            help="The skills to measure: a directory or any other source; may be repeated.",
-            show_default="the standard directories and SKILLS_ROOT",
-        ),
-    ] = None,
-    tasks: Annotated[
-        str | None,
-        typer.Option("--tasks", metavar="FILE", help="Tasks as JSON.", show_default="generated for the skills"),
-    ] = None,
-    encoding: Annotated[
-        str, typer.Option("--encoding", metavar="NAME", help="The tokenizer; needs the extra `tokens`.")
-    ] = "o200k_base",
+    paths: Paths = None,
+    skills: Skills = None,
+    tasks: Annotated[Text, option("--tasks", "FILE", "Tasks as JSON.", show_default="generated for the skills")] = None,
+    encoding: Annotated[str, option("--encoding", "NAME", "The tokenizer; needs the extra `tokens`.")] = "o200k_base",
     estimated: Annotated[
         bool, typer.Option("--estimate", help="Estimate tokens even when they can be counted.")
     ] = False,
@@ -53,15 +42,15 @@ def token_report(
     with all bodies and documents. No model is called. Tokens are exact with the extra `tokens`, otherwise estimated.
 
     Examples:
-      openskills token-report --skills skills/
-      openskills token-report --skills skills/ --tasks tasks.json --requests
+      openskills token-report skills/
+      openskills token-report skills/ --tasks tasks.json --requests
       openskills token-report --json
     """
     from openskills.runtime import token_report as reports
     from openskills.sync import run
 
     settings = get_settings(context)
-    catalog = open_catalog(skills or (), settings, trusted=trust, asking=not as_json)
+    catalog = open_catalog([*(paths or ()), *(skills or ())], settings, trusted=trust, asking=not as_json)
     report_sources(catalog.snapshot)
     exit_if_unreachable(catalog.snapshot)
     if not catalog.skills:
@@ -69,7 +58,9 @@ def token_report(
     script = _read_tasks(tasks) if tasks else ()
     with CliProgress("reading skills") as progress:
         wanted = None if estimated else encoding
-        report = run(reports.token_report(catalog, tasks=script, encoding=wanted, settings=settings, progress=progress))
+        report = run(
+            reports.measure_tokens(catalog, tasks=script, encoding=wanted, settings=settings, progress=progress)
+        )
     if as_json:
         say_json(report_json(report))
     else:

@@ -1,7 +1,6 @@
 """`openskills trust`: trust the skills of a project, revoke trust, and list trusted projects."""
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.output import escape_line, pluralize, say, say_json, warn
-from openskills.cli.problems import problem_json_with_path, report_problems
+from openskills.cli.output import can_ask, escape_line, pluralize, say, say_json, warn
+from openskills.cli.parameters import Json, argument, get_settings
 from openskills.cli.skills import (
-    Json,
-    ask_yes_no,
+    ask_to_use_skills,
     display_folder,
-    get_settings,
     load_project_skills,
+    problem_json_with_path,
+    report_problems,
     select_covered_skills,
     show_names,
 )
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 def trust(
     context: typer.Context,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A folder of the project.", show_default=".")] = ".",
+    path: Annotated[str, argument("PATH", "A folder of the project.", show_default=".")] = ".",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Trust the skills without asking.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the decision about the project.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List the trusted projects.")] = False,
@@ -104,8 +103,7 @@ def _decide(project: "ProjectSource", settings: "Settings", yes: bool, as_json: 
     found = load_project_skills(project, settings)
     if not as_json:
         _show(project, before, found)
-    can_ask = not as_json and sys.stdin.isatty() and sys.stderr.isatty()
-    agreed = yes or (ask_yes_no() if can_ask and any(map(_can_ask_about, before)) else None)
+    agreed = yes or (ask_to_use_skills() if not as_json and can_ask() and any(map(_can_ask_about, before)) else None)
     places = before if agreed is None else _remember(project, before, agreed)
     trusted = all(place.is_trusted for place in places)
     if as_json:

@@ -10,7 +10,9 @@ from urllib.parse import quote
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, pluralize, say, say_json, warn
-from openskills.cli.problems import STYLES, count_by_severity, format_problem, problem_json
+from openskills.cli.parameters import Folders, FoldersOption, join_folders, option
+from openskills.cli.skills import STYLES, count_by_severity, format_problem, problem_json
+from openskills.errors import InvalidArgument
 from openskills.skillmd.problem import Edit, Problem, Severity
 from openskills.skillmd.rules import ALL_RULES
 from openskills.skillmd.rules.rule import Rule
@@ -33,17 +35,17 @@ class ValidationFormat(StrEnum):
 
 
 def validate(
-    paths: Annotated[
-        list[str], typer.Argument(metavar="PATH", help="A skill's folder, its SKILL.md, or a directory of skills.")
-    ],
+    paths: Folders = None,
+    skills: FoldersOption = None,
     form: Annotated[
-        ValidationFormat, typer.Option("--format", help="The output format; sarif is for code scanning.")
+        ValidationFormat, option("--format", "FORMAT", "text, json, or sarif for code scanning.", show_default="text")
     ] = ValidationFormat.TEXT,
     strict: Annotated[bool, typer.Option("--strict", help="Also fail on warnings and unknown fields.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Apply fixes that do not change the meaning of a skill.")] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print only problems that make a skill invalid.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON; the same as --format json.")] = False,
 ) -> None:
     """Check skills against the specification, strictly.
 
@@ -57,7 +59,10 @@ def validate(
 
     Exit codes: 0 all valid, 1 some invalid, 2 wrong usage or no such path.
     """
-    verdicts = _validate_paths(paths, fix)
+    if as_json and form is ValidationFormat.SARIF:
+        raise InvalidArgument("--json", "cannot be combined with --format sarif; choose one")
+    form = ValidationFormat.JSON if as_json else form
+    verdicts = _validate_paths(join_folders(paths, skills), fix)
     blamed = [_select_faults(verdict, strict) for verdict in verdicts]
     if form is ValidationFormat.JSON:
         results = zip(verdicts, blamed, strict=True)

@@ -6,19 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openskills.cli.output import (
-    CliProgress,
-    Column,
-    QuickCommand,
-    QuickGroup,
-    escape_line,
-    pluralize,
-    say,
-    say_json,
-    show_table,
-    warn,
-)
-from openskills.cli.skills import Json, get_settings
+from openskills.cli.output import CliProgress, Column, ask, escape_line, pluralize, say, say_json, show_table, warn
+from openskills.cli.parameters import Json, Text, get_settings, option
 from openskills.errors import InvalidArgument
 from openskills.settings import parse_seconds
 
@@ -27,12 +16,12 @@ if TYPE_CHECKING:
     from openskills.settings import Settings
 
 
-app = typer.Typer(cls=QuickGroup, no_args_is_help=True, help="List and remove the workspaces of skills.")
+app = typer.Typer(no_args_is_help=True, help="List and remove the workspaces of skills.")
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
 
-@app.command("list", cls=QuickCommand)
+@app.command("list")
 def list_workspaces(context: typer.Context, as_json: Json = False) -> None:
     """List workspaces with their keys, sizes and when they were last used.
 
@@ -52,12 +41,10 @@ def list_workspaces(context: typer.Context, as_json: Json = False) -> None:
         warn("no workspaces")
 
 
-@app.command("clean", cls=QuickCommand)
+@app.command("clean")
 def clean(
     context: typer.Context,
-    older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="TIME", help="Only those unused for 90s, 15m, 24h, 7d.")
-    ] = None,
+    older_than: Annotated[Text, option("--older-than", "TIME", "Only those unused for 90s, 15m, 24h, 7d.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that are not in use.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
@@ -116,13 +103,12 @@ def _confirm(removable: "Sequence[WorkspaceInfo]", as_json: bool) -> bool:
     if not removable:
         return True
     what = f"{pluralize(len(removable), 'workspace')} with {_format_size(sum(info.size for info in removable))}"
-    if as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not as_json and sys.stdin.isatty():
+        _show_workspaces(removable)
+    agreed = None if as_json else ask(f"Remove {what}?")
+    if agreed is None:
         warn(f"{what} would be removed; nothing was removed; confirm with --yes, or list them with --dry-run")
-        return False
-    _show_workspaces(removable)
-    sys.stderr.write(f"Remove {what}? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    return bool(agreed)
 
 
 def _report_cleanup(cleaned: "CleanupResult", as_json: bool, done: str) -> None:
@@ -143,25 +129,18 @@ def _report_cleanup(cleaned: "CleanupResult", as_json: bool, done: str) -> None:
 
 
 def _show_workspaces(found: "Sequence[WorkspaceInfo]") -> None:
-    if not sys.stdout.isatty():
-        show_table((), [_plain_cells(info) for info in found])
-        return
     columns = ("workspace", "executor", "size", "files", "used", "in use by")
-    titles = [Column(title, wide=title == "workspace") for title in columns]
-    show_table(titles, [_display_cells(info) for info in found])
-
-
-def _plain_cells(info: "WorkspaceInfo") -> tuple[str, ...]:
-    holder = str(info.holder or "unknown") if info.in_use else ""
-    idle = f"{info.idle:.0f}"
-    return (info.id, escape_line(info.key), escape_line(info.executor), str(info.size), str(info.files), idle, holder)
-
-
-def _display_cells(info: "WorkspaceInfo") -> tuple[str, ...]:
-    used = "now" if info.in_use else f"{_format_duration(info.idle)} ago"
-    holder = str(info.holder or "unknown") if info.in_use else ""
-    size, files = _format_size(info.size), f"{info.files:,}"
-    return (escape_line(_display_name(info)), escape_line(info.executor), size, files, used, holder)
+    rows: list[tuple[str, ...]] = []
+    for info in found:
+        executor, holder = escape_line(info.executor), str(info.holder or "unknown") if info.in_use else ""
+        if sys.stdout.isatty():
+            used = "now" if info.in_use else f"{_format_duration(info.idle)} ago"
+            numbers = (_format_size(info.size), f"{info.files:,}", used)
+            rows.append((escape_line(_display_name(info)), executor, *numbers, holder))
+        else:
+            numbers = (str(info.size), str(info.files), f"{info.idle:.0f}")
+            rows.append((info.id, escape_line(info.key), executor, *numbers, holder))
+    show_table([Column(title, wide=title == "workspace") for title in columns], rows)
 
 
 def _display_name(info: "WorkspaceInfo") -> str:

@@ -8,7 +8,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,6 @@ from openskills.concurrency import shield_until_done
 from openskills.errors import InvalidArgument, LimitExceeded, SkillError
 from openskills.executors import spans
 from openskills.executors.approval import ApprovalHook, build_approval_request, check_approval
-from openskills.executors.environment import EDITOR_DIRECTORY as EDITOR_DIR
 from openskills.executors.environment import build_editor_files, check_env, resolve_secrets
 from openskills.executors.files.globs import escape_glob
 from openskills.executors.policy import CommandPolicy, PolicyContext, find_program
@@ -31,6 +30,7 @@ from openskills.executors.records.audit import AuditLog, AuditSubject
 from openskills.executors.records.journal import RequestDeduplicator
 from openskills.executors.requests import RunRequest, RunResult
 from openskills.executors.spec import (
+    EDITOR_DIRECTORY,
     RUNS,
     SKILLS,
     VENV,
@@ -146,19 +146,31 @@ class CommandRunner:
         return other
 
     async def stage(
-        self, name: str, directory: Path, *, warm: tuple[str, ...] | None = None, as_of: Hashable = None
+        self,
+        name: str,
+        directory: Path,
+        *,
+        warm: tuple[str, ...] | None = None,
+        as_of: Hashable = None,
+        snapshot: SkillSnapshot | None = None,
+        check: Callable[[], None] | None = None,
     ) -> SkillSnapshot:
         """Take a snapshot of a skill. Commands use the last staged snapshot, even if the folder changes later.
 
         `warm` names modules to preload for its Python commands, unless a request overrides it. If `as_of` equals the
-        value of the previous call, the existing snapshot is returned without looking at the folder.
+        value of the previous call, the existing snapshot is returned without looking at the folder. A `snapshot` that
+        was taken earlier is staged as it is. Otherwise `check` is called in a thread after the folder was read, and
+        raises if the snapshot must not be used.
         """
         if as_of is not None and self._staged_as_of.get(name) == as_of:
             return self._snapshots[name]
         with span("workspace.stage.skill", {"gen_ai.skill.name": name}) as watched:
             async with self._staging:
                 self._warm[name] = warm
-                snapshot = await self._executor.snapshot(name, directory)
+                if snapshot is None:
+                    snapshot = await self._executor.snapshot(name, directory)
+                    if check is not None:
+                        await asyncio.to_thread(check)
                 # A command that is being started must get the snapshot that was approved.
                 await self._starts.wait_idle()
 
@@ -220,7 +232,7 @@ class CommandRunner:
         finally:
             self._log_record(audit.build_end_record(started.run, ended, [artifact.ref for artifact in kept]))
         if started.request.editor_text is not None:
-            await self._workspace.remove(f"{started.run.command.run_dir}/{EDITOR_DIR}")
+            await self._workspace.remove(f"{EDITOR_DIRECTORY}/{started.run.id}")
         snapshot = self._snapshots.get(started.request.skill or "")
         return RunResult(
             ended,
@@ -320,7 +332,7 @@ class CommandRunner:
                 )
                 if request.editor_text is not None:
                     root, text = self._workspace.root, request.editor_text
-                    files = build_editor_files(text, root=root, run_dir=command.run_dir, env=command.env)
+                    files = build_editor_files(text, root=root, run=run.id, env=command.env)
                     await self._workspace.write(files.text_path, files.text)
                     await self._workspace.write(files.script_path, files.script, executable=True)
                     command = replace(command, env={**command.env, **files.env})

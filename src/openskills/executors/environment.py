@@ -2,9 +2,9 @@
 
 A command never sees the environment of this process; its environment is built here from nothing.
 
-With `editor_text`, a command that opens an editor finds the text already written. Two files are put into the run's own
-directory, so that concurrent runs do not share them: `.editor/text`, and `.editor/write`, which takes the place of an
-editor and copies the text into the file to be edited. The glob `*` does not collect names that start with a dot.
+With `editor_text`, a command that opens an editor finds the text already written. Each run has two files below
+`skills/`, where commands cannot write: `text`, and `write`, which takes the place of an editor and copies the text into
+the file to be edited.
 """
 
 import re
@@ -13,13 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from openskills.errors import InvalidArgument, LimitExceeded
-from openskills.executors.spec import SKILLS, VENV, Command, build_variables
+from openskills.executors.spec import EDITOR_DIRECTORY, SKILLS, VENV, Command, build_variables
 
 MAX_VARIABLES = 256
 MAX_VALUE = 96 * 1024
 """Bytes of one variable: a little less than the kernel's limit, whose error message is not helpful."""
 MAX_TOTAL = 512 * 1024
 
+_TMP = "/tmp"  # noqa: S108 - inside an isolated workspace it is the command's own
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _OWNED = frozenset(
     {
@@ -62,7 +63,6 @@ def build_environment(
     path: Sequence[str],
     home: str,
     extra: Mapping[str, str] | None = None,
-    tmp: str = "/tmp",  # noqa: S108 - inside an isolated workspace it is the command's own
     venv: bool = False,
 ) -> dict[str, str]:
     """All variables of a command, in a workspace that the command sees at `root`.
@@ -75,7 +75,7 @@ def build_environment(
     if command.terminal is not None:
         found["TERM"] = "xterm-256color"
     found |= {**command.env, **command.secrets, **(extra or {})}
-    found |= {**build_variables(root, command.run_dir, command.skill), "HOME": home, "TMPDIR": tmp}
+    found |= {**build_variables(root, command.run_dir, command.skill), "HOME": home, "TMPDIR": _TMP}
     place = f"{root}/{SKILLS}/{command.skill}"
     own = (f"{place}/{VENV}/bin", f"{place}/bin") if command.skill is not None else None
     found["PATH"] = ":".join([own[0], *path, own[1]] if own else path)
@@ -135,9 +135,6 @@ def _check_name(name: str, field: str) -> None:
 
 MAX_EDITOR_TEXT = 1024 * 1024
 EDITOR_VARIABLES = ("EDITOR", "VISUAL")
-EDITOR_DIRECTORY = ".editor"
-EDITOR_TEXT, EDITOR_SCRIPT = f"{EDITOR_DIRECTORY}/text", f"{EDITOR_DIRECTORY}/write"
-"""Relative to the directory of the run."""
 
 _SCRIPT_TEMPLATE = """#!/bin/sh
 # Takes the place of an editor: writes the given text to the file to be edited, the last argument.
@@ -164,7 +161,7 @@ class EditorFiles:
     env: Mapping[str, str]
 
 
-def build_editor_files(text: str, *, root: str, run_dir: str, env: Mapping[str, str]) -> EditorFiles:
+def build_editor_files(text: str, *, root: str, run: str, env: Mapping[str, str]) -> EditorFiles:
     """The files and variables that make any editor write `text`, for a workspace that commands see at `root`.
 
     Raises `InvalidArgument` if `env` already names an editor, for NUL bytes and for lone surrogates, and
@@ -181,13 +178,12 @@ def build_editor_files(text: str, *, root: str, run_dir: str, env: Mapping[str, 
         raise InvalidArgument("editor_text", "contains a lone surrogate") from None
     if len(data) > MAX_EDITOR_TEXT:
         raise LimitExceeded(f"editor_text: {len(data):,} bytes exceed the limit of {MAX_EDITOR_TEXT:,}; use an input")
-    written = f"{root}/{run_dir}/{EDITOR_TEXT}"
-    # Programs pass the variable to a shell, so the path has to be quoted.
-    editor = shlex.quote(f"{root}/{run_dir}/{EDITOR_SCRIPT}")
+    text_path, script_path = f"{EDITOR_DIRECTORY}/{run}/text", f"{EDITOR_DIRECTORY}/{run}/write"
     return EditorFiles(
-        text_path=f"{run_dir}/{EDITOR_TEXT}",
+        text_path=text_path,
         text=data,
-        script_path=f"{run_dir}/{EDITOR_SCRIPT}",
-        script=_SCRIPT_TEMPLATE.format(text=shlex.quote(written)).encode("utf-8", "surrogateescape"),
-        env=dict.fromkeys(EDITOR_VARIABLES, editor),
+        script_path=script_path,
+        script=_SCRIPT_TEMPLATE.format(text=shlex.quote(f"{root}/{text_path}")).encode("utf-8", "surrogateescape"),
+        # Programs pass the variable to a shell, so the path has to be quoted.
+        env=dict.fromkeys(EDITOR_VARIABLES, shlex.quote(f"{root}/{script_path}")),
     )

@@ -19,7 +19,7 @@ from openskills.executors.commands import ActiveCommand, CommandRunner
 from openskills.executors.protocol import Process
 from openskills.executors.records.journal import result_to_json
 from openskills.executors.requests import RunRequest, RunResult
-from openskills.executors.spec import Command, CommandResult, EndReason, TerminalSize
+from openskills.executors.spec import Command, CommandResult, EndReason, ProcessOutput, TerminalSize
 from openskills.executors.terminal import ScreenView, ScreenViewer
 
 WINDOW = 16 * 1024
@@ -77,6 +77,7 @@ def _render_lines(text: str) -> list[str]:
 _MAX_CHARACTER_BYTES = 4
 _MAX_ECHO = 4096
 _BEYOND = 1 << 62
+_MIN_PAUSE, _MAX_PAUSE = 0.004, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +121,8 @@ class OutputCursor:
     async def read(self, offset: int, *, wait: float, settle: float, limit: int) -> ProcessOutputChunk:
         """Output from an offset on, collected for up to `wait` seconds, up to `limit` bytes, or up to the end.
 
-        Returns early when the command seems to wait for input and has printed nothing for `settle` seconds. An
-        incomplete character is left for the next chunk.
+        Returns early when the command is blocked in a read of its input, or when it seems to wait for input and has
+        printed nothing for `settle` seconds. An incomplete character is left for the next chunk.
         """
         clock = asyncio.get_running_loop().time
         deadline = clock() + wait
@@ -130,7 +131,7 @@ class OutputCursor:
         asked: Interaction | None = await self._detect_interaction(end)
         while True:
             left = max(deadline - clock(), 0.0)
-            output = await self._process.read(end, wait=min(left, settle) if asked else left, limit=limit - len(data))
+            output = await self._read_until_blocked(end, min(left, settle) if asked else left, limit - len(data))
             if output.missed and data:
                 # The buffer overflowed while we read. Return what we have; the next chunk reports the gap.
                 break
@@ -153,6 +154,20 @@ class OutputCursor:
             output.ended,
             await self._detect_interaction(end) if complete and not output.ended else None,
         )
+
+    async def _read_until_blocked(self, offset: int, wait: float, limit: int) -> ProcessOutput:
+        """Like `Process.read`, but returns as soon as the command is blocked in a read of its input."""
+        clock = asyncio.get_running_loop().time
+        deadline, pause = clock() + wait, _MIN_PAUSE
+        while True:
+            left = max(deadline - clock(), 0.0)
+            output = await self._process.read(offset, wait=min(left, pause), limit=limit)
+            if output.data or output.ended or left <= pause:
+                return output
+            if await self._process.is_waiting():
+                # The terminal may not have passed on its last output yet.
+                return await self._process.read(offset, wait=_MIN_PAUSE, limit=limit)
+            pause = min(2 * pause, _MAX_PAUSE)
 
     async def read_end_offset(self) -> int:
         """How many bytes have been printed so far."""
@@ -325,9 +340,9 @@ class ProcessTable:
     ) -> ProcessPollResult:
         """The output since the last poll or, with `offset`, from that byte on, without affecting other polls.
 
-        Waits up to `wait` seconds, less when the command exits, or when it seems to wait for input and has printed
-        nothing for `settle` seconds. An offset beyond the end means the end. Raises `InvalidArgument` if the owner has
-        no such process.
+        Waits up to `wait` seconds, less when the command exits or waits for input, or when it seems to wait for input
+        and has printed nothing for `settle` seconds. An offset beyond the end means the end. Raises `InvalidArgument`
+        if the owner has no such process.
         """
         entry = self._find(identity, owner)
         # Let other tasks run, even if the caller polls in a loop and there is always output.

@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import resource
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ from openskills.executors.bubblewrap.selftest import (
     check_isolation,
     create_trial_workspace,
 )
-from openskills.executors.files.descriptors import DirectoryOpener
+from openskills.executors.files.descriptors import DirectoryOpener, change_owner
 from openskills.executors.protocol import Interpreter, WorkspaceDirectory
 from openskills.executors.spec import OUT, RUNS, SKILLS, VENV, WORK, Command, Isolation
 from openskills.executors.supervisor import LaunchRequest, SupervisedProcess, SupervisorPool, to_rlimits
@@ -124,7 +125,11 @@ class LandlockLauncher:
                 "network access is not supported under Landlock; use the executor `sandbox` or `container`"
             )
         encode_words(command.argv)
-        argv = [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(self._build_config(command)), *command.argv]
+        change_owner(stdio, self._uid)
+        config = self._build_config(command)
+        if command.terminal is not None:
+            config["devices"] = (*_DEVICES, os.ttyname(stdio[0]))
+        argv = [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(config), *command.argv]
         if self._uid is not None:
             needed = [self._tree, PROGRAM.parent, Path(sys.prefix), *self._read_only]
             argv = build_reach_command(needed, argv)
@@ -139,9 +144,16 @@ class LandlockLauncher:
                 terminal=0 if command.terminal else None,
                 handshake=(_READY, _GO),
             )
-            return await self._pool.start(launch)
+            process = await self._pool.start(launch)
         finally:
             os.close(variables)
+        try:
+            # Until its rules are made, the skill must not be replaced: they would be for directories that are gone.
+            await process.wait_ready()
+        except BaseException:
+            process.signal(signal.SIGKILL)
+            raise
+        return process
 
     async def close(self) -> None:
         """Does nothing: a launcher holds no resources."""

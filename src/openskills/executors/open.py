@@ -1,13 +1,13 @@
 """Open an executor by its name. Only the chosen executor is imported."""
 
-import importlib
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
+from openskills.arguments import find_plugin, import_factory
 from openskills.concurrency import CrossLoopLock
-from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.errors import ExecutorUnavailable, InvalidArgument, MissingExtra, SkillError
 from openskills.executors.protocol import Executor, Workspace
 from openskills.executors.records.quota import Quota
 from openskills.executors.spec import Isolation, SkillSnapshot
@@ -38,21 +38,23 @@ _ALLOW_LOCAL = "To run commands without any isolation, set OPENSKILL_ALLOW_LOCAL
 
 
 def open_executor(name: str, settings: Settings, *, allow_landlock: bool = False, **options: Any) -> Executor:
-    """Open the executor with this name: one of `EXECUTOR_NAMES`, or `package.module:factory`, which is called with
-    `settings` and `options`.
+    """Open the executor with this name: one of `EXECUTOR_NAMES`, the name of an entry point in the group
+    `openskills.executors`, or `package.module:factory`. The latter two are called with `settings` and `options`.
 
-    `auto` is `sandbox` if its self-test passes, otherwise `local` if the settings allow it. `allow_landlock` lets
-    `auto` and `sandbox` fall back to Landlock where bubblewrap does not work. These are the only fallbacks. Raises
-    `InvalidArgument` for an unknown name.
+    `auto` is `sandbox` if its self-test passes, otherwise `container` if an engine answers, otherwise `local` if
+    the settings allow it. `allow_landlock` lets `auto` and `sandbox` fall back to Landlock where bubblewrap
+    does not work. These are the only fallbacks. Raises `InvalidArgument` for an unknown name.
     """
     if ":" in name:
-        return cast("Executor", _import_factory(name)(settings, **options))
+        return cast("Executor", import_factory(name, "executor")(settings, **options))
     if name not in EXECUTOR_NAMES:
+        if (plugin := find_plugin("openskills.executors", name, "executor")) is not None:
+            return cast("Executor", plugin(settings, **options))
         near = get_close_matches(name, EXECUTOR_NAMES)
         hint = f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(EXECUTOR_NAMES)}"
         raise InvalidArgument("executor", f"unknown executor {name!r}; {hint}")
-    names = ["sandbox"] if name == "auto" else [name]
-    if allow_landlock and names == ["sandbox"]:
+    names = ["sandbox", "container"] if name == "auto" else [name]
+    if allow_landlock and names[0] == "sandbox":
         names.append("landlock")
     if name == "auto" and settings.allow_local:
         names.append("local")
@@ -61,7 +63,7 @@ def open_executor(name: str, settings: Settings, *, allow_landlock: bool = False
 
 
 def _open_builtin(name: str, settings: Settings, options: dict[str, Any]) -> Executor:
-    backend = _import_factory(_BACKENDS[name][0])
+    backend = import_factory(_BACKENDS[name][0], "executor")
     if name == "sandbox":
         places = {"search_path": settings.search_path, "workspaces": settings.state_dir / "workspaces"}
         options = {**places, "kept": settings.sandbox_kept, **options}
@@ -69,26 +71,15 @@ def _open_builtin(name: str, settings: Settings, options: dict[str, Any]) -> Exe
         given = {"image": settings.container_image, "engine": settings.docker_host}
         chosen = {field: value for field, value in given.items() if value is not None}
         options = {
-            "options": _import_factory("openskills.executors.container.spec:ContainerOptions")(**chosen),
+            "options": import_factory("openskills.executors.container.spec:ContainerOptions", "executor")(**chosen),
             **options,
         }
     else:
         options = {"python": settings.python, **options}
-    open_directory = _import_factory("openskills.executors.workspace:DirectoryExecutor")
+    open_directory = import_factory("openskills.executors.workspace:DirectoryExecutor", "executor")
     quota = Quota(max_bytes=settings.workspace_bytes, max_files=settings.workspace_files)
     uids, ttl = settings.sandbox_uids, settings.workspace_ttl
     return cast("Executor", open_directory(backend(**options), settings.state_dir, quota=quota, uids=uids, ttl=ttl))
-
-
-def _import_factory(dotted: str) -> Callable[..., object]:
-    module, _, attribute = dotted.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute, None)
-    except ModuleNotFoundError as error:
-        raise InvalidArgument("executor", f"{dotted!r} cannot be imported: {error}") from error
-    if not callable(found):
-        raise InvalidArgument("executor", f"{module!r} has no callable {attribute!r}")
-    return found
 
 
 class FallbackExecutor:
@@ -137,12 +128,12 @@ class FallbackExecutor:
 
     async def _choose(self) -> Executor:
         async with self._lock:
-            failures: list[ExecutorUnavailable] = []
+            failures: list[SkillError] = []
             for make in self._factories if self._chosen is None else ():
                 candidate = make()
                 try:
                     await candidate.check()
-                except ExecutorUnavailable as failure:
+                except (ExecutorUnavailable, MissingExtra) as failure:
                     failures.append(failure)
                     await candidate.close()
                 else:
@@ -151,5 +142,6 @@ class FallbackExecutor:
             if self._chosen is not None:
                 return self._chosen
             if self._name == "auto":
-                raise ExecutorUnavailable(f"{failures[0].message} {_ALLOW_LOCAL}")
+                others = "".join(f" {failure.message.rstrip('.')}." for failure in failures[1:])
+                raise ExecutorUnavailable(f"{failures[0].message.rstrip('.')}.{others} {_ALLOW_LOCAL}")
             raise failures[0]

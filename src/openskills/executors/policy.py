@@ -339,12 +339,6 @@ _MAX_DEPTH = 5
 """More nested interpreters than the kernel follows."""
 
 
-async def find_program_path(workspace: Workspace, wanted: str | tuple[str, ...], command: Command) -> str | None:
-    """The program that would be run, as an absolute path that commands see; None if it does not exist."""
-    found = await find_program(workspace, wanted, command)
-    return None if found is None else found.file
-
-
 async def find_program(
     workspace: Workspace, wanted: str | tuple[str, ...], command: Command, others: Sequence[str] = ()
 ) -> ResolvedProgram | None:

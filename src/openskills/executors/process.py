@@ -12,7 +12,7 @@ import signal
 import struct
 import termios
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -251,6 +251,8 @@ class HostProcess:
         self._detail = ""
         self._readers: list[PipeReader] = []
         self._writer: PipeWriter | None = None
+        self._files: tuple[tuple[int, int], ...] = ()
+        self._readers_before: Mapping[str, int] = {}
         self._supervised: SupervisedProcess | None = None
         self._stop_task: asyncio.Task[None] | None = None
         self._watch_task: asyncio.Task[None] | None = None
@@ -281,7 +283,9 @@ class HostProcess:
             raise InvalidArgument("process", "has ended and takes no more input")
         if self._writer is None or self._writer.is_closed:
             raise InvalidArgument("input", "closed; start the command with open input")
-        return self._writer.offer(data)
+        if self._supervised is not None and data:
+            self._readers_before = await self._supervised.find_readers(self._files)
+        return 0 if self._writer.is_closed else self._writer.offer(data)
 
     async def close_input(self) -> None:
         """See `Process.close_input`."""
@@ -307,6 +311,14 @@ class HostProcess:
                     while offset >= ring.total and not self._ended.done():
                         await self._more.wait()
         return ring.read(offset, limit, ended=self._ended.done())
+
+    async def is_waiting(self) -> bool:
+        """See `Process.is_waiting`."""
+        if self._supervised is None or self._writer is None or self._writer.is_closed or self._ended.done():
+            return False
+        readers = await self._supervised.find_readers(self._files)
+        # One that was blocked before the last write and has not run since has not seen that input.
+        return any(self._readers_before.get(name) != count for name, count in readers.items())
 
     async def resize(self, rows: int, columns: int) -> None:
         """See `Process.resize`."""
@@ -341,6 +353,8 @@ class HostProcess:
             supervised.signal(signal.SIGKILL)
             raise ExecutorUnavailable(f"cannot read the command's output, so it was killed: {error.strerror}") from None
         stdio.detach()
+        found = map(os.fstat, stdio.child_fds)
+        self._files = tuple((one.st_dev, one.st_ino) for one in found) if self._writer is not None else ()
         timeout = self._limits.timeout
         timed_out = (EndReason.TIMED_OUT, f"timed out after {timeout:g} s")
         self._deadline = self._loop.call_at(self._started_at + timeout, self._stop, *timed_out)
@@ -523,6 +537,7 @@ class MaskedProcess:
         self.id = process.id
         self.write = process.write
         self.close_input = process.close_input
+        self.is_waiting = process.is_waiting
         self.resize = process.resize
         self.kill = process.kill
 

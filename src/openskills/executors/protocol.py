@@ -62,6 +62,10 @@ class Process(Protocol):
         """Output of a stream from a byte offset on, even after the end. Waits up to `wait` seconds for a byte."""
         ...
 
+    async def is_waiting(self) -> bool:
+        """Whether it cannot continue without more input than was written so far; False if that is unknown."""
+        ...
+
     async def resize(self, rows: int, columns: int) -> None:
         """Change the size of its terminal; raises `InvalidArgument` if it has none."""
         ...

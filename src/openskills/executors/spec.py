@@ -243,6 +243,8 @@ def _trim_start(data: bytes) -> bytes:
 
 SKILLS, WORK, RUNS, OUT = "skills", "work", "runs", "out"
 INPUTS = "work/inputs"
+EDITOR_DIRECTORY = f"{SKILLS}/.editor"
+"""The files of scripted editors (`editor_text`), where commands cannot write."""
 TOP_DIRECTORIES = (SKILLS, WORK, RUNS, OUT)
 
 LINKS: Mapping[str, str] = {"out": "../../out", "work": "../../work", "inputs": "../../work/inputs"}
@@ -334,6 +336,8 @@ def check_writable_path(path: str, *, field: str = "path") -> str:
     """
     found = normalize_path(path, field=field)
     top, _, rest = found.partition("/")
+    if found.startswith(f"{EDITOR_DIRECTORY}/"):
+        return found
     if top == SKILLS:
         raise ForbiddenPath(f"{field}: {path!r} is in {SKILLS}/; skills are read-only")
     if top not in WRITABLE:

@@ -17,22 +17,26 @@ import socket
 import struct
 import sys
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from openskills.concurrency import CrossLoopLock
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.spec import Limits
 from openskills.subprocesses import HelperProcess, start_helper
 
+T = TypeVar("T")
+
 PROGRAM: Final = Path(__file__).parent / "programs" / "supervisor.py"
 
 _HEADER = struct.Struct("!I")
 _MAX_EVENT = 64 * 1024
 _CHUNK = 64 * 1024
+_READERS_TIMEOUT = 0.2
+_INNER_KILL_TIMEOUT = 0.7
 _MISSING_ERRORS = (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ENOEXEC, errno.EINVAL, errno.E2BIG)
 _GONE = "the supervisor process has ended; try again"
 
@@ -78,7 +82,7 @@ class SupervisedProcess:
     """A command that a supervisor has started.
 
     `ready_at` is the loop's time when its setup was done; `notes` are added to the result. `host_pid` is the pid of its
-    container on this machine, if the supervisor sees other pids.
+    container on this machine, if the supervisor sees other pids. `server` is the process that has forked it, if any.
     """
 
     def __init__(self, supervisor: "Supervisor", identity: int) -> None:
@@ -88,8 +92,10 @@ class SupervisedProcess:
         self._started: asyncio.Future[int] = loop.create_future()
         self._ready: asyncio.Future[None] = loop.create_future()
         self._exited: asyncio.Future[ExitStatus] = loop.create_future()
+        self._readers: deque[asyncio.Future[dict[str, int]]] = deque()
         self.ready_at: float | None = None
         self.host_pid: int | None = None
+        self.server: SupervisedProcess | None = None
         self.notes: list[str] = []
 
     @property
@@ -105,6 +111,14 @@ class SupervisedProcess:
         """Wait for its end."""
         return await asyncio.shield(self._exited)
 
+    async def wait_or_kill(self, timeout: float) -> None:
+        """Wait for its end, and kill it after the timeout."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self.wait()
+                return
+        self.signal(signal.SIGKILL)
+
     def add_done_callback(self, act: Callable[[ExitStatus], None]) -> None:
         """Call `act` as soon as it has ended, before tasks that await the end continue."""
         self._exited.add_done_callback(lambda done: act(done.result()))
@@ -116,6 +130,19 @@ class SupervisedProcess:
     def signal(self, number: int, *, deep: bool = False) -> None:
         """Send a signal to its process group, or with `deep` to the command inside its container."""
         self._supervisor.notify({"op": "signal", "id": self._identity, "number": number, "deep": deep})
+
+    async def find_readers(self, files: Sequence[tuple[int, int]]) -> Mapping[str, int]:
+        """The threads that wait for input, with the number of times they were blocked, if nothing else may print.
+
+        `files` are the device and inode of its stdin, stdout and stderr. Empty if unknown.
+        """
+        if self.server is not None:
+            return await self.server.find_readers(files)
+        self._supervisor.notify({"op": "readers", "id": self._identity, "files": files})
+        answer: asyncio.Future[dict[str, int]] = asyncio.get_running_loop().create_future()
+        self._readers.append(answer)
+        await asyncio.wait([answer, self._exited], timeout=_READERS_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
+        return answer.result() if answer.done() else {}
 
     async def wait_started(self) -> None:
         """Wait until it runs; raises the error if it cannot be started.
@@ -132,6 +159,9 @@ class SupervisedProcess:
         elif what == "ready" and not self._ready.done():
             self._ready.set_result(None)
             self.ready_at = self._ready.get_loop().time()
+        elif what == "readers":
+            if self._readers and self._has_listener():
+                self._readers.popleft().set_result({str(name): int(count) for name, count in event["readers"].items()})
         elif what == "failed":
             number, what = int(event["errno"]), str(event["what"])
             missing = number in _MISSING_ERRORS
@@ -315,12 +345,9 @@ class Supervisor:
             self._is_blocked = False
 
     def _on_readable(self) -> None:
-        try:
-            data = self._connection.recv(_CHUNK)
-        except BlockingIOError:
+        data = receive_available(self._connection, _CHUNK)
+        if data is None:
             return
-        except OSError:
-            data = b""
         if not data:
             self._disconnect()
             return
@@ -381,6 +408,55 @@ class Supervisor:
         commands, self._commands = self._commands, {}
         for process in commands.values():
             process.mark_lost()
+
+
+class InnerSupervisor(Supervisor):
+    """The connection to a supervisor inside `process`. Commands could stop it; then all of them are killed."""
+
+    def __init__(self, connection: socket.socket, process: SupervisedProcess) -> None:
+        super().__init__(connection)
+        self._process = process
+
+    def notify(self, message: Mapping[str, Any]) -> None:
+        """See `Supervisor.notify`."""
+        super().notify(message)
+        if message.get("number") == signal.SIGKILL:
+
+            def kill_if_running() -> None:
+                if message["id"] in self._commands:
+                    self._process.signal(signal.SIGKILL)
+
+            self._loop.call_later(_INNER_KILL_TIMEOUT, kill_if_running)
+
+    def abandon(self, kept: SupervisedProcess) -> None:
+        """See `Supervisor.abandon`."""
+        self._process.signal(signal.SIGKILL)
+        super().abandon(kept)
+
+
+def receive_available(connection: socket.socket, size: int) -> bytes | None:
+    """The next bytes of a non-blocking connection; None if there are none yet, empty at its end."""
+    try:
+        return connection.recv(size)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+def spawn_task(work: Coroutine[Any, Any, T], tasks: set[asyncio.Task[Any]]) -> asyncio.Task[T]:
+    """Run a background task, and keep it in `tasks` until its end: otherwise it may be garbage-collected."""
+    task = asyncio.get_running_loop().create_task(work)
+    tasks.add(task)
+
+    def finish(_: asyncio.Task[T]) -> None:
+        tasks.discard(task)
+        # Keep asyncio from logging an exception that nothing awaits.
+        if not task.cancelled():
+            task.exception()
+
+    task.add_done_callback(finish)
+    return task
 
 
 def _close(descriptors: Iterable[int]) -> None:
@@ -483,26 +559,28 @@ async def _fork_supervisor(here: _LoopSupervisors, limits: Rlimits) -> Superviso
 
 MARKER_VARIABLE = "OPENSKILL_RUN"
 
-_MARKER = re.compile(
-    rb"\0--setenv\0" + MARKER_VARIABLE.encode() + rb"\0([0-9a-f]{1,64})\.([0-9]{1,10})\.([0-9]{1,20})\.([0-9a-f]{16})\0"
-)
-_START_TIME = 19
-"""Index of the start time in /proc/PID/stat, after the program name."""
+_TEXT = r"([0-9a-f]{32})([0-9a-f]{1,32})\.([0-9]{1,10})\.([0-9]{1,20})\.[0-9a-f]{16}"
+_MARKER = re.compile(rf"\0--setenv\0{MARKER_VARIABLE}\0({_TEXT})\0".encode())
+_STATE, _START_TIME = 0, 19
+"""Indexes of the fields of /proc/PID/stat after the program name."""
 
 
 def create_marker() -> str:
-    """A unique marker of this process."""
-    return f"{_get_pid_namespace()}.{os.getpid()}.{_read_start_time(os.getpid())}.{secrets.token_hex(8)}"
+    """A unique marker of this process: the boot of the machine, the pid namespace, the pid, the start time."""
+    return f"{''.join(_read_boot_and_namespace())}.{os.getpid()}.{_read_start_time(os.getpid())}.{secrets.token_hex(8)}"
 
 
 def is_orphaned(marker: str) -> bool:
-    """Whether the process that created this marker is gone, even if its pid was reused.
+    """Whether the process that created this marker is certainly gone, even if its pid was reused.
 
-    False for processes in other containers and for those that cannot be inspected.
+    False for processes in other containers, for those that cannot be inspected, and for other text.
     """
-    here, pid, started, _ = marker.split(".")
+    match = re.fullmatch(_TEXT, marker)
+    if match is None:
+        return False
     try:
-        return here == _get_pid_namespace() and _read_start_time(int(pid)) != int(started)
+        boot, namespace = _read_boot_and_namespace()
+        return match[1] != boot or (match[2] == namespace and _read_start_time(int(match[3])) != int(match[4]))
     except OSError:
         return False
 
@@ -531,21 +609,21 @@ def _read_marker(pid: int) -> str | None:
         match = _MARKER.search(Path(f"/proc/{pid}/cmdline").read_bytes())
     except OSError:
         return None
-    return b".".join(match.groups()).decode("ascii") if match else None
+    return match[1].decode("ascii") if match else None
 
 
-def _get_pid_namespace() -> str:
-    """Identifies this boot of the machine and this pid namespace."""
+def _read_boot_and_namespace() -> tuple[str, str]:
     boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").replace("-", "").strip()
-    return f"{boot}{os.stat('/proc/self/ns/pid').st_ino:x}"
+    return boot, f"{os.stat('/proc/self/ns/pid').st_ino:x}"
 
 
 def _read_start_time(pid: int) -> int:
-    """The start time of a process; -1 if it does not exist."""
+    """The start time of a process; -1 if it does not exist or has ended."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[_START_TIME])
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return -1
+    return -1 if fields[_STATE] in "ZX" else int(fields[_START_TIME])
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,17 @@ import signal
 import socket
 import struct
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from keyword import iskeyword
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, cast
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.direct_start import strip_shell, to_direct_launch
+from openskills.executors.protocol import Launcher
 from openskills.executors.spec import Command
-from openskills.executors.supervisor import LaunchRequest, SupervisedProcess, Supervisor
+from openskills.executors.supervisor import InnerSupervisor, LaunchRequest, SupervisedProcess, Supervisor, spawn_task
 
 _MAX_MODULES = 32
 _MODULE = re.compile(r"[A-Za-z_]\w{0,99}(\.[A-Za-z_]\w{0,99}){0,9}", re.ASCII)
@@ -122,30 +123,14 @@ def is_module_name(name: str) -> bool:
     return bool(_MODULE.fullmatch(name)) and not any(iskeyword(part) for part in name.split("."))
 
 
-def get_refusal(hello: Mapping[str, Any]) -> str:
-    """Why a server will not serve, according to its hello message; empty if it will."""
-    return str(hello.get("refused") or "")
-
-
 PARTS: Final = ("fork_exit", "coldstart", "forkserver")
 """The modules in `programs/` that make up a server."""
 
 _HEADER = struct.Struct("!I")
 _MAX_HELLO = 64 * 1024
 _EXIT_TIMEOUT = 2.0
-_KILL_TIMEOUT = 0.7
 _RETRY_DELAY = 60.0
 _CLOSING = "the workspace is closing"
-
-
-class CommandLauncher(Protocol):
-    """Starts the commands of one workspace: a `Launcher`."""
-
-    @property
-    def root(self) -> str: ...
-    async def launch(
-        self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]
-    ) -> SupervisedProcess: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,29 +160,6 @@ class _WarmServer:
         self.timer: asyncio.TimerHandle | None = None
 
 
-class _WarmSupervisor(Supervisor):
-    """The connection to a server. Commands share its user and could stop it; then all of them are killed."""
-
-    def __init__(self, connection: socket.socket, process: SupervisedProcess) -> None:
-        super().__init__(connection)
-        self._server = process
-
-    def notify(self, message: Mapping[str, Any]) -> None:
-        """See `Supervisor.notify`."""
-        super().notify(message)
-        if message.get("number") == signal.SIGKILL:
-            self._loop.call_later(_KILL_TIMEOUT, self._kill_if_running, message["id"])
-
-    def abandon(self, kept: SupervisedProcess) -> None:
-        """See `Supervisor.abandon`."""
-        self._server.signal(signal.SIGKILL)
-        super().abandon(kept)
-
-    def _kill_if_running(self, identity: int) -> None:
-        if identity in self._commands:
-            self._server.signal(signal.SIGKILL)
-
-
 class WarmInterpreterPool:
     """The servers of one workspace: at most `max_servers`, each closed after `idle_timeout` seconds without a command.
 
@@ -207,7 +169,7 @@ class WarmInterpreterPool:
 
     def __init__(
         self,
-        launcher: CommandLauncher,
+        launcher: Launcher,
         *,
         max_servers: int = 2,
         idle_timeout: float = 300.0,
@@ -259,7 +221,7 @@ class WarmInterpreterPool:
             if end.lost or not end.clean:
                 await self._close_server(key, server, timeout=0)
 
-        self._create_task(release_at_exit())
+        spawn_task(release_at_exit(), self._tasks)
         return WarmLaunchResult(process, warm=True)
 
     async def close(self) -> None:
@@ -300,7 +262,7 @@ class WarmInterpreterPool:
         if reason := await self._evict_idle(key):
             return reason
         if key not in self._servers:
-            self._servers[key] = self._create_task(self._start_server(command, python, visible, warmth))
+            self._servers[key] = spawn_task(self._start_server(command, python, visible, warmth), self._tasks)
         server = await self._wait_for_server(key, min(self._start_timeout, limits.timeout / 2))
         return server if isinstance(server, str) else (key, server)
 
@@ -343,7 +305,7 @@ class WarmInterpreterPool:
     async def _start_server(
         self, command: Command, python: PythonCommand, env: dict[str, str], warmth: PreloadSpec
     ) -> _WarmServer:
-        parts = [(Path(__file__).parent / "programs" / f"{name}.py").read_bytes() for name in PARTS]
+        parts = read_programs(PARTS)
         argv = build_server_argv(python, warmth.preload, parts)
         wanted = replace(command, argv=argv, cwd=".", stdin=b"", input_open=False, readable=False, terminal=None)
         ours, theirs = socket.socketpair()
@@ -357,9 +319,9 @@ class WarmInterpreterPool:
             await _perform_handshake(ours, b"".join(parts))
         except BaseException:
             ours.close()
-            await asyncio.shield(_stop_process(process))
+            await asyncio.shield(process.wait_or_kill(_EXIT_TIMEOUT))
             raise
-        supervisor = _WarmSupervisor(ours, process)
+        supervisor = InnerSupervisor(ours, process)
         # In its own namespace it does not know the pid by which we find it and its children.
         supervisor.notify({"op": "known_as", "pid": process.pid})
         return _WarmServer(process, supervisor)
@@ -376,7 +338,7 @@ class WarmInterpreterPool:
             terminal=0 if command.terminal else None,
             hold=True,
         )
-        starting = self._create_task(server.supervisor.start(to_direct_launch(launch) or launch))
+        starting = spawn_task(server.supervisor.start(to_direct_launch(launch) or launch), self._tasks)
         try:
             process = await asyncio.shield(starting)
         except (ExecutorUnavailable, InvalidArgument) as error:
@@ -391,6 +353,7 @@ class WarmInterpreterPool:
             raise
         if not server.supervisor.is_usable:
             return "its interpreter has exited"
+        process.server = server.process
         process.release()
         return process
 
@@ -402,7 +365,7 @@ class WarmInterpreterPool:
 
     def _close_idle(self, key: Hashable, server: _WarmServer) -> None:
         if server.running == 0:
-            self._create_task(self._close_server(key, server))
+            spawn_task(self._close_server(key, server), self._tasks)
 
     async def _close_server(
         self, key: Hashable, only: _WarmServer | None = None, *, timeout: float = _EXIT_TIMEOUT
@@ -421,32 +384,38 @@ class WarmInterpreterPool:
                 if server.timer is not None:
                     server.timer.cancel()
                 await server.supervisor.close()
-                await _stop_process(server.process, timeout)
+                await server.process.wait_or_kill(timeout)
 
-        await asyncio.shield(self._create_task(stop()))
-
-    def _create_task(self, work: Any) -> asyncio.Task[Any]:
-        # Without a reference, a task may be garbage-collected while it runs.
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(_retrieve_exception)
-        return task
+        await asyncio.shield(spawn_task(stop(), self._tasks))
 
 
 async def _perform_handshake(connection: socket.socket, program: bytes) -> None:
-    connection.setblocking(False)
     try:
-        await asyncio.get_running_loop().sock_sendall(connection, program)
-        (length,) = _HEADER.unpack(await read_exactly(connection, _HEADER.size))
-        refusal = get_refusal(json.loads(await read_exactly(connection, min(length, _MAX_HELLO))))
-    except (OSError, EOFError, ValueError, AttributeError):
+        hello = await exchange_hello(connection, program)
+    except (OSError, EOFError, ValueError, TypeError):
         raise ExecutorUnavailable("its interpreter cannot be kept warm: it exited during startup") from None
-    if refusal:
-        raise ExecutorUnavailable(refusal)
+    if hello.get("refused"):
+        raise ExecutorUnavailable(str(hello["refused"]))
 
 
-async def read_exactly(connection: socket.socket, length: int) -> bytes:
+@cache
+def read_programs(names: tuple[str, ...]) -> tuple[bytes, ...]:
+    """The modules of `programs/` with these names, as bytes."""
+    return tuple((Path(__file__).parent / "programs" / f"{name}.py").read_bytes() for name in names)
+
+
+async def exchange_hello(connection: socket.socket, data: bytes) -> dict[str, Any]:
+    """Send a new server its program, and receive its hello. Raises `EOFError`, `OSError` or `ValueError`."""
+    connection.setblocking(False)
+    await asyncio.get_running_loop().sock_sendall(connection, data)
+    (length,) = _HEADER.unpack(await _read_exactly(connection, _HEADER.size))
+    hello = json.loads(await _read_exactly(connection, min(length, _MAX_HELLO)))
+    if not isinstance(hello, dict):
+        raise TypeError("not a JSON object")
+    return cast("dict[str, Any]", hello)
+
+
+async def _read_exactly(connection: socket.socket, length: int) -> bytes:
     parts = bytearray()
     while len(parts) < length:
         part = await asyncio.get_running_loop().sock_recv(connection, length - len(parts))
@@ -454,20 +423,6 @@ async def read_exactly(connection: socket.socket, length: int) -> bytes:
             raise EOFError
         parts += part
     return bytes(parts)
-
-
-async def _stop_process(process: SupervisedProcess, timeout: float = _EXIT_TIMEOUT) -> None:
-    """Wait for a server whose connection was closed to exit; kill it after the timeout."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(timeout):
-            await process.wait()
-            return
-    process.signal(signal.SIGKILL)
-
-
-def _retrieve_exception(task: "asyncio.Task[Any]") -> None:
-    if not task.cancelled():
-        task.exception()
 
 
 def _now() -> float:

@@ -262,6 +262,8 @@ SANDBOX_UIDS = (52000, 55999)
 class DirectoryExecutor:
     """Workspaces below a directory of this machine, run by one backend; implements `Executor`."""
 
+    workspace_type = DirectoryWorkspace
+
     def __init__(
         self,
         backend: Backend,
@@ -372,4 +374,4 @@ class DirectoryExecutor:
         except BaseException:
             lease.release()
             raise
-        return DirectoryWorkspace(lease, launcher, isolation, self._snapshots, quota=self._quota)
+        return self.workspace_type(lease, launcher, isolation, self._snapshots, quota=self._quota)

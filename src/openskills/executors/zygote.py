@@ -13,14 +13,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 from openskills.errors import DeadlineExceeded, ExecutorUnavailable, LimitExceeded, SkillError
 from openskills.executors.spec import Limits
-from openskills.executors.supervisor import SupervisedProcess
-from openskills.executors.warm import read_exactly
+from openskills.executors.supervisor import SupervisedProcess, receive_available, spawn_task
+from openskills.executors.warm import exchange_hello, read_programs
 from openskills.executors.watchdog import CallWatch
 
 _CALL = struct.Struct("!IBI")
@@ -201,12 +199,9 @@ class Worker:
         self._send(data)
 
     def _on_readable(self) -> None:
-        try:
-            data = self._connection.recv(_CHUNK)
-        except BlockingIOError:
+        data = receive_available(self._connection, _CHUNK)
+        if data is None:
             return
-        except OSError:
-            data = b""
         try:
             ended = self._frames.feed(data)
         except ValueError:
@@ -229,7 +224,6 @@ PARTS: Final = ("fork_exit", "traces", "call", "zygote")
 
 _ORDER = struct.Struct("!cI")
 _LENGTH = struct.Struct("!I")
-_MAX_HELLO = 64 * 1024
 _EXIT_TIMEOUT = 2.0
 _READY_TIMEOUT = 300.0
 _EXCERPT = 4000
@@ -311,7 +305,7 @@ class ForkServer:
 
         Raises `WarmStartUnsupported` if it will not serve, and `ExecutorUnavailable` if it cannot be started.
         """
-        parts = _read_parts()
+        parts = read_programs(PARTS)
         boot = _BOOTSTRAP.format(sizes=tuple(map(len, parts)))
         ours, theirs = socket.socketpair()
         stderr = os.memfd_create("stderr", os.MFD_CLOEXEC)
@@ -381,20 +375,13 @@ class ForkServer:
     async def close(self) -> None:
         """Terminate it with all its calls. Safe to call twice."""
         self._disconnect()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_EXIT_TIMEOUT):
-                await self._process.wait()
-                return
-        self._process.signal(signal.SIGKILL)
+        await self._process.wait_or_kill(_EXIT_TIMEOUT)
         await self._process.wait()
 
     def _on_readable(self) -> None:
-        try:
-            data = self._control.recv(4096)
-        except BlockingIOError:
+        data = receive_available(self._control, 4096)
+        if data is None:
             return
-        except OSError:
-            data = b""
         if not data:
             self._disconnect()
             return
@@ -415,20 +402,11 @@ class ForkServer:
         self._control.close()
 
 
-@cache
-def _read_parts() -> tuple[bytes, ...]:
-    programs = Path(__file__).parent / "programs"
-    return tuple((programs / f"{name}.py").read_bytes() for name in PARTS)
-
-
 async def _perform_handshake(control: socket.socket, program: bytes, config: ForkServerConfig, stderr: int) -> None:
-    control.setblocking(False)
     data = json.dumps(config.to_dict()).encode()
     try:
-        await asyncio.get_running_loop().sock_sendall(control, program + _LENGTH.pack(len(data)) + data)
-        (length,) = _LENGTH.unpack(await read_exactly(control, _LENGTH.size))
-        hello = json.loads(await read_exactly(control, min(length, _MAX_HELLO)))
-    except (OSError, EOFError, ValueError):
+        hello = await exchange_hello(control, program + _LENGTH.pack(len(data)) + data)
+    except (OSError, EOFError, ValueError, TypeError):
         lines = os.pread(stderr, _EXCERPT, 0).decode("utf-8", "replace").strip().splitlines()
         detail = f": {lines[-1]}" if lines else ""
         raise ExecutorUnavailable(f"the interpreter of the skill exited before it was ready{detail}") from None
@@ -528,7 +506,7 @@ class WorkerPool:
                     self._release(lease)
                 else:
                     # It left changes that cannot be undone.
-                    self._create_task(self._kill(lease))
+                    spawn_task(self._kill(lease), self._tasks)
                 return ended
             raise ExecutorUnavailable("the script keeps changing; try again")
         finally:
@@ -548,14 +526,12 @@ class WorkerPool:
         self._generation += 1
         old, self._server = self._server, None
         if old is not None and old.worker_count == 0:
-            self._create_task(self._close_server(old))
+            spawn_task(self._close_server(old), self._tasks)
 
     def refresh(self) -> None:
         """Start a new fork server in the background, and use it as soon as it is ready."""
         if not self._closed:
-            task = asyncio.get_running_loop().create_task(self._replace_server())
-            self._refresh_tasks.add(task)
-            task.add_done_callback(self._refresh_tasks.discard)
+            spawn_task(self._replace_server(), self._refresh_tasks)
 
     async def _replace_server(self) -> None:
         generation = self._generation
@@ -669,7 +645,7 @@ class WorkerPool:
                     self._server = server
                 else:
                     # The files have changed in the meantime.
-                    self._create_task(self._close_server(server))
+                    spawn_task(self._close_server(server), self._tasks)
             return self._server
 
     async def _start_server(self) -> ForkServer:
@@ -706,13 +682,13 @@ class WorkerPool:
             self._timer = loop.call_later(self._idle_timeout / 2, self._evict_idle)
         elif self._server is not None:
             server, self._server = self._server, None
-            self._create_task(self._close_server(server))
+            spawn_task(self._close_server(server), self._tasks)
 
     def _discard(self, lease: _WorkerLease) -> None:
         """Close an idle worker, and its fork server if that is unused now."""
         lease.server.release_worker(lease.worker)
         if lease.server.worker_count == 0 and lease.server is not self._server:
-            self._create_task(self._close_server(lease.server))
+            spawn_task(self._close_server(lease.server), self._tasks)
         self._free_place()
 
     async def _kill(self, lease: _WorkerLease) -> None:
@@ -727,17 +703,10 @@ class WorkerPool:
 
     async def _run_shielded(self, work: Coroutine[Any, Any, None]) -> None:
         """Complete this even if the caller is cancelled meanwhile."""
-        task = self._create_task(work)
+        task = spawn_task(work, self._tasks)
         while not task.done():
             try:
                 await asyncio.shield(task)
             except asyncio.CancelledError:
                 if task.cancelled():
                     return
-
-    def _create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        # Without a reference, a task may be garbage-collected while it runs.
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task

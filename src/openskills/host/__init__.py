@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from openskills.host.client.router import RoutableSkill, Router, extract_input
     from openskills.host.client.transport import SkillFailed, unwrap
     from openskills.host.history import History, RunRecord, new_run_id
-    from openskills.host.model import Outcome, normalize_outcome, success_outcome
+    from openskills.host.model import Call, Outcome, Registration, normalize_outcome, success_outcome
     from openskills.host.runs import Run
 
 __all__ = [
+    "Call",
     "Client",
     "History",
     "Outcome",
+    "Registration",
     "RoutableSkill",
     "Router",
     "Run",
@@ -33,9 +35,11 @@ __all__ = [
 ]
 
 _HOME = {
+    "Call": "model",
     "Client": "client.client",
     "History": "history",
     "Outcome": "model",
+    "Registration": "model",
     "RoutableSkill": "client.router",
     "Router": "client.router",
     "Run": "runs",

@@ -32,7 +32,6 @@ class LimitedKey:
 
     @property
     def limits(self) -> dict[str, Any]:
-        """The limits by name."""
         return {one.name: getattr(self, one.name) for one in _LIMITS}
 
     def check_limits(self) -> None:
@@ -42,7 +41,6 @@ class LimitedKey:
                 raise InvalidArgument(name, f"{limit} is out of range; use more than 0 and at most 1,000,000")
 
     def describe_limits(self) -> str:
-        """The limits for people."""
         known = [(one.metadata["shown"], getattr(self, one.name)) for one in _LIMITS]
         return ", ".join(shown.format(limit) for shown, limit in known if limit is not None)
 
@@ -107,7 +105,6 @@ class TokenBucket:
         return (1.0 - self._tokens) / self.rate
 
     def state(self, now: float) -> RateState:
-        """The current state."""
         self._fill(now)
         missing = (self.burst - self._tokens) / self.rate
         return RateState(self.burst, int(self._tokens), missing, self.burst / self.rate)
@@ -137,7 +134,6 @@ class ServiceTimes:
         self._of: dict[str, float] = {}
 
     def record(self, skill: str, seconds: float) -> None:
-        """Add a call of this skill."""
         self._all = _update_mean(self._all, seconds)
         if skill in self._of or len(self._of) < _MAX_SKILLS:
             self._of[skill] = _update_mean(self._of.get(skill), seconds)
@@ -186,11 +182,9 @@ class AdmissionQueue:
         return (waiter for line in self._lines.values() for waiter in line)
 
     def count_key(self, key: str) -> int:
-        """Queued calls of a key."""
         return len(self._lines.get(key, ()))
 
     def count_skill(self, skill: str) -> int:
-        """Queued calls of a skill."""
         return self._skills.get(skill, 0)
 
     def count_ahead(self, key: str) -> int:
@@ -245,15 +239,12 @@ class AdmissionObserver(Protocol):
 
     def on_queue_change(self, length: int) -> None:
         """The queue has this length now."""
-        ...
 
     def on_admit(self, waited: float) -> None:
         """A call starts after `waited` seconds."""
-        ...
 
     def on_reject(self, reason: str) -> None:
         """A call was rejected: `rate`, `queue_full`, `too_late`, `deadline` or `displaced`."""
-        ...
 
 
 class Admission:
@@ -286,12 +277,10 @@ class Admission:
 
     @property
     def active_count(self) -> int:
-        """Number of running calls."""
         return self._running
 
     @property
     def queue_length(self) -> int:
-        """Number of queued calls."""
         return len(self._line)
 
     def admit(self, principal: LimitedKey, registration: Registration, deadline: float) -> "AdmissionSlot":
@@ -327,7 +316,7 @@ class Admission:
         self._check_deadline(waiter)
         self._make_room(waiter)
         self._line.add(waiter)
-        waiter.timer = loop.call_at(waiter.deadline, self._expire, waiter)
+        self._set_timer(waiter)
         self._notify_queue_length()
         return waiter
 
@@ -393,6 +382,9 @@ class Admission:
         while self._running < self._capacity and (waiter := self._line.pop_next(self._can_start)) is not None:
             if waiter.timer is not None:
                 waiter.timer.cancel()
+            if self._latest_start(waiter) < self._now():
+                waiter.turn.set_exception(self._deadline_error(waiter))
+                continue
             self._grant(waiter.key, waiter.skill, self._now() - waiter.since)
             waiter.turn.set_result(None)
         self._notify_queue_length()
@@ -421,16 +413,35 @@ class Admission:
             message = f"the host is busy and its queue of {len(self._line)} calls is full"
             raise self._build_refusal("queue_full", message, self._estimate(waiter))
         message = f"the key {displaced.key!r} has too many queued calls; this one was displaced by another key"
-        self._reject(displaced, "displaced", message)
+        self._reject(displaced, self._build_refusal("displaced", message, self._estimate(displaced)))
+
+    def _latest_start(self, waiter: Waiter) -> float:
+        """When a queued call has to start to finish before its deadline, if it takes as long as others did."""
+        return waiter.deadline - self._times.mean(waiter.skill)
+
+    def _set_timer(self, waiter: Waiter) -> None:
+        waiter.timer = asyncio.get_running_loop().call_at(self._latest_start(waiter), self._expire, waiter)
 
     def _expire(self, waiter: Waiter) -> None:
-        self._reject(waiter, "deadline", "no slot became free before the deadline of this call")
+        if self._latest_start(waiter) > self._now():
+            # Calls have become faster meanwhile.
+            self._set_timer(waiter)
+        else:
+            self._reject(waiter, self._deadline_error(waiter))
 
-    def _reject(self, waiter: Waiter, reason: str, message: str) -> None:
+    def _deadline_error(self, waiter: Waiter) -> TooManyRequests:
+        now, usual = self._now(), self._times.mean(waiter.skill)
+        message = (
+            f"the call was not started: it was queued for {now - waiter.since:.3g} s, and the "
+            f"{max(waiter.deadline - now, 0):.3g} s left until its timeout are less than the {usual:.3g} s it needs"
+        )
+        return self._build_refusal("deadline", message, self._estimate(waiter))
+
+    def _reject(self, waiter: Waiter, error: TooManyRequests) -> None:
         if waiter.timer is not None:
             waiter.timer.cancel()
         if self._line.remove(waiter) and not waiter.turn.done():
-            waiter.turn.set_exception(self._build_refusal(reason, message, self._estimate(waiter)))
+            waiter.turn.set_exception(error)
             self._notify_queue_length()
 
     def _build_refusal(self, reason: str, message: str, wait: float) -> TooManyRequests:

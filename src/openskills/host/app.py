@@ -28,7 +28,7 @@ from openskills.host.invoke import (
     options_response,
 )
 from openskills.host.lifecycle import drain_on_signals, exit_with_supervisor, remove_orphaned_dirs
-from openskills.host.parts import HostOptions, HostParts, RunnerTable, open_parts
+from openskills.host.parts import HostOptions, HostParts, open_parts
 from openskills.host.registry.reload import prepare_all, reload_on_hangup, watch
 from openskills.host.routes import (
     AuthenticatedRoute,
@@ -45,6 +45,7 @@ from openskills.host.routes import (
     stream_run_events,
 )
 from openskills.host.runners.table import Runners
+from openskills.host.service import RunnerTable
 from openskills.settings import Settings
 from openskills.version import __version__
 
@@ -59,7 +60,6 @@ class SkillHostApp(FastAPI):
     actions: SkillActions | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
         if scope["type"] == "http" and is_action_path(scope["path"].removeprefix(scope.get("root_path") or "")):
             await self._handle_action(HttpExchange(scope, receive, send))
         else:

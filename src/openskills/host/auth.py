@@ -302,7 +302,6 @@ class Authenticator:
         return self._optional.authenticate(exchange.header(b"authorization"))
 
     def is_key_required(self, exchange: HttpExchange) -> bool:
-        """Whether a request needs a key."""
         if self._mode != "auto":
             return self._mode == "on"
         # Revoking the last key does not open the host to everybody.

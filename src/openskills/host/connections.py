@@ -3,9 +3,14 @@
 uvicorn itself waits for headers without limits, and answers invalid HTTP with plain text; here the response is a
 result. After a request was refused early, the connection is closed: the rest of its body is read and thrown away for a
 while, because closing a socket with unread data would make the client's system discard the response.
+
+A client may close its side of the connection after its request and wait for the response. To tell it from one that is
+gone, an interim response (100), or a comment in a stream of events, is sent if the call takes longer: the system of the
+latter answers with a reset.
 """
 
 import asyncio
+import select
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +20,8 @@ from openskills.host import http
 from openskills.host.http import HttpExchange, HttpResponse, Receive, Scope, Send, build_refusal, new_trace
 
 LINGER_SECONDS = 5.0
+PROBE_INTERVAL = 0.2
+"""Seconds between two looks at a client that has closed its side."""
 MAX_LINGER_BYTES = 64 * 1024 * 1024
 """Bytes that are discarded before the connection is closed anyway."""
 
@@ -32,7 +39,6 @@ class ConnectionDrainer:
             transport.write_eof()
 
     def discard(self, size: int) -> None:
-        """Count discarded bytes."""
         self._left -= size
         if self._left < 0:
             self._transport.close()
@@ -51,15 +57,12 @@ class SoftCloseTransport(asyncio.Transport):
         self._end = end
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Write to the transport."""
         self._transport.write(data)
 
     def is_closing(self) -> bool:
-        """Whether the transport is closing."""
         return self._transport.is_closing()
 
     def close(self) -> None:
-        """Call `end`."""
         self._end()
 
 
@@ -83,6 +86,7 @@ class HostProtocol(HttpToolsProtocol):
         self._outlives: bool | None = None
         self._deaf = False
         self._lingering: ConnectionDrainer | None = None
+        self._probe: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Start the timer for the first request."""
@@ -92,6 +96,8 @@ class HostProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timers."""
         self._stop_timer()
+        if self._probe is not None:
+            self._probe.cancel()
         if self._lingering is not None:
             self._lingering.stop()
         super().connection_lost(exc)
@@ -105,6 +111,33 @@ class HostProtocol(HttpToolsProtocol):
             super().data_received(data)
             if not self._is_ending():
                 self._check_progress()
+
+    def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The client has closed its side; returns whether it gets the response to its last request."""
+        if not self._is_answering() or self._stage != "between" or self._is_ending():
+            return False
+        if self.cycle.scope["http_version"] == "1.0":
+            return False
+        self.cycle.keep_alive = False
+        self._probe = self.loop.call_later(PROBE_INTERVAL, self._probe_client, False)
+        return True
+
+    def _probe_client(self, is_probed: bool) -> None:
+        if not self._is_answering() or self._is_ending():
+            return
+        poll = select.poll()
+        # Reports errors only, such as a reset.
+        poll.register(self.transport.get_extra_info("socket").fileno(), 0)
+        if poll.poll(0):
+            self.transport.abort()
+            return
+        if not is_probed and not self.pipeline:
+            if not self.cycle.response_started:
+                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            elif self.cycle.chunked_encoding:
+                # Only streams of events are chunked.
+                self.transport.write(b"%x\r\n%b\r\n" % (len(http.PING), http.PING))
+        self._probe = self.loop.call_later(PROBE_INTERVAL, self._probe_client, True)
 
     def on_message_begin(self) -> None:
         """A request starts."""

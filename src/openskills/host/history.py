@@ -5,22 +5,26 @@ A background thread writes rows in batches, so that no call waits for the disk.
 
 import asyncio
 import hashlib
+import json
 import logging
 import os
 import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from openskills.arguments import check_arguments
-from openskills.errors import InvalidArgument, SkillError, UnknownRun
+from openskills.errors import InvalidArgument, RunInterrupted, SkillError, StoreUnavailable, UnknownRun
 from openskills.host.database import BUSY_TIMEOUT, Database, HostDatabaseConnection
 from openskills.host.model import InvokeResult
+from openskills.host.workers import WorkerLock
 from openskills.sql import SqliteConnection, select_rows
 from openskills.telemetry.mask import get_masker
 
@@ -35,6 +39,7 @@ MAX_PENDING_CONTENT_BYTES = 64 * 1024 * 1024
 class RunRecord:
     """One finished invocation. `began` is in seconds since 1970.
 
+    `waited_ms` and `ran_ms` are None for a call that was not queued or not started, or whose process was killed.
     `input` and `output` are the bodies, if the host stores them (`OPENSKILL_HOST_HISTORY_CONTENT`).
     """
 
@@ -52,6 +57,8 @@ class RunRecord:
     bytes_in: int = 0
     bytes_out: int = 0
     input_digest: str = ""
+    waited_ms: float | None = None
+    ran_ms: float | None = None
     input: bytes | None = None
     output: bytes | None = None
 
@@ -85,6 +92,8 @@ class RunRecord:
             len(body),
             bytes_out,
             hashlib.sha256(body).hexdigest(),
+            result.waited_ms,
+            result.ran_ms,
         )
 
     def with_content(self, request: bytes, response: bytes, secrets: Mapping[str, str]) -> "RunRecord":
@@ -128,6 +137,7 @@ _INSERT_CONTENT = "INSERT OR IGNORE INTO history_content (id, input, output) VAL
 _OLD_IDS = "SELECT id FROM history WHERE id < ? ORDER BY id LIMIT ?"
 _OLDEST_KEPT = "SELECT id FROM history ORDER BY id DESC LIMIT 1 OFFSET ?"
 _SUCCESS = _COLUMNS.index("success")
+_row_from_record: Callable[[RunRecord], tuple[Any, ...]] = attrgetter(*_COLUMNS)
 _MAX_INTEGER = 2**63 - 1
 _DELETE_BATCH = 2_000
 """Rows removed in one transaction, so that other writers do not wait long."""
@@ -193,26 +203,6 @@ def delete_old_records(connection: SqliteConnection, *, before: float, keep_rows
     return len(old)
 
 
-def _row_from_record(record: RunRecord) -> tuple[Any, ...]:
-    # Written out because it runs for every call: `astuple` is ten times slower.
-    return (
-        record.id,
-        record.trace_id,
-        record.who,
-        record.skill_id,
-        record.version,
-        record.runner_type,
-        record.began,
-        record.latency_ms,
-        record.success,
-        record.code,
-        record.message,
-        record.bytes_in,
-        record.bytes_out,
-        record.input_digest,
-    )
-
-
 def _record_from_row(row: Sequence[Any]) -> RunRecord:
     values = list(row)
     values[_SUCCESS] = bool(values[_SUCCESS])
@@ -243,6 +233,67 @@ _CLEANUP_INTERVAL = 300.0
 _DAY = 24 * 60 * 60.0
 
 
+class CallJournal:
+    """The calls of this process that have no row yet, in the locked file of a worker; any thread may use it.
+
+    Whoever finds the file of a process that was killed adds the rows.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._file = WorkerLock(database)
+        self._open: dict[str, bytes] = {}
+        self._end = 0
+        self._lock = threading.Lock()
+
+    def add(self, run_id: str, *values: str | float) -> None:
+        """Note a call, with the values that `recover` reads."""
+        line = json.dumps((run_id, *values)).encode() + b"\n"
+        # A full disk must not fail a call.
+        with self._lock, suppress(OSError):
+            self._open[run_id] = line
+            if self._file.descriptor is None:
+                self._file.hold()
+            assert self._file.descriptor is not None  # noqa: S101 - it has a database
+            if self._end < _MAX_JOURNAL_BYTES:
+                self._end += os.pwrite(self._file.descriptor, line, self._end)
+            else:
+                self._end = os.pwrite(self._file.descriptor, b"".join(self._open.values()), 0)
+                os.ftruncate(self._file.descriptor, self._end)
+
+    def remove(self, run_ids: Iterable[str]) -> None:
+        """Forget calls that have a row."""
+        with self._lock, suppress(OSError):
+            for run_id in run_ids:
+                self._open.pop(run_id, None)
+            if self._file.descriptor is not None and self._end and not self._open:
+                os.ftruncate(self._file.descriptor, 0)
+                self._end = 0
+
+    def close(self) -> None:
+        with self._lock:
+            self._open.clear()
+            self._end = 0
+            self._file.close()
+
+    async def recover(self, database: Database) -> None:
+        """Add rows for the calls of processes that were killed. Raises `OSError` and `StoreUnavailable`."""
+        for path in await asyncio.to_thread(self._file.find_dead):
+            rows: list[tuple[Any, ...]] = []
+            for line in path.read_bytes().splitlines():
+                # The last one may be incomplete.
+                with suppress(ValueError, TypeError):
+                    run_id, trace_id, who, skill_id, version, runner_type, bytes_in, began = json.loads(line)
+                    about = (run_id, trace_id, who, skill_id, version, runner_type, began)
+                    record = RunRecord(*about, 0.0, False, RunInterrupted.code, _INTERRUPTED, bytes_in)
+                    rows.append(tuple(map(_to_sqlite_value, _row_from_record(record))))
+            await database.write(lambda at, rows=rows: at.executemany(_INSERT, rows))
+            path.unlink(missing_ok=True)
+
+
+_MAX_JOURNAL_BYTES = 256 * 1024
+_INTERRUPTED = "the worker process ended during the call; how far the skill got is unknown"
+
+
 class HistoryWriter:
     """Queues rows and writes them every 50 ms from a thread.
 
@@ -260,6 +311,7 @@ class HistoryWriter:
         max_content: int = MAX_PENDING_CONTENT_BYTES,
     ) -> None:
         self._connected = HostDatabaseConnection(path, timeout)
+        self.journal = CallJournal(path)
         self._keep_days = keep_days
         self._keep_rows = keep_rows
         self._max_pending = max_pending
@@ -281,6 +333,7 @@ class HistoryWriter:
         """Queue a row; never waits."""
         if len(self._waiting) >= self._max_pending:
             self.lost += 1
+            self.journal.remove((record.id,))
             return
         size = _content_size(record)
         if size and self._content_added - self._content_done + size > self._max_content:
@@ -328,6 +381,7 @@ class HistoryWriter:
             self._content_done = self._content_added
             self._waiting.clear()
             self._batch.clear()
+        self.journal.close()
         self._connected.close()
 
     def _write_all(self) -> bool:
@@ -337,6 +391,7 @@ class HistoryWriter:
                     self._batch.append(self._waiting.popleft())
                 self._connected.use(lambda connection: insert_records(connection, self._batch))
                 self._content_done += sum(map(_content_size, self._batch))
+                self.journal.remove(record.id for record in self._batch)
                 self._batch.clear()
             self._clean_up()
         except SkillError as error:
@@ -398,8 +453,14 @@ class History:
 
     @property
     def lost_count(self) -> int:
-        """How many rows were dropped."""
         return 0 if self._writer is None else self._writer.lost
+
+    def record_start(
+        self, run_id: str, trace_id: str, who: str, skill_id: str, version: str, runner_type: str, bytes_in: int
+    ) -> None:
+        """Note that a call begins now: if this process is killed before `record`, the call is shown as interrupted."""
+        if self._writer is not None:
+            self._writer.journal.add(run_id, trace_id, who, skill_id, version, runner_type, bytes_in, time.time())
 
     def record(self, record: RunRecord) -> None:
         """Queue a row and return at once; it can be read about 50 ms later."""
@@ -410,7 +471,7 @@ class History:
         self, *, skill: str | None = None, failed: bool = False, since: float | None = None, limit: int = 50
     ) -> Sequence[RunRecord]:
         """The newest rows first, without bodies. `since` is in seconds since 1970."""
-        if self._path is None or not self._path.exists():
+        if not await self._is_readable():
             return ()
         return await self._database.read(
             lambda found: select_records(found, skill=skill, failed=failed, since=since, limit=limit)
@@ -421,7 +482,7 @@ class History:
 
         Raises `UnknownRun`, or `InvalidArgument` if there are several.
         """
-        if self._path is None or not self._path.exists():
+        if not await self._is_readable():
             raise UnknownRun(f"unknown run {run_id!r}: no history has been recorded")
         found = await self._database.read(lambda connection: select_by_prefix(connection, run_id))
         if not found:
@@ -431,6 +492,15 @@ class History:
                 raise InvalidArgument("id", f"several runs have this trace id; use an id, such as {found[0].id}")
             raise InvalidArgument("id", f"several runs start with {run_id!r}; give more of the id")
         return found[0]
+
+    async def _is_readable(self) -> bool:
+        """Whether there is a history. Adds rows for calls of processes that were killed."""
+        if self._path is None or self._writer is None:
+            return False
+        # Who may only read sees the rows when somebody else has added them.
+        with suppress(StoreUnavailable, OSError):
+            await self._writer.journal.recover(self._database)
+        return self._path.exists()
 
     async def close(self) -> None:
         """Write what is queued and close the file; a later `record` opens it again."""

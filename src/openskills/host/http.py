@@ -62,7 +62,6 @@ def random_hex(size: int) -> str:
 
 
 def new_trace() -> Trace:
-    """A trace with a random id."""
     dice = random_hex(24)
     return Trace(dice[:32], f"00-{dice[:32]}-{dice[32:]}-01")
 
@@ -124,12 +123,13 @@ def encode_result(result: InvokeResult) -> tuple[InvokeResult, bytes]:
         trace_id=result.trace_id,
         latency_ms=result.latency_ms,
         version=result.version.encode("ascii", "replace").decode(),
+        waited_ms=result.waited_ms,
+        ran_ms=result.ran_ms,
     )
     return result, orjson.dumps(result.to_dict())
 
 
 def response_from_result(result: InvokeResult, body: bytes, trace: Trace) -> HttpResponse:
-    """The response for a result."""
     return HttpResponse(http_status(result), build_headers(trace, body, result.outcome.failure), body)
 
 
@@ -140,7 +140,6 @@ def http_status(result: InvokeResult) -> int:
 
 
 def build_headers(trace: Trace, body: bytes, failure: Failure | None = None) -> Headers:
-    """The headers of a JSON response."""
     headers = [JSON_CONTENT_TYPE, (b"content-length", b"%d" % len(body)), *trace_headers(trace)]
     if failure is not None:
         if failure.retry_after is not None:
@@ -151,7 +150,6 @@ def build_headers(trace: Trace, body: bytes, failure: Failure | None = None) -> 
 
 
 def trace_headers(trace: Trace) -> Headers:
-    """The headers with the trace id."""
     return [(b"x-trace-id", trace.id.encode("ascii")), (b"traceparent", trace.here.encode("ascii"))]
 
 
@@ -210,7 +208,6 @@ class HttpExchange:
 
     @property
     def method(self) -> str:
-        """The HTTP method."""
         return self.scope["method"]
 
     @property
@@ -221,7 +218,6 @@ class HttpExchange:
 
     @property
     def latency_ms(self) -> float:
-        """Milliseconds since the request arrived."""
         return (time.perf_counter() - self.began) * 1000
 
     def header(self, name: bytes) -> str | None:
@@ -230,7 +226,6 @@ class HttpExchange:
         return None if value is None else value.decode("latin-1")
 
     async def send_response(self, answer: HttpResponse, *, close: bool = False) -> None:
-        """Send the whole response."""
         self.answered = True
         headers = [*answer.headers, (b"connection", b"close")] if close else answer.headers
         await self.send({"type": "http.response.start", "status": answer.status, "headers": headers})
@@ -253,7 +248,6 @@ class HttpRefusal(Exception):
 
 
 def unknown_address(path: str) -> Failure:
-    """404 for an unknown path."""
     said = f"unknown path {_excerpt(path)}; GET /skills lists the skills, GET /docs describes the API"
     return _build_failure(404, "UNKNOWN_ADDRESS", said)
 
@@ -264,7 +258,6 @@ def unknown_action(verb: str, known: Sequence[str]) -> Failure:
 
 
 def wrong_method(method: str, allowed: Sequence[str]) -> Failure:
-    """405 for a known path."""
     return _build_failure(405, "METHOD_NOT_ALLOWED", f"{_excerpt(method)} is not allowed; use {', '.join(allowed)}")
 
 
@@ -275,7 +268,6 @@ def body_too_large(size: int | None, limit: int) -> Failure:
 
 
 def body_too_slow(seconds: float) -> Failure:
-    """408 for a slow body."""
     return _build_failure(408, "REQUEST_TIMEOUT", f"the body did not arrive within {seconds:g} seconds", retryable=True)
 
 
@@ -290,24 +282,20 @@ def invalid_request(message: str) -> Failure:
 
 
 def head_too_large(limit: int) -> Failure:
-    """431 for large headers."""
     return _build_failure(431, "LIMIT_EXCEEDED", f"the headers are larger than {limit:,} bytes", limit=limit)
 
 
 def head_too_slow(seconds: float) -> Failure:
-    """408 for slow headers."""
     said = f"the headers did not arrive within {seconds:g} seconds"
     return _build_failure(408, "REQUEST_TIMEOUT", said, retryable=True)
 
 
 def host_draining() -> Failure:
-    """503 while the host is draining."""
     said = "this host is shutting down; try again in a few seconds"
     return _build_failure(503, "DRAINING", said, retryable=True, after=DRAIN_RETRY_AFTER)
 
 
 def host_starting() -> Failure:
-    """503 before the host has started."""
     return _build_failure(503, "STARTING", "this host is starting; try again in a second", retryable=True, after=1)
 
 

@@ -219,5 +219,4 @@ def replay_events(earlier: IdempotentResponse) -> tuple[SseEvent, ...]:
 
 
 def location_header(run_id: str) -> tuple[bytes, bytes]:
-    """The `Location` header of a run."""
     return b"location", f"/runs/{run_id}".encode()

@@ -126,12 +126,14 @@ class InvokeHandler:
 
     def authenticate(self, exchange: HttpExchange) -> Principal:
         """The caller of a request. Raises `SkillError` or `HttpRefusal`."""
-        if exchange.hostile is not None:
+        if exchange.hostile is not None and exchange.hostile.field in {"Authorization", "Host"}:
             raise exchange.hostile
         return self._gate.authenticate(exchange)
 
     async def read_request(self, exchange: HttpExchange, skill_id: str, principal: Principal) -> InvokeRequest:
         """Parse a request. Raises `SkillError`, `HttpRefusal` or `ClientDisconnect`."""
+        if exchange.hostile is not None:
+            raise exchange.hostile
         check_json(exchange.headers.get(b"content-type"))
         body = await read_body(exchange, self._max_body, timeout=self._body_timeout)
         trace = exchange.trace
@@ -302,7 +304,6 @@ class SkillActions:
         self._verbs: dict[str, ActionHandler] = {"invoke": invocations.invoke, "stream": streams.stream}
 
     async def handle(self, exchange: HttpExchange) -> None:
-        """Handle a request for such a path."""
         skill_id, _, word = exchange.path[len(SKILLS_PREFIX) :].rpartition(":")
         verb = self._verbs.get(word)
         if verb is None:
@@ -322,10 +323,8 @@ class SkillActions:
 
 
 def add_allow_header(answer: HttpResponse, methods: tuple[str, ...]) -> HttpResponse:
-    """The response with an `Allow` header."""
     return answer._replace(headers=[*answer.headers, (b"allow", ", ".join(methods).encode())])
 
 
 def options_response(exchange: HttpExchange, methods: tuple[str, ...]) -> HttpResponse:
-    """The response to an `OPTIONS` request."""
     return add_allow_header(HttpResponse(204, trace_headers(exchange.trace), b""), methods)

@@ -252,15 +252,12 @@ class Metrics:
             self._counters.add("openskills_bytes", (skill, "out"), bytes_out)
 
     def on_queue_change(self, length: int) -> None:
-        """See `AdmissionObserver`."""
         self._waiting = length
 
     def on_admit(self, waited: float) -> None:
-        """See `AdmissionObserver`."""
         self._counters.observe("openskills_queue_wait_seconds", (), waited)
 
     def on_reject(self, reason: str) -> None:
-        """See `AdmissionObserver`."""
         self._counters.add("openskills_shed", (reason,))
 
     def render(self, is_shown: Callable[[str], bool] = bool) -> bytes:

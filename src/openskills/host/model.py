@@ -56,42 +56,43 @@ def success_outcome(
     version: str | None = None,
     notes: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """The outcome of a skill that succeeded."""
     return Outcome(data, None, truncated, version, notes or {})
 
 
 def failure_outcome(
     failure: Failure | SkillError, *, version: str | None = None, notes: Mapping[str, Any] | None = None
 ) -> Outcome:
-    """The outcome of a skill that failed."""
     found = Failure.from_error(failure) if isinstance(failure, SkillError) else failure
     return Outcome(None, found, False, version, notes or {})
 
 
 @dataclass(frozen=True, slots=True)
 class InvokeResult:
-    """The Normalized Skill Result."""
+    """The Normalized Skill Result. `waited_ms` and `ran_ms` are None if the call was not queued or not started."""
 
     skill_id: str
     trace_id: str
     outcome: Outcome
     latency_ms: float
     version: str
+    waited_ms: float | None = None
+    ran_ms: float | None = None
 
     @property
     def success(self) -> bool:
-        """Whether the skill succeeded."""
         return self.outcome.failure is None
 
     @property
     def status(self) -> int:
-        """The HTTP status."""
         return 200 if self.outcome.failure is None else self.outcome.failure.code
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
         failure = self.outcome.failure
         meta: dict[str, Any] = {**self.outcome.notes, "latency_ms": round(self.latency_ms, 3), "version": self.version}
+        if self.waited_ms is not None:
+            meta["waited_ms"] = round(self.waited_ms, 3)
+        if self.ran_ms is not None:
+            meta["ran_ms"] = round(self.ran_ms, 3)
         if self.outcome.truncated:
             meta["truncated"] = True
         error = None
@@ -122,6 +123,8 @@ RESULT_SCHEMA: dict[str, Any] = {
             "required": ["latency_ms", "version"],
             "properties": {
                 "latency_ms": {"type": "number", "minimum": 0},
+                "waited_ms": {"type": "number", "minimum": 0, "description": "time in the queue of the host"},
+                "ran_ms": {"type": "number", "minimum": 0, "description": "time that the skill itself took"},
                 "version": {"type": "string"},
                 "truncated": {"type": "boolean"},
             },
@@ -132,10 +135,17 @@ RESULT_SCHEMA: dict[str, Any] = {
 
 
 def normalize_outcome(
-    outcome: Outcome, *, skill_id: str, trace_id: str, latency_ms: float, version: str
+    outcome: Outcome,
+    *,
+    skill_id: str,
+    trace_id: str,
+    latency_ms: float,
+    version: str,
+    waited_ms: float | None = None,
+    ran_ms: float | None = None,
 ) -> InvokeResult:
     """The result for callers. The version that the skill reports takes precedence over `version`."""
-    return InvokeResult(skill_id, trace_id, outcome, latency_ms, outcome.version or version)
+    return InvokeResult(skill_id, trace_id, outcome, latency_ms, outcome.version or version, waited_ms, ran_ms)
 
 
 class SkillStartMethod(StrEnum):
@@ -168,7 +178,8 @@ class Registration:
 
     `kind` is `type:runtime`, or `type` alone (`http`, `docker`). `entry` is an absolute path for `cli`, a URL for
     `http`, an image for `docker`, `package.module:callable` for `inproc`. `secrets` are names; `environment` has plain
-    values. `options` are fields for one kind of runner only.
+    values. `digest` is that of the folder of a script or program, if the operator pins it. `options` are fields for one
+    kind of runner only.
     """
 
     id: str
@@ -188,6 +199,7 @@ class Registration:
     warm: SkillStartMethod = SkillStartMethod.FORK
     preload: tuple[str, ...] = ()
     origin: Path | None = None
+    digest: str = ""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -225,7 +237,6 @@ class SkillRunner(Protocol):
 
         Raises a `SkillError` that says what is missing; the host then shows the skill as unavailable.
         """
-        ...
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
         """Call the skill once.
@@ -237,11 +248,9 @@ class SkillRunner(Protocol):
 
     async def forget(self, skill_id: str) -> None:
         """Release resources of a skill that was removed or changed, after its running calls have finished."""
-        ...
 
     async def close(self) -> None:
         """Release everything."""
-        ...
 
 
 class ManifestFault(InvalidSkill):

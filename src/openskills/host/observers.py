@@ -3,18 +3,18 @@
 import json
 import threading
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import orjson
 
 from openskills.host.history import History, RunRecord, id_prefix
 from openskills.host.http import random_hex
 from openskills.host.metrics import Metrics
-from openskills.host.model import InvokeResult, Registration
-from openskills.host.service import Invocation
+from openskills.host.model import Registration
+from openskills.host.service import Invocation, InvokeRequest
+from openskills.paths import to_printable
 from openskills.telemetry.mask import get_masker
 
 WRITE_INTERVAL = 0.05
@@ -29,50 +29,41 @@ class AccessLogSink(Protocol):
 
     def write(self, lines: bytes, /) -> object:
         """Write whole lines."""
-        ...
 
     def flush(self) -> object:
         """Flush buffers."""
-        ...
-
-
-class AccessRecord(NamedTuple):
-    """The data of one access log line."""
-
-    at: float
-    result: InvokeResult
-    runner_type: str | None
-    principal: str
-    secrets: Mapping[str, str]
 
 
 class AccessLog:
     """Writes one line of JSON per invocation, in the format of `JsonFormatter`, in batches from a thread.
 
-    Any thread may call `write`; `close` writes what is left.
+    With `as_text` lines are for people. Implements `InvocationObserver`. Any thread may call its methods. `close`
+    writes what is left.
     """
 
-    def __init__(self, sink: AccessLogSink, *, pause: float = WRITE_INTERVAL) -> None:
+    def __init__(self, sink: AccessLogSink, *, pause: float = WRITE_INTERVAL, as_text: bool = False) -> None:
         self._sink = sink
+        self._format = format_text_line if as_text else format_line
         self._pause = pause
-        self._waiting: deque[AccessRecord] = deque()
+        self._waiting: deque[Invocation] = deque()
         self._lost = 0
         self._wake = threading.Event()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="openskills-access-log", daemon=True)
         self._thread.start()
 
-    def write(self, access: AccessRecord) -> None:
-        """Queue a line."""
+    def on_start(self, registration: Registration, asked: InvokeRequest) -> None:
+        """Not logged."""
+
+    def on_end(self, invocation: Invocation) -> None:
         if len(self._waiting) >= MAX_PENDING:
             self._lost += 1
             return
-        self._waiting.append(access)
+        self._waiting.append(invocation)
         if not self._wake.is_set():
             self._wake.set()
 
     def close(self) -> None:
-        """Write what is left."""
         self._closed = True
         self._wake.set()
         self._thread.join(timeout=5)
@@ -91,7 +82,7 @@ class AccessLog:
     def _write_batch(self) -> None:
         lost, self._lost = self._lost, 0
         # One by one, because other threads append meanwhile.
-        lines = [format_line(self._waiting.popleft()) for _ in range(len(self._waiting))]
+        lines = [self._format(self._waiting.popleft()) for _ in range(len(self._waiting))]
         written = len(lines)
         if lost:
             lines.append(
@@ -107,25 +98,25 @@ class AccessLog:
             self._lost += written + lost
 
 
-def format_line(access: AccessRecord) -> bytes:
+def format_line(invocation: Invocation) -> bytes:
     """The line with its newline; secrets of the skill are masked."""
-    result, failure = access.result, access.result.outcome.failure
-    message = None
-    if failure is not None:
-        message = get_masker(access.secrets).mask_text(failure.message)
+    result, failure = invocation.result, invocation.result.outcome.failure
+    message = None if failure is None else get_masker(invocation.secrets).mask_text(failure.message)
     fields = {
-        "time": datetime.fromtimestamp(access.at, UTC).isoformat(timespec="milliseconds"),
+        "time": datetime.fromtimestamp(invocation.at, UTC).isoformat(timespec="milliseconds"),
         "level": "INFO" if failure is None or failure.code < 500 else "WARNING",
         "logger": LOGGER,
         "message": "invoked",
         "trace_id": result.trace_id,
         "skill_id": result.skill_id,
-        "runner_type": access.runner_type,
+        "runner_type": None if invocation.registration is None else invocation.registration.kind,
         "latency_ms": round(result.latency_ms, 3),
+        "waited_ms": None if result.waited_ms is None else round(result.waited_ms, 3),
+        "ran_ms": None if result.ran_ms is None else round(result.ran_ms, 3),
         "success": failure is None,
         "error.code": None if failure is None else failure.code,
         "error.message": message,
-        "principal": access.principal,
+        "principal": invocation.principal,
     }
     try:
         line = orjson.dumps(fields)
@@ -137,19 +128,14 @@ def format_line(access: AccessRecord) -> bytes:
     return line + b"\n"
 
 
-class AccessLogObserver:
-    """Writes a line of the access log."""
-
-    def __init__(self, log: AccessLog) -> None:
-        self._log = log
-
-    def on_start(self, registration: Registration) -> None:
-        """See `InvocationObserver.on_start`."""
-
-    def on_end(self, invocation: Invocation) -> None:
-        """See `InvocationObserver.on_end`."""
-        kind = None if invocation.registration is None else invocation.registration.kind
-        self._log.write(AccessRecord(invocation.at, invocation.result, kind, invocation.principal, invocation.secrets))
+def format_text_line(invocation: Invocation) -> bytes:
+    """The line for a terminal: time, status, skill, latency, caller, trace id, and the error message if it failed."""
+    result, failure = invocation.result, invocation.result.outcome.failure
+    time = datetime.fromtimestamp(invocation.at).astimezone().strftime("%H:%M:%S")
+    message = "" if failure is None else f"  {get_masker(invocation.secrets).mask_text(failure.message)}"
+    who = f"{invocation.principal}  {result.trace_id}{message}"
+    line = f"{time}  {failure.code if failure else 200}  {result.skill_id:<20} {result.latency_ms:>9,.1f} ms  {who}"
+    return to_printable(" ".join(line.split("\n"))).encode("utf-8", "backslashreplace") + b"\n"
 
 
 class MetricsObserver:
@@ -158,12 +144,10 @@ class MetricsObserver:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
-    def on_start(self, registration: Registration) -> None:
-        """See `InvocationObserver.on_start`."""
+    def on_start(self, registration: Registration, asked: InvokeRequest) -> None:  # noqa: ARG002 - of the protocol
         self._metrics.record_start(registration.id)
 
     def on_end(self, invocation: Invocation) -> None:
-        """See `InvocationObserver.on_end`."""
         skill, kind = "", ""
         if invocation.registration is not None:
             skill, kind = invocation.registration.id, invocation.registration.kind
@@ -172,17 +156,21 @@ class MetricsObserver:
 
 
 class HistoryObserver:
-    """Records a row of the history, with secrets masked; `with_content` also stores both bodies."""
+    """Records a row of the history, with secrets masked; `with_content` also stores both bodies.
+
+    A call that has started gets a row even if this process is killed.
+    """
 
     def __init__(self, history: History, *, with_content: bool = False) -> None:
         self._history = history
         self._with_content = with_content
 
-    def on_start(self, registration: Registration) -> None:
-        """See `InvocationObserver.on_start`."""
+    def on_start(self, registration: Registration, asked: InvokeRequest) -> None:
+        if asked.run_id is not None:
+            about = (registration.id, registration.version, registration.kind)
+            self._history.record_start(asked.run_id, asked.trace_id, asked.principal.name, *about, len(asked.body))
 
     def on_end(self, invocation: Invocation) -> None:
-        """See `InvocationObserver.on_end`."""
         record = RunRecord.from_result(
             invocation.result,
             run_id=invocation.run_id or f"{id_prefix(invocation.at)}{random_hex(10)}",

@@ -13,6 +13,7 @@ from openskills.errors import InvalidArgument
 from openskills.host.model import MAX_TRACE_ID_LENGTH, RESULT_SCHEMA, Registration
 from openskills.host.registry.registry import RegistryEntry
 from openskills.host.runners.kinds import describe_isolation
+from openskills.settings import Settings
 from openskills.skillmd.problem import Problem
 from openskills.version import __version__
 
@@ -145,62 +146,30 @@ HEADER_PARAMETERS: Fragment = {
         "description": "The W3C trace context of the response.",
         "schema": {"type": "string", "pattern": "^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$"},
     },
-    "Retry-After": {
-        "description": "Seconds to wait before a retry.",
-        "schema": {"type": "integer", "minimum": 1},
-    },
-}
-TRACE_ID: Fragment = {
-    "name": "X-Trace-Id",
-    "in": "header",
-    "description": "Your id for this request; by default a new one.",
-    "schema": {"type": "string", "maxLength": MAX_TRACE_ID_LENGTH, "pattern": r"^[\x20-\x7e]*$"},
-}
-IDEMPOTENCY_KEY: Fragment = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "description": "The same key with the same body within 24 hours gets the stored response.",
-    "schema": {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": 255,
-        "pattern": r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$",
-    },
-}
-MODE: Fragment = {
-    "name": "mode",
-    "in": "query",
-    "description": "`async` starts an asynchronous run, like `Prefer: respond-async`.",
-    "schema": {"type": "string", "enum": ["sync", "async"]},
-}
-RUN_ID_PARAMETER: Fragment = {
-    "name": "run_id",
-    "in": "path",
-    "required": True,
-    "schema": {"type": "string", "minLength": 1},
-}
-SKILL_ID_PARAMETER: Fragment = {
-    "name": "skill_id",
-    "in": "path",
-    "required": True,
-    "schema": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,63}$"},
-}
-FORMAT_PARAMETER: Fragment = {"name": "format", "in": "query", "schema": {"type": "string", "enum": list(TOOL_FORMATS)}}
-LAST_EVENT_ID_PARAMETER: Fragment = {
-    "name": "Last-Event-ID",
-    "in": "header",
-    "description": "Resume after this event.",
-    "schema": {"type": "string", "pattern": "^[0-9]{1,15}$"},
+    "Retry-After": {"description": "Seconds to wait before a retry.", "schema": {"type": "integer", "minimum": 1}},
 }
 
 
-def operation_parameters() -> Fragment:
-    """Shared parameters."""
-    return {"TraceId": TRACE_ID, "IdempotencyKey": IDEMPOTENCY_KEY, "Mode": MODE}
+def _parameter(name: str, place: str, description: str = "", **schema: Any) -> Fragment:
+    said = {"description": description} if description else {}
+    required = {"required": True} if place == "path" else {}
+    return {"name": name, "in": place, **said, **required, "schema": {"type": "string", **schema}}
+
+
+_KEY_PATTERN = r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"
+_KEY_USE = "The same key with the same body within 24 hours gets the stored response."
+_MODE_USE = "`async` starts an asynchronous run, like `Prefer: respond-async`."
+_TRACE_USE = "Your id for this request; by default a new one."
+TRACE_ID = _parameter("X-Trace-Id", "header", _TRACE_USE, maxLength=MAX_TRACE_ID_LENGTH, pattern=r"^[\x20-\x7e]*$")
+IDEMPOTENCY_KEY = _parameter("Idempotency-Key", "header", _KEY_USE, minLength=1, maxLength=255, pattern=_KEY_PATTERN)
+MODE = _parameter("mode", "query", _MODE_USE, enum=["sync", "async"])
+RUN_ID_PARAMETER = _parameter("run_id", "path", minLength=1)
+SKILL_ID_PARAMETER = _parameter("skill_id", "path", pattern="^[a-z0-9][a-z0-9_-]{0,63}$")
+FORMAT_PARAMETER = _parameter("format", "query", enum=list(TOOL_FORMATS))
+LAST_EVENT_ID_PARAMETER = _parameter("Last-Event-ID", "header", "Resume after this event.", pattern="^[0-9]{1,15}$")
 
 
 def response_headers(*more: str) -> Fragment:
-    """The headers of a response."""
     return {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Trace-Id", "traceparent", *more)}
 
 
@@ -210,13 +179,7 @@ def failure_references(*statuses: int) -> Fragment:
     return {str(status): {"$ref": f"#/components/responses/{status}"} for status in known}
 
 
-def failure_responses() -> Fragment:
-    """The error responses."""
-    return {str(status): _failure_response(status, said) for status, said in ERRORS.items()}
-
-
 def json_response(description: str, schema: Fragment, *more: str) -> Fragment:
-    """A JSON response."""
     return {
         "description": description,
         "headers": response_headers(*more),
@@ -229,9 +192,12 @@ def schema_reference(name: str) -> Fragment:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _failure_response(status: int, said: str) -> Fragment:
-    later = ("Retry-After",) if status in {408, 409, 429, 503} else ()
-    return json_response(said, schema_reference("Failure"), *later)
+def failure_responses() -> Fragment:
+    def respond(status: int, said: str) -> Fragment:
+        later = ("Retry-After",) if status in {408, 409, 429, 503} else ()
+        return json_response(said, schema_reference("Failure"), *later)
+
+    return {str(status): respond(status, said) for status, said in ERRORS.items()}
 
 
 _TRACE_PARAMETERS = [{"$ref": "#/components/parameters/TraceId"}]
@@ -262,7 +228,7 @@ def build_openapi(registrations: Iterable[Registration], *, url: str, keys_neede
         "paths": paths | _build_fixed_paths(),
         "components": {
             "schemas": schemas,
-            "parameters": operation_parameters(),
+            "parameters": {"TraceId": TRACE_ID, "IdempotencyKey": IDEMPOTENCY_KEY, "Mode": MODE},
             "headers": HEADER_PARAMETERS,
             "responses": failure_responses(),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
@@ -418,7 +384,7 @@ def _metrics_operation() -> Fragment:
     return {**found, "responses": {**found["responses"], "200": answer}}
 
 
-def describe_skill(entry: RegistryEntry, start: Path, *, allow_local: bool) -> dict[str, Any]:
+def describe_skill(entry: RegistryEntry, start: Path, settings: Settings) -> dict[str, Any]:
     """One skill, for `GET /skills` and `GET /skills/{id}`."""
     found: dict[str, Any] = {
         "id": entry.id,
@@ -427,7 +393,7 @@ def describe_skill(entry: RegistryEntry, start: Path, *, allow_local: bool) -> d
         "origin": _relative_path(entry.origin, start) if entry.origin is not None else None,
     }
     if (skill := entry.registration) is not None:
-        isolation = describe_isolation(skill.kind, skill.executor, allow_local=allow_local)
+        isolation = describe_isolation(skill.kind, skill.executor, settings)
         found |= {**_describe_manifest(skill, start), "isolation": isolation}
     return found
 

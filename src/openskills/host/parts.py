@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Protocol
 
 from openskills.host.admission import Admission
 from openskills.host.auth import Authenticator, KeyRing
@@ -16,13 +15,12 @@ from openskills.host.history import History
 from openskills.host.http import BODY_TIMEOUT, PING_SECONDS
 from openskills.host.idempotency import IdempotencyStore
 from openskills.host.metrics import Metrics
-from openskills.host.model import Registration, SkillRunner
-from openskills.host.observers import AccessLog, AccessLogObserver, AccessLogSink, HistoryObserver, MetricsObserver
+from openskills.host.observers import AccessLog, AccessLogSink, HistoryObserver, MetricsObserver
 from openskills.host.registry.registry import Registry
 from openskills.host.runners.kinds import RUNNER_KINDS
 from openskills.host.runners.table import ENTRY_POINT_GROUP
 from openskills.host.runs import Runs
-from openskills.host.service import Host, InvocationObserver
+from openskills.host.service import Host, InvocationObserver, RunnerTable
 from openskills.settings import Settings
 
 GRACE_SECONDS = 30.0
@@ -33,7 +31,8 @@ class HostOptions:
     """Options of one start of the host besides its settings; can be pickled for worker processes.
 
     `manifests` and `skills` are further directories with manifests and with SKILL.md folders. `json_log` is the file
-    of the access log or its descriptor, `-` for stdout, empty for none. `workers` processes share the limits and, in
+    of the access log or its descriptor, `-` for stdout, empty for none; with `text_log` its lines are for people
+    instead of JSON. `workers` processes share the limits and, in
     the directory `numbers`, their metrics; they stop with the process `supervisor`. `grace` is how many seconds running
     invocations get at shutdown. `watch` reloads changed manifests.
     """
@@ -41,6 +40,7 @@ class HostOptions:
     manifests: tuple[Path, ...] = ()
     skills: tuple[Path, ...] = ()
     json_log: str | int = "-"
+    text_log: bool = False
     workers: int = 1
     numbers: Path | None = None
     supervisor: int | None = None
@@ -48,18 +48,6 @@ class HostOptions:
     watch: bool = True
     body_seconds: float = BODY_TIMEOUT
     ping_seconds: float = PING_SECONDS
-
-
-class RunnerTable(Protocol):
-    """The runners of all kinds."""
-
-    def get_runner(self, registration: Registration) -> SkillRunner:
-        """The runner for a skill's kind; raises `SkillError`."""
-        ...
-
-    async def close(self) -> None:
-        """Close all runners."""
-        ...
 
 
 @dataclass(slots=True)
@@ -85,7 +73,6 @@ class HostParts:
     exit_stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def close(self) -> None:
-        """Close the parts in reverse order."""
         await self.exit_stack.aclose()
 
 
@@ -110,7 +97,7 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     closing.callback(metrics.close)
     closing.push_async_callback(history.close)
     if options.json_log:
-        observers.append(AccessLogObserver(_open_log(options.json_log, closing)))
+        observers.append(_open_log(options, closing))
     closing.push_async_callback(runners.close)
     runs = Runs(database)
     closing.push_async_callback(runs.close)
@@ -130,10 +117,11 @@ def list_kinds() -> tuple[str, ...]:
     return (*RUNNER_KINDS, *(found.name for found in entry_points(group=ENTRY_POINT_GROUP)))
 
 
-def _open_log(name: str | int, closing: AsyncExitStack) -> AccessLog:
+def _open_log(options: HostOptions, closing: AsyncExitStack) -> AccessLog:
+    name = options.json_log
     # Each batch is one append, so that workers can share the file.
     buffering = 0 if isinstance(name, str) else -1
     sink: AccessLogSink = sys.stdout.buffer if name == "-" else closing.enter_context(open(name, "ab", buffering))  # noqa: SIM115
-    log = AccessLog(sink)
+    log = AccessLog(sink, as_text=options.text_log)
     closing.callback(log.close)
     return log

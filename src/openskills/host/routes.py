@@ -132,11 +132,10 @@ async def list_skills(exchange: HttpExchange, parts: HostParts, principal: Princ
 
 
 def _describe_skill(entry: RegistryEntry, parts: HostParts) -> dict[str, object]:
-    return describe_skill(entry, parts.start, allow_local=parts.settings.allow_local)
+    return describe_skill(entry, parts.start, parts.settings)
 
 
 async def show_skill(exchange: HttpExchange, parts: HostParts, principal: Principal) -> HttpResponse:
-    """One skill."""
     name = exchange.scope["path_params"]["skill_id"]
     try:
         entry = parts.registry.get_entry(name)

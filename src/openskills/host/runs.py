@@ -119,7 +119,6 @@ class Run:
     result: bytes | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
         return {
             "id": self.id,
             "state": self.state.value,
@@ -149,7 +148,6 @@ class RunEvent:
 
 
 def complete_run(run: Run, state: RunState, result: InvokeResult, now: float, *, cut: int = 0) -> Run:
-    """The run with its final state and result."""
     said, body = encode_result(result)
     return replace(run, state=state, ended=now, status=said.status, result=body, cut=cut)
 
@@ -419,7 +417,6 @@ class Runs:
 
     @property
     def live_count(self) -> int:
-        """Number of runs in this worker."""
         return len(self._live)
 
     async def start(

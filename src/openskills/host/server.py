@@ -45,7 +45,6 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def socket_url(found: socket.socket) -> str:
-    """The URL of a listening socket."""
     host, port = found.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -111,7 +110,6 @@ class _HostServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """See `uvicorn.Server`."""
         self._takes_signals = True
         with super().capture_signals():
             yield

@@ -5,6 +5,7 @@
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from openskills.errors import (
 from openskills.host import http
 from openskills.host.admission import Admission
 from openskills.host.auth import Principal
+from openskills.host.history import id_prefix
 from openskills.host.http import encode_result
 from openskills.host.model import (
     Call,
@@ -88,13 +90,11 @@ class Invocation:
 class InvocationObserver(Protocol):
     """Is told of every invocation: log, metrics, history. Must not block or raise."""
 
-    def on_start(self, registration: Registration) -> None:
-        """A skill is about to be called; `on_end` follows."""
-        ...
+    def on_start(self, registration: Registration, asked: InvokeRequest) -> None:
+        """A skill is about to be called; `on_end` follows. Without a `run_id` the request is refused instead."""
 
     def on_end(self, invocation: Invocation) -> None:
         """An invocation has ended. With a registration, `on_start` was called before."""
-        ...
 
 
 def mask_outcome(outcome: Outcome, secrets: Mapping[str, str]) -> Outcome:
@@ -131,19 +131,6 @@ MAX_MESSAGE_LENGTH = 300
 """Characters of the message of one violation."""
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaViolation:
-    """A violation of a JSON schema; `field` is a path such as `input.numbers[2]`."""
-
-    field: str
-    message: str
-    rule: str
-
-    def to_dict(self) -> dict[str, str]:
-        """As JSON."""
-        return {"field": self.field, "message": self.message, "rule": self.rule}
-
-
 class SchemaValidator:
     """The compiled schemas of one registration. Raises `InvalidSkill` for an invalid schema."""
 
@@ -157,16 +144,16 @@ class SchemaValidator:
         """The failure for an invalid input, or None."""
         if self._input is None or self._input.is_valid(value):
             return None
-        faults = tuple(_find_violations(self._input, value, "input"))
-        return _build_failure(InvalidArgument.code, InvalidArgument.reason, faults[0].message, faults)
+        errors = list(_find_violations(self._input, value, "input"))
+        return _build_failure(InvalidArgument.code, InvalidArgument.reason, errors[0]["message"], errors)
 
     def validate_output(self, data: Mapping[str, Any]) -> Failure | None:
         """The failure for data that violate the output schema, or None."""
         if self._output is None or self._output.is_valid(data):
             return None
-        faults = tuple(_find_violations(self._output, data, "data"))
-        said = f"the skill's data do not match its output_schema: {faults[0].message}"
-        return _build_failure(BadSkillOutput.code, BadSkillOutput.reason, said, faults)
+        errors = list(_find_violations(self._output, data, "data"))
+        said = f"the skill's data do not match its output_schema: {errors[0]['message']}"
+        return _build_failure(BadSkillOutput.code, BadSkillOutput.reason, said, errors)
 
 
 def _compile_schema(schema: Mapping[str, Any] | None, skill: str, name: str) -> Any:
@@ -179,17 +166,17 @@ def _compile_schema(schema: Mapping[str, Any] | None, skill: str, name: str) -> 
         raise InvalidSkill(f"{skill}: {name} is not a valid JSON schema: {_shorten(str(error))}") from None
 
 
-def _find_violations(validator: Any, value: Mapping[str, Any], root: str) -> Iterator[SchemaViolation]:
+def _find_violations(validator: Any, value: Mapping[str, Any], root: str) -> Iterator[dict[str, str]]:
     for error in islice(validator.iter_errors(value), MAX_VIOLATIONS):
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
         field = _shorten(root + "".join(steps))
         rule = str(error.schema_path[-1]) if error.schema_path else "schema"
-        yield SchemaViolation(field, f"{field}: {_shorten(error.message)}", rule)
+        yield {"field": field, "message": f"{field}: {_shorten(error.message)}", "rule": rule}
 
 
-def _build_failure(code: int, reason: str, message: str, faults: Sequence[SchemaViolation]) -> Failure:
-    errors = [fault.to_dict() for fault in faults]
-    return Failure(code, message, {"reason": reason, "retryable": False, "field": faults[0].field, "errors": errors})
+def _build_failure(code: int, reason: str, message: str, errors: Sequence[dict[str, str]]) -> Failure:
+    details = {"reason": reason, "retryable": False, "field": errors[0]["field"], "errors": errors}
+    return Failure(code, message, details)
 
 
 def _shorten(text: str) -> str:
@@ -269,15 +256,17 @@ class RegistrationLookup(Protocol):
 
     def find(self, skill_id: str) -> Registration | None:
         """The skill with this id, or None."""
-        ...
 
 
-class RunnerLookup(Protocol):
-    """The part of the runner table that `Host` needs."""
+class RunnerTable(Protocol):
+    """The runners of all kinds."""
 
     def get_runner(self, registration: Registration) -> SkillRunner:
         """The runner for a skill's kind; raises `SkillError` if there is none."""
         ...
+
+    async def close(self) -> None:
+        """Close all runners."""
 
 
 def check_scope(principal: Principal, asked: str, found: str | None) -> None:
@@ -290,13 +279,34 @@ def check_scope(principal: Principal, asked: str, found: str | None) -> None:
         raise Forbidden(f"the key {principal.name!r} has no scope for {shown!r}", scope=shown)
 
 
+_CANCELLED = failure_outcome(RunCancelled("the call was cancelled before the skill finished"))
+_DIRECTORIES = re.compile(r"(?<![\w./:~-])/(?:[\w.@+~-]+/)+")
+
+
+def _hide_directories(failure: Failure, trace_id: str) -> Failure:
+    """A failure of the host for callers: paths are shortened to names; the log has them."""
+    shown = _DIRECTORIES.sub("", failure.message) if failure.code >= 500 else failure.message
+    if shown == failure.message:
+        return failure
+    _log.warning("trace id %s: %s", trace_id, failure.message)
+    return replace(failure, message=shown)
+
+
+@dataclass(slots=True)
+class _CallTimes:
+    """When a call joined the queue and was started, as times of `time.perf_counter`; 0.0 if it was not."""
+
+    queued: float = 0.0
+    started: float = 0.0
+
+
 class Host:
     """Performs invocations. Belongs to one event loop. `secrets` are the values of all secrets of the host."""
 
     def __init__(
         self,
         skills: RegistrationLookup,
-        runners: RunnerLookup,
+        runners: RunnerTable,
         admission: Admission,
         *,
         secrets: Mapping[str, str],
@@ -368,37 +378,39 @@ class Host:
     async def perform(self, asked: InvokeRequest) -> Invocation:
         """Perform a request and notify the observers. Failures are in the result; only cancellation is raised."""
         registration: Registration | None = None
-        outcome = failure_outcome(RunCancelled("the call was cancelled before the skill finished"))
+        outcome = _CANCELLED
         task = self._enter()
-        started: list[float] = []
+        times = _CallTimes()
+        if asked.run_id is None:
+            asked = asked._replace(run_id=f"{id_prefix(time.time())}{http.random_hex(10)}")
         try:
             if self.draining:
                 outcome = failure_outcome(http.host_draining())
             else:
                 found = self.get_registration(asked.skill_id, asked.principal)
                 for observer in self._observers:
-                    observer.on_start(found)
+                    observer.on_start(found, asked)
                 registration = found
-                outcome = await self._call(found, asked, started)
+                outcome = await self._call(found, asked, times)
         except SkillError as error:
-            outcome = failure_outcome(error)
+            outcome = failure_outcome(_hide_directories(Failure.from_error(error), asked.trace_id))
         except asyncio.CancelledError:
             if not self.draining or task.uncancel():
                 raise
             stopped = RunInterrupted("the host was stopped before the skill finished; how far it got is unknown")
-            outcome = failure_outcome(stopped if started else http.host_draining())
+            outcome = failure_outcome(stopped if times.started else http.host_draining())
         except (Exception, SystemExit, KeyboardInterrupt):  # noqa: BLE001 - bugs of the host or of a runner
             _log.exception("invocation failed, trace id %s", asked.trace_id)
             outcome = failure_outcome(http.internal_error(asked.trace_id))
         finally:
             # A cancelled invocation is recorded, too.
-            ended = replace(self._finish(asked, registration, outcome), started=bool(started))
+            ended = self._finish(asked, registration, outcome, times)
             self._leave(task)
         return ended
 
     def record_refusal(self, failure: Failure, asked: InvokeRequest) -> Invocation:
         """Record an invocation that was refused before it started, such as one without a valid key."""
-        return self._finish(asked, None, failure_outcome(failure))
+        return self._finish(asked, None, failure_outcome(failure), _CallTimes())
 
     def rate_limit_headers(self, principal: Principal) -> list[tuple[bytes, bytes]]:
         """Rate-limit response headers of a key; none for a key without a limit."""
@@ -409,7 +421,7 @@ class Host:
         """Drop cached validators of a skill that has changed or was removed."""
         self._checks.pop(skill_id, None)
 
-    async def _call(self, registration: Registration, asked: InvokeRequest, started: list[float]) -> Outcome:
+    async def _call(self, registration: Registration, asked: InvokeRequest, times: "_CallTimes") -> Outcome:
         checks = self._get_validator(registration)
         fault = checks.validate_input(asked.input)
         if fault is not None:
@@ -417,6 +429,7 @@ class Host:
         secrets = self._get_secrets(registration)
         deadline = asyncio.get_running_loop().time() + registration.timeout_ms / 1000
         runner = self._runners.get_runner(registration)
+        times.queued = time.perf_counter()
         async with self._admission.admit(asked.principal, registration, deadline):
             if asked.listener is not None:
                 asked.listener(SkillOutputEvent("start", {"skill_id": registration.id, "trace_id": asked.trace_id}))
@@ -424,7 +437,7 @@ class Host:
             with trace_invocation(registration, asked, secrets) as span:
                 parent = current_traceparent(span, asked.traceparent)
                 call = Call(asked.input, asked.trace_id, deadline, secrets, listener, parent)
-                started.append(time.perf_counter())
+                times.started = time.perf_counter()
                 outcome = await runner.invoke(registration, call)
                 if outcome.failure is not None:
                     span.set({"error.type": str(outcome.failure.details.get("reason") or outcome.failure.code)})
@@ -461,13 +474,16 @@ class Host:
         if not self._running:
             self._idle.set()
 
-    def _finish(self, asked: InvokeRequest, registration: Registration | None, outcome: Outcome) -> Invocation:
-        seconds = time.perf_counter() - asked.began
+    def _finish(
+        self, asked: InvokeRequest, registration: Registration | None, outcome: Outcome, times: "_CallTimes"
+    ) -> Invocation:
+        now = time.perf_counter()
+        seconds = now - asked.began
         about = registration
         if about is None and (about := self._skills.find(asked.skill_id)) is not None:
             # It never started; for observers it starts and ends now.
             for observer in self._observers:
-                observer.on_start(about)
+                observer.on_start(about, asked)
         known = about.secrets if about is not None else ()
         secrets = {name: self._secrets[name] for name in known if name in self._secrets}
         # A refused caller learns nothing about the skill; only observers get its registration.
@@ -477,10 +493,20 @@ class Host:
             trace_id=asked.trace_id,
             latency_ms=seconds * 1000,
             version=__version__ if registration is None else registration.version,
+            waited_ms=((times.started or now) - times.queued) * 1000 if times.queued else None,
+            ran_ms=(now - times.started) * 1000 if times.started else None,
         )
         result, body = encode_result(result)
         ended = Invocation(
-            time.time() - seconds, result, body, asked.principal.name, about, asked.body, asked.run_id, secrets
+            time.time() - seconds,
+            result,
+            body,
+            asked.principal.name,
+            about,
+            asked.body,
+            asked.run_id,
+            secrets,
+            started=bool(times.started),
         )
         for observer in self._observers:
             observer.on_end(ended)

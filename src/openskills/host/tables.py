@@ -74,4 +74,9 @@ STEPS: tuple[MigrationStep, ...] = (
         "ALTER TABLE answers ADD COLUMN worker TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE answers ADD COLUMN trace_id TEXT NOT NULL DEFAULT ''",
     ),
+    (
+        "ALTER TABLE history ADD COLUMN waited_ms REAL",
+        "ALTER TABLE history ADD COLUMN ran_ms REAL",
+        "DROP TABLE workers",
+    ),
 )

@@ -6,11 +6,11 @@ texts, such as errors, are ignored. History only says where a text stands; wheth
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -110,6 +110,8 @@ def count_system_messages(messages: Sequence[object]) -> int:
 
 
 _LOADED, _UNLOADED, _EVICTED = "loaded:", "unloaded:", "evicted:"
+LEFT_OUT = "documents not shown:"
+"""The beginning of a line in the result of a load, before lines about evictions."""
 _TRUE_WORDS = ("true", "1", "yes", "on", "t", "y")
 _DECODER = json.JSONDecoder()
 _MAX_CACHED_CHARS = 1_000
@@ -218,7 +220,8 @@ def _parse_paths(value: object) -> tuple[str, ...] | None:
 def _parse_evicted(rest: str) -> tuple[str, ...]:
     if _EVICTED not in rest:
         return ()
-    lines = takewhile(lambda line: line.startswith(_EVICTED), rest.strip("\n").split("\n"))
+    lines = dropwhile(lambda line: line.startswith(LEFT_OUT), rest.strip("\n").split("\n"))
+    lines = takewhile(lambda line: line.startswith(_EVICTED), lines)
     return tuple(line.removeprefix(_EVICTED).strip() for line in lines)
 
 
@@ -253,18 +256,43 @@ class TextLocations(NamedTuple):
         return TextLocations(self.body, self.docs, self.rest, (*self.calls, index))
 
 
+class TranscriptPosition(NamedTuple):
+    """How far messages go: the number of user messages, the last one, and the answers to it. System messages are
+    ignored.
+
+    A user message at the end starts a turn unless it follows tool calls or their results, as images from tools do.
+    """
+
+    users: int = 0
+    last_user: object = None
+    answers: int = 0
+    starts_turn: bool = False
+
+    def is_new_turn_after(self, before: "TranscriptPosition | None") -> bool:
+        """Whether the user has answered the model since `before`. A repeated request does not start a turn."""
+        if not self.starts_turn:
+            return False
+        return before is None or self[:2] != before[:2] or before.answers > 0
+
+    def has_answer_after(self, before: "TranscriptPosition | None") -> bool:
+        """Whether the model has answered since `before`."""
+        return before is not None and (self[:2] != before[:2] or self.answers > before.answers)
+
+
 @dataclass(frozen=True, slots=True)
 class TextHistory:
     """Where texts are according to the messages.
 
     `locations` has the skills that seem to be loaded. `spare` has those that seem to be unloaded, in case the session's
     state says otherwise: after a user message that began no turn, or calls of one message that ran in another order
-    than their results. `outcomes` has every load and selection, by the index of its result.
+    than their results. `outcomes` has every load and selection, by the index of its result. `position` is how far the
+    messages go.
     """
 
     locations: Mapping[str, TextLocations]
     spare: Mapping[str, TextLocations]
     outcomes: Mapping[int, SkillCallResult]
+    position: TranscriptPosition = field(default_factory=TranscriptPosition, compare=False)
 
     def find(self, skill: str) -> TextLocations:
         """The locations of a skill's texts, empty if unknown."""
@@ -278,33 +306,68 @@ def replay(messages: Sequence[Message], mode: LoadMode) -> TextHistory:
     skill is unloaded by a call or an eviction; by a user message, unless the mode is `session`; and in the mode `once`
     by an answer of the model.
     """
-    walk = _HistoryReplay(mode)
-    for index, message in enumerate(messages):
-        role = get_field(message, "role")
-        if role == "assistant":
-            walk.add_answer(index, get_tool_calls(message))
-        elif role == "user":
-            walk.add_user_message()
-        elif role in TOOL_ROLES:
-            walk.add_result(index, message)
-    return TextHistory(walk.locations, walk.spare, walk.outcomes)
+    walk = HistoryReplay(mode)
+    walk.add_all(messages)
+    return walk.get_history()
 
 
-class _HistoryReplay:
+class HistoryReplay:
+    """A replay that can be continued, and copied to continue it in two ways."""
+
     def __init__(self, mode: LoadMode) -> None:
-        self.locations: dict[str, TextLocations] = {}
-        self.spare: dict[str, TextLocations] = {}
-        self.outcomes: dict[int, SkillCallResult] = {}
-        self._mode = mode
-        self._calls: dict[str, list[HistoryToolCall]] = {}
+        self.mode = mode
+        self.count = 0
+        self._position = TranscriptPosition()
+        self._locations: dict[str, TextLocations] = {}
+        self._spare: dict[str, TextLocations] = {}
+        self._outcomes: dict[int, SkillCallResult] = {}
+        self._calls: dict[str, Sequence[HistoryToolCall]] = {}
         self._answer = -1
-        self._last_selections: dict[str, tuple[str, ...]] = {}
+        self._is_answered = True
 
-    def add_answer(self, index: int, calls: Sequence[HistoryToolCall]) -> None:
+    def continue_with(self, messages: Sequence[Message]) -> TextHistory:
+        """Where texts are after more messages; this replay stays where it is."""
+        other = HistoryReplay(self.mode)
+        other.__dict__ = self.__dict__ | {
+            name: getattr(self, name).copy() for name in ("_locations", "_spare", "_outcomes", "_calls")
+        }
+        other.add_all(messages)
+        return other.get_history()
+
+    def get_history(self) -> TextHistory:
+        """Where texts are now; it changes if the replay goes on."""
+        return TextHistory(self._locations, self._spare, self._outcomes, self._position)
+
+    def add_all(self, messages: Iterable[Message]) -> None:
+        """Replay the next messages."""
+        for message in messages:
+            self._add(message)
+
+    def _add(self, message: Message) -> None:
+        index, role = self.count, get_field(message, "role")
+        self.count += 1
+        if role in SYSTEM_ROLES:
+            return
+        users, last, answers, _ = self._position
+        if role == "assistant":
+            calls = get_tool_calls(message)
+            self._position = TranscriptPosition(users, last, answers + 1)
+            self._is_answered = not calls
+            self._add_answer(index, calls)
+        elif role == "user":
+            content = get_field(message, "content")
+            self._position = TranscriptPosition(users + 1, content, 0, self._is_answered)
+            self._add_user_message()
+        else:
+            self._position = TranscriptPosition(users, last, answers)
+            self._is_answered = False
+            if role in TOOL_ROLES:
+                self._add_result(index, message)
+
+    def _add_answer(self, index: int, calls: Sequence[HistoryToolCall]) -> None:
         self._answer = index
-        if self._mode is LoadMode.ONCE and self.locations:
-            # Texts were shown once and are gone, but the selected documents come back with the next load.
-            self._last_selections.update((skill, held.selection()) for skill, held in self.locations.items())
+        if self.mode is LoadMode.ONCE and self._locations:
+            # Texts were shown once and are gone.
             self._move_to_spare()
         if calls:
             fresh: dict[str, list[HistoryToolCall]] = {}
@@ -312,12 +375,11 @@ class _HistoryReplay:
                 fresh.setdefault(call.id or call.name, []).append(call)
             self._calls.update(fresh)
 
-    def add_user_message(self) -> None:
-        if self._mode is not LoadMode.SESSION:
-            self._last_selections.clear()
+    def _add_user_message(self) -> None:
+        if self.mode is not LoadMode.SESSION:
             self._move_to_spare()
 
-    def add_result(self, index: int, message: Message) -> None:
+    def _add_result(self, index: int, message: Message) -> None:
         call = self._find_call(message)
         tool, arguments = (call.name, call.arguments) if call else (get_string(message, "name"), None)
         found = parse_result(tool, arguments, get_text(message))
@@ -326,43 +388,44 @@ class _HistoryReplay:
         if found.action is SkillAction.UNLOAD:
             self._remove(found.skill)
         else:
-            self.outcomes[index] = found
+            self._outcomes[index] = found
             self._keep(index, found)
         for skill in found.evicted:
             self._remove(skill)
 
     def _find_call(self, message: Message) -> HistoryToolCall | None:
-        calls = self._calls.get(get_string(message, "tool_call_id") or get_string(message, "name"))
+        key = get_string(message, "tool_call_id") or get_string(message, "name")
+        calls = self._calls.get(key)
         if not calls:
             return None
         # If calls of one message share an id, their results have the same order.
-        return calls.pop(0) if len(calls) > 1 else calls[0]
+        if len(calls) > 1:
+            self._calls[key] = calls[1:]
+        return calls[0]
 
     def _keep(self, index: int, found: SkillCallResult) -> None:
-        held = self.locations.get(found.skill)
-        outlived = self._last_selections.pop(found.skill, ())
+        held = self._locations.get(found.skill)
         if found.action is SkillAction.LOAD and (held is None or held.body is None):
             # Documents that were selected earlier are placed with the body, so that nothing above changes.
-            held = TextLocations(index).with_selection(held.selection() if held else outlived, index)
+            held = TextLocations(index).with_selection(held.selection() if held else (), index)
         elif held is None:
             # In the mode `once`, a selection shows the skill again; otherwise the load was lost from history.
-            held = TextLocations(index if self._mode is LoadMode.ONCE else None)
+            held = TextLocations(index if self.mode is LoadMode.ONCE else None)
         if found.docs is not None:
             held = held.with_selection(found.docs, index)
-        self.locations[found.skill] = held.with_call(index)
+        self._locations[found.skill] = held.with_call(index)
 
     def _remove(self, skill: str) -> None:
-        held = self.locations.pop(skill, TextLocations())
-        self.spare.pop(skill, None)
-        self._last_selections.pop(skill, None)
+        held = self._locations.pop(skill, TextLocations())
+        self._spare.pop(skill, None)
         # A load in the same answer may have run after this, although its result is above.
         for index in held.calls:
-            found = self.outcomes[index]
+            found = self._outcomes[index]
             if index > self._answer and found.action is SkillAction.LOAD:
                 again = TextLocations(index).with_selection(found.docs or (), index).with_call(index)
-                self.spare[skill] = held if held.body == index else again
+                self._spare[skill] = held if held.body == index else again
                 break
 
     def _move_to_spare(self) -> None:
-        self.spare.update(self.locations)
-        self.locations.clear()
+        self._spare.update(self._locations)
+        self._locations.clear()

@@ -18,6 +18,7 @@ from openskills.prompt.history import (
 )
 from openskills.tokens import TokenCounter, estimate_tokens
 
+_MAX_NOT_SUMMED = 256
 _MAX_DEPTH = 6  # of nested data in a message
 
 
@@ -56,7 +57,7 @@ class FlatMessage(NamedTuple):
 
 
 class TokenCountCache:
-    """Caches the token counts of the texts in the last request."""
+    """Caches the token counts of texts, at least of those that were counted last."""
 
     def __init__(self, count: TokenCounter) -> None:
         self.count = count
@@ -70,68 +71,31 @@ class TokenCountCache:
             self._now[text] = found = self.count(text) if found is None else found
         return found
 
-    def forget(self) -> None:
-        """Drop the texts that were not used since the last call."""
-        self._before, self._now = self._now, {}
+    def limit(self, size: int) -> None:
+        """Drop texts that were not used for long if there are more than `size`."""
+        if len(self._now) > size:
+            self._before, self._now = self._now, {}
 
 
 def account(
     before: Sequence[Message] | None,
     now: Sequence[Message],
-    parts: Iterable[PromptPart],
+    parts: Sequence[PromptPart],
     count: TokenCounter = estimate_tokens,
 ) -> RequestTokens:
     """Count a request that follows `before`; `parts` are the texts that were added to it.
 
     Texts, names of called tools and their arguments are counted. Images and other data are only compared.
     """
-    counts = TokenCountCache(count)
-    old = flatten_messages(before or ())
-    return compare_requests(old, count_tokens(old, counts), flatten_messages(now), parts, counts)
+    ledger = Ledger()
+    if before is not None:
+        ledger.record(before, (), count)
+    return ledger.record(now, parts, count)
 
 
 def flatten_messages(messages: Iterable[Message]) -> list[FlatMessage]:
     """Copy messages into their texts and data."""
     return [_flatten_message(message) for message in messages]
-
-
-def count_tokens(messages: Iterable[FlatMessage], count: TokenCounter) -> int:
-    """The tokens of all texts."""
-    return sum(count(text) for message in messages for text in message.texts)
-
-
-def compare_requests(
-    before: Sequence[FlatMessage],
-    had: int,
-    now: Sequence[FlatMessage],
-    parts: Iterable[PromptPart],
-    count: TokenCountCache,
-) -> RequestTokens:
-    """As `account`, for flat messages; `had` is the total of those before."""
-    layers = dict.fromkeys(PromptLayer, 0)
-    skills: dict[str, int] = {}
-    for part in parts:
-        tokens = count(part.text)
-        layers[part.layer] += tokens
-        if part.skill:
-            skills[part.skill] = skills.get(part.skill, 0) + tokens
-    each = [sum(map(count, message.texts)) for message in now]
-    tokens = sum(each)
-    layers[PromptLayer.OTHER] = max(0, tokens - sum(layers.values()))
-    return RequestTokens(
-        tokens, layers, skills, _count_unchanged(before, now, each, count), had, count.count is estimate_tokens
-    )
-
-
-def _count_unchanged(
-    before: Sequence[FlatMessage], now: Sequence[FlatMessage], each: Sequence[int], count: TokenCounter
-) -> int:
-    unchanged = 0
-    for old, new, tokens in zip(before, now, each, strict=False):
-        if old != new:
-            return unchanged + _count_common(old, new, count)
-        unchanged += tokens
-    return unchanged
 
 
 def _count_common(old: FlatMessage, new: FlatMessage, count: TokenCounter) -> int:
@@ -193,10 +157,13 @@ class Ledger:
 
     def __init__(self, max_requests: int = 256) -> None:
         self._last: deque[RequestTokens] = deque(maxlen=max_requests)
-        self._sum = RequestTokens()
         self._requests = 0
+        self._sum = RequestTokens()
+        self._not_summed: list[RequestTokens] = []
         self._sent: list[FlatMessage] = []
-        self._had = 0
+        self._each: list[int] = []
+        self._parts: Sequence[PromptPart] | None = None
+        self._by_part: tuple[Mapping[PromptLayer, int], Mapping[str, int]] = ({}, {})
         self._counts = TokenCountCache(estimate_tokens)
 
     @property
@@ -212,60 +179,95 @@ class Ledger:
     @property
     def sum(self) -> RequestTokens:
         """The sum of all requests."""
+        new, self._not_summed = [self._sum, *self._not_summed], []
+        self._sum = RequestTokens(
+            sum(one.total for one in new),
+            {layer: sum(one.by_layer.get(layer, 0) for one in new) for layer in PromptLayer},
+            dict(sum((Counter(one.by_skill) for one in new), Counter[str]())),
+            sum(one.unchanged for one in new),
+            sum(one.before for one in new),
+            any(one.estimated for one in new),
+        )
         return self._sum
 
     def record(
         self,
         now: Sequence[Message],
-        parts: Iterable[PromptPart],
+        parts: Sequence[PromptPart],
         count: TokenCounter = estimate_tokens,
         *,
         tools: str = "",
+        unchanged: int = 0,
+        after: RequestTokens | None = None,
     ) -> RequestTokens:
         """Count a request, comparing it with the previous one, and add it. The messages may change afterwards.
 
-        `tools` are the descriptions of its tools as JSON, which providers put in front of the messages.
+        `tools` are the descriptions of its tools as JSON, which providers put in front of the messages. The first
+        `unchanged` messages are known to be those of the request `after`.
         """
         if self._counts.count is not count:
             self._counts = TokenCountCache(count)
-        flat = flatten_messages(now)
-        if tools:
+            self._parts = after = None
+        sent, each = self._sent, self._each
+        described = sent[0].texts[0] if sent and sent[0].role == PromptLayer.TOOLS else ""
+        is_next = unchanged and after is not None and after is self._last[-1] and described == tools
+        same = unchanged + bool(tools) if is_next else 0
+        flat = flatten_messages(now[unchanged if same else 0 :])
+        if tools and not same:
             flat.insert(0, FlatMessage(PromptLayer.TOOLS, (tools,)))
-            parts = (PromptPart(PromptLayer.TOOLS, "", tools), *parts)
-        found = compare_requests(self._sent, self._had, flat, parts, self._counts)
-        self._sent, self._had = flat, found.total
-        self._counts.forget()
+        had = sum(each)
+        self._sent = [*sent[:same], *flat]
+        self._each = [*each[:same], *(sum(map(self._counts, message.texts)) for message in flat)]
+        total = sum(self._each)
+        layers, skills = self._count_parts(parts)
+        layers = {**layers, PromptLayer.TOOLS: self._counts(tools) if tools else 0}
+        layers[PromptLayer.OTHER] = max(0, total - sum(layers.values()))
+        found = RequestTokens(
+            total, layers, skills, self._count_unchanged(sent, same), had, self._counts.count is estimate_tokens
+        )
+        self._counts.limit(4 * len(self._sent) + 64)
         self.add(found)
         return found
+
+    def _count_unchanged(self, before: Sequence[FlatMessage], same: int) -> int:
+        """The tokens of the common beginning with the request before; the first `same` messages are equal."""
+        for index, old in enumerate(before[same : len(self._sent)], same):
+            if old != self._sent[index]:
+                return sum(self._each[:index]) + _count_common(old, self._sent[index], self._counts)
+        return sum(self._each[: len(before)])
+
+    def _count_parts(self, parts: Sequence[PromptPart]) -> tuple[Mapping[PromptLayer, int], Mapping[str, int]]:
+        """The tokens of added texts by layer and by skill."""
+        if parts != self._parts:
+            layers = dict.fromkeys(PromptLayer, 0)
+            skills: dict[str, int] = {}
+            for part in parts:
+                tokens = self._counts(part.text)
+                layers[part.layer] += tokens
+                if part.skill:
+                    skills[part.skill] = skills.get(part.skill, 0) + tokens
+            self._parts, self._by_part = tuple(parts), (layers, skills)
+        return self._by_part
 
     def add(self, request: RequestTokens) -> None:
         """Add a request that was counted elsewhere."""
         self._requests += 1
         self._last.append(request)
-        self._sum = _merge(self._sum, request)
+        self._not_summed.append(request)
+        if len(self._not_summed) > _MAX_NOT_SUMMED:
+            _ = self.sum
 
     def format_table(self) -> str:
         """A text table of the last requests and the sum, then the skills by tokens."""
         first = self._requests - len(self._last) + 1
         rows = [["request", "tokens", *PromptLayer, "unchanged"]]
         rows += [_format_row(str(number), request) for number, request in enumerate(self._last, first)]
-        rows.append(_format_row("all", self._sum))
+        rows.append(_format_row("all", self.sum))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
-        skills = sorted(self._sum.by_skill.items(), key=lambda item: (-item[1], item[0]))
+        skills = sorted(self.sum.by_skill.items(), key=lambda item: (-item[1], item[0]))
         lines += [f"{skill}: {tokens:,}" for skill, tokens in skills]
-        return "\n".join([*lines, *(["All tokens are estimated."] if self._sum.estimated else [])])
-
-
-def _merge(one: RequestTokens, other: RequestTokens) -> RequestTokens:
-    return RequestTokens(
-        one.total + other.total,
-        {layer: one.by_layer.get(layer, 0) + other.by_layer.get(layer, 0) for layer in PromptLayer},
-        dict(Counter(one.by_skill) + Counter(other.by_skill)),
-        one.unchanged + other.unchanged,
-        one.before + other.before,
-        one.estimated or other.estimated,
-    )
+        return "\n".join([*lines, *(["All tokens are estimated."] if self.sum.estimated else [])])
 
 
 def _format_row(name: str, request: RequestTokens) -> list[str]:

@@ -9,10 +9,18 @@ if TYPE_CHECKING:
     from openskills.runtime.options import SessionOptions
     from openskills.runtime.runtime import SkillRuntime
     from openskills.runtime.session import SkillSession
+    from openskills.runtime.token_report import DisclosureMode, measure_tokens
 
-__all__ = ["Branch", "SessionOptions", "SkillRuntime", "SkillSession"]
+__all__ = ["Branch", "DisclosureMode", "SessionOptions", "SkillRuntime", "SkillSession", "measure_tokens"]
 
-_HOME = {"Branch": "branch", "SessionOptions": "options", "SkillRuntime": "runtime", "SkillSession": "session"}
+_HOME = {
+    "Branch": "branch",
+    "DisclosureMode": "token_report",
+    "SessionOptions": "options",
+    "SkillRuntime": "runtime",
+    "SkillSession": "session",
+    "measure_tokens": "token_report",
+}
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:

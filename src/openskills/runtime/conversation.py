@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from openskills.artifacts.store import Scope
@@ -89,7 +89,8 @@ class Conversation:
 
     def tick(self) -> int:
         """Return a number for the next call, greater than all before it."""
-        self.state = replace(self.state, clock=self.state.clock + 1)
+        state = self.state
+        self.state = SkillState(state.entries, state.turns, state.clock + 1)
         return self.state.clock
 
     def fold(

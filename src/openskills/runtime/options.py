@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 from openskills.arguments import check_arguments
 from openskills.catalog.skill import Skill
 from openskills.errors import InvalidArgument
-from openskills.executors.spec import Limits
 from openskills.prompt.blocks import Placement, TokenBudget
 from openskills.prompt.overview import OverviewFormat
 from openskills.session.state import EvictionPolicy, LoadMode
 from openskills.tokens import TokenCounter, estimate_tokens
 from openskills.tools.approvals import ApprovalCallback
 from openskills.tools.names import ToolProfile
+from openskills.tools.tool import ToolOptions
 
 Messages: TypeAlias = Sequence[Any]
 """OpenAI-style messages: mappings, or objects with `model_dump`."""
@@ -43,8 +43,8 @@ class WhenLost(StrEnum):
 
 
 @check_arguments
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions(ToolOptions):
     """The options of a conversation. Enumerations may be given as text. Wrong types raise `InvalidArgument`.
 
     Prompt: `profile` (None: `full` with an executor, else `knowledge_only`) or an explicit list of `tools`;
@@ -80,24 +80,13 @@ class SessionOptions:
     search: bool = False
     guidance: str | None = None
     before_model: BeforeModel | None = None
-    require_loaded: bool = True
-    force_save: bool = False
     allowed_commands: Sequence[str] | None = None
     denied_commands: Sequence[str] | None = None
     ask: ApprovalCallback | None = None
     restrict: bool = False
-    limits: Limits = field(default_factory=Limits)
-    max_timeout: float = 3600.0
     host_roots: Sequence[Path] | None = None
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    secrets_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    network: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    install: tuple[str, ...] | None = None
     index_arguments: tuple[str, ...] = ()
-    inline_bytes: int = 16 * 1024
-    primary_bytes: int = 32 * 1024
-    max_inline_bytes: int = 128 * 1024
     download: Callable[[str], Awaitable[bytes]] | None = None
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """`SkillRuntime`: skills, an executor and stores for any number of conversations."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from copy import copy
 from functools import partial
@@ -32,7 +32,7 @@ from openskills.settings import Settings
 from openskills.tools.approvals import Approvals
 from openskills.tools.loaded_texts import LoadedTexts
 from openskills.tools.names import build_continuation_hint
-from openskills.tools.tool import ToolContext, ToolOptions
+from openskills.tools.tool import ToolContext
 
 _MAX_OVERVIEWS = 8
 
@@ -60,9 +60,13 @@ class SkillRuntime:
         self.catalog = catalog
         self.settings = settings or Settings.from_env()
         self.options = options or SessionOptions()
-        self.store = _resolve_store(store, self.settings)
         self._owns_store = store is None or isinstance(store, str)
-        self.artifacts = _resolve_artifacts(artifacts, self.settings)
+        if isinstance(store, str):
+            store = open_session_store(store, self.settings)
+        self.store: SessionStore = MemorySessionStore() if store is None else store
+        if artifacts is None or isinstance(artifacts, str):
+            artifacts = open_artifact_store(artifacts, self.settings)
+        self.artifacts: ArtifactStore = artifacts
         self._executor = open_executor(executor, self.settings) if isinstance(executor, str) else executor
         self._owns_executor = isinstance(executor, str)
         self._sessions = ConversationPool(self._create_conversation)
@@ -168,7 +172,7 @@ class SkillRuntime:
     def _create_session(self, shared: Conversation, agent: str, options: SessionOptions) -> SkillSession:
         rules = self._build_rules(shared, agent, options)
         overviews = self._get_overviews(options)
-        tools = overviews.get().tools
+        tools, executor = overviews.get().tools, self._executor
         owner = ProcessOwner(shared.scope.app, shared.scope.user, shared.scope.session, agent)
 
         async def open_runner() -> CommandRunner:
@@ -183,14 +187,16 @@ class SkillRuntime:
             skills=overviews.get().skills,
             view=lambda: shared.state.view_for(agent),
             loaded_texts=shared.get_loaded_texts(
-                (agent, tools, options.budget, options.count), partial(_create_loaded_texts, tools, options)
+                (agent, tools, options.budget, options.count),
+                partial(LoadedTexts, build_continuation_hint(tools), options.budget, options.count),
             ),
             uploads=shared.uploads,
             open_runner=open_runner,
             open_commands=open_commands,
             artifacts=self.artifacts,
-            options=_build_tool_options(options),
+            options=options,
             tools=tools,
+            take_snapshot=None if executor is None else lambda skill: executor.snapshot(skill.name, skill.path),
         )
         if options.download is not None:
             shared.uploads.download = options.download
@@ -236,38 +242,6 @@ class SkillRuntime:
 @runtime_checkable
 class _CloseableStore(Protocol):
     async def close(self) -> None: ...
-
-
-def _resolve_store(store: SessionStore | str | None, settings: Settings) -> SessionStore:
-    if store is None:
-        return MemorySessionStore()
-    return open_session_store(store, settings) if isinstance(store, str) else store
-
-
-def _resolve_artifacts(artifacts: ArtifactStore | str | None, settings: Settings) -> ArtifactStore:
-    if isinstance(artifacts, str) or artifacts is None:
-        return open_artifact_store(artifacts, settings)
-    return artifacts
-
-
-def _create_loaded_texts(tools: Sequence[str], options: SessionOptions) -> LoadedTexts:
-    return LoadedTexts(build_continuation_hint(tools), options.budget, options.count)
-
-
-def _build_tool_options(options: SessionOptions) -> ToolOptions:
-    return ToolOptions(
-        require_loaded=options.require_loaded,
-        force_save=options.force_save,
-        inline_bytes=options.inline_bytes,
-        primary_bytes=options.primary_bytes,
-        max_inline_bytes=options.max_inline_bytes,
-        limits=options.limits,
-        max_timeout=options.max_timeout,
-        network=options.network,
-        environment=options.environment,
-        secrets=options.secrets_of,
-        install=options.install,
-    )
 
 
 def _inherit(shared: Conversation, parent: str, agent: str) -> None:

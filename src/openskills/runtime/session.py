@@ -15,9 +15,10 @@ from openskills.executors.commands import CommandRunner
 from openskills.executors.files.tree import choose_upload_name
 from openskills.prompt.blocks import LoadedSkill, Placement
 from openskills.prompt.guidance import build_guidance
+from openskills.prompt.history import TranscriptPosition
 from openskills.prompt.overview import Overview, overview
-from openskills.prompt.placement import MessageMemory, PromptRequest, place_texts
-from openskills.prompt.usage import Ledger
+from openskills.prompt.placement import GivenMessages, MessageMemory, PromptRequest, place_texts
+from openskills.prompt.usage import Ledger, RequestTokens
 from openskills.runtime.conversation import Conversation
 from openskills.runtime.options import Messages, ModelCall, SessionOptions, WhenLost
 from openskills.session.events import TOOL_RESPONSE, Event, new_event
@@ -29,6 +30,7 @@ from openskills.session.state import (
     Loaded,
     LoadMode,
     RecordedChange,
+    SkillState,
     TurnBegan,
     Unloaded,
     apply_changes,
@@ -114,49 +116,6 @@ def _list_enum(skills: CatalogSnapshot) -> list[str]:
     return [skill.name for skill in skills.skills] if len(skills.skills) <= ENUM_LIMIT else []
 
 
-_SYSTEM = ("system", "developer")
-
-
-@dataclass(frozen=True, slots=True)
-class TranscriptPosition:
-    """How far a list of messages goes: the number of user messages, the last one, and the answers to it."""
-
-    users: int = 0
-    last_user: object = None
-    answers: int = 0
-    starts_turn: bool = False
-
-    def is_new_turn_after(self, before: "TranscriptPosition | None") -> bool:
-        """Whether the user has answered the model since `before`. A repeated request does not start a turn."""
-        if not self.starts_turn:
-            return False
-        return before is None or (self.users, self.last_user) != (before.users, before.last_user) or before.answers > 0
-
-    def has_answer_after(self, before: "TranscriptPosition | None") -> bool:
-        """Whether the model has answered since `before`."""
-        return before is not None and (
-            (self.users, self.last_user) != (before.users, before.last_user) or self.answers > before.answers
-        )
-
-
-def find_position(messages: Sequence[Mapping[str, Any]]) -> TranscriptPosition:
-    """Find the position of these messages, ignoring system messages.
-
-    A user message starts a turn unless it follows tool calls or their results, as images from tools do.
-    """
-    users, last, answers, role, is_answered = 0, None, 0, None, True
-    for message in messages:
-        if message.get("role") in _SYSTEM:
-            continue
-        role = message.get("role")
-        if role == "user":
-            users, last, answers = users + 1, message.get("content"), 0
-        else:
-            answers += role == "assistant"
-            is_answered = role == "assistant" and not message.get("tool_calls")
-    return TranscriptPosition(users, last, answers, role == "user" and is_answered)
-
-
 _LOG = logging.getLogger("openskills")
 
 ReviseResult: TypeAlias = Callable[[ToolResult], Awaitable[ToolResult | None]]
@@ -186,6 +145,11 @@ class SkillSession:
         self._evict: EvictionPolicy = options.evict or keep_most_recent(options.max_loaded_skills)
         self._trace_content = trace_content or None
         self._memory = MessageMemory()
+        self._mode, self._placement = LoadMode(options.load_mode), Placement(options.placement)
+        self._view = AgentView("", {})
+        self._state: SkillState | None = None
+        self._tools: tuple[Sequence[Mapping[str, Any]], str] = ((), "")
+        self._recorded: RequestTokens | None = None
         self._ended = False
         self._before: TranscriptPosition | None = None
         self._last_request = shared.state.clock
@@ -288,16 +252,28 @@ class SkillSession:
         """
         self._check_open()
         layer = self._overviews.get()
-        given = [_to_mapping(message) for message in messages]
-        self._shared.uploads.add_from_messages(given)
-        self._follow_messages(find_position(given), new_turn)
+        plain: list[Mapping[str, Any]] = [
+            cast("dict[str, Any]", message) if type(message) is dict else _to_mapping(message) for message in messages
+        ]
+        given = self._memory.read(plain, self._mode)
+        self._shared.uploads.add_from_messages(plain[given.same :])
+        self._follow_messages(given.history.position, new_turn)
         placed = self._build_request(given, layer)
         sent = [dict(message) for message in placed.messages]
+        unchanged = placed.unchanged
         if self._options.before_model is not None:
             seen = ModelCall(self.scope.session, self.agent, self.loaded_skills(), sent)
-            sent = self._options.before_model(seen) or sent
-        text = layer.tools_text if tools is None else format_tools(tools)
-        self.ledger.record(sent, placed.parts, self._options.count, tools=text)
+            sent, unchanged = self._options.before_model(seen) or sent, 0
+        if tools is not None and tools != self._tools[0]:
+            self._tools = (list(tools), format_tools(tools))
+        self._recorded = self.ledger.record(
+            sent,
+            placed.parts,
+            self._options.count,
+            tools=layer.tools_text if tools is None else self._tools[1],
+            unchanged=unchanged,
+            after=self._recorded,
+        )
         self._last_request = self._shared.tick()
         return sent
 
@@ -428,7 +404,7 @@ class SkillSession:
         if self._options.load_mode is not LoadMode.SESSION:
             self._fold([TurnBegan()], at)
 
-    def _build_request(self, messages: Messages, layer: SessionOverview) -> PromptRequest:
+    def _build_request(self, given: GivenMessages, layer: SessionOverview) -> PromptRequest:
         self._evict_excess()
         view = self._get_view()
         sight = self._context.loaded_texts.collect_visible(view, layer.skills)
@@ -439,28 +415,29 @@ class SkillSession:
         self._notices = {name: line for name, line in self._notices.items() if not now.is_loaded(name)}
         for skill, doc in sight.missing:
             self._notices[f"{skill}/{doc}"] = f"[Missing] {doc} of {skill} can no longer be read"
-        placed = self._place(messages, layer, shown)
+        placed = self._place(given, layer, shown)
         if self._options.when_lost is WhenLost.UNLOAD:
             lost = [skill for skill in placed.restored if skill in self._had_place]
             for skill in lost:
                 self._unload_missing(skill, "its text left the conversation; call skill_load to read it again")
             if lost:
-                placed = self._place(messages, layer, [one for one in shown if one.skill not in lost])
+                placed = self._place(given, layer, [one for one in shown if one.skill not in lost])
         self._had_place = {one.skill for one in shown} - set(placed.restored)
         self._presented = {one.skill: view.entries[one.skill].loaded for one in shown}
         count("openskills.skill.fallbacks", len(placed.restored))
         return placed
 
-    def _place(self, messages: Messages, layer: SessionOverview, shown: Sequence[LoadedSkill]) -> PromptRequest:
+    def _place(self, given: GivenMessages, layer: SessionOverview, shown: Sequence[LoadedSkill]) -> PromptRequest:
         return place_texts(
-            messages,
+            given.messages,
             shown,
             layer_one=layer.overview.text,
             guidance=layer.guidance,
-            mode=LoadMode(self._options.load_mode),
-            placement=Placement(self._options.placement),
+            mode=self._mode,
+            placement=self._placement,
             notices=list(self._notices.values()),
             memory=self._memory,
+            given=given,
         )
 
     def _evict_excess(self) -> None:
@@ -492,7 +469,11 @@ class SkillSession:
         return name if isinstance(name, str) and known.has(name) else None
 
     def _get_view(self) -> AgentView:
-        return self._shared.state.view_for(self.agent)
+        state = self._shared.state
+        if self._state is None or state.entries is not self._state.entries or state.turns is not self._state.turns:
+            self._view = state.view_for(self.agent)
+        self._state = state
+        return self._view
 
 
 def _add_evictions(result: ToolResult, before: Iterable[str], after: AgentView) -> ToolResult:

@@ -169,7 +169,7 @@ class SkillContents:
     docs: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-async def token_report(
+async def measure_tokens(
     catalog: Catalog,
     *,
     tasks: Sequence[ScriptedTask] = (),

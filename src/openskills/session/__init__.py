@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from openskills.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from openskills.session.events import Event, apply_delta, new_event
+    from openskills.session.events import Event, apply_delta, check_id, event_from_json, event_to_json, new_event
     from openskills.session.keys import docs_key, format_array, loaded_key, loaded_prefix, order_key, parse_array
     from openskills.session.memory import MemorySessionStore
     from openskills.session.open import open_session_store
@@ -13,19 +13,34 @@ if TYPE_CHECKING:
     from openskills.session.redis import RedisSessionStore
     from openskills.session.sqlite import SqliteSessionStore
     from openskills.session.state import SkillState
-    from openskills.session.store import SessionKey, SessionStore
+    from openskills.session.store import (
+        AppendResult,
+        Session,
+        SessionInfo,
+        SessionKey,
+        SessionStore,
+        build_append_result,
+        sort_latest_first,
+    )
 
 __all__ = [
+    "AppendResult",
     "Event",
     "MemorySessionStore",
     "PostgresSessionStore",
     "RedisSessionStore",
+    "Session",
+    "SessionInfo",
     "SessionKey",
     "SessionStore",
     "SkillState",
     "SqliteSessionStore",
     "apply_delta",
+    "build_append_result",
+    "check_id",
     "docs_key",
+    "event_from_json",
+    "event_to_json",
     "format_array",
     "loaded_key",
     "loaded_prefix",
@@ -33,28 +48,29 @@ __all__ = [
     "open_session_store",
     "order_key",
     "parse_array",
+    "sort_latest_first",
 ]
 
-_HOME = {
-    "Event": "events",
-    "MemorySessionStore": "memory",
-    "PostgresSessionStore": "postgres",
-    "RedisSessionStore": "redis",
-    "SessionKey": "store",
-    "SessionStore": "store",
-    "SkillState": "state",
-    "SqliteSessionStore": "sqlite",
-    "apply_delta": "events",
-    "docs_key": "keys",
-    "format_array": "keys",
-    "loaded_key": "keys",
-    "loaded_prefix": "keys",
-    "new_event": "events",
-    "open_session_store": "open",
-    "order_key": "keys",
-    "parse_array": "keys",
+_MODULES = {
+    "events": ("Event", "apply_delta", "check_id", "event_from_json", "event_to_json", "new_event"),
+    "keys": ("docs_key", "format_array", "loaded_key", "loaded_prefix", "order_key", "parse_array"),
+    "memory": ("MemorySessionStore",),
+    "open": ("open_session_store",),
+    "postgres": ("PostgresSessionStore",),
+    "redis": ("RedisSessionStore",),
+    "sqlite": ("SqliteSessionStore",),
+    "state": ("SkillState",),
+    "store": (
+        "AppendResult",
+        "Session",
+        "SessionInfo",
+        "SessionKey",
+        "SessionStore",
+        "build_append_result",
+        "sort_latest_first",
+    ),
 }
 
 # Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_exports(__name__, _HOME)
+    __getattr__, __dir__ = lazy_exports(__name__, {name: home for home, names in _MODULES.items() for name in names})

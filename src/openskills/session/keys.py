@@ -66,7 +66,7 @@ def build_delta(before: SkillState, after: SkillState, *, agents: Collection[str
 def state_from_keys(keys: Mapping[str, object], clock: int = 0) -> SkillState:
     """The state that keys and texts describe; other keys are ignored.
 
-    Entries are numbered from 1 in order of use; loaded skills that the order does not name come first. `clock` is the
+    Entries are numbered in order of use; loaded skills that the order does not name come first. `clock` is the
     greatest number of the session so far; a change with a greater number is newer than everything here.
     """
     held: dict[str, _AgentKeys] = {}
@@ -118,12 +118,14 @@ class _AgentKeys:
         others = (self.runnable | self.docs.keys()) - self.loaded
         ordered = [skill for skill in self.order if skill in self.loaded]
         touched = [*sorted(others), *sorted(self.loaded.difference(ordered)), *ordered]
-        for number, skill in enumerate(touched, 1):
+        for number, skill in enumerate(touched, 2 if others else 1):
+            is_loaded = skill in self.loaded
             yield (
                 skill,
                 SkillEntry(
-                    loaded=number if skill in self.loaded or skill in self.runnable else 0,
-                    consumed=0 if skill in self.loaded else number,
+                    # Documents that are selected now were selected after the skill was consumed.
+                    loaded=number if is_loaded else number - 1 if skill in self.runnable else 0,
+                    consumed=0 if is_loaded else number - 1,
                     touched=number,
                     chosen=(number, self.docs[skill]) if skill in self.docs else (0, ()),
                 ),

@@ -2,8 +2,10 @@
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import cast
 from urllib.parse import unquote
 
+from openskills.arguments import find_plugin
 from openskills.errors import InvalidArgument, MissingExtra
 from openskills.session.memory import MemorySessionStore
 from openskills.session.sqlite import SqliteSessionStore
@@ -25,9 +27,9 @@ DEFAULT_FILE = "sessions.db"
 def open_session_store(url: str | None, settings: Settings, *, hook: AppendEventHook | None = None) -> SessionStore:
     """The store of a URL of one of the `FORMS`; by default an SQLite file in the state directory.
 
-    `rediss` is Redis over TLS. Nothing is opened yet. `hook` is called with every event before it is stored. Raises
-    `InvalidArgument` for another URL, which the message does not repeat because of passwords, and `MissingExtra` when
-    the package of the store is not installed.
+    `rediss` is Redis over TLS. Other schemes are entry points in the group `openskills.session_stores`. Nothing is
+    opened yet. `hook` is called with every event before it is stored. Raises `InvalidArgument` for another URL, which
+    the message does not repeat because of passwords, and `MissingExtra` when the package of the store is not installed.
     """
     if url is None:
         return SqliteSessionStore(settings.state_dir / DEFAULT_FILE, hook)
@@ -49,6 +51,8 @@ def open_session_store(url: str | None, settings: Settings, *, hook: AppendEvent
             from openskills.session.redis import RedisSessionStore
 
             return RedisSessionStore(url, hook)
+    if (plugin := find_plugin("openskills.session_stores", scheme, "store")) is not None:
+        return cast("SessionStore", plugin(url, settings, hook=hook))
     raise InvalidArgument("store", f"unknown URL; use one of {', '.join(FORMS)}")
 
 

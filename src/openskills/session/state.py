@@ -48,7 +48,10 @@ class DocsChosen:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """A skill was visible in one request and is hidden now (`LoadMode.ONCE`); it may still be run."""
+    """A skill and its documents were visible in one request and are hidden now (`LoadMode.ONCE`).
+
+    The skill may still be run; its documents are not selected any more.
+    """
 
     skill: str
 
@@ -128,7 +131,7 @@ class AgentView:
         entry = self.entries.get(skill)
         if entry is None:
             return ()
-        gone = self._last_removal(entry)
+        gone = max(self._last_removal(entry), entry.consumed)
         at, chosen = entry.chosen
         found = set(chosen) if at > gone else set[str]()
         found.update(doc for doc, added in entry.added.items() if added > max(at, gone))
@@ -159,8 +162,7 @@ def keep_most_recent(limit: int) -> EvictionPolicy:
     """A policy that keeps the `limit` most recently used skills; 0 or less keeps all."""
 
     def evict(view: AgentView) -> Sequence[str]:
-        loaded = view.list_loaded()
-        return loaded[:-limit] if limit > 0 else ()
+        return view.list_loaded()[:-limit] if limit > 0 else ()
 
     return evict
 

@@ -114,8 +114,16 @@ SPEC_FIELDS = ("name", "description", "license", "compatibility", "metadata", "a
 """The fields of the specification, in its order."""
 
 TEXT_EXTENSIONS = (
-    "argument-hint", "model", "context", "agent", "version", "homepage", "when_to_use", "effort", "shell",
-)  # fmt: skip
+    "argument-hint",
+    "model",
+    "context",
+    "agent",
+    "version",
+    "homepage",
+    "when_to_use",
+    "effort",
+    "shell",
+)
 FLAG_EXTENSIONS = ("disable-model-invocation", "user-invocable")
 OTHER_EXTENSIONS = ("hooks", "paths")
 CLIENT_EXTENSIONS = TEXT_EXTENSIONS + FLAG_EXTENSIONS + OTHER_EXTENSIONS

@@ -137,10 +137,14 @@ async def _interpreter(trial: ExecutorTrial) -> None:
 
 
 async def _check_arguments(trial: ExecutorTrial) -> None:
-    """Arguments arrive unchanged, without a shell: blanks, quotes, newlines, empty ones, 100,000 bytes."""
+    """Arguments arrive unchanged, without a shell: blanks, quotes, newlines, empty ones, long ones, 20,000 of them."""
     arguments = ["two words", "", "'\"$HOME`x`*", "line\nbreak", "-n", "é图", "x" * 100_000]
     found = await trial.run_json("import json, sys; print(json.dumps(sys.argv[1:]))", *arguments)
     expect(found == arguments, f"other arguments arrived: {str(found)[:200]}")
+    for count in (9500, 20_000):
+        many = [*arguments[:-1], *map(str, range(count))]
+        found = await trial.run_json("import json, sys; print(json.dumps(sys.argv[1:]))", *many)
+        expect(found == many, f"of {len(many)} arguments other ones arrived")
 
 
 ENVIRONMENT: tuple[Promise, ...] = (
@@ -283,6 +287,16 @@ async def _check_separate_streams(trial: ExecutorTrial) -> None:
     expect(same, f"of 512 KiB in each stream there are {len(streams[0])} and {len(streams[1])} bytes, or other ones")
 
 
+async def _check_named_streams(trial: ExecutorTrial) -> None:
+    """A command can open its streams by name: `/dev/stdin`, `/dev/stdout`, `/dev/stderr`."""
+    command = "cat /dev/stdin >/dev/stdout; echo error >/dev/stderr"
+    ended = await trial.run(Command(shell_argv(command), stdin=b"input\n"))
+    streams = (ended.stdout.bytes(), ended.stderr.bytes())
+    expect(streams == (b"input\n", b"error\n"), f"opened by name, they have {streams}")
+    ended = await trial.run(Command(shell_argv("echo x >/dev/stdout; echo y >/dev/tty"), terminal=TerminalSize()))
+    expect(ended.stdout.bytes() == b"x\r\ny\r\n", f"on a terminal: {describe_result(ended)}")
+
+
 async def _check_bytes_pass(trial: ExecutorTrial) -> None:
     """Input and output are bytes and stay unchanged: every byte, an image, invalid UTF-8, no byte at all."""
     for data in (EVERY_BYTE, PNG, b"\xff\xfe half \xc3", b"\r\n\x04\x03", b""):
@@ -329,7 +343,7 @@ async def _check_flood(trial: ExecutorTrial) -> None:
 
 async def _check_last_output(trial: ExecutorTrial) -> None:
     """Output that a command writes right before its end is not lost."""
-    for _ in range(10):
+    for _ in range(5):
         ended = await trial.run(Command(shell_argv("head -c 60000 /dev/zero; echo last; echo words >&2; kill -9 $$")))
         expect(ended.stdout.tail.endswith(b"last\n") or ended.stdout.bytes().endswith(b"last\n"), "stdout lacks it")
         expect(ended.stderr.bytes() == b"words\n", f"stderr is {ended.stderr.bytes()!r}")
@@ -338,6 +352,7 @@ async def _check_last_output(trial: ExecutorTrial) -> None:
 
 STREAMS: tuple[Promise, ...] = (
     _check_separate_streams,
+    _check_named_streams,
     _check_bytes_pass,
     _check_much_input,
     _check_truncation,
@@ -584,9 +599,9 @@ async def _check_workspace_close(trial: ExecutorTrial) -> None:
 
 async def _check_cancelled_start(trial: ExecutorTrial) -> None:
     """A start that is cancelled leaves nothing running."""
-    for number in range(40):
+    for number in range(20):
         starting = asyncio.ensure_future(trial.workspace.start(_QUIET))
-        await asyncio.sleep(number * 0.0003)
+        await asyncio.sleep(number * 0.0006)
         starting.cancel()
         await asyncio.wait([starting])
         if not starting.cancelled():

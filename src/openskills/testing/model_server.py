@@ -1,13 +1,17 @@
 """A scripted model server: a local HTTP server that speaks the protocols of OpenAI and Anthropic."""
 
-import asyncio
 import json
+import select
 import socket
 import struct
+import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import responses
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Literal, TypeAlias, cast
 
@@ -177,96 +181,6 @@ def _anthropic_usage(usage: Usage, output: int) -> dict[str, Any]:
     }
 
 
-_POLL = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class RawRequest:
-    """A request as it came in; the names of headers are in lower case."""
-
-    path: str
-    headers: Mapping[str, str]
-    content: bytes
-
-
-class ClientDisconnected(Exception):
-    """The other side closed the connection before its answer was over."""
-
-
-class ModelServerConnection:
-    """One connection from a client. Writing raises `ClientDisconnected` when the client is gone."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    async def read_request(self) -> RawRequest | None:
-        """The next request; None when the client wants nothing more."""
-        try:
-            head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-            first, *lines = head.rstrip().split("\r\n")
-            headers = {
-                name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
-            }
-            content = await self._reader.readexactly(int(headers.get("content-length", 0)))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            return None
-        return RawRequest(first.split(" ")[1], headers, content)
-
-    async def send_json(self, status: int, body: object, headers: Mapping[str, str]) -> None:
-        """Answer with JSON."""
-        content = json.dumps(body, ensure_ascii=False).encode()
-        more = {"content-type": "application/json", "content-length": str(len(content)), **headers}
-        await self._write(_head(status, more) + content)
-
-    async def start_chunks(self, status: int, content_type: str) -> None:
-        """Begin an answer that comes in chunks."""
-        await self._write(_head(status, {"content-type": content_type, "transfer-encoding": "chunked"}))
-
-    async def send_chunk(self, content: bytes) -> None:
-        """Send a chunk; an empty one ends the answer."""
-        await self._write(b"%x\r\n%s\r\n" % (len(content), content))
-
-    async def pause(self, seconds: float) -> None:
-        """Send nothing for this long, or until the client disconnects."""
-        until = asyncio.get_running_loop().time() + seconds
-        while (left := until - asyncio.get_running_loop().time()) > 0:
-            if self._reader.at_eof() or self._reader.exception() is not None:
-                raise ClientDisconnected
-            await asyncio.sleep(min(left, _POLL))
-
-    def reset(self) -> None:
-        """Reset the connection."""
-        raw: Any = self._writer.get_extra_info("socket")
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._writer.transport.abort()
-
-    async def close(self) -> None:
-        """End it."""
-        self._writer.close()
-        try:
-            await self._writer.wait_closed()
-        except ConnectionError:
-            return
-
-    async def _write(self, content: bytes) -> None:
-        if self._reader.at_eof() or self._reader.exception() is not None:
-            raise ClientDisconnected
-        try:
-            self._writer.write(content)
-            await self._writer.drain()
-        except ConnectionError:
-            raise ClientDisconnected from None
-
-
-def _head(status: int, headers: Mapping[str, str]) -> bytes:
-    lines: Sequence[str] = [
-        f"HTTP/1.1 {status} {responses.get(status, 'Scripted')}",
-        *(f"{name}: {value}" for name, value in headers.items()),
-    ]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1")
-
-
 _OPENAI_KINDS = {401: "invalid_request_error", 429: "rate_limit_exceeded", 500: "server_error"}
 
 
@@ -282,9 +196,8 @@ def openai_events(answer: ModelResponse, asked: Mapping[str, Any], piece: int) -
     yield chunk({"role": "assistant", "content": ""})
     yield from (chunk({"content": text}) for text in split_text(answer.text, piece))
     for index, call in enumerate(answer.calls):
-        yield chunk(
-            {"tool_calls": [{"index": index, **_openai_call(call), "function": {"name": call.name, "arguments": ""}}]}
-        )
+        function = {"name": call.name, "arguments": ""}
+        yield chunk({"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]})
         for text in split_text(call.arguments, piece):
             yield chunk({"tool_calls": [{"index": index, "function": {"arguments": text}}]})
     yield chunk({}, _reason(answer))
@@ -314,10 +227,6 @@ def _reason(answer: ModelResponse) -> str:
     return "tool_calls" if answer.calls and answer.stop == "stop" else answer.stop
 
 
-def _openai_call(call: ToolCall) -> dict[str, Any]:
-    return {"id": call.id, "type": "function"}
-
-
 def _openai_usage(usage: Usage) -> dict[str, Any]:
     return {
         "prompt_tokens": usage.input,
@@ -331,12 +240,13 @@ Script: TypeAlias = Iterable[ScriptedReply] | Callable[[ModelServerRequest], Scr
 """Answers in the order of requests, or a function that gives each request its answer."""
 
 _HOST = "127.0.0.1"
+_POLL = 0.01
 _NO_MORE = ErrorReply(400, "the script has no more answers")
 
 
 @check_arguments
 class ModelServer:
-    """Used as `with ModelServer([...]) as server`; it serves in a thread of its own, on a port that was free.
+    """Used as `with ModelServer([...]) as server`; it serves in threads of its own, on a port that was free.
 
     Both protocols are served at once, streamed or not, as the client asks. `requests` has what was asked, in order,
     and `connections` is over how many of them. A request for which the script has no answer is refused. What a function
@@ -344,25 +254,22 @@ class ModelServer:
     """
 
     def __init__(self, script: Script) -> None:
-        self._next = script if callable(script) else _iterate_script(iter(script))
-        self._thread = threading.Thread(target=self._run, name="model-server", daemon=True)
-        self._started = threading.Event()
-        self._stop: Callable[[], object] = lambda: None
-        self._connections: set[asyncio.Task[None]] = set()
-        self._failure: BaseException | None = None
-        self._port = 0
+        self._script = script if callable(script) else iter(script)
+        self._server: _ThreadingServer | None = None
+        self._thread: threading.Thread | None = None
+        self.failure: BaseException | None = None
         self.requests: list[ModelServerRequest] = []
         self.connections = 0
 
     @property
     def openai_url(self) -> str:
         """The base URL for a client of OpenAI."""
-        return f"http://{_HOST}:{self._port}/v1"
+        return f"{self.anthropic_url}/v1"
 
     @property
     def anthropic_url(self) -> str:
         """The base URL for a client of Anthropic."""
-        return f"http://{_HOST}:{self._port}"
+        return f"http://{_HOST}:{self._server.server_port if self._server else 0}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -371,124 +278,143 @@ class ModelServer:
         return {**keys, "OPENAI_BASE_URL": self.openai_url, "ANTHROPIC_BASE_URL": self.anthropic_url}
 
     def __enter__(self) -> "ModelServer":
+        self._server = _ThreadingServer((_HOST, 0), _ModelServerHandler, self)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(_POLL,), daemon=True)
         self._thread.start()
-        self._started.wait()
-        assert self._port, "the server could not be started; its thread says why"  # noqa: S101
         return self
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
-        self._stop()
-        self._thread.join()
-        if self._failure is not None:
-            raise self._failure from error
+        if self._server and self._thread:
+            self._server.shutdown()
+            self._thread.join()
+            self._server.close_connections()
+            self._server.server_close()
+        if self.failure is not None:
+            raise self.failure from error
 
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        finally:
-            self._started.set()
+    def next_reply(self, asked: ModelServerRequest) -> ScriptedReply:
+        """The next reply of the script."""
+        return self._script(asked) if callable(self._script) else next(self._script, _NO_MORE)
 
-    async def _serve(self) -> None:
-        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
-        # What goes wrong is raised by the `with`, so nobody has to be told in a log.
-        loop.set_exception_handler(lambda _, __: None)
-        server = await asyncio.start_server(self._serve_connection, _HOST, 0, backlog=500)
-        self._port = server.sockets[0].getsockname()[1]
-        self._stop = lambda: loop.call_soon_threadsafe(stopped.set)
-        self._started.set()
-        await stopped.wait()
-        server.close()
-        for task in self._connections:
-            task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
 
-    async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = cast("asyncio.Task[None]", asyncio.current_task())
-        self._connections.add(task)
-        self.connections += 1
-        task.add_done_callback(self._on_task_end)
-        connection = ModelServerConnection(reader, writer)
-        try:
-            while (request := await connection.read_request()) and await self._answer(connection, request):
-                pass
-        except asyncio.CancelledError:
-            # The server ends; the streams of asyncio complain about tasks that are cancelled.
+class _ThreadingServer(ThreadingHTTPServer):
+    request_queue_size = 500
+
+    def __init__(self, address: tuple[str, int], handler: Any, owner: ModelServer) -> None:
+        super().__init__(address, handler)
+        self.owner = owner
+        self._sockets: set[socket.socket] = set()
+        self._is_closing = False
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._sockets.add(request)
+        self.owner.connections += 1
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._sockets.discard(request)
+        super().shutdown_request(request)
+
+    def close_connections(self) -> None:
+        """Wake the threads of clients that are still connected."""
+        self._is_closing = True
+        for connection in list(self._sockets):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
+        error = sys.exception()
+        if not self._is_closing and not isinstance(error, OSError):
+            self.owner.failure = self.owner.failure or error
+
+
+class _ClientDisconnected(Exception):
+    """The client closed the connection before its answer was over."""
+
+
+class _ModelServerHandler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("content-length", 0))
+        content = self.rfile.read(length)
+        if len(content) < length:
+            self.close_connection = True
             return
-        finally:
-            await connection.close()
-
-    def _on_task_end(self, task: "asyncio.Task[None]") -> None:
-        self._connections.discard(task)
-        failure = None if task.cancelled() else task.exception()
-        self._failure = self._failure or failure
-
-    async def _answer(self, connection: ModelServerConnection, request: RawRequest) -> bool:
-        """Answer a request; gives whether the connection can take another."""
-        asked = _parse_request(request)
-        self.requests.append(asked)
-        reply = self._next(asked)
+        protocol: ModelProtocol = "anthropic" if self.path.partition("?")[0].endswith("/messages") else "openai"
+        headers = {name.lower(): value.strip() for name, value in self.headers.items()}
+        asked = ModelServerRequest(protocol, self.path, headers, parse_json_object(content.decode("utf-8", "replace")))
+        owner = cast("_ThreadingServer", self.server).owner
+        owner.requests.append(asked)
+        reply = owner.next_reply(asked)
         try:
-            return await _send_scripted(connection, asked, reply)
-        except ClientDisconnected:
+            self._send(asked, reply)
+        except (_ClientDisconnected, ConnectionError):
             asked.disconnected.set()
-            return False
+            self.close_connection = True
 
+    do_GET = do_POST  # noqa: N815
 
-async def _send_scripted(connection: ModelServerConnection, asked: ModelServerRequest, reply: ScriptedReply) -> bool:
-    if isinstance(reply, ErrorReply):
-        error = openai_error if asked.protocol == "openai" else anthropic_error
-        await connection.send_json(reply.status, error(reply), reply.headers)
-    elif isinstance(reply, RawReply):
-        return await _send_chunks(connection, iter(reply.chunks), reply)
-    elif isinstance(reply, ResetReply):
-        connection.reset()
-        return False
-    else:
-        return await _send_reply(connection, asked, _to_reply(reply))
-    return True
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Write no log."""
 
+    def _send(self, asked: ModelServerRequest, reply: ScriptedReply) -> None:
+        is_openai = asked.protocol == "openai"
+        if isinstance(reply, ErrorReply):
+            self._send_json(reply.status, (openai_error if is_openai else anthropic_error)(reply), reply.headers)
+            return
+        if isinstance(reply, RawReply):
+            self._send_chunks(reply)
+            return
+        if isinstance(reply, ResetReply):
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+            self.close_connection = True
+            return
+        if not isinstance(reply, ModelReply):
+            reply = ModelReply(ModelResponse(reply) if isinstance(reply, str) else reply)
+        self._pause(reply.first_after)
+        if not (asked.body.get("stream") and reply.streams):
+            self._send_json(200, (openai_body if is_openai else anthropic_body)(reply.answer, asked.body), {})
+            return
+        events = (openai_events if is_openai else anthropic_events)(reply.answer, asked.body, reply.piece)
+        sent = list(events)[: reply.cut_after]
+        if reply.split is not None:
+            whole = b"".join(sent)
+            sent = [whole[start : start + reply.split] for start in range(0, len(whole), reply.split)]
+        self._send_chunks(RawReply(tuple(sent), between=reply.between, cut=reply.cut_after is not None))
 
-async def _send_reply(connection: ModelServerConnection, asked: ModelServerRequest, reply: ModelReply) -> bool:
-    await connection.pause(reply.first_after)
-    if not (asked.body.get("stream") and reply.streams):
-        whole = openai_body if asked.protocol == "openai" else anthropic_body
-        await connection.send_json(200, whole(reply.answer, asked.body), {})
-        return True
-    events = openai_events if asked.protocol == "openai" else anthropic_events
-    sent = list(events(reply.answer, asked.body, reply.piece))[: reply.cut_after]
-    raw = RawReply(tuple(_split_events(sent, reply.split)), between=reply.between, cut=reply.cut_after is not None)
-    return await _send_chunks(connection, iter(raw.chunks), raw)
+    def _send_json(self, status: int, body: object, headers: Mapping[str, str]) -> None:
+        content = json.dumps(body, ensure_ascii=False).encode()
+        self._send_head(status, {"content-type": "application/json", "content-length": str(len(content)), **headers})
+        self.wfile.write(content)
 
+    def _send_chunks(self, reply: RawReply) -> None:
+        self._send_head(reply.status, {"content-type": reply.content_type, "transfer-encoding": "chunked"})
+        # An empty chunk would be the end.
+        for number, chunk in enumerate(filter(None, reply.chunks)):
+            self._pause(reply.between if number else 0)
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+        if not reply.cut:
+            self.wfile.write(b"0\r\n\r\n")
+        self.close_connection = self.close_connection or reply.cut
 
-async def _send_chunks(connection: ModelServerConnection, chunks: Iterator[bytes], how: RawReply) -> bool:
-    await connection.start_chunks(how.status, how.content_type)
-    # An empty chunk would be the end.
-    for number, chunk in enumerate(filter(None, chunks)):
-        await connection.pause(how.between if number else 0)
-        await connection.send_chunk(chunk)
-    if not how.cut:
-        await connection.send_chunk(b"")
-    return not how.cut
+    def _send_head(self, status: int, headers: Mapping[str, str]) -> None:
+        self.send_response_only(status, responses.get(status, "Scripted"))
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
 
-
-def _split_events(events: list[bytes], size: int | None) -> list[bytes]:
-    if size is None:
-        return events
-    content = b"".join(events)
-    return [content[start : start + size] for start in range(0, len(content), size)]
-
-
-def _to_reply(reply: ModelReply | ModelResponse | str) -> ModelReply:
-    if isinstance(reply, ModelReply):
-        return reply
-    return ModelReply(ModelResponse(reply) if isinstance(reply, str) else reply)
-
-
-def _parse_request(request: RawRequest) -> ModelServerRequest:
-    protocol: ModelProtocol = "anthropic" if request.path.partition("?")[0].endswith("/messages") else "openai"
-    body = request.content.decode("utf-8", "replace")
-    return ModelServerRequest(protocol, request.path, request.headers, parse_json_object(body))
-
-
-def _iterate_script(replies: Iterator[ScriptedReply]) -> Callable[[ModelServerRequest], ScriptedReply]:
-    return lambda _: next(replies, _NO_MORE)
+    def _pause(self, seconds: float) -> None:
+        """Send nothing for this long; raises when the client disconnects."""
+        until = time.monotonic() + seconds
+        while True:
+            left = max(until - time.monotonic(), 0)
+            readable, _, _ = select.select([self.connection], [], [], left)
+            if readable and not self.connection.recv(1, socket.MSG_PEEK):
+                raise _ClientDisconnected
+            if left == 0:
+                return
+            if readable:
+                # The next request is waiting already.
+                time.sleep(min(left, _POLL))

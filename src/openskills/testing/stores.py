@@ -254,7 +254,8 @@ async def _check_copies(store: SessionStore, key: SessionKey) -> None:
 async def _check_hook_decides(make_store: Callable[[AppendEventHook | None], SessionStore], key: SessionKey) -> None:
     """The event that the hook gives is stored; it sees the state as it is, also when many append at once."""
     store = make_store(_keep_three)
-    await asyncio.gather(*(store.append(key, _build_load(number)) for number in range(16)))
+    loads = [new_event("agent", "tool.response", {"number": number}, {str(number): "1"}) for number in range(16)]
+    await asyncio.gather(*(store.append(key, load) for load in loads))
     session = await _read_session(store, key)
     expect(len(session.events) == 16, f"of sixteen events {len(session.events)} were stored")
     state: dict[str, str] = {}
@@ -321,10 +322,6 @@ def _other_key(key: SessionKey, session: str) -> SessionKey:
 
 def _build_event(number: int) -> Event:
     return new_event("agent", "message", {"number": number}, {"last": str(number), f"n{number}": "1"})
-
-
-def _build_load(number: int) -> Event:
-    return new_event("agent", "tool.response", {"number": number}, {str(number): "1"})
 
 
 def _event_numbers(session: Session) -> list[int]:

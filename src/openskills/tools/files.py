@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from pydantic import AliasChoices, Field
 
 from openskills.artifacts.store import Artifact, parse_ref
-from openskills.catalog.skill import SKILL_FILE, Skill
+from openskills.catalog.skill import SKILL_FILE, Skill, stamp_of
 from openskills.concurrency import read_chunks, run_in_thread
 from openskills.errors import (
     ExecutorUnavailable,
@@ -162,6 +162,11 @@ def _open_skill_file(skill: Skill, path: str, field: str) -> tuple[int, int]:
         os.close(descriptor)
         kind = "is a directory" if stat.S_ISDIR(status.st_mode) else "is not a regular file"
         raise InvalidArgument(field, f"{path!r} of the skill {skill.name!r} {kind}; see list_files")
+    try:
+        skill.check_stamp(path, stamp_of(status))
+    except InvalidSkill:
+        os.close(descriptor)
+        raise
     return descriptor, status.st_size
 
 

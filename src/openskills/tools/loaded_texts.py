@@ -4,12 +4,13 @@ A loaded text stays the same, byte for byte, even if the file changes on disk. T
 """
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from openskills.catalog.skill import SKILL_FILE, Skill
 from openskills.catalog.snapshot import CatalogSnapshot
 from openskills.errors import InvalidArgument, InvalidSkill, LimitExceeded, SkillError
+from openskills.executors.spec import SkillSnapshot
 from openskills.prompt.blocks import (
     DOC_MARK,
     MIN_TOKENS,
@@ -50,6 +51,9 @@ class LoadedTexts:
         self._bodies: dict[str, LoadedText] = {}
         self._docs: dict[str, dict[str, LoadedText]] = {}
         self._names: dict[str, tuple[str, ...]] = {}
+        self._left_out: dict[str, dict[str, str]] = {}
+        self._snapshots: dict[str, SkillSnapshot] = {}
+        self._visible: tuple[AgentView, CatalogSnapshot, VisibleTexts] | None = None
         self._lock = threading.RLock()
 
     def load(self, skill: Skill) -> LoadedText:
@@ -61,28 +65,36 @@ class LoadedTexts:
             if skill.name not in self._bodies:
                 room = min(self._check_room(self._count_remaining(), SKILL_FILE), self._budget.body)
                 self._bodies[skill.name] = self._build_text(skill, SKILL_FILE, skill.body(), room)
+                self._visible = None
             return self._bodies[skill.name]
 
     def select(self, skill: Skill, docs: Iterable[str]) -> tuple[LoadedText, ...]:
         """Return documents of a skill, sorted by path; new ones are read, all of them or none.
 
-        Raises `InvalidArgument` for documents that cannot be read or are not text, `LimitExceeded` without room.
+        Raises `InvalidArgument` for documents that cannot be read or are not text, `LimitExceeded` without room. With
+        `(ALL,)`, such documents are left out instead; `list_left_out` has the reasons.
         """
         with self._lock:
-            here, paths = self._docs.setdefault(skill.name, {}), self._expand_paths(skill, docs)
-            new: dict[str, LoadedText] = {}
-            left = self._count_remaining()
-            for path in paths:
-                if path not in here and path not in new:
-                    room = self._check_room(left, path)
-                    new[path] = self._build_text(skill, path, _read_text(skill, path), min(room, self._budget.doc))
-                    left -= self._count_text(new[path])
-            here.update(new)
-            return tuple(here[path] for path in sorted(paths))
+            wanted = tuple(docs)
+            found, failed = self._read_docs(skill, wanted)
+            if failed and wanted != (ALL,):
+                raise next(iter(failed.values()))
+            self._docs.setdefault(skill.name, {}).update(found)
+            self._visible = None
+            return tuple(found[path] for path in sorted(found))
+
+    def list_left_out(self, skill: str) -> Mapping[str, str]:
+        """Why documents are not shown although all were selected, by path."""
+        return self._left_out.get(skill, {})
 
     def collect_visible(self, view: AgentView, skills: CatalogSnapshot) -> VisibleTexts:
-        """Return all loaded texts in load order, and forget those that are not loaded any more."""
+        """Return all loaded texts in load order, and forget those that are not loaded any more.
+
+        With the same arguments, and nothing loaded or selected since, the result is the same object.
+        """
         with self._lock:
+            if self._visible is not None and self._visible[0] is view and self._visible[1] is skills:
+                return self._visible[2]
             loaded = view.list_loaded()
             for name in [name for name in self._bodies if name not in loaded]:
                 self.forget(name)
@@ -93,14 +105,30 @@ class LoadedTexts:
                 if shown is not None:
                     found[name] = shown
             gone = tuple(name for name in loaded if name not in found)
-            return VisibleTexts(tuple(found[name] for name in self._bodies if name in found), gone, tuple(missing))
+            seen = VisibleTexts(tuple(found[name] for name in self._bodies if name in found), gone, tuple(missing))
+            self._visible = None if gone or missing else (view, skills, seen)
+            return seen
+
+    def keep_snapshot(self, name: str, snapshot: SkillSnapshot) -> None:
+        """Keep the snapshot of a skill that is being loaded; texts of another version are read again."""
+        with self._lock:
+            before = self._snapshots.get(name)
+            if before is not None and before.digest != snapshot.digest:
+                self.forget(name)
+            self._snapshots[name] = snapshot
+
+    def get_snapshot(self, name: str) -> SkillSnapshot | None:
+        """The folder of a skill as it was when it was loaded last, if that was in this process."""
+        return self._snapshots.get(name)
 
     def forget(self, name: str) -> None:
         """Drop a skill and its documents; the next load reads them again."""
         with self._lock:
+            self._visible = None
             self._bodies.pop(name, None)
             self._docs.pop(name, None)
             self._names.pop(name, None)
+            self._left_out.pop(name, None)
 
     def _build_loaded_skill(
         self, name: str, docs: Sequence[str], skills: CatalogSnapshot, missing: list[tuple[str, str]]
@@ -118,31 +146,32 @@ class LoadedTexts:
                 self._bodies[name] = self._build_text(skill, SKILL_FILE, skill.body(), room)
         except SkillError:
             return None  # it is gone since it was loaded
-        return LoadedSkill(name, self._bodies[name], self._read_available_docs(skill, docs, missing))
+        found, failed = self._read_docs(skill, tuple(docs))
+        self._docs[name] = found
+        if docs != (ALL,):
+            missing.extend((name, path) for path in failed)
+        return LoadedSkill(name, self._bodies[name], tuple(found[path] for path in sorted(found)))
 
-    def _read_available_docs(
-        self, skill: Skill, docs: Sequence[str], missing: list[tuple[str, str]]
-    ) -> tuple[LoadedText, ...]:
-        """Read what can still be read; the others go to `missing`."""
-        here = self._docs.setdefault(skill.name, {})
+    def _read_docs(self, skill: Skill, docs: tuple[str, ...]) -> tuple[dict[str, LoadedText], dict[str, SkillError]]:
+        """Read documents that are not there yet; return all that can be shown, and why others cannot."""
+        here = self._docs.get(skill.name, {})
+        found: dict[str, LoadedText] = {}
+        failed: dict[str, SkillError] = {}
         left = self._count_remaining()
-        for path in self._expand_paths(skill, docs):
-            if path not in here:
-                try:
-                    room = self._check_room(left, path)
-                    here[path] = self._build_text(skill, path, _read_text(skill, path), min(room, self._budget.doc))
-                    left -= self._count_text(here[path])
-                except (InvalidArgument, InvalidSkill, LimitExceeded):
-                    missing.append((skill.name, path))
-        return tuple(here[path] for path in sorted(self._expand_paths(skill, docs)) if path in here)
-
-    def _expand_paths(self, skill: Skill, docs: Iterable[str]) -> tuple[str, ...]:
-        wanted = tuple(docs)
-        if wanted != (ALL,):
-            return wanted
-        if skill.name not in self._names:
-            self._names[skill.name] = tuple(doc.path for doc in skill.docs())
-        return self._names[skill.name]
+        for path in [doc.path for doc in skill.docs()] if docs == (ALL,) else dict.fromkeys(docs):
+            try:
+                if path not in here:
+                    room = min(self._check_room(left, path), self._budget.doc)
+                    found[path] = self._build_text(skill, path, _read_text(skill, path), room)
+                    left -= self._count_text(found[path])
+                else:
+                    found[path] = here[path]
+            except (InvalidArgument, InvalidSkill, LimitExceeded) as error:
+                failed[path] = error
+        if docs == (ALL,):
+            self._names[skill.name] = tuple(found)
+            self._left_out[skill.name] = {path: error.message for path, error in failed.items()}
+        return found, failed
 
     def _count_remaining(self) -> int:
         pieces = [*self._bodies.values(), *(piece for docs in self._docs.values() for piece in docs.values())]

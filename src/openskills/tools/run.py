@@ -16,7 +16,7 @@ from openskills.errors import InvalidArgument, NotLoaded
 from openskills.executors.commands import CommandRunner
 from openskills.executors.files.mime import SNIFF_BYTES, TEXT, detect_mime_type
 from openskills.executors.requests import RunRequest, RunResult, read_warm_modules
-from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Limits
+from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Limits, SkillSnapshot
 from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.outputs import (
     PRIMARY_BYTES,
@@ -65,22 +65,26 @@ def build_result_data(
     streams = {name: _clip_stream(one, shape.stream_bytes) for name, one in whole.items()}
     files, cut = _files_to_json(result.output_files[:MAX_LISTED_FILES], shape)
     kept = result.artifact_files[:MAX_LISTED_FILES]
+    found = [*_describe_ending(ended, shape.advice), *warnings]
+    for name, one in streams.items():
+        if one is not whole[name]:
+            shown = f"head and tail, {len(one.head) + len(one.tail):,} bytes, are shown"
+            found.append(f"{name} has {whole[name].total:,} bytes; {shown}; write long output to out/")
+    found += [*describe_unmatched(shape.patterns, result.output_files), *cut]
+    if (more := len(result.output_files) - MAX_LISTED_FILES) > 0:
+        found.append(f"{more:,} more files are not listed here; see list_files")
+    # Cold starts concern the author of the skill, not the model.
+    found += [warning for warning in result.warnings if not warning.startswith("started cold: ")]
+    if (more := len(found) - MAX_WARNINGS) > 0:
+        found[MAX_WARNINGS:] = [f"{more:,} more warnings"]
     optional = {
         "primary_output": _primary_to_json(result.output_files, shape),
         "artifact_files": [{"name": one.name, "version": one.version, "ref": one.ref} for one in kept],
-        "staged_inputs": [_upload_to_json(one) for one in staged],
-        "warnings": _limit_warnings(
-            [
-                *_describe_ending(ended, shape.advice),
-                *warnings,
-                *(_describe_cut(name, whole[name], one) for name, one in streams.items() if one is not whole[name]),
-                *describe_unmatched(shape.patterns, result.output_files),
-                *cut,
-                *_describe_unlisted(result),
-                # Cold starts concern the author of the skill, not the model.
-                *(warning for warning in result.warnings if not warning.startswith("started cold: ")),
-            ]
-        ),
+        "staged_inputs": [
+            {"name": one.path, "original_name": one.original_name, "mime_type": one.mime_type, "size_bytes": one.size}
+            for one in staged
+        ],
+        "warnings": found,
     }
     return {
         **{name: one.text() for name, one in streams.items()},
@@ -111,11 +115,6 @@ def _clip_stream(stream: CapturedOutput, limit: int) -> CapturedOutput:
     return CapturedOutput(head[:first], tail[-last:] if last else b"", stream.total - first - min(last, len(tail)))
 
 
-def _describe_cut(name: str, whole: CapturedOutput, part: CapturedOutput) -> str:
-    shown = len(part.head) + len(part.tail)
-    return f"{name} has {whole.total:,} bytes; head and tail, {shown:,} bytes, are shown; write long output to out/"
-
-
 def _describe_ending(ended: CommandResult, advice: str) -> Sequence[str]:
     """Why the command ended, if it did not exit by itself."""
     match ended.ending:
@@ -129,16 +128,6 @@ def _describe_ending(ended: CommandResult, advice: str) -> Sequence[str]:
             return (f"the command was killed{f': {ended.detail}' if ended.detail else ''}",)
         case EndReason.INTERRUPTED:
             return (f"the outcome of the command is unknown: {ended.detail}; check its files before you run it again",)
-
-
-def _describe_unlisted(result: RunResult) -> Sequence[str]:
-    more = len(result.output_files) - MAX_LISTED_FILES
-    return (f"{more:,} more files are not listed here; see list_files",) if more > 0 else ()
-
-
-def _limit_warnings(warnings: list[str]) -> list[str]:
-    more = len(warnings) - MAX_WARNINGS
-    return [*warnings[:MAX_WARNINGS], f"{more:,} more warnings"] if more > 0 else warnings
 
 
 def _files_to_json(files: Sequence[OutputFile], shape: RunResultOptions) -> tuple[list[dict[str, Any]], Sequence[str]]:
@@ -171,11 +160,6 @@ def _file_to_json(file: OutputFile, content: str | None = None) -> dict[str, Any
     return {"name": file.path, "ref": file.ref, **text, **info}
 
 
-def _upload_to_json(file: WorkspaceUpload) -> dict[str, Any]:
-    info = {"original_name": file.original_name, "mime_type": file.mime_type, "size_bytes": file.size}
-    return {"name": file.path, **info}
-
-
 def _is_text(file: OutputFile) -> bool:
     """Whether it is text to show. An all-ASCII PDF is not."""
     text = file.text()
@@ -203,14 +187,14 @@ def require_loaded(context: ToolContext, name: str) -> Skill:
 
 
 async def install_requirements(
-    runner: CommandRunner, skill: str, command: str, hosts: Sequence[str]
+    runner: CommandRunner, skill: str, command: str | Sequence[str], hosts: Sequence[str]
 ) -> tuple[str, ...]:
     """Install what a staged skill or the script of this command declares, unless that is done; return warnings.
 
     Raises `CommandDenied` if it was not approved, `InvalidSkill` with the last lines of a failed installation.
     """
     try:
-        words = shlex.split(command)
+        words = shlex.split(command) if isinstance(command, str) else command
     except ValueError:
         words = []  # the shell will report it
     done = await runner.install(skill, script=find_script(words), network=hosts)
@@ -249,13 +233,15 @@ async def prepare_run(context: ToolContext, arguments: RunArguments) -> RunPlan:
     runner = await context.open_runner()
     for one in needed.values():
         warm = read_warm_modules(one.manifest.metadata)
-        await runner.stage(one.name, one.path, warm=warm, as_of=_get_snapshot_key(context, one))
+        snapshot, key = _find_loaded_version(context, one)
+        check = one.check_unchanged
+        await runner.stage(one.name, one.path, warm=warm, as_of=key, snapshot=snapshot, check=check)
     stager = UploadStager(context.uploads, runner.workspace, scope=context.scope, artifacts=context.artifacts)
     uploads = await stager.stage()
     if context.options.install is not None:
         warnings = await install_requirements(runner, skill.name, arguments.command, context.options.install)
         uploads = replace(uploads, warnings=(*uploads.warnings, *warnings))
-    secrets = context.options.secrets
+    secrets = context.options.secrets_of
     request = RunRequest(
         arguments.command,
         skill=skill.name,
@@ -297,10 +283,13 @@ def build_output_spec(arguments: RunArguments, options: ToolOptions) -> OutputSp
     )
 
 
-def _get_snapshot_key(context: ToolContext, skill: Skill) -> Hashable:
-    """The model runs what it has loaded: a loaded skill is not staged again until it is loaded again."""
+def _find_loaded_version(context: ToolContext, skill: Skill) -> tuple[SkillSnapshot | None, Hashable]:
+    """The model runs what it has loaded: the snapshot of a loaded skill, and what changes when it is loaded again."""
     view = context.view()
-    return (context.agent, skill.directory, view.entries[skill.name].loaded) if view.can_run(skill.name) else None
+    if not view.can_run(skill.name):
+        return None, None
+    snapshot = context.loaded_texts.get_snapshot(skill.name)
+    return snapshot, snapshot.digest if snapshot else (context.agent, skill.directory, view.entries[skill.name].loaded)
 
 
 def _build_result_options(context: ToolContext, arguments: RunArguments) -> RunResultOptions:

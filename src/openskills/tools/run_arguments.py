@@ -7,7 +7,6 @@ is expected, JSON in a string. Everything else raises `InvalidArgument` with the
 import json
 import math
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, cast
 
@@ -31,11 +30,11 @@ _KINDS = {"str": "text", "bool": "true or false", "list": "a list", "dict": "an 
 
 
 def read_command(value: object) -> object:
-    """Parse a shell command; a list of words is joined."""
+    """Parse a shell command, or a program and its arguments as a list; a list of one text is a shell command."""
     words = _list_items(value)
-    if words is not None and all(isinstance(word, str) for word in words):
-        value = shlex.join(cast("list[str]", words))
-    if isinstance(value, str) and not value.strip():
+    if words is not None:
+        value = words[0] if len(words) == 1 else tuple(words)
+    if not value or (isinstance(value, str) and not value.strip()):
         raise InvalidArgument("command", "is empty; write a shell command")
     return value
 
@@ -205,7 +204,7 @@ class RunArguments(Arguments):
     """
 
     skill: str
-    command: Annotated[str, BeforeValidator(read_command, json_schema_input_type=str)]
+    command: Annotated[str | tuple[str, ...], BeforeValidator(read_command, json_schema_input_type=str)]
     cwd: Annotated[str, BeforeValidator(read_directory, json_schema_input_type=str)] = Field(
         default="",
         description="Below the skill's folder, or $WORK_DIR, $OUTPUT_DIR, $SKILLS_DIR, $WORKSPACE_DIR, $RUN_DIR",

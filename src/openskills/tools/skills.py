@@ -1,16 +1,18 @@
 """Tools for reading skills: `skill_load`, `skill_unload`, `skill_select_docs`, `skill_list_docs`, `skill_search`."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Literal
 
 from pydantic import Field
 
 from openskills.catalog.skill import SKILL_FILE, Skill
-from openskills.errors import InvalidArgument, NotLoaded
+from openskills.errors import InvalidArgument, NotLoaded, SkillError
 from openskills.paths import to_printable
 from openskills.prompt.blocks import parse_fragment, to_one_line
+from openskills.prompt.history import LEFT_OUT
 from openskills.session.state import ALL, Change, DocsChosen, Loaded, Unloaded
 from openskills.tools.tool import Arguments, TextList, Tool, ToolContext, ToolResult
 
@@ -51,6 +53,9 @@ def _suggest_docs(skill: Skill, path: str, known: Sequence[str]) -> str:
     return f"it has {few}" + (f" and {len(known) - 10} more; see skill_list_docs" if len(known) > 10 else "")
 
 
+_MAX_NAMED = 20
+
+
 class LoadArguments(Arguments):
     """Arguments of `skill_load`."""
 
@@ -63,16 +68,37 @@ async def load(context: ToolContext, arguments: LoadArguments) -> ToolResult:
     """Load a skill. Named documents replace the selected ones."""
     skill = context.skills.get(arguments.skill)
     docs = resolve_docs(skill, arguments.docs, include_all=arguments.include_all_docs)
+    if context.take_snapshot is not None:
+        with suppress(SkillError):  # a command will report it
+            snapshot = await context.take_snapshot(skill)
+            await asyncio.to_thread(skill.check_unchanged)
+            context.loaded_texts.keep_snapshot(skill.name, snapshot)
     # Read now, so that a skill that cannot be read is an error of this call.
     body = await asyncio.to_thread(context.loaded_texts.load, skill)
     pieces = await asyncio.to_thread(context.loaded_texts.select, skill, docs or ())
-    data = {
+    data: dict[str, object] = {
         "skill": skill.name,
         "docs": [piece.path for piece in pieces],
         "estimated_tokens": body.tokens + sum(piece.tokens for piece in pieces),
         "cut": [piece.path for piece in (body, *pieces) if piece.cut_after is not None],
     }
-    return ToolResult(f"loaded: {skill.name}", data, changes=(Loaded(skill.name, docs),))
+    text = f"loaded: {skill.name}"
+    if docs == (ALL,) and (left_out := context.loaded_texts.list_left_out(skill.name)):
+        data["left_out"] = dict(left_out)
+        text += f"\n{LEFT_OUT} {_describe_left_out(left_out)}"
+    return ToolResult(text, data, changes=(Loaded(skill.name, docs),))
+
+
+def _describe_left_out(left_out: Mapping[str, str]) -> str:
+    """Documents by reason; most of them have the same one."""
+    by_reason: dict[str, list[str]] = {}
+    for path, reason in left_out.items():
+        by_reason.setdefault(reason.replace(path, "it"), []).append(to_one_line(path))
+    return "; ".join(
+        f"{', '.join(paths[:_MAX_NAMED])}{f' and {len(paths) - _MAX_NAMED} more' if len(paths) > _MAX_NAMED else ''} "
+        f"({reason})"
+        for reason, paths in by_reason.items()
+    )
 
 
 SKILL_LOAD = Tool(
@@ -128,12 +154,12 @@ async def select_docs(context: ToolContext, arguments: SelectDocsArguments) -> T
         wanted = resolve_docs(skill, arguments.docs, include_all=arguments.include_all_docs) or ()
     added = arguments.mode == "add"
     await asyncio.to_thread(context.loaded_texts.select, skill, wanted)
-    changes: tuple[Change, ...] = (DocsChosen(skill.name, wanted, added),)
-    if not view.is_loaded(skill.name):
-        # It was shown once and is gone; documents are useless without the instructions.
-        changes = (Loaded(skill.name), *changes)
+    # In the mode `once`, documents are useless without the instructions, which are shown again.
+    changes: tuple[Change, ...] = (Loaded(skill.name), DocsChosen(skill.name, wanted, added))
     after = tuple(dict.fromkeys((*view.docs(skill.name), *wanted))) if added else wanted
-    selection = {"include_all_docs": True} if ALL in after else {"selected_docs": sorted(after)}
+    selection: dict[str, object] = {"include_all_docs": True} if ALL in after else {"selected_docs": sorted(after)}
+    if wanted == (ALL,) and (left_out := context.loaded_texts.list_left_out(skill.name)):
+        selection["left_out"] = _describe_left_out(left_out)
     return ToolResult.from_data({"skill": skill.name, "mode": arguments.mode, **selection}, changes)
 
 

@@ -11,11 +11,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, mo
 
 from openskills.arguments import check_arguments
 from openskills.artifacts.store import ArtifactStore, Scope
+from openskills.catalog.skill import Skill
 from openskills.catalog.snapshot import CatalogSnapshot
 from openskills.errors import InvalidArgument, SkillError, UnknownSkill
 from openskills.executors.commands import CommandRunner
 from openskills.executors.interactive import InteractiveCommands
-from openskills.executors.spec import Limits
+from openskills.executors.spec import Limits, SkillSnapshot
 from openskills.session.state import AgentView, Change
 from openskills.tools.loaded_texts import LoadedTexts
 from openskills.tools.names import LOAD
@@ -75,13 +76,13 @@ class Arguments(BaseModel):
 A = TypeVar("A", bound=Arguments)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOptions:
     """How the tools of a session behave.
 
     Bytes per result: `inline_bytes` of stdout and of stderr, `primary_bytes` of the primary output, `max_inline_bytes`
     of all other files. `limits` apply to every command; a call may set a timeout up to `max_timeout`. `environment` is
-    set for every command, under the variables of the call. `secrets` are names per skill (`*` for all). `install` are
+    set for every command, under the variables of the call. `secrets_of` are names per skill (`*`: all). `install` are
     hosts that packages of skills may be installed from; None installs nothing.
     """
 
@@ -94,7 +95,7 @@ class ToolOptions:
     max_timeout: float = 3600.0
     network: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    secrets_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     install: tuple[str, ...] | None = None
 
 
@@ -104,7 +105,7 @@ class ToolContext:
 
     `view` returns what the agent has loaded now. `open_runner` and `open_commands` open the workspace on first use and
     raise `ExecutorUnavailable` without an executor. `tools` are the names that the model can call; `call_id` is the id
-    of the current tool call, if it has one.
+    of the current tool call, if it has one. `take_snapshot` takes a snapshot of a skill's folder, for its commands.
     """
 
     agent: str
@@ -119,6 +120,7 @@ class ToolContext:
     options: ToolOptions
     tools: Sequence[str] = ()
     call_id: str = ""
+    take_snapshot: Callable[[Skill], Awaitable[SkillSnapshot]] | None = None
 
 
 @check_arguments

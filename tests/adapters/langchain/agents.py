@@ -69,11 +69,13 @@ def deep(
     return Talk(made, model)
 
 
-def plain(backend: Any, script: Sequence[Line], *, more: Sequence[Any] = (), **options: Any) -> Talk:
-    """A thread of `create_agent` with our middleware as the last one."""
+def plain(
+    backend: Any, script: Sequence[Line], *, more: Sequence[Any] = (), later: Sequence[Any] = (), **options: Any
+) -> Talk:
+    """A thread of `create_agent` with our middleware after `more` and before `later`."""
     model = Scripted(script=list(script))
     middleware = SkillsMiddleware(backend=backend, sources=SOURCES, **options)
-    made = _langchain.create_agent(model, middleware=[*more, middleware], checkpointer=InMemorySaver())
+    made = _langchain.create_agent(model, middleware=[*more, middleware, *later], checkpointer=InMemorySaver())
     return Talk(made, model)
 
 

@@ -171,6 +171,47 @@ async def test_hooks_run_when_the_agent_is_awaited(write_skill: WriteSkill, back
     assert talk.results()["x"].endswith("no")
 
 
+START = """hooks:
+  SessionStart:
+    - matcher: {source}
+      hooks:
+        - type: command
+          command: ./scripts/begin.sh
+        - type: prompt
+          prompt: Greet first.
+"""
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_a_session_start_hook_runs_once_when_a_thread_begins_and_the_model_reads_its_output(
+    write_skill: WriteSkill, backend: Any, awaited: bool
+) -> None:
+    skill = write_skill("safe", front=START.format(source="startup|resume"))
+    (skill / "scripts").mkdir()
+    (skill / "scripts" / "begin.sh").write_bytes(b"date\n")
+    write_skill("other", front=START.format(source="compact"))
+    runner = Answers(HookResult(0, stdout="It is Monday.\n"))
+    task = call("task", "task", description="go", subagent_type="general-purpose")
+    talk = hooked(backend, [says(task), "child", "done", "again"], runner)
+    for _ in range(2):
+        await talk.hear() if awaited else talk.say()
+    (run,) = runner.runs
+    assert json.loads(run.payload) == {"hook_event_name": "SessionStart", "session_id": "one", "source": "startup"}
+    assert run.files == {"scripts/begin.sh": b"date\n"}
+    first = [message.text for message in talk.model.requests[0]]
+    assert "[safe] It is Monday.\n\n[safe] Greet first." in first
+    assert sum("Greet first." in message.text for message in talk.model.requests[-1]) == 1
+
+
+def test_a_session_start_hook_runs_in_a_real_executor(write_skill: WriteSkill, backend: Any, hooks: Any) -> None:
+    skill = write_skill("safe", front=START.format(source='""'))
+    (skill / "scripts").mkdir()
+    (skill / "scripts" / "begin.sh").write_bytes(b"#!/bin/sh\necho from a script\n")
+    talk = hooked(backend, [], hooks)
+    talk.say()
+    assert any("[safe] from a script" in message.text for message in talk.model.requests[0])
+
+
 def test_a_command_that_cannot_be_run_allows_nothing(write_skill: WriteSkill, backend: Any) -> None:
     write_skill("safe", front=BEFORE)
     runner = Answers(ExecutorUnavailable("there is no sandbox"))
@@ -273,7 +314,7 @@ def test_a_handler_may_stand_beside_its_matcher() -> None:
     [
         "text",
         ["list"],
-        {"SessionStart": [{"hooks": [{"type": "command", "command": "x"}]}]},
+        {"SessionEnd": [{"hooks": [{"type": "command", "command": "x"}]}]},
         {"PreToolUse": [{"hooks": [{"type": "agent", "prompt": "x"}]}]},
         {"PreToolUse": [{"hooks": [{"type": "command"}]}]},
         {"PreToolUse": "x"},
@@ -295,6 +336,9 @@ def test_what_is_not_understood_is_passed_over(hooks: Any) -> None:
         ("Bash", "execute", True),
         ("Write|Edit", "edit_file", True),
         ("Read", "edit_file", False),
+        ("write | edit", "edit_file", True),
+        ("Grep", "grep", True),
+        ("LS", "ls", True),
         ("(", "search", True),
         ("(s+)+x", "s" * 60, True),
         ("(a|s*)*x", "s" * 60, True),

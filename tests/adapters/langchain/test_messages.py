@@ -156,7 +156,7 @@ def test_a_tool_of_another_client_is_known_by_its_name_here() -> None:
 
 
 def test_a_tool_has_every_name_that_skills_use_for_it() -> None:
-    assert list_tool_names("execute") == ("execute", "Bash", "Shell")
+    assert list_tool_names("execute") == ("execute", "bash", "shell")
     assert list_tool_names("ls") == ("ls",)
     assert list_tool_names("search") == ("search",)
 

@@ -134,6 +134,84 @@ def test_a_name_in_backticks_or_another_case_is_understood(write_skill: WriteSki
     assert talk.loaded == []
 
 
+def test_the_prompt_counts_loaded_skills_and_names_only_tools_that_the_agent_has(
+    write_skill: WriteSkill, backend: Any
+) -> None:
+    write_skill("pdf", front="allowed-tools: Read search Bash(git:*)\n")
+    bare = plain(backend, [says(load("pdf"))], max_loaded_skills=3)
+    bare.say()
+    assert "(0 of 3 loaded)" in bare.model.prompt(0)
+    assert "(1 of 3 loaded)" in bare.model.prompt(1)
+    assert "read_file" not in bare.model.prompt(0)
+    assert "Recommended tools" not in bare.model.prompt(0)
+    assert "resource paths shown in the loaded skill output\n" in bare.model.prompt(0)
+    whole = deep(backend, [])
+    whole.say()
+    assert "(0 of 10 loaded)" in whole.model.prompt()
+    assert "skill output with `read_file`" in whole.model.prompt()
+    assert "-> Recommended tools: Read\n" in whole.model.prompt()
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_a_pinned_skill_counts_as_loaded_until_it_is_unloaded(
+    write_skill: WriteSkill, backend: Any, awaited: bool
+) -> None:
+    folder = write_skill("pdf", body="Fill the form.")
+    talk = deep(backend, ["hello", says(load("pdf")), "read", says(unload("pdf"))])
+    await talk.hear(pinned_skills=["pdf"]) if awaited else talk.say(pinned_skills=["pdf"])
+    assert talk.loaded == ["pdf"]
+    assert "- **pdf** [Loaded]:" in talk.model.prompt()
+    talk.say()
+    assert talk.results()["load-pdf"] == "Skill 'pdf' is already loaded. Its instructions are already active."
+    (folder / "SKILL.md").write_text((folder / "SKILL.md").read_text().replace("form", "new form"))
+    talk.say()
+    assert any("Fill the new form." in message.text for message in talk.model.requests[3])
+    assert "has been unloaded" in talk.results()["unload-pdf"]
+    assert talk.loaded == []
+
+
+class Trimming(AgentMiddleware[Any, Any]):
+    """Sends only the last message."""
+
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        return handler(request.override(messages=request.messages[-1:]))
+
+    async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+        return await handler(request.override(messages=request.messages[-1:]))
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("trims_later", [False, True])
+async def test_middleware_that_trims_messages_later_is_warned_of_once(
+    write_skill: WriteSkill, backend: Any, caplog: pytest.LogCaptureFixture, awaited: bool, trims_later: bool
+) -> None:
+    write_skill("pdf")
+    place = "later" if trims_later else "more"
+    talk = plain(backend, [says(load("pdf"))], **{place: [Trimming()]})
+    for _ in range(3):
+        await talk.hear() if awaited else talk.say()
+    warned = [record.getMessage() for record in caplog.records if "removed the instructions" in record.getMessage()]
+    assert len(warned) == trims_later
+    assert all("(pdf)" in message for message in warned)
+
+
+def test_a_subagent_with_upstreams_class_is_warned_of_once(
+    write_skill: WriteSkill, backend: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_skill("pdf")
+    mine = SkillsMiddleware(backend=backend, sources=SOURCES)
+    specs = [
+        {"name": "theirs", "description": "x", "system_prompt": "x", "skills": SOURCES},
+        {"name": "ours", "description": "x", "system_prompt": "x", "middleware": [mine]},
+        {"name": "none", "description": "x", "system_prompt": "x"},
+    ]
+    talk = deep(backend, [], agent={"subagents": specs})
+    talk.say()
+    talk.say()
+    (warned,) = [record.getMessage() for record in caplog.records if "subagents" in record.getMessage()]
+    assert "without load_skill: theirs;" in warned
+
+
 async def test_metadata_that_the_caller_brings_is_kept_and_nothing_is_searched(
     write_skill: WriteSkill, backend: Any
 ) -> None:

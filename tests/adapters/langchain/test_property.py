@@ -17,6 +17,7 @@ from langgraph.types import Command, interrupt
 
 from tests.adapters.langchain.agents import Talk, plain
 from tests.adapters.langchain.scripted import load, says, unload
+from tests.long_form import examples
 from tests.skill_writer import skill_writer
 
 NAMES = [f"skill-{letter}" for letter in "abcd"]
@@ -152,7 +153,7 @@ def edit(root: Path, name: str | None, version: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(turns=st.lists(TURN, min_size=1, max_size=5), limit=st.integers(1, 3), stable=st.booleans())
 def test_what_is_loaded_is_what_the_calls_ask_for_one_after_the_other(
     root: Path, turns: list[Turn], limit: int, stable: bool

@@ -49,7 +49,8 @@ def pytest_of(tests: list[Path], *options: str, root: Path) -> subprocess.Comple
     """Run tests of a checkout in a process of their own, without any of their settings or ours."""
     settings = root / "redirect.ini"
     environment = {**os.environ, "PYTHONPATH": str(HERE / "redirect"), "PYTEST_ADDOPTS": ""}
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", str(settings), *options]
+    unneeded = [word for name in ("cacheprovider", "langsmith_plugin", "schemathesis") for word in ("-p", f"no:{name}")]
+    argv = [sys.executable, "-m", "pytest", "-q", *unneeded, "-c", str(settings), *options]
     settings.write_text("[pytest]\nasyncio_mode = auto\n", "utf-8")
     places = [str(test) for test in tests]
     return subprocess.run(

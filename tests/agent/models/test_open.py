@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from openskills.agent.models.anthropic import AnthropicModel
-from openskills.agent.models.open import open_model
+from openskills.agent.models.model import ModelRequest, ModelResponse
+from openskills.agent.models.open import ollama_base_url, open_model
 from openskills.agent.models.openai import OpenAIModel
 from openskills.agent.rules.model import RuleModel
 from openskills.catalog.catalog import Catalog
 from openskills.errors import InvalidArgument, MissingExtra, Unauthorized
 from openskills.settings import Settings
+from openskills.testing.model_server import ModelServer
 from openskills.testing.models import ScriptedModel
 
 SETTINGS = Settings.from_env({"OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2"})
@@ -29,6 +31,28 @@ SETTINGS = Settings.from_env({"OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk
 def test_a_provider_and_a_name_are_its_model(name: str, kind: type[object]) -> None:
     model = open_model(name, SETTINGS)
     assert (type(model), model.name) == (kind, name)
+
+
+@pytest.mark.parametrize(
+    "form", ["{host}:{port}", "http://{host}:{port}", "http://{host}:{port}/v1/", "0.0.0.0:{port}", ":{port}"]
+)
+async def test_ollama_is_asked_at_its_host_and_gets_no_key_of_another_provider(form: str) -> None:
+    with ModelServer(["Hello."]) as server:
+        host, port = server.openai_url.removeprefix("http://").removesuffix("/v1").split(":")
+        settings = Settings.from_env({"OLLAMA_HOST": form.format(host=host, port=port), "OPENAI_API_KEY": "sk-1"})
+        model = open_model("ollama/qwen3:8b", settings)
+        events = [event async for event in model.stream(ModelRequest([{"role": "user", "content": "hi"}]))]
+        await model.close()
+    assert (model.name, events[-1]) == ("ollama/qwen3:8b", ModelResponse("Hello.", model="qwen3:8b"))
+    (request,) = server.requests
+    assert (request.path, request.body["model"]) == ("/v1/chat/completions", "qwen3:8b")
+    assert "sk-1" not in str(request.headers)
+
+
+def test_ollama_is_on_this_machine_by_default() -> None:
+    assert ollama_base_url(Settings.from_env({})) == "http://localhost:11434/v1"
+    assert ollama_base_url(Settings.from_env({"OLLAMA_HOST": "box"})) == "http://box:11434/v1"
+    assert ollama_base_url(Settings.from_env({"OLLAMA_HOST": "https://box/api/v1"})) == "https://box/api/v1"
 
 
 def test_options_go_to_the_model() -> None:
@@ -57,7 +81,8 @@ def test_a_factory_of_ones_own_is_called_with_the_settings() -> None:
     [
         ("gpt-5", r"did you mean openai/gpt-5\?"),
         ("claude-opus-5-5", r"did you mean anthropic/claude-opus-5-5\?"),
-        ("ollama/llama4", "use openai/NAME .*OPENAI_BASE_URL.*, anthropic/NAME, rule .*package.module:factory"),
+        ("mistral/large", "use openai/NAME .*OPENAI_BASE_URL.*, ollama/NAME, rule .*package.module:factory"),
+        ("ollama/", "use openai/NAME"),
         ("openai/", "use openai/NAME"),
         ("", "use openai/NAME"),
         ("no_such_module:make", "cannot import"),

@@ -110,7 +110,7 @@ def test_a_conversation_goes_on_under_its_name(openskills: Command) -> None:
     assert said == ["I am Ada", "Hello Ada.", "Who am I?"]
 
 
-def test_without_a_choice_rules_answer_and_say_that_they_are_no_model(openskills: Command) -> None:
+def test_without_a_model_rules_answer_with_a_note(openskills: Command) -> None:
     arguments = ("chat", "--executor", "none", "--skills", "skills", "hello")
     ran = openskills(*arguments)
     assert ran.code == 0
@@ -175,7 +175,7 @@ def test_json_needs_a_message(openskills: Command) -> None:
     assert "--json: needs a message as an argument or on stdin" in ran.out
 
 
-def test_a_message_that_is_no_message_for_anybody_is_refused(openskills: Command) -> None:
+def test_an_empty_message_is_refused(openskills: Command) -> None:
     ran = openskills(*RULE, piped=b"x" * (1024 * 1024 + 1))
     assert (ran.code, ran.out) == (2, "")
     assert "send it with --attach -" in ran.err

@@ -1,5 +1,6 @@
 """A chat at a terminal: Ctrl-C stops a run and not the session, Ctrl-D ends it, and no error does."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def test_words_are_answered_line_after_line_until_ctrl_d(openskills: Command) ->
     with ModelServer(["Hello!", "Bye."]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
         assert "session chat-" in chat.expect()
         assert chat.say("hi") == f"hi\nHello!{PROMPT}"
-        assert chat.say("  ") == f"  {PROMPT}"
+        assert chat.say("  ") == PROMPT
         assert chat.say("and now") == f"and now\nBye.{PROMPT}"
         ran = chat.end()
     assert ran.code == 0
@@ -73,7 +74,7 @@ def test_an_error_is_one_line_and_the_chat_goes_on(openskills: Command) -> None:
     assert "Traceback" not in chat.screen
 
 
-def test_tool_calls_are_shown_with_what_came_of_them(openskills: Command) -> None:
+def test_tool_calls_are_shown_with_their_results(openskills: Command) -> None:
     both = call_tools(("skill_load", {"skill": "alpha"}), ("skill_load", {"skill": "alfa"}), text="Let me see.")
     with ModelServer([both, "Done."]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
         chat.expect()
@@ -91,8 +92,7 @@ def test_what_a_model_says_cannot_command_the_terminal(openskills: Command) -> N
         Chat(openskills, *MODEL, environment=server.environment) as chat,
     ):
         chat.expect()
-        assert "a\\x1b]52;c;aGk=\\x07b" in chat.say("hi")
-        assert "\n表\n" in chat.end().out
+        assert chat.say("hi") == f"hi\na\\x1b]52;c;aGk=\\x07b    c 表{PROMPT}"
 
 
 def test_a_chat_goes_on_in_another_process(openskills: Command) -> None:
@@ -118,3 +118,66 @@ def test_asked_to_end_it_ends_what_it_does_and_says_so_by_its_status(openskills:
         chat.terminate()
         assert chat.finish().code == 143
         assert server.requests[0].disconnected.wait(30)
+
+
+def test_an_answer_is_rendered_as_markdown_with_whole_words_on_each_line(openskills: Command) -> None:
+    text = "# Title\n\nSome **bold** " + "words " * 60 + "\n\n```\na  b\n\nc\n```\n\n- one <tag>\n- two"
+    with ModelServer([text]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
+        chat.expect()
+        lines = chat.say("hi").splitlines()
+        chat.end()
+    assert "**" not in "".join(lines)
+    assert "# Title" not in lines
+    assert [line.strip() for line in lines if "tag" in line or "two" in line] == ["• one <tag>", "• two"]
+    assert [line.strip() for line in lines if line.strip() in ("a  b", "c")] == ["a  b", "c"]
+    wrapped = [line for line in lines if "words" in line]
+    assert len(wrapped) == 2
+    assert all(set(line.split()) <= {"Some", "bold", "words"} for line in wrapped)
+
+
+def test_a_spinner_is_shown_while_the_model_thinks_and_removed_with_the_answer(openskills: Command) -> None:
+    slow = ModelReply(ModelResponse("Done."), first_after=2.0)
+    with ModelServer([slow]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
+        chat.expect()
+        chat.type("hi\n")
+        chat.expect("thinking")
+        chat.wait_for(f"Done.{PROMPT}")
+        chat.end()
+        assert "thinking" not in chat.screen
+        # The cursor is visible again.
+        assert chat.written.rindex(b"\x1b[?25h") > chat.written.rindex(b"\x1b[?25l")
+
+
+def test_a_spinner_does_not_reach_a_pipe(openskills: Command) -> None:
+    slow = ModelReply(ModelResponse("**Done.**"), first_after=1.0)
+    with ModelServer([slow]) as server:
+        ran = replace(openskills, environment=server.environment)("chat", "hi", *MODEL)
+    assert (ran.code, ran.out) == (0, "**Done.**\n")
+    assert "thinking" not in ran.err
+
+
+def test_the_model_can_be_changed_during_a_conversation(openskills: Command) -> None:
+    with ModelServer(["One.", "Two."]) as server, Chat(openskills, *MODEL, environment=server.environment) as chat:
+        chat.expect()
+        assert "One." in chat.say("hi")
+        assert "model: openai/scripted" in chat.say("/model")
+        assert "error: model: unknown model 'nonsense'" in chat.say("/model nonsense")
+        assert "model: openai/other" in chat.say("/model openai/other")
+        assert "Two." in chat.say("again")
+        assert chat.end().code == 0
+    assert [request.body["model"] for request in server.requests] == ["scripted", "other"]
+    assert [message["content"] for message in server.requests[1].body["messages"][1:]] == ["hi", "One.", "again"]
+
+
+def test_a_new_conversation_starts_empty_and_keeps_the_old_one(openskills: Command) -> None:
+    with ModelServer(["One.", "Two."]) as server:
+        with Chat(openskills, *MODEL, "--session", "first", environment=server.environment) as chat:
+            chat.expect()
+            chat.say("hi")
+            assert "new conversation second; `--session first` continues the old" in chat.say("/new second")
+            assert "Two." in chat.say("again")
+            assert "/model [NAME]" in chat.say("/help")
+            assert "openskills chat --session second" in chat.end().out
+        assert [message["content"] for message in server.requests[1].body["messages"][1:]] == ["again"]
+    listed = openskills("sessions", "list", "--json").json["sessions"]
+    assert sorted(one["session"] for one in listed) == ["first", "second"]

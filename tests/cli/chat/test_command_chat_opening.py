@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from openskills.catalog.catalog import Catalog
-from openskills.cli.chat.loop import ChatOptions, new_session_name, open_chat
+from openskills.cli.chat.conversation import new_session_name
+from openskills.cli.chat.loop import ChatOptions, open_chat
 from openskills.errors import InvalidArgument
 from openskills.executors.spec import Isolation
 from openskills.settings import Settings
 from openskills.sync import run
 from openskills.testing.fake_executor import FakeExecutor, FakeRun
+from openskills.testing.model_server import ModelServer
 from openskills.testing.models import ScriptedModel, call_tools
 from tests.agent.agents import skills_for_agents
 from tests.cli.chatting import Chat
@@ -189,3 +191,22 @@ def test_files_are_read_before_the_first_message_and_go_with_it(openskills: Comm
         chat.say("hello again")
         chat.end()
     assert openskills("sessions", "show", "s").out.count("[attached: a.txt;") == 1
+
+
+@pytest.mark.parametrize("model", ["openai/Qwen/Qwen3-8B", "openai/qwen3-8b", "ollama/qwen3:8b"])
+def test_a_local_server_is_used_with_its_url_and_without_a_key(
+    openskills: Command, write_skill: WriteSkill, model: str
+) -> None:
+    write_skill("alpha")
+    with ModelServer(["Hello."]) as server:
+        words = ("chat", "hi", "--model", model, "--base-url", server.openai_url, "--skills", "skills")
+        ran = openskills(*words, "--executor", "none")
+    assert (ran.code, ran.out) == (0, "Hello.\n")
+    (request,) = server.requests
+    assert (request.path, request.body["model"]) == ("/v1/chat/completions", model.partition("/")[2])
+
+
+def test_a_source_that_does_not_exist_is_named(openskills: Command) -> None:
+    ran = openskills("chat", "hi", "--model", "rule", "--skills", "nowhere", "--executor", "none")
+    assert ran.code != 0
+    assert "nowhere" in ran.err

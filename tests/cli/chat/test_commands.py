@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import ArtifactStore, Scope
 from openskills.cli.chat.commands import (
     SLASH_COMMANDS,
@@ -18,7 +19,7 @@ from openskills.cli.chat.commands import (
     find_artifacts,
     run_slash_command,
 )
-from openskills.cli.chat.conversation import NO_SKILLS, ChatSession, open_artifacts
+from openskills.cli.chat.conversation import NO_SKILLS, ChatSession
 from openskills.cli.chat.input import SlashCommand
 from openskills.errors import InvalidArgument, SkillError
 from openskills.settings import Settings
@@ -34,7 +35,7 @@ SCOPE = Scope("cli", "u", "s")
 @pytest.fixture
 def store(tmp_path: Path) -> ArtifactStore:
     """The store of a machine, with an artifact in two versions."""
-    found = open_artifacts(None, Settings.from_env({"HOME": str(tmp_path / "home")}))
+    found = open_artifact_store(None, Settings.from_env({"HOME": str(tmp_path / "home")}))
     for data in (b"one\n", b"\x89PNG\0two"):
         run(found.put(SCOPE, "out/a.bin", data))
     return found
@@ -93,7 +94,7 @@ async def test_stdout_gets_the_bytes_as_they_are(
     assert capfdbinary.readouterr().out == b"\x89PNG\0two" * 2
 
 
-async def test_an_empty_name_of_a_file_is_no_place(store: ArtifactStore) -> None:
+async def test_an_empty_file_name_is_refused(store: ArtifactStore) -> None:
     with pytest.raises(InvalidArgument, match="--to: must not be empty"):
         await fetch_artifact(store, SCOPE, "out/a.bin", "")
 
@@ -186,7 +187,7 @@ def test_a_loaded_skill_stays_loaded_with_its_documents_until_it_is_unloaded(tmp
         (SlashCommand("nothing-like-it"), "/help lists the commands"),
     ],
 )
-def test_what_cannot_be_done_is_said_with_what_to_do(tmp_path: Path, order: SlashCommand, message: str) -> None:
+def test_errors_say_what_to_do(tmp_path: Path, order: SlashCommand, message: str) -> None:
     async def work(talk: ChatSession, model: ScriptedModel) -> None:
         with pytest.raises(SkillError) as caught:
             await run_slash_command(talk, order)
@@ -254,7 +255,7 @@ def test_without_an_executor_there_are_only_artifacts(tmp_path: Path, said: Said
     assert said() == "[no artifacts yet]\n"
 
 
-def test_tokens_and_the_name_of_the_session_are_told(tmp_path: Path, said: Said) -> None:
+def test_tokens_and_the_name_of_the_session_are_printed(tmp_path: Path, said: Said) -> None:
     async def work(talk: ChatSession, _: ScriptedModel) -> None:
         await run_slash_command(talk, SlashCommand("session"))
         await run_slash_command(talk, SlashCommand("tokens"))

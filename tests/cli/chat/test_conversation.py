@@ -11,19 +11,19 @@ import pytest
 
 from openskills.agent.agent import ARTIFACT, END, ERROR, SUMMARY, TOOL_CALL
 from openskills.agent.models.model import ModelResponse, Usage
+from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import Scope
 from openskills.cli.chat.conversation import (
     TokenTracker,
     conversation_title,
-    current_user,
     delete_conversations,
     format_conversation,
     list_conversations,
-    open_artifacts,
     open_store,
     read_conversation,
     sum_usage,
 )
+from openskills.cli.sessions import current_user
 from openskills.errors import InvalidArgument, UnknownSession
 from openskills.runtime.options import ModelCall
 from openskills.session.events import MESSAGE, STATE_UPDATE, TOOL_RESPONSE, Event, new_event
@@ -94,7 +94,7 @@ async def test_a_name_that_is_not_there_is_answered_with_those_like_it(settings:
 
 async def test_deleting_takes_all_or_nothing_and_artifacts_only_when_asked(settings: Settings) -> None:
     begin(settings, "one", "two", "three")
-    artifacts = open_artifacts(None, settings)
+    artifacts = open_artifact_store(None, settings)
     for name in ("one", "two"):
         await artifacts.put(Scope("cli", current_user(), name), "out/a", b"a")
     await artifacts.put(Scope("cli", current_user(), "one"), "user:b", b"b")

@@ -109,7 +109,9 @@ async def test_a_skill_for_models_or_one_that_cannot_be_used_is_refused_with_the
             talk.find_skill("far")
 
 
-async def test_files_of_one_name_are_told_apart_by_their_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_files_with_the_same_name_are_distinguished_by_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for folder in ("north", "south"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.csv").write_text(folder)

@@ -63,7 +63,7 @@ def test_an_answer_is_a_yes_a_no_or_a_reason_for_a_no(line: str | None, answer: 
     assert parse_decision(line) == answer
 
 
-async def test_where_nobody_can_be_asked_the_answer_is_no_and_everybody_is_told(
+async def test_without_a_terminal_commands_are_denied_with_the_reason(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     question = replace(QUESTION, env=("A", "B"), network=("example.org",), stdin=b"in\xff", interactive=True)
@@ -135,7 +135,7 @@ def test_at_a_terminal_a_person_allows_a_command_once_for_the_session_or_not(
         assert chat.end().code == 0
 
 
-def test_what_was_typed_before_the_question_is_no_answer(openskills: Command, greeter: Path) -> None:
+def test_input_before_the_question_is_not_an_answer(openskills: Command, greeter: Path) -> None:
     with Chat(openskills, *LOCAL) as chat:
         chat.expect()
         chat.type("greeting please\ny\ny\n")
@@ -176,7 +176,7 @@ def test_a_file_comes_with_its_name_its_bytes_and_its_type(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("path", ["nothing", "", "a\0b", ".", "pipe", "~nobody-has-this-name/x"])
-def test_what_is_no_file_is_refused_with_its_name_and_never_waited_for(tmp_path: Path, path: str) -> None:
+def test_pipes_and_devices_are_refused_without_waiting(tmp_path: Path, path: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     given = path if "\0" in path or path.startswith("~") else str(tmp_path / path)
     with pytest.raises(InvalidArgument, match="attach"):
@@ -220,7 +220,7 @@ def test_a_slash_and_a_name_are_an_order(line: str, order: SlashCommand) -> None
 
 
 @pytest.mark.parametrize("line", ["hello", "/etc/hosts is what?", "/a.txt", "//help", "what does /help do", ""])
-def test_paths_and_other_words_are_no_order(line: str) -> None:
+def test_paths_and_other_words_are_not_slash_commands(line: str) -> None:
     assert parse_slash_command(line) is None
 
 

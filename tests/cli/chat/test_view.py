@@ -38,7 +38,7 @@ def test_a_call_shows_what_says_most(tool: str, arguments: dict[str, object], li
 
 
 @pytest.mark.parametrize("arguments", ['{"skill": ', "[1]", "[" * 100_000])
-def test_arguments_that_are_no_object_are_shown_as_they_are(arguments: str) -> None:
+def test_arguments_that_are_not_an_object_are_shown_unchanged(arguments: str) -> None:
     assert format_call("skill_load", arguments) == shorten(f"skill_load {arguments}")
 
 
@@ -153,7 +153,7 @@ def test_what_another_agent_does_is_shown_with_its_name_and_its_words_are_not(
     assert (shown.out, shown.err) == ("", "* assistant.pdf: skill_load\n")
 
 
-def test_the_end_of_a_call_of_an_earlier_run_is_no_news(capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_of_calls_of_an_earlier_run_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
     view = TextChatView("assistant")
     view.show(event(TOOL_CALL, {"call_id": "1", "tool": "skill_run", "arguments": ""}))
     view.begin()

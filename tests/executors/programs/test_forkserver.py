@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from openskills.executors.bubblewrap.backend import SandboxBackend
 from openskills.executors.spec import Command, EndReason, Limits
 from tests.conftest import RequireProgram, needs_root
-from tests.executors.running import alive, eventually, read_until
+from tests.executors.running import PATIENCE, alive, eventually, read_until
 from tests.executors.warming import Bench, bench
 
 WHO = """
@@ -204,8 +205,10 @@ print(far.pid, near.pid, int(far.stdout.readline()), flush=True)
 
 async def ready(here: Bench) -> None:
     """Have the interpreter up, which may take as long as a deadline."""
+    deadline = time.monotonic() + PATIENCE
     await here.script("pass")
     while not here.outcome.warm:
+        assert time.monotonic() < deadline, here.outcome.reason
         await here.script("pass")
 
 

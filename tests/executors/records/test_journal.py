@@ -32,7 +32,6 @@ from openskills.executors.records.journal import (
     INLINE_BYTES,
     EarlierRequest,
     Journal,
-    NewRequest,
     RequestDeduplicator,
     RequestState,
     format_begin_line,
@@ -68,17 +67,17 @@ def again(tmp_path: Path) -> Journal:
 
 
 def test_a_request_is_new_once_and_its_end_is_told_afterwards(journal: Journal) -> None:
-    assert journal.begin("r1", "ls") == NewRequest("r1")
+    assert journal.begin("r1", "ls") is None
     assert journal.begin("r1", "ls") == EarlierRequest(RequestState.RUNNING, {})
     journal.finish("r1", {"exit_code": 0, "stdout": "a\n"}, durable=False)
     assert journal.begin("r1", "ls") == EarlierRequest(RequestState.FINISHED, {"exit_code": 0, "stdout": "a\n"})
-    assert journal.begin("r2", "ls") == NewRequest("r2")
+    assert journal.begin("r2", "ls") is None
 
 
 def test_a_denied_request_may_begin_again_also_after_a_restart(journal: Journal, tmp_path: Path) -> None:
-    assert isinstance(journal.begin("a", "ls"), NewRequest)
+    assert journal.begin("a", "ls") is None
     journal.finish("a", {"error": "COMMAND_DENIED", "message": "not answered yet"}, durable=False)
-    assert isinstance(journal.begin("a", "ls"), NewRequest)
+    assert journal.begin("a", "ls") is None
     journal.close()
     again = Journal(tmp_path / "journal")
     assert again.begin("a", "ls") == EarlierRequest(RequestState.INTERRUPTED, {})
@@ -149,7 +148,7 @@ def test_only_the_latest_are_kept_and_what_runs_always_is(tmp_path: Path) -> Non
         journal.finish(str(number), {"n": number}, durable=False)
     assert journal.begin("first", "x") == EarlierRequest(RequestState.RUNNING, {})
     assert journal.begin("99", "x") == EarlierRequest(RequestState.FINISHED, {"n": 99})
-    assert journal.begin("1", "x") == NewRequest("1")
+    assert journal.begin("1", "x") is None
     journal.finish("first", {}, durable=True)
     journal.close()
     assert len((tmp_path / "journal" / "log").read_bytes().splitlines()) < 50
@@ -167,7 +166,7 @@ def test_what_a_killed_process_left_half_written_is_put_in_order(journal: Journa
         file.write(b"0123 B r2 half a li")
     (tmp_path / "journal" / ".arriving-x").write_text("half a file")
     reopened = again(tmp_path)
-    assert reopened.begin("r2", "ls") == NewRequest("r2")
+    assert reopened.begin("r2", "ls") is None
     reopened.close()
     reopened = again(tmp_path)
     assert reopened.begin("r1", "ls") == EarlierRequest(RequestState.FINISHED, {"exit_code": 0})
@@ -235,7 +234,7 @@ def test_threads_that_ask_for_the_same_request_run_it_once(journal: Journal) -> 
 
     def ask() -> None:
         for number in range(200):
-            if isinstance(journal.begin(str(number), "x"), NewRequest):
+            if journal.begin(str(number), "x") is None:
                 begun.append(str(number))
                 journal.finish(str(number), {}, durable=False)
 

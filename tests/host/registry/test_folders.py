@@ -6,12 +6,13 @@ SKILL.md folders behind the host.
 """
 
 import os
+import re
 import time
 from pathlib import Path
 
 import pytest
 
-from openskills.errors import UnknownSkill
+from openskills.errors import InvalidSkill, UnknownSkill
 from openskills.host.model import HostLimits, Registration
 from openskills.host.registry.folders import (
     MAX_FILES,
@@ -385,7 +386,7 @@ def test_a_manifest_in_the_folder_cannot_set_what_belongs_to_the_operator(
 def test_every_field_of_a_manifest_belongs_to_the_author_or_to_the_operator() -> None:
     assert set(FOLDER_FIELDS) < set(FIELDS)
     assert set(FIELDS) - set(FOLDER_FIELDS) == {
-        "allowed_root", "env", "executor", "options", "preload", "secrets", "warm", "writable",
+        "allowed_root", "digest", "env", "executor", "options", "preload", "secrets", "warm", "writable",
     }  # fmt: skip
 
 
@@ -427,3 +428,43 @@ def test_folders_that_come_and_go_are_seen_by_reloading(tmp_path: Path, settings
 
 def test_without_directories_nothing_is_looked_at(settings: Settings) -> None:
     assert SkillFolders((), settings).scan() == ([], ())
+
+
+def test_a_folder_with_another_digest_than_the_operator_pinned_is_refused(tmp_path: Path, settings: Settings) -> None:
+    path = folder(tmp_path, "pdf-tools", "", "scripts/invoke.py")
+    (tmp_path / "deploy").mkdir()
+    manifest = tmp_path / "deploy" / "pdf-tools.yaml"
+    text = f"type: cli\nruntime: python\nentry: {path}/scripts/invoke.py\n"
+
+    def load() -> Registry:
+        manifests, skills = [tmp_path / "deploy"], [tmp_path / "skills"]
+        return Registry.load(settings, manifests=manifests, skills=skills, start=tmp_path)
+
+    def told(registry: Registry) -> str:
+        with pytest.raises(InvalidSkill) as caught:
+            registry.get("pdf-tools")
+        return caught.value.message
+
+    manifest.write_text(f"{text}digest: sha256:0\n")
+    found = re.findall(r"sha256:[0-9a-f]+", told(load()))
+    assert (found[1], found[0]) == ("sha256:0", found[2])
+    manifest.write_text(f"{text}digest: {found[0]}\n")
+    registry = load()
+    assert registry.get("pdf-tools").digest == found[0]
+    assert path in registry.directories
+    # Any file of the folder counts, and its own manifest does not serve it instead.
+    (path / "helper.py").write_text("print('new')")
+    registry.reload()
+    message = told(registry)
+    assert found[0] in message
+    assert "the skill is not served" in message
+    assert len(set(re.findall(r"sha256:[0-9a-f]{64}", message))) == 2
+
+
+def test_only_skills_in_a_folder_can_be_pinned(tmp_path: Path, settings: Settings) -> None:
+    (tmp_path / "deploy").mkdir()
+    text = "type: inproc\nentry: json:loads\ndigest: sha256:0\n"
+    (tmp_path / "deploy" / "x.yaml").write_text(text)
+    (entry,) = Registry.load(settings, manifests=[tmp_path / "deploy"], start=tmp_path).list_entries()
+    assert entry.status == "broken"
+    assert "have no folder" in entry.problems[0].message

@@ -25,6 +25,7 @@ from openskills.host.runners.output import (
     parse_failure,
     timeout_outcome,
 )
+from tests.long_form import examples
 
 
 def outcome_of(stdout: object, **more: Any) -> Outcome:
@@ -244,7 +245,7 @@ STDOUT = (
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(STDOUT, STDOUT, st.none() | st.integers(-64, 255), st.none() | st.integers(1, 10))
 def test_any_bytes_give_a_result_that_can_be_sent(
     stdout: bytes, stderr: bytes, returncode: int | None, limit: int | None

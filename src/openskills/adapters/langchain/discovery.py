@@ -20,7 +20,7 @@ from openskills.adapters.langchain.backend_io import (
     list_directory,
     scan_source,
 )
-from openskills.adapters.langchain.messages import compute_digest
+from openskills.adapters.langchain.messages import compute_digest, to_tool_names
 from openskills.adapters.langchain.state import (
     ResourceMetadata,
     SkillMetadata,
@@ -143,24 +143,30 @@ def format_skills_list(
     resources: Mapping[str, Sequence[ResourceMetadata]],
     *,
     hints: bool = False,
+    tools: Collection[str] = (),
 ) -> str:
-    """The list of skills for the prompt: for each its description, and how to load it or its resources."""
+    """The list of skills for the prompt: for each its description, and how to load it or its resources.
+
+    Only those of `tools` are recommended, if it is not empty, and tools that the skill brings along.
+    """
     names = frozenset(loaded)
     lines: list[str] = []
     for skill in skills:
-        lines += _format_entry(skill, skill["name"] in names, resources.get(skill["name"], ()), hints)
+        lines += _format_entry(skill, skill["name"] in names, resources.get(skill["name"], ()), hints, tools)
     return "\n".join(lines)
 
 
 def _format_entry(
-    skill: SkillMetadata, is_loaded: bool, resources: Sequence[ResourceMetadata], hints: bool
+    skill: SkillMetadata, is_loaded: bool, resources: Sequence[ResourceMetadata], hints: bool, tools: Collection[str]
 ) -> list[str]:
     name, path = to_one_line(skill["name"]), to_one_line(skill["path"])
     manual = " (Manual only)" if hints and get_extension(skill, "disable_model_invocation") else ""
     state = f"{' [Loaded]' if is_loaded else ''}{manual}"
     lines = [f"- **{name.replace('*', '')}**{state}: {to_one_line(skill['description'])}{_format_annotations(skill)}"]
-    if skill["allowed_tools"]:
-        lines.append(f"  -> Recommended tools: {', '.join(map(to_one_line, skill['allowed_tools']))}")
+    brought = skill["metadata"].get("include_tools", "").split()
+    known = [one for one in skill["allowed_tools"] if not tools or {*to_tool_names(one)} & {*tools, *brought}]
+    if known:
+        lines.append(f"  -> Recommended tools: {', '.join(map(to_one_line, known))}")
     if is_loaded:
         if resources:
             lines.append(f"  -> Resources: {summarise_resources(resources)}")

@@ -1,4 +1,4 @@
-"""Hooks in the front matter of skills: parse them, and run them before and after tool calls."""
+"""Hooks in the front matter of skills: parse them, and run them around tool calls and at the start of a thread."""
 
 import hashlib
 import json
@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast, get_args
 
 from openskills.adapters.langchain.backend_io import BackendFailure, Steps, await_result, download_files
 from openskills.adapters.langchain.messages import list_tool_names
-from openskills.adapters.langchain.state import ResourceMetadata, SkillMetadata, get_extension
+from openskills.adapters.langchain.state import ResourceMetadata, SkillMetadata, discover_resources, get_extension
 from openskills.arguments import check_arguments
 from openskills.errors import SkillError
 from openskills.executors.protocol import Executor
@@ -20,8 +20,10 @@ from openskills.tools.approvals import matches_pattern
 
 logger = logging.getLogger(__name__)
 
-HookEvent = Literal["PreToolUse", "PostToolUse"]
-EVENTS: Mapping[str, HookEvent] = {"PreToolUse": "PreToolUse", "PostToolUse": "PostToolUse"}
+HookEvent = Literal["PreToolUse", "PostToolUse", "SessionStart"]
+EVENTS: Mapping[str, HookEvent] = {event: event for event in get_args(HookEvent)}
+SESSION_SOURCE = "startup"
+"""What matchers of `SessionStart` are compared with."""
 
 _MAX_MATCHER_CHARS = 500
 # Skills are untrusted: a matcher is never run as a regular expression, which could take forever.
@@ -42,7 +44,7 @@ class Hook:
     once: bool = False
 
     def matches_tool(self, tool: str) -> bool:
-        """Whether the matcher matches this tool under any of its names.
+        """Whether the matcher matches this tool under any of its names, in upper or lower case.
 
         A matcher consists of names separated by `|`, with `*` or `.*` as wildcards; any other matches every tool.
         """
@@ -54,9 +56,8 @@ class Hook:
         text = (inner[1] or inner[2] or "") if inner else self.matcher
         if inner is None or _SPECIAL.search(text):
             return self._reject_matcher("not supported; use names, `|` and `.*`")
-        return any(
-            matches_pattern(one.replace(".*", "*"), name) for one in text.split("|") for name in list_tool_names(tool)
-        )
+        patterns = [one.strip().casefold().replace(".*", "*") for one in text.split("|")]
+        return any(matches_pattern(one, name) for one in patterns for name in list_tool_names(tool))
 
     def _reject_matcher(self, why: str) -> bool:
         # A hook may be a guard, so it must not be skipped.
@@ -151,7 +152,7 @@ class HookOutcome:
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """The tool call that hooks run for."""
+    """The tool call that hooks run for; `tool` is the source of a `SessionStart`."""
 
     event: HookEvent
     tool: str
@@ -164,7 +165,10 @@ class HookCall:
     def build_payload(self) -> str:
         """The JSON that a command reads from stdin: the event, the tool, its input and, afterwards, its result."""
         fields: dict[str, Any] = {"hook_event_name": self.event, "session_id": self.thread}
-        fields |= {"tool_name": self.tool, "tool_input": dict(self.arguments)}
+        if self.event == "SessionStart":
+            fields["source"] = self.tool
+        else:
+            fields |= {"tool_name": self.tool, "tool_input": dict(self.arguments)}
         if self.result is not None:
             fields["tool_response"] = self.result
         return json.dumps(fields, ensure_ascii=False, default=str)
@@ -187,8 +191,24 @@ def run_hooks(hooks: Sequence[Hook], call: HookCall, runner: HookRunner) -> Step
     return HookOutcome(None, tuple(notes), tuple(done))
 
 
+def run_session_hooks(skills: Iterable[SkillMetadata], runner: HookRunner, thread: str) -> Steps[tuple[str, ...]]:
+    """Run the `SessionStart` hooks of skills; returns what they say to the model."""
+    notes: list[str] = []
+    for skill in skills:
+        hooks = select_hooks([skill], "SessionStart", SESSION_SOURCE)
+        if hooks:
+            name = skill["name"]
+            files = yield from discover_resources(str(PurePosixPath(skill["path"]).parent), name)
+            call = HookCall("SessionStart", SESSION_SOURCE, {}, {name: skill}, {name: files}, thread)
+            notes += (yield from run_hooks(hooks, call, runner)).notes
+    return tuple(notes)
+
+
 def _run_command(hook: Hook, call: HookCall, runner: HookRunner) -> Steps[str | None]:
-    """The objection of a command, or None; a command that could not be run blocks the call."""
+    """What a command says to the model: its objection to a call, or its output at the start of a thread.
+
+    A command that could not be run blocks the call.
+    """
     files = yield from _download_resources(call.skills[hook.skill], call.resources.get(hook.skill, ()))
     run = HookRun(hook.text, hook.skill, call.build_payload(), call.thread, files)
     end = yield from await_result(lambda: runner.run(run))
@@ -201,7 +221,7 @@ def _run_command(hook: Hook, call: HookCall, runner: HookRunner) -> Steps[str | 
         logger.warning(
             "A hook of skill '%s' exited with code %d: %s", hook.skill, end.exit_code, end.stderr.strip()[:1000]
         )
-    return None
+    return end.stdout.strip() or None if call.event == "SessionStart" else None
 
 
 def _download_resources(skill: SkillMetadata, resources: Sequence[ResourceMetadata]) -> Steps[dict[str, bytes]]:

@@ -9,12 +9,14 @@ model; only a success is a `Command`.
 which it ignores and LangGraph turns into a `ToolMessage` again.
 """
 
+import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, cast
 
+from deepagents.middleware.skills import SkillsMiddleware as UpstreamMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.types import Command
@@ -130,10 +132,21 @@ class TaskTool:
     tool: Any
 
     @classmethod
-    def find(cls, tools: Iterable[BaseTool]) -> "TaskTool | None":
+    def find(cls, tools: Iterable[BaseTool | dict[str, Any]]) -> "TaskTool | None":
         """The `task` tool, or None if the agent does not have it."""
-        found = next((tool for tool in tools if tool.name == "task"), None)
+        found = next((tool for tool in tools if isinstance(tool, BaseTool) and tool.name == "task"), None)
         return cls(cast("Any", found)) if found is not None else None
+
+    def find_upstream_subagents(self) -> list[str]:
+        """The subagents that have upstream's skills middleware instead of ours."""
+        closure = inspect.getclosurevars(self.tool.func).nonlocals
+        graphs = cast("Mapping[str, Any]", closure.get("subagent_graphs") or {})
+        found: list[str] = []
+        for name, graph in graphs.items():
+            node = getattr(graph, "nodes", {}).get("SkillsMiddleware.before_agent")
+            hook = getattr(getattr(node, "bound", None), "func", None)
+            found += [name] if type(getattr(hook, "__self__", None)) is UpstreamMiddleware else []
+        return found
 
     def call_blocking(self, delegation: Delegation, runtime: Any) -> Any:
         """Run the subagent and block."""
@@ -257,7 +270,15 @@ class SkillLoader:
 def _is_new(call: SkillCall, read: SkillText) -> bool:
     """Whether a loaded skill has changed since it was loaded."""
     known = find_intact_loads(call.thread.messages).get(call.skill)
-    return read.error is None and known is not None and known[0].digest != read.digest
+    return read.error is None and known is not None and not is_current(*known, read)
+
+
+def is_current(mark: SkillMark, message: BaseMessage, read: SkillText) -> bool:
+    """Whether a message has the instructions as they are in the file now."""
+    if mark.digest:
+        return mark.digest == read.digest
+    # A pinned skill: the first and the last line are upstream's.
+    return get_text(message).partition("\n")[2].rpartition("\n")[0].strip() in read.text
 
 
 def read_skill(path: str) -> Steps[SkillText]:

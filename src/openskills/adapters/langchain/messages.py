@@ -15,6 +15,8 @@ from langgraph.types import Command
 
 MARK_KEY = "openskills_skill"
 """The key of the mark in `additional_kwargs`, which are not sent to providers."""
+PINNED = "pinned_skill"
+"""The `lc_source` of messages with which upstream pins skills."""
 
 
 Message = TypeVar("Message", bound=BaseMessage)
@@ -78,7 +80,7 @@ def parse_mark(message: BaseMessage) -> SkillMark | None:
     extra = cast("Mapping[str, object]", message.additional_kwargs)
     raw = extra.get(MARK_KEY)
     if not isinstance(raw, Mapping):
-        return None
+        return _parse_pin(message, extra)
     fields = cast("Mapping[str, object]", raw)
     skill, change, before = fields.get("skill"), _CHANGES.get(fields.get("change")), fields.get("before")
     digest, characters, text = fields.get("digest"), fields.get("characters"), fields.get("text")
@@ -93,6 +95,13 @@ def parse_mark(message: BaseMessage) -> SkillMark | None:
         characters if isinstance(characters, int) else -1,
         text if isinstance(text, str) else "",
     )
+
+
+def _parse_pin(message: BaseMessage, extra: Mapping[str, object]) -> SkillMark | None:
+    """The mark of a message with which upstream pins a skill; its digest is not known."""
+    skill = extra.get("skill") if extra.get("lc_source") == PINNED else None
+    name = cast("Mapping[str, object]", skill).get("name") if isinstance(skill, Mapping) else None
+    return SkillMark(name, "load", characters=len(get_text(message))) if isinstance(name, str) else None
 
 
 def get_text(message: BaseMessage) -> str:
@@ -276,9 +285,13 @@ def _append_to_message(message: BaseMessage, call_id: str, notes: Sequence[str])
 _TOOL_NAMES: Mapping[str, str] = {
     "bash": "execute",
     "edit": "edit_file",
+    "glob": "glob",
+    "grep": "grep",
     "ls": "ls",
+    "multiedit": "edit_file",
     "read": "read_file",
     "shell": "execute",
+    "task": "task",
     "todowrite": "write_todos",
     "write": "write_file",
 }
@@ -289,6 +302,12 @@ def translate_tool_name(name: str) -> str:
     return _TOOL_NAMES.get(name.lower(), name)
 
 
+def to_tool_names(pattern: str) -> tuple[str, str]:
+    """The tool that an entry of `allowed-tools` such as `Bash(git:*)` names, as written and in deepagents."""
+    name = pattern.partition("(")[0].strip()
+    return name, translate_tool_name(name)
+
+
 def list_tool_names(tool: str) -> tuple[str, ...]:
-    """All names that skills may use for this tool, its own first."""
-    return (tool, *(other.capitalize() for other, here in _TOOL_NAMES.items() if here == tool and other != tool))
+    """All names that skills may use for this tool in lower case, its own first."""
+    return (tool.casefold(), *(other for other, here in _TOOL_NAMES.items() if here == tool and other != tool))

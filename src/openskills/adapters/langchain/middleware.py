@@ -1,21 +1,24 @@
 """`SkillsMiddleware`: deepagents' skills middleware with `load_skill` and `unload_skill`."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from deepagents.backends.protocol import BackendProtocol
 from deepagents.middleware.skills import SkillsMiddleware as UpstreamMiddleware
 from langchain.agents.middleware.types import ModelRequest, ModelResponse, ToolCallRequest
-from langchain_core.messages import SystemMessage, ToolMessage
+from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from openskills.adapters.langchain.backend_io import Steps, run_async, run_blocking
 from openskills.adapters.langchain.discovery import BackendDiscovery, Listing, format_skills_list
+from openskills.adapters.langchain.hooks import run_session_hooks
 from openskills.adapters.langchain.load import (
     EVICTION_CHARS,
+    LOAD,
     Delegation,
     LoadAnswer,
     SkillCall,
@@ -23,12 +26,14 @@ from openskills.adapters.langchain.load import (
     TaskTool,
     reconcile_calls,
 )
-from openskills.adapters.langchain.model_call import RENDERED_KEY, ModelCallPreparer, RunInitializer
+from openskills.adapters.langchain.messages import parse_mark
+from openskills.adapters.langchain.model_call import RENDERED_KEY, ModelCallPreparer, RunInitializer, TrimWarning
 from openskills.adapters.langchain.options import SKILLS_SYSTEM_PROMPT, SkillOptions
 from openskills.adapters.langchain.skill_tools import Runtime as CallRuntime
 from openskills.adapters.langchain.skill_tools import ToolCallGuard, build_skill_tools
 from openskills.adapters.langchain.state import (
     ListCache,
+    LoadedChange,
     ResourceMetadata,
     SkillsState,
     ThreadState,
@@ -36,6 +41,8 @@ from openskills.adapters.langchain.state import (
 )
 from openskills.arguments import check_arguments
 from openskills.errors import InvalidArgument
+
+logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     Sources: TypeAlias = Sequence[str | tuple[str, str]]
@@ -89,15 +96,17 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
             self._options.models, self._discovery, restored_characters, self.modify_request
         )
         self._sections = ListCache[str]()
+        self._trimming = TrimWarning()
+        self._has_checked_subagents = False
         self.tools = build_skill_tools(self, with_arguments=self._options.can_take_arguments)
 
     def before_agent(self, state: Any, runtime: Runtime[Any], config: RunnableConfig) -> Any:  # noqa: ARG002
         """Find skills, unless the caller passed them, and reload changed ones."""
-        return run_blocking(self._beginning.run(state), self._files)
+        return run_blocking(self._begin_run(state, config), self._files)
 
     async def abefore_agent(self, state: Any, runtime: Runtime[Any], config: RunnableConfig) -> Any:  # noqa: ARG002
         """See `before_agent`."""
-        return await run_async(self._beginning.run(state), self._files)
+        return await run_async(self._begin_run(state, config), self._files)
 
     def before_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Reconcile the results of parallel calls, and pin skills as upstream does."""
@@ -113,19 +122,29 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
         """Add the list of skills to the prompt, restore loaded ones, and disclose tools of loaded or pinned skills."""
+        self._check_subagents(request)
         call = run_blocking(self._model_calls.prepare(request), self._files)
-        return call.build_response(
-            super().wrap_model_call(call.upstream_request, lambda inner: handler(call.restore_request(inner)))
-        )
+
+        def send(inner: ModelRequest[Any]) -> ModelResponse[Any]:
+            whole = call.restore_request(inner)
+            with self._trimming.watch(whole):
+                return handler(whole)
+
+        return call.build_response(super().wrap_model_call(call.upstream_request, send))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> Any:
         """See `wrap_model_call`."""
+        self._check_subagents(request)
         call = await run_async(self._model_calls.prepare(request), self._files)
-        return call.build_response(
-            await super().awrap_model_call(call.upstream_request, lambda inner: handler(call.restore_request(inner)))
-        )
+
+        async def send(inner: ModelRequest[Any]) -> ModelResponse[Any]:
+            whole = call.restore_request(inner)
+            with self._trimming.watch(whole):
+                return await handler(whole)
+
+        return call.build_response(await super().awrap_model_call(call.upstream_request, send))
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
@@ -173,7 +192,7 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
         state = cast("Mapping[str, Any]", request.state)
         if self.system_prompt_template is None or state.get(RENDERED_KEY):
             return request
-        section = self._render_section(self.system_prompt_template, ThreadState(state))
+        section = self._render_section(self.system_prompt_template, ThreadState(state), _list_tools(request))
         blocks: list[Any] = list(request.system_message.content_blocks) if request.system_message else []
         blocks.append({"type": "text", "text": f"\n\n{section}" if blocks else section})
         return request.override(system_message=SystemMessage(content_blocks=blocks))
@@ -183,25 +202,58 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
         skills: Sequence[Any],
         loaded: Sequence[str] = (),
         resources: Mapping[str, Sequence[ResourceMetadata]] | None = None,
+        tools: Collection[str] = (),
     ) -> str:
         if not skills:
             return f"(No skills available yet. You can create skills in {' or '.join(self.sources)})"
-        return format_skills_list(skills, loaded, resources or {}, hints=self._options.invocation)
+        return format_skills_list(skills, loaded, resources or {}, hints=self._options.invocation, tools=tools)
 
-    def _render_section(self, template: str, thread: ThreadState) -> str:
+    def _render_section(self, template: str, thread: ThreadState, tools: frozenset[str]) -> str:
         skills, errors = thread.skills or [], thread.errors
         loaded = thread.loaded if self._listing == "marked" else ()
         resources = {name: thread.resources.get(name, ()) for name in loaded}
-        circumstances = (tuple(errors), tuple((name, summarise_resources(resources[name])) for name in loaded))
+        circumstances = (tuple(errors), tools, tuple((name, summarise_resources(resources[name])) for name in loaded))
 
         def make() -> str:
-            return template.format(
+            listed = self._format_skills_list(skills, loaded, resources, tools)
+            if skills and self._listing == "marked":
+                listed += f"\n\n({len(loaded)} of {self._max_loaded_skills} loaded)"
+            without_files = bool(tools) and "read_file" not in tools
+            return (template.replace(" with `read_file`", "") if without_files else template).format(
                 skills_locations=self._format_skills_locations(),
                 skills_load_warnings=self._format_skills_load_warnings(errors),
-                skills_list=self._format_skills_list(skills, loaded, resources),
+                skills_list=listed,
             )
 
         return self._sections.get(skills, circumstances, make)
+
+    def _begin_run(self, state: Any, config: RunnableConfig) -> Steps[Any]:
+        """The state update at the start of a run, with what `SessionStart` hooks say at the start of a thread."""
+        update = yield from self._beginning.run(state)
+        configurable: Mapping[str, Any] = config.get("configurable") or {}
+        thread = ThreadState({**state, **(update or {})})
+        is_start = ThreadState(state).is_new and configurable.get("ls_agent_type") != "subagent"
+        if self._options.hooks is None or not is_start or not thread.skills:
+            return update
+        notes = yield from run_session_hooks(
+            thread.skills, self._options.hooks, str(configurable.get("thread_id") or "")
+        )
+        if not notes:
+            return update
+        message = HumanMessage("\n\n".join(notes), additional_kwargs={"lc_source": "openskills"})
+        return {**(update or {}), "messages": [*(update or {}).get("messages", ()), message]}
+
+    def _check_subagents(self, request: ModelRequest[Any]) -> None:
+        """Warn once of subagents with upstream's middleware."""
+        task = None if self._has_checked_subagents else TaskTool.find(request.tools)
+        self._has_checked_subagents = True
+        names = task.find_upstream_subagents() if task is not None else ()
+        if names:
+            logger.warning(
+                "These subagents have deepagents' own SkillsMiddleware, without load_skill: %s; instead of `skills`, "
+                "give them openskills' SkillsMiddleware in `middleware`",
+                ", ".join(names),
+            )
 
     def _ensure_skills(self, state: Any) -> Steps[Any]:
         """The state with the list of skills, which pinning needs; after an interrupt a long list is missing."""
@@ -218,6 +270,10 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
         pinned = {**(pins or {}), **({} if seen is state else {"skills_metadata": seen["skills_metadata"]})}
         messages = [*update.get("messages", ()), *pinned.get("messages", ())]
         merged = {**update, **pinned}
+        names = [mark.skill for message in pinned.get("messages", ()) if (mark := parse_mark(message))]
+        # Before a run has begun there is nothing to add them to.
+        if names and not ThreadState(state).is_new:
+            merged["skills_loaded"] = LoadedChange(load=names, limit=self._max_loaded_skills)
         return ({**merged, "messages": messages} if messages else merged) or None
 
     def _load_steps(
@@ -228,3 +284,9 @@ class SkillsMiddleware(UpstreamMiddleware[Any, Any]):
 
     def _find_task_tool(self, runtime: CallRuntime) -> TaskTool | None:
         return TaskTool.find(runtime.tools) if self._options.fork else None
+
+
+def _list_tools(request: ModelRequest[Any]) -> frozenset[str]:
+    """The names of the agent's tools; empty for a request outside of an agent, which has not even our own."""
+    names = frozenset(str(tool.get("name")) if isinstance(tool, dict) else tool.name for tool in request.tools)
+    return names if LOAD in names else frozenset()

@@ -8,19 +8,25 @@ Upstream discloses the tools of a skill when it sees a result of `read_file`. `R
 """
 
 import html
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+from langchain_core.tracers.context import register_configure_hook
 from langgraph.types import Command
+from typing_extensions import override
 
 from openskills.adapters.langchain import messages as wording
 from openskills.adapters.langchain.backend_io import Steps
 from openskills.adapters.langchain.discovery import BackendDiscovery
-from openskills.adapters.langchain.load import USER_EVICTION_CHARS, read_skill
-from openskills.adapters.langchain.messages import SkillMark, find_intact_loads, get_text, parse_mark
+from openskills.adapters.langchain.load import USER_EVICTION_CHARS, is_current, read_skill
+from openskills.adapters.langchain.messages import PINNED, SkillMark, find_intact_loads, get_text, parse_mark
 from openskills.adapters.langchain.options import Models, choose_model
 from openskills.adapters.langchain.state import (
     MAX_CHECKPOINT_SKILLS,
@@ -131,9 +137,58 @@ def build_skill_message(name: str, path: str, text: str, *, intro: str = "", dig
     attributes = f'name="{html.escape(name, quote=True)}" path="{html.escape(path, quote=True)}"'
     content = f"{intro}<skill {attributes}>\n{text}\n</skill>"
     # Upstream treats such a message like a read of the skill and discloses its tools.
-    pinned = {"lc_source": "pinned_skill", "skill": {"name": name, "path": path}}
+    pinned = {"lc_source": PINNED, "skill": {"name": name, "path": path}}
     mark = SkillMark(name, "load", (), digest).for_text(content).to_kwargs() if digest else {}
     return HumanMessage(content, additional_kwargs={**pinned, **mark})
+
+
+logger = logging.getLogger(__name__)
+
+
+class SentMessages(BaseCallbackHandler):
+    """Remembers the messages of the last call of a chat model."""
+
+    run_inline = True
+
+    def __init__(self) -> None:
+        self.texts: frozenset[str] | None = None
+
+    @override
+    def on_chat_model_start(self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **kwargs: Any) -> None:
+        self.texts = frozenset(get_text(message) for batch in messages for message in batch)
+
+
+_sent_messages: ContextVar[SentMessages | None] = ContextVar("openskills_sent_messages", default=None)
+register_configure_hook(_sent_messages, inheritable=True)
+
+
+class TrimWarning:
+    """Warns once when middleware that comes later removes the instructions of loaded skills from a request."""
+
+    def __init__(self) -> None:
+        self._is_given = False
+
+    @contextmanager
+    def watch(self, request: ModelRequest[Any]) -> Generator[None]:
+        """Compare the messages of a request with those that the model gets inside the block."""
+        loads = {} if self._is_given else find_intact_loads(request.messages)
+        if not loads:
+            yield
+            return
+        sent = SentMessages()
+        token = _sent_messages.set(sent)
+        try:
+            yield
+        finally:
+            _sent_messages.reset(token)
+        gone = [name for name, (_, message) in loads.items() if sent.texts and get_text(message) not in sent.texts]
+        if gone:
+            self._is_given = True
+            logger.warning(
+                "Middleware after SkillsMiddleware removed the instructions of loaded skills (%s) from the request; "
+                "put middleware that trims or edits messages before SkillsMiddleware",
+                ", ".join(gone),
+            )
 
 
 RENDERED_KEY = "openskills_rendered"
@@ -284,7 +339,7 @@ class RunInitializer:
             read = yield from read_skill(paths[name])
             if read.error is not None:
                 gone.append(name)
-            elif name in known and known[name][0].digest != read.digest:
+            elif name in known and not is_current(*known[name], read):
                 message = _build_message(name, paths[name], read.text, read.digest, wording.CHANGED_INTRO, messages)
                 if len(get_text(message)) > USER_EVICTION_CHARS:
                     long.append(name)

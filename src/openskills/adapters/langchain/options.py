@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from typing_extensions import TypedDict
 
 from openskills.adapters.langchain.hooks import HookRunner
-from openskills.adapters.langchain.messages import translate_tool_name
+from openskills.adapters.langchain.messages import to_tool_names
 from openskills.adapters.langchain.state import SkillMetadata, get_extension
 from openskills.arguments import check_arguments
 
@@ -70,7 +70,7 @@ def find_refusal(
 
 def _allows(pattern: str, tool: str, arguments: Mapping[str, Any]) -> bool:
     match = _PATTERN.fullmatch(pattern.strip())
-    if match is None or tool not in {match["tool"].strip(), translate_tool_name(match["tool"].strip())}:
+    if match is None or tool not in to_tool_names(pattern):
         return False
     only = match["only"]
     return only is None or only.strip() in {"", "*"} or _matches_command(only.strip(), arguments)

@@ -20,6 +20,7 @@ import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
+from mimetypes import guess_type
 from typing import Any, TypeAlias, cast
 from urllib.parse import unquote_to_bytes
 
@@ -39,6 +40,8 @@ from openskills.agent.models.model import (
     ModelResponse,
     ToolCall,
     Usage,
+    find_file_provider,
+    iter_file_ids,
     make_unique_id,
     normalise_calls,
     parse_arguments,
@@ -267,8 +270,12 @@ def _build_file_block(file: object) -> ContentBlock:
     name = get_string(file, "filename")
     mime, data = _decode_data_url(get_string(file, "file_data"))
     titled = {"title": name} if name else {}
+    file_id = get_string(file, "file_id")
+    if data is None and find_file_provider(file_id) == "Anthropic":
+        kind = "image" if guess_type(name)[0] in _IMAGES else "document"
+        return {"type": kind, "source": {"type": "file", "file_id": file_id}, **(titled if kind == "document" else {})}
     if data is None:
-        return _build_placeholder(f"file {name or get_string(file, 'file_id')}".strip())
+        return _build_placeholder(f"file {name or file_id}".strip())
     if mime in _IMAGES:
         return _build_image_block(get_string(file, "file_data"))
     if mime == "application/pdf":
@@ -319,10 +326,11 @@ _MAX_NAME_CHARS = 128
 
 
 def build_request_body(model: str, request: ModelRequest, max_tokens: int) -> dict[str, Any]:
-    """Build the JSON body of a request. Raises `InvalidArgument` without messages.
+    """Build the JSON body of a request. Raises `InvalidArgument` without messages, and for a file of another provider.
 
     All system messages become blocks of `system`. The temperature is left out, because the API rejects it.
     """
+    list(iter_file_ids(request.messages, "Anthropic"))
     body: dict[str, Any] = {"model": model, "max_tokens": request.max_output_tokens or max_tokens, "stream": True}
     if system := _build_system(request.messages):
         body["system"] = system
@@ -526,6 +534,7 @@ def _serialise(value: object) -> bytes:
 
 
 BASE_URL = "https://api.anthropic.com"
+_FILES_BETA = "files-api-2025-04-14"
 
 
 @check_arguments
@@ -599,6 +608,8 @@ class AnthropicModel(ClientModel):
         answer = AnthropicResponseParser(self._model)
         body = restore_thinking(build_request_body(self._model, request, self._max_output_tokens))
         marked = add_cache_marks(body, count_stable_blocks(request.messages)) if self._cache else body
+        if any(iter_file_ids(request.messages, "Anthropic")):
+            marked = {**marked, "extra_headers": {"anthropic-beta": _FILES_BETA}}
         async with aclosing(self._stream_text(marked, self._build_extra_body(request), answer)) as texts:
             async for text in texts:
                 yield text

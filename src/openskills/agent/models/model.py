@@ -1,13 +1,14 @@
 """The `Model` protocol: requests, streamed responses, and normalization of tool calls."""
 
 import re
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from openskills.arguments import check_arguments
 from openskills.catalog.catalog import Catalog
-from openskills.prompt.history import get_field, get_string, get_tool_calls, parse_json_object
+from openskills.errors import InvalidArgument
+from openskills.prompt.history import get_field, get_items, get_string, get_tool_calls, parse_json_object
 
 
 @check_arguments
@@ -75,7 +76,8 @@ ModelEvent: TypeAlias = TextDelta | ModelResponse
 class ModelRequest:
     """A request: OpenAI-style messages, and tools as returned by `SkillSession.tools("openai")`.
 
-    `json_schema` requests structured output from models that support it.
+    `json_schema` requests structured output from models that support it. `loaded_skills` are those whose texts are in
+    the messages, for `before_model`.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -83,6 +85,7 @@ class ModelRequest:
     max_output_tokens: int | None = None
     temperature: float | None = None
     json_schema: Mapping[str, Any] | None = None
+    loaded_skills: tuple[str, ...] = ()
 
 
 class Model(Protocol):
@@ -113,6 +116,32 @@ class CatalogModel(Protocol):
     def with_catalog(self, catalog: Catalog) -> Model:
         """The same model for another catalog."""
         ...
+
+
+_PROVIDER_FILE = re.compile(r"file([-_])[A-Za-z0-9]+")
+_FILE_PROVIDERS = {"-": "OpenAI", "_": "Anthropic"}
+
+
+def find_file_provider(file_id: str) -> str:
+    """`OpenAI` for `file-…`, `Anthropic` for `file_…`; empty for other ids, such as those of artifacts."""
+    found = _PROVIDER_FILE.match(file_id)
+    return _FILE_PROVIDERS[found[1]] if found else ""
+
+
+def iter_file_ids(messages: Iterable[Mapping[str, Any]], provider: str) -> Iterator[str]:
+    """The file ids of a provider in the parts of messages. Raises `InvalidArgument` for a file of another one."""
+    for message in messages:
+        for part in get_items(message.get("content")):
+            file_id = get_string(get_field(part, "file"), "file_id")
+            owner = find_file_provider(file_id)
+            if owner and owner != provider:
+                raise InvalidArgument(
+                    "messages",
+                    f"{file_id} is a file at {owner}, which models of {provider} cannot read; upload it to {provider}, "
+                    "or attach its content",
+                )
+            if owner:
+                yield file_id
 
 
 NO_NAME = "unnamed_tool"

@@ -1,11 +1,10 @@
 """Open a model by name; only the chosen provider is imported."""
 
-import importlib
 import re
-from collections.abc import Callable
 from typing import Any, cast
 
 from openskills.agent.models.model import Model
+from openskills.arguments import find_plugin, import_factory
 from openskills.errors import InvalidArgument
 from openskills.settings import Settings
 
@@ -13,44 +12,56 @@ _PROVIDERS = {
     "openai": "openskills.agent.models.openai:OpenAIModel.from_settings",
     "anthropic": "openskills.agent.models.anthropic:AnthropicModel.from_settings",
 }
+OLLAMA_URL = "http://localhost:11434/v1"
 _RULE = "openskills.agent.rules.model:RuleModel"
 _FACTORY = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_][\w.]*", re.ASCII)
 _LIKELY = (("openai", re.compile(r"gpt-|o\d|chatgpt")), ("anthropic", re.compile(r"claude")))
 _KNOWN = (
-    "use openai/NAME (also for compatible servers, with OPENAI_BASE_URL), anthropic/NAME, rule (not an LLM, needs no "
-    "network), or your own factory as package.module:factory"
+    "use openai/NAME (also for compatible servers, with OPENAI_BASE_URL), anthropic/NAME, ollama/NAME, rule (not an "
+    "LLM, needs no network), or your own factory as package.module:factory"
 )
 
 
 def open_model(name: str, settings: Settings, **options: Any) -> Model:
-    """Open a model by name: `openai/gpt-5`, `anthropic/claude-opus-5-5`, `rule`, or `package.module:factory`.
+    """Open a model by name: `openai/gpt-5`, `anthropic/claude-opus-5-5`, `ollama/qwen3`, `rule`, or
+    `package.module:factory`.
 
-    `options` are passed to `OpenAIModel` or `AnthropicModel`; `rule` needs `catalog`; a factory is called with
-    `settings` and `options`. Raises `InvalidArgument` for an unknown name, `MissingExtra` if the provider's package is
-    not installed, `Unauthorized` without a key.
+    `ollama` is the server at `OLLAMA_HOST`, by default on this machine. `options` are passed to `OpenAIModel` or
+    `AnthropicModel`; `rule` needs `catalog`; a factory is called with `settings` and `options`. For another
+    `PROVIDER/NAME`, the entry point PROVIDER in the group `openskills.models` is called with NAME, `settings` and
+    `options`. Raises `InvalidArgument` for an unknown name, `MissingExtra` if the provider's package is not installed,
+    `Unauthorized` without a key.
     """
     provider, slash, model = name.partition("/")
     if slash and provider in _PROVIDERS and model.strip():
-        return cast("Model", _import_factory(_PROVIDERS[provider])(model.strip(), settings, **options))
+        return cast("Model", import_factory(_PROVIDERS[provider], "model")(model.strip(), settings, **options))
+    if provider == "ollama" and model.strip():
+        from openskills.agent.models.openai import OpenAIModel
+
+        named: dict[str, Any] = {"base_url": ollama_base_url(settings), "provider": "ollama"}
+        return OpenAIModel(model.strip(), **{**named, **options})
     if name == "rule":
         if "catalog" not in options:
             raise InvalidArgument("model", "rule needs the option `catalog`")
-        return cast("Model", _import_factory(_RULE)(**options))
+        return cast("Model", import_factory(_RULE, "model")(**options))
     if _FACTORY.fullmatch(name):
-        return cast("Model", _import_factory(name)(settings, **options))
+        return cast("Model", import_factory(name, "model")(settings, **options))
+    if (plugin := find_plugin("openskills.models", provider, "model")) is not None:
+        return cast("Model", plugin(model.strip(), settings, **options))
     likely = next((provider for provider, words in _LIKELY if words.match(name)), None)
     hint = f"did you mean {likely}/{name}?" if likely else _KNOWN
     raise InvalidArgument("model", f"unknown model {name!r}; {hint}")
 
 
-def _import_factory(dotted: str) -> Callable[..., object]:
-    module, _, path = dotted.partition(":")
-    try:
-        found: object = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise InvalidArgument("model", f"cannot import {dotted!r}: {error}") from error
-    for attribute in path.split("."):
-        found = getattr(found, attribute, None)
-    if not callable(found):
-        raise InvalidArgument("model", f"{module!r} has no callable {path!r}")
-    return found
+def ollama_base_url(settings: Settings) -> str:
+    """The URL of Ollama's OpenAI-compatible API: `OLLAMA_HOST`, which may be a host, `host:port` or a URL."""
+    host = settings.environment.get("OLLAMA_HOST", "").strip().rstrip("/")
+    if not host:
+        return OLLAMA_URL
+    scheme, separator, rest = host.rpartition("://")
+    authority, _, path = rest.partition("/")
+    # Servers listen on 0.0.0.0; clients reach them on the loopback address.
+    authority = authority.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+    if not separator and not re.search(r":\d+$", authority):
+        authority = f"{authority or '127.0.0.1'}:11434"
+    return f"{scheme or 'http'}://{authority if authority[0] != ':' else '127.0.0.1' + authority}/{path or 'v1'}"

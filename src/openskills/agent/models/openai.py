@@ -23,6 +23,7 @@ from openskills.agent.models.model import (
     ModelResponse,
     ToolCall,
     Usage,
+    iter_file_ids,
     normalise_calls,
     parse_arguments,
 )
@@ -185,7 +186,8 @@ class ApiDialect:
 
 
 def build_request_body(model: str, request: ModelRequest, dialect: ApiDialect) -> dict[str, Any]:
-    """Build the JSON body of a request."""
+    """Build the JSON body of a request. Raises `InvalidArgument` for a file of another provider."""
+    list(iter_file_ids(request.messages, "OpenAI"))
     body: dict[str, Any] = {
         "model": model,
         "messages": [_clean_message(message) for message in request.messages],
@@ -250,8 +252,8 @@ class OpenAIModel(ClientModel):
     """A model at OpenAI, or at a compatible server with `base_url`; implements `Model`.
 
     OpenAI needs a key, other servers may not. `extra` is added to the body of every request
-    (`{"reasoning_effort": "low"}`), `headers` to its headers. Parameters that a server rejects (`stream_options`,
-    `max_completion_tokens`, `response_format`) are left out from then on.
+    (`{"reasoning_effort": "low"}`), `headers` to its headers; `provider` is the first part of its name. Parameters that
+    a server rejects (`stream_options`, `max_completion_tokens`, `response_format`) are left out from then on.
 
     Raises `MissingExtra` without the package `openai`, `Unauthorized` without a required key, `InvalidArgument` for an
     invalid URL.
@@ -269,6 +271,7 @@ class OpenAIModel(ClientModel):
         extra: Mapping[str, Any] | None = None,
         limits: ModelTimeouts | None = None,
         retrying: Retrier | None = None,
+        provider: str = "openai",
     ) -> None:
         try:
             import openai
@@ -279,7 +282,7 @@ class OpenAIModel(ClientModel):
         if not key and not base_url:
             raise Unauthorized(f"openai/{model} needs a key; set OPENAI_API_KEY, or OPENAI_BASE_URL for another server")
         secrets = [key, *find_secrets(headers or {})]
-        super().__init__(f"openai/{model}", url, secrets, extra=extra, limits=limits, retrying=retrying)
+        super().__init__(f"{provider}/{model}", url, secrets, extra=extra, limits=limits, retrying=retrying)
         self._dialect = ApiDialect()
         self._errors = openai.OpenAIError
         self._events = openai.AsyncStream[object]

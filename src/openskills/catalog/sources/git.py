@@ -119,9 +119,20 @@ _RECORD = "commit.json"
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _MAX_LISTING = 8 << 20
 _PASSED_ON = (
-    "SSH_AUTH_SOCK", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE",
-    "http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
-)  # fmt: skip
+    "SSH_AUTH_SOCK",
+    "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "CURL_CA_BUNDLE",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+)
 _OPTIONS = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -238,7 +249,8 @@ class GitSource:
             paths = ("--", self._address.subdirectory) if self._address.subdirectory else ()
             self._run_git("checkout", "--quiet", "--force", "FETCH_HEAD", *paths, cwd=tree, seconds=self._limits.fetch)
             shutil.rmtree(tree / ".git")
-            tree.rename(temporary / folder_name(tree, self._repository_name()))
+            repository = self._address.url.rstrip("/").rpartition("/")[2].removesuffix(".git")
+            tree.rename(temporary / folder_name(tree, repository))
 
     def _check_tree(self, tree: Path) -> None:
         """Check the list of files before any is written: a small repository can contain a huge tree."""
@@ -252,9 +264,6 @@ class GitSource:
         sizes = (line.partition(b"\t")[0].split()[3] for line in lines)
         if sum(int(size) for size in sizes if size.isdigit()) > self._limits.size:
             raise LimitExceeded(f"{self.label}: more than {self._limits.size:,} bytes")
-
-    def _repository_name(self) -> str:
-        return self._address.url.rstrip("/").rpartition("/")[2].removesuffix(".git")
 
     def _run_git(self, *arguments: str, cwd: Path | None = None, seconds: float = 60.0) -> ProcessResult:
         program = shutil.which("git", path=self._settings.search_path)

@@ -6,8 +6,10 @@ The modules of the sources are imported on demand: a local folder needs neither 
 import os
 import re
 from pathlib import Path
+from typing import cast
 from urllib.parse import unquote
 
+from openskills.arguments import find_plugin
 from openskills.catalog.root import Source
 from openskills.catalog.sources.local import LocalSource, PackageSource, PackagesSource
 from openskills.errors import InvalidArgument
@@ -24,6 +26,7 @@ _SUPPORTED = (
 def parse_source(text: str | os.PathLike[str], settings: Settings) -> Source:
     """The source that a text means; nothing is read or fetched yet.
 
+    Schemes (`NAME://`) other than the built-in ones are entry points in the group `openskills.sources`.
     Raises `InvalidArgument` for an invalid source, with a list of the supported forms.
     """
     written = os.fspath(text)
@@ -47,6 +50,10 @@ def _parse_scheme(text: str, settings: Settings) -> Source:
     scheme = _SCHEME.match(address)
     if not scheme:
         return _local_source(address, pin, settings)
+    is_known = scheme[1].lower() in ("file", "http", "https")
+    plugin = None if is_known else find_plugin("openskills.sources", scheme[1].lower(), "source")
+    if plugin is not None:
+        return cast("Source", plugin(text, settings))
     return _address_source(scheme[1].lower(), address, pin, settings)
 
 

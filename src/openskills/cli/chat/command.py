@@ -1,47 +1,63 @@
 """`openskills chat`: the command and its options; the conversation itself is in `loop`, which is imported on use."""
 
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from openskills.cli.run import Many
-from openskills.cli.skills import Trust, get_settings, open_catalog, report_sources
+from openskills.cli.output import can_ask
+from openskills.cli.parameters import Many, Skills, Text, Trust, argument, get_settings, option
+from openskills.cli.sessions import complete_session
+from openskills.cli.skills import open_catalog, report_sources
 from openskills.errors import InvalidArgument
 
 MAX_PIPED_BYTES = 1024 * 1024
 
 
+def complete_model(context: typer.Context, incomplete: str) -> list[str]:
+    """Shell completion for names of models: examples, that of the settings, and those of local servers."""
+    from openskills.cli.doctor import find_model_servers
+
+    settings = get_settings(context)
+    names = ["rule", "openai/gpt-5", "anthropic/claude-opus-5-5", *filter(None, [settings.model])]
+    for server, _, models in find_model_servers(settings):
+        names += [f"{'ollama' if server == 'Ollama' else 'openai'}/{model}" for model in models]
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
+
+
 def chat(
     context: typer.Context,
-    message: Annotated[
-        Many, typer.Argument(metavar="MESSAGE", help="A single message; print its answer and exit.")
-    ] = None,
+    message: Annotated[Many, argument("MESSAGE", "A single message; print its answer and exit.")] = None,
     session: Annotated[
-        str | None,
-        typer.Option("--session", metavar="NAME", help="Continue the conversation of this name, or start it."),
+        Text,
+        option(
+            "--session", "NAME", "Continue the conversation of this name, or start it.", autocompletion=complete_session
+        ),
     ] = None,
     model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="NAME", help="openai/NAME, anthropic/NAME, or rule, which works offline."),
+        Text,
+        option(
+            "--model",
+            "NAME",
+            "openai/NAME, anthropic/NAME, ollama/NAME, or rule, which works offline and is not an LLM.",
+            autocompletion=complete_model,
+        ),
     ] = None,
-    skills: Annotated[Many, typer.Option("--skills", metavar="PATH", help="A source of skills.")] = None,
-    attach: Annotated[
-        Many, typer.Option("--attach", metavar="FILE", help="A file to send with the first message; - is stdin.")
+    base_url: Annotated[
+        Text, option("--base-url", "URL", "The model's server, such as http://localhost:8000/v1.")
     ] = None,
+    skills: Skills = None,
+    attach: Annotated[Many, option("--attach", "FILE", "A file to send with the first message; - is stdin.")] = None,
     executor: Annotated[
-        str | None,
-        typer.Option("--executor", metavar="NAME", help="auto, sandbox, container, landlock, local, or none."),
+        Text, option("--executor", "NAME", "auto, sandbox, container, landlock, local, or none.")
     ] = None,
-    store: Annotated[
-        str | None, typer.Option("--store", metavar="URL", help="The session store.", show_default=False)
-    ] = None,
+    store: Annotated[Text, option("--store", "URL", "The session store.", show_default=False)] = None,
     artifact_store: Annotated[
-        str | None, typer.Option("--artifact-store", metavar="URL", help="The artifact store.", show_default=False)
+        Text, option("--artifact-store", "URL", "The artifact store.", show_default=False)
     ] = None,
     install: Annotated[
-        Many,
-        typer.Option("--install", metavar="HOST", help="Install packages that skills declare, from this host only."),
+        Many, option("--install", "HOST", "Install packages that skills declare, from this host only.")
     ] = None,
     ask: Annotated[bool, typer.Option("--ask", help="Ask before every command.")] = False,
     yes: Annotated[
@@ -65,6 +81,8 @@ def chat(
     Examples:
       openskills chat
       openskills chat "What is in it?" --attach sales.csv --model openai/gpt-5
+      openskills chat --model ollama/qwen3 --skills skills/
+      openskills chat --model openai/qwen3 --base-url http://localhost:8000/v1
       openskills chat --session chat-20260131-120000-3f2a
       git log | openskills chat "Summarise these commits" --attach -
 
@@ -73,6 +91,9 @@ def chat(
     from openskills.cli.chat.loop import ChatOptions, run_chat
 
     settings = get_settings(context)
+    if base_url is not None:
+        servers = dict.fromkeys(("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST"), base_url)
+        settings = replace(settings, environment={**settings.environment, **servers})
     if ask and yes:
         raise InvalidArgument("--yes", "cannot be combined with --ask; choose one")
     words = _read_message(message, attach or [])
@@ -87,8 +108,7 @@ def chat(
         install=tuple(install) if install else None,
         ask=ask,
         yes=yes,
-        # The user must be able to see a question, and to answer it.
-        interactive=sys.stdin.isatty() and sys.stderr.isatty(),
+        interactive=can_ask(),
         verbose=verbose,
         as_json=as_json,
     )

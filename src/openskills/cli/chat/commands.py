@@ -12,7 +12,7 @@ from pathlib import Path
 
 from openskills.agent.subagent import Load
 from openskills.artifacts.store import SCHEME, Artifact, ArtifactReader, ArtifactStore, Scope, parse_ref
-from openskills.cli.chat.conversation import NO_SKILLS, ChatSession
+from openskills.cli.chat.conversation import NO_SKILLS, ChatSession, new_session_name
 from openskills.cli.chat.input import SlashCommand, describe_attachment
 from openskills.cli.chat.view import escape_text
 from openskills.cli.output import Column, escape_line, say, show_table
@@ -94,7 +94,7 @@ async def _write_file(path: Path, chunks: AsyncIterator[bytes]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _SlashCommandEntry:
+class _CommandEntry:
     usage: str
     help: str
     run: Callable[[ChatSession, str], Awaitable[None]]
@@ -123,16 +123,14 @@ async def run_slash_command(talk: ChatSession, command: SlashCommand) -> bool:
     return await talk.send(text, [skill.name])
 
 
-async def _help(talk: ChatSession, rest: str) -> None:
-    del talk, rest
+async def _help(_talk: ChatSession, _rest: str) -> None:
     width = max(len(one.usage) for one in SLASH_COMMANDS.values())
     for one in SLASH_COMMANDS.values():
         say((one.usage.ljust(width), "bold"), f"  {one.help}")
     say("In a message, $NAME loads a skill and @PATH attaches a file. Ctrl-C stops a run, Ctrl-D ends the chat.")
 
 
-async def _skills(talk: ChatSession, rest: str) -> None:
-    del rest
+async def _skills(talk: ChatSession, _rest: str) -> None:
     await asyncio.to_thread(talk.runtime.catalog.refresh)
     snapshot = talk.runtime.catalog.snapshot
     loaded = {*talk.session.loaded_skills(), *talk.loads}
@@ -197,36 +195,46 @@ async def _save(talk: ChatSession, rest: str) -> None:
     say(f"{escape_line(artifact.ref)}: {artifact.size:,} bytes in {escape_line(str(path))}")
 
 
-async def _tokens(talk: ChatSession, rest: str) -> None:
-    del rest
+async def _tokens(talk: ChatSession, _rest: str) -> None:
     for line in talk.tokens.format_lines(await talk.session.events(), talk.runtime.catalog.skills):
         say(line)
 
 
-async def _session(talk: ChatSession, rest: str) -> None:
-    del rest
+async def _session(talk: ChatSession, _rest: str) -> None:
     say(talk.session.scope.session)
 
 
-async def _quit(talk: ChatSession, rest: str) -> None:
-    del talk, rest
+async def _model(talk: ChatSession, rest: str) -> None:
+    if rest:
+        await talk.set_model(rest)
+    model = talk.agent.model if talk.agent is not None else ""
+    say(f"model: {escape_line(model if isinstance(model, str) else model.name)}")
+
+
+async def _new(talk: ChatSession, rest: str) -> None:
+    old = talk.session.scope.session
+    await talk.start_session(rest or new_session_name())
+    say(f"new conversation {escape_line(talk.session.scope.session)}; `--session {escape_line(old)}` continues the old")
+
+
+async def _quit(_talk: ChatSession, _rest: str) -> None:
     raise ChatExit
 
 
 SLASH_COMMANDS = {
-    "help": _SlashCommandEntry("/help", "show this list", _help),
-    "skills": _SlashCommandEntry("/skills", "list the skills, and which are loaded", _skills),
-    "load": _SlashCommandEntry(
-        "/load NAME [DOC...]", "load a skill, with documents, for all following messages", _load
-    ),
-    "unload": _SlashCommandEntry("/unload NAME", "unload a skill", _unload),
-    "attach": _SlashCommandEntry("/attach FILE", "send a file with the next message", _attach),
-    "files": _SlashCommandEntry("/files [GLOB]", "list the files of the workspace, and the artifacts", _files),
-    "save": _SlashCommandEntry("/save NAME [FILE]", "save an artifact to a file, or in this directory", _save),
-    "tokens": _SlashCommandEntry("/tokens", "show what the conversation costs", _tokens),
-    "session": _SlashCommandEntry("/session", "show the name of this conversation, for --session", _session),
-    "quit": _SlashCommandEntry("/quit", "end the chat; --session NAME continues it", _quit),
-    "exit": _SlashCommandEntry("/exit", "same as /quit", _quit),
+    "help": _CommandEntry("/help", "show this list", _help),
+    "skills": _CommandEntry("/skills", "list the skills, and which are loaded", _skills),
+    "load": _CommandEntry("/load NAME [DOC...]", "load a skill, with documents, for all following messages", _load),
+    "unload": _CommandEntry("/unload NAME", "unload a skill", _unload),
+    "attach": _CommandEntry("/attach FILE", "send a file with the next message", _attach),
+    "files": _CommandEntry("/files [GLOB]", "list the files of the workspace, and the artifacts", _files),
+    "save": _CommandEntry("/save NAME [FILE]", "save an artifact to a file, or in this directory", _save),
+    "tokens": _CommandEntry("/tokens", "show what the conversation costs", _tokens),
+    "model": _CommandEntry("/model [NAME]", "show the model, or use another one from now on", _model),
+    "new": _CommandEntry("/new [NAME]", "start a new conversation", _new),
+    "session": _CommandEntry("/session", "show the name of this conversation, for --session", _session),
+    "quit": _CommandEntry("/quit", "end the chat; --session NAME continues it", _quit),
+    "exit": _CommandEntry("/exit", "same as /quit", _quit),
 }
 """The slash commands by name. A skill of the same name can be loaded with `$NAME`."""
 

@@ -1,18 +1,18 @@
 """A chat conversation: sending messages, token usage, and listing, printing and deleting stored conversations."""
 
-import os
+import secrets
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
-from openskills.agent.agent import ARTIFACT, END, ERROR, SUMMARY, TOOL_CALL
+from openskills.agent.agent import ARTIFACT, END, ERROR, SUMMARY, TOOL_CALL, Agent
 from openskills.agent.models.model import Usage
 from openskills.agent.runner import Attachment, Runner
 from openskills.agent.subagent import Load
-from openskills.artifacts.open import open_artifact_store
 from openskills.artifacts.store import USER_PREFIX, ArtifactStore, Scope
 from openskills.catalog.skill import Skill
 from openskills.cli.chat.input import (
@@ -94,12 +94,17 @@ def _estimate_body(skill: Skill) -> int:
         return 0
 
 
+AGENT = "assistant"
+_INSTRUCTIONS = (
+    "You talk with a person at a terminal, which renders Markdown. Answer in the person's language. When a skill fits "
+    "the request, use it instead of guessing, and say which files you made."
+)
 NO_SKILLS = "no skills found; choose a source with --skills PATH"
 
 
 @dataclass(slots=True)
 class ChatSession:
-    """An open conversation. `loads` apply to every message, `files` to the next one."""
+    """An open conversation. `loads` apply to every message, `files` to the next one. `sessions` closes `session`."""
 
     runner: Runner
     runtime: SkillRuntime
@@ -108,6 +113,28 @@ class ChatSession:
     tokens: TokenTracker
     loads: dict[str, Load] = field(default_factory=dict[str, Load])
     files: list[Attachment] = field(default_factory=list[Attachment])
+    agent: Agent | None = None
+    sessions: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    async def set_model(self, name: str) -> None:
+        """Use another model from the next message on. Raises `SkillError`, and then keeps the current one."""
+        agent = create_agent(name, self.runtime)
+        await self.close_model()
+        self.agent, self.runner = agent, Runner(self.session.scope.app, agent)
+
+    async def close_model(self) -> None:
+        """Close the connections of the model."""
+        if self.agent is not None:
+            await self.agent.close()
+
+    async def start_session(self, name: str) -> None:
+        """Close the conversation and start another one; it stays stored."""
+        scope = self.session.scope
+        opened = self.runtime.session(name, agent=AGENT, user=scope.user, app=scope.app)
+        await self.sessions.aclose()
+        self.session = await self.sessions.enter_async_context(opened)
+        self.loads.clear()
+        self.files.clear()
 
     def find_skill(self, name: str) -> Skill:
         """The skill of this name, including skills that only users may invoke.
@@ -154,11 +181,14 @@ class ChatSession:
         self.view.begin()
         run = self.runner.run(user=scope.user, session=scope.session, message=text, files=files, loads=loads)
         kind = ""
-        async with aclosing(run) as events:
-            async for event in events:
-                self.files.clear()
-                self.view.show(event)
-                kind = event.kind
+        try:
+            async with aclosing(run) as events:
+                async for event in events:
+                    self.files.clear()
+                    self.view.show(event)
+                    kind = event.kind
+        finally:
+            self.view.finish()
         return kind == END
 
     def _read_attachments(self, paths: Sequence[str]) -> list[Attachment]:
@@ -178,6 +208,16 @@ class ChatSession:
         except UnknownSkill as error:
             if error.near:
                 raise
+
+
+def new_session_name() -> str:
+    """A unique name with the current time."""
+    return f"chat-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+
+
+def create_agent(model: str, runtime: SkillRuntime) -> Agent:
+    """The agent of the chat, with a model by name. Raises `SkillError` when the model is unknown or lacks a key."""
+    return Agent(AGENT, model, runtime, instructions=_INSTRUCTIONS)
 
 
 def format_conversation(events: Sequence[Event]) -> Iterator[tuple[Part, ...]]:
@@ -228,11 +268,6 @@ def _message_text(event: Event) -> str:
     return content.strip("\n") if isinstance(content, str) else ""
 
 
-def current_user() -> str:
-    """The user of the command line, the same as for `openskills run`."""
-    return f"user-{os.getuid()}"
-
-
 @asynccontextmanager
 async def open_store(url: str | None, settings: Settings) -> AsyncGenerator[SessionStore]:
     """Open the session store at a URL, by default a file in the state directory, and close it at the end.
@@ -247,14 +282,6 @@ async def open_store(url: str | None, settings: Settings) -> AsyncGenerator[Sess
     finally:
         if close is not None:
             await close()
-
-
-def open_artifacts(url: str | None, settings: Settings) -> ArtifactStore:
-    """The artifact store at a URL, by default files in the state directory.
-
-    Raises `InvalidArgument` for an invalid URL, and `MissingExtra`.
-    """
-    return open_artifact_store(url, settings)
 
 
 async def list_conversations(
@@ -301,18 +328,13 @@ async def _load_session(store: SessionStore, key: SessionKey) -> Session:
     return session
 
 
-@runtime_checkable
-class _SweepableStore(Protocol):
-    """A store that can remove unreferenced data."""
-
-    async def sweep(self) -> object: ...
-
-
 async def _delete_artifacts(key: SessionKey, store: ArtifactStore) -> int:
     scope = Scope(key.app, key.user, key.session)
     names = [one.name for one in await store.list(scope) if not one.name.startswith(USER_PREFIX)]
     for name in names:
         await store.delete(scope, name)
-    if names and isinstance(store, _SweepableStore):
-        await store.sweep()
+    # Some stores keep unreferenced data until it is swept.
+    sweep: Callable[[], Awaitable[object]] | None = getattr(store, "sweep", None)
+    if names and sweep is not None:
+        await sweep()
     return len(names)

@@ -1,10 +1,8 @@
 """The chat: opening a conversation, and reading messages from the terminal or answering a single one."""
 
-import secrets
 import shlex
 import signal
 import sys
-import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -12,22 +10,23 @@ from types import FrameType
 
 import typer
 
-from openskills.agent.agent import Agent
 from openskills.agent.runner import Runner
+from openskills.artifacts.open import open_artifact_store
 from openskills.catalog.catalog import Catalog
 from openskills.cli.chat.commands import ChatExit, complete_word, run_slash_command
 from openskills.cli.chat.conversation import (
+    AGENT,
     NO_SKILLS,
     ChatSession,
     TokenTracker,
-    current_user,
-    open_artifacts,
+    create_agent,
+    new_session_name,
     open_store,
 )
 from openskills.cli.chat.input import LineEditor, create_approver, is_isolated, parse_slash_command, parse_words
 from openskills.cli.chat.view import ChatView, JsonChatView, TextChatView
 from openskills.cli.output import escape_line, pluralize, warn
-from openskills.cli.sessions import COMMAND_LINE
+from openskills.cli.sessions import COMMAND_LINE, current_user
 from openskills.errors import SkillError
 from openskills.executors.open import open_executor
 from openskills.executors.protocol import Executor
@@ -100,12 +99,7 @@ async def _run_line(talk: ChatSession, line: str) -> bool:
     return await (talk.send(parse_words(line)) if command is None else run_slash_command(talk, command))
 
 
-AGENT = "assistant"
 RULE = "rule"
-INSTRUCTIONS = (
-    "You talk with a person at a terminal. Answer in the person's language, in plain text without much markup. When a "
-    "skill fits the request, use it instead of guessing, and say which files you made."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +119,6 @@ class ChatOptions:
     as_json: bool = False
 
 
-def new_session_name() -> str:
-    """A unique name with the current time."""
-    return f"chat-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-
-
 @asynccontextmanager
 async def open_chat(options: ChatOptions, catalog: Catalog, settings: Settings) -> AsyncGenerator[ChatSession]:
     """Open a new conversation, or the one named in `options`. Raises `SkillError` when something is unavailable."""
@@ -144,20 +133,21 @@ async def open_chat(options: ChatOptions, catalog: Catalog, settings: Settings) 
         session_options = SessionOptions(
             ask=ask, force_save=True, before_model=tokens.record_request, install=options.install
         )
-        artifacts = open_artifacts(options.artifact_store, settings)
+        artifacts = open_artifact_store(options.artifact_store, settings)
         runtime = SkillRuntime(
             catalog, executor, store=store, artifacts=artifacts, settings=settings, options=session_options
         )
         await stack.enter_async_context(runtime)
         model = options.model or settings.model or RULE
-        agent = Agent(AGENT, model, runtime, instructions=INSTRUCTIONS)
-        if not isinstance(agent.model, str):
-            stack.push_async_callback(agent.model.close)
+        agent = create_agent(model, runtime)
         name = options.session or new_session_name()
-        session = await stack.enter_async_context(
+        sessions = await stack.enter_async_context(AsyncExitStack())
+        session = await sessions.enter_async_context(
             runtime.session(name, agent=AGENT, user=current_user(), app=COMMAND_LINE)
         )
-        talk = ChatSession(Runner(COMMAND_LINE, agent), runtime, session, view, tokens)
+        runner = Runner(COMMAND_LINE, agent)
+        talk = ChatSession(runner, runtime, session, view, tokens, agent=agent, sessions=sessions)
+        stack.push_async_callback(talk.close_model)
         await _greet(talk, is_chosen=model != RULE or options.model == RULE)
         yield talk
 
@@ -174,7 +164,7 @@ async def _create_approver(
 
 async def _greet(talk: ChatSession, *, is_chosen: bool) -> None:
     if not is_chosen:
-        hint = "choose one with --model NAME or OPENSKILL_MODEL, such as openai/gpt-5 or anthropic/claude-opus-5-5"
+        hint = "choose one with --model NAME or OPENSKILL_MODEL, such as openai/gpt-5 or ollama/qwen3"
         talk.view.note(("note", "yellow"), f": no language model is configured, so fixed rules answer; {hint}")
     events = len(await talk.session.events())
     name = escape_line(talk.session.scope.session)

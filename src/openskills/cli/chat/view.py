@@ -1,18 +1,27 @@
 """Output of the chat: the answer as it is generated, and a line for each tool call and result.
 
-The answer goes to stdout, everything else to stderr. In a pipe stdout gets only the final answer, not the messages
-before tool calls.
+The answer goes to stdout, everything else to stderr. On a terminal the answer is rendered as Markdown, block by block,
+with a preview of the current block, or a spinner, below it. In a pipe stdout gets only the final answer as it is, not
+the messages before tool calls.
 """
 
 import json
+import re
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from openskills.agent.agent import ARTIFACT, DELTA, END, ERROR, SUMMARY, TOOL_CALL
-from openskills.cli.output import Part, escape_line, pluralize, say_text, warn
+from openskills.cli.output import Part, escape_line, get_console, pluralize, say_text, warn
 from openskills.paths import to_printable
 from openskills.session.events import MESSAGE, TOOL_RESPONSE, Event, event_to_json
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+    from rich.markdown import Markdown
+    from rich.spinner import Spinner
 
 MAX_LENGTH = 200
 _MAX_FILES = 4
@@ -114,6 +123,71 @@ def _parse_object(text: str) -> dict[str, Any] | None:
 
 
 _MAX_NAME_LENGTH = 60
+_SPINNER_DELAY = 0.5
+_BLOCK_END = re.compile(r"\n[ \t]*\n(?=[^\s\d*+>-])")
+_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+
+
+def split_blocks(text: str) -> tuple[list[str], str]:
+    """The complete Markdown blocks of a text that is being generated, and the rest; lists stay together."""
+    blocks: list[str] = []
+    start = 0
+    for match in _BLOCK_END.finditer(text):
+        # A blank line inside a code block does not end it.
+        if len(_FENCE.findall(text, start, match.start())) % 2 == 0:
+            blocks.append(text[start : match.start()])
+            start = match.end()
+    return blocks, text[start:]
+
+
+def render_markdown(text: str) -> "Markdown":
+    """Untrusted text as Markdown for a terminal; HTML tags and addresses of links are shown as text."""
+    from markdown_it import MarkdownIt
+    from rich.markdown import Markdown
+
+    rendered = Markdown("", code_theme="ansi_dark", hyperlinks=False)
+    parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
+    rendered.parsed = parser.parse(escape_text(text))
+    return rendered
+
+
+class _LiveArea:
+    """The last lines of a terminal, on stderr: the block of the answer that is not complete yet, or a spinner."""
+
+    def __init__(self) -> None:
+        self._live: Live | None = None
+        self._text = ""
+        self._since = 0.0
+
+    def show(self, text: str = "") -> None:
+        """Show `text`, or the spinner after a moment. Does nothing in a pipe."""
+        self._text = text
+        if self._live is None and sys.stderr.isatty():
+            from rich.live import Live
+            from rich.spinner import Spinner
+
+            self._since = time.monotonic()
+            spinner = Spinner("dots", "thinking", style="dim")
+            self._live = Live(
+                get_renderable=lambda: self._render(spinner),
+                console=get_console(sys.stderr),
+                refresh_per_second=10,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+
+    def _render(self, spinner: "Spinner") -> "RenderableType":
+        if self._text:
+            return render_markdown(self._text)
+        return spinner if time.monotonic() - self._since > _SPINNER_DELAY else ""
+
+    def clear(self) -> None:
+        """Remove it."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
 
 class ChatView(Protocol):
@@ -128,7 +202,11 @@ class ChatView(Protocol):
         ...
 
     def begin(self) -> None:
-        """Start a run; the previous one is over, however it ended."""
+        """Start a run."""
+        ...
+
+    def finish(self) -> None:
+        """End a run, however it ended."""
         ...
 
 
@@ -147,6 +225,9 @@ class JsonChatView:
     def begin(self) -> None:
         """Does nothing."""
 
+    def finish(self) -> None:
+        """Does nothing."""
+
 
 class TextChatView:
     """Prints text. `agent` is the one the user talks to; events of other agents are shown with their names."""
@@ -156,7 +237,9 @@ class TextChatView:
         self._verbose = verbose
         self._streams = sys.stdout.isatty()
         self._streamed = False
-        self._in_line = False
+        self._pending = ""
+        self._blocks = 0
+        self._live = _LiveArea()
         self._calls: dict[str, str] = {}
         self._several = False
         self._shown: Mapping[str, Callable[[Event], None]] = {
@@ -177,45 +260,52 @@ class TextChatView:
             shown(event)
 
     def note(self, *parts: Part) -> None:
-        """Print a line to stderr, after finishing the current line of stdout."""
-        self.end_line()
+        """Print a line to stderr, after the text that was generated before it."""
+        self.finish()
         warn(*parts)
 
     def begin(self) -> None:
         """Discard open calls of the previous run."""
-        self.end_line()
         self._calls.clear()
+        self._live.show()
 
-    def end_line(self) -> None:
-        """Finish the current line of stdout."""
-        if self._in_line:
-            say_text("")
-            sys.stdout.flush()
-        self._in_line = self._streamed = False
+    def finish(self) -> None:
+        """Print the rest of the text, and remove the spinner."""
+        self._live.clear()
+        if self._pending.strip():
+            self._print_block(self._pending)
+        self._pending, self._streamed, self._blocks = "", False, 0
+
+    def _print_block(self, text: str) -> None:
+        console = get_console(sys.stdout)
+        if self._blocks:
+            console.print()
+        console.print(render_markdown(text.strip("\n")))
+        self._blocks += 1
 
     def _delta(self, event: Event) -> None:
         if not self._streams or event.author != self._agent:
             return
-        text = escape_text(str(event.payload.get("text", "")))
-        text = text if self._streamed else text.lstrip("\n")
-        if text:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-            self._streamed = True
-            self._in_line = not text.endswith("\n")
+        self._streamed = True
+        blocks, self._pending = split_blocks(self._pending + str(event.payload.get("text", "")))
+        if blocks:
+            self._live.clear()
+        for block in blocks:
+            self._print_block(block)
+        self._live.show(self._pending.strip())
 
     def _message(self, event: Event) -> None:
         message = cast("Mapping[str, Any]", event.payload.get("message") or {})
         if event.author != self._agent or "to" in event.payload:
             return
         streamed = self._streamed
-        self.end_line()
         text = str(message.get("content") or "").strip("\n")
-        if streamed or not text:
+        if self._streams and not streamed:
+            self._pending = text
+        self.finish()
+        if self._streams or not text:
             return
-        if self._streams:
-            say_text(escape_text(text))
-        elif message.get("tool_calls"):
+        if message.get("tool_calls"):
             warn(escape_text(text) if sys.stderr.isatty() else text)
         else:
             say_text(text)
@@ -244,6 +334,8 @@ class TextChatView:
         self.note(arrow, f"{self._author_prefix(event)}{whose}{format_result(content, failed=failed)}")
         if self._verbose:
             self._print_indented(content)
+        if not self._calls:
+            self._live.show()
 
     def _artifact(self, event: Event) -> None:
         self.note(("  saved ", "dim"), escape_line(str(event.payload.get("ref"))))
@@ -260,7 +352,7 @@ class TextChatView:
     def _end(self, event: Event) -> None:
         if event.author != self._agent:
             return
-        self.end_line()
+        self.finish()
         if not str(event.payload.get("text") or "").strip():
             self.note("(no answer)")
         if self._verbose:

@@ -21,32 +21,12 @@ from shutil import which
 
 from openskills.concurrency import CrossLoopLock
 from openskills.errors import ExecutorUnavailable, InvalidArgument
+from openskills.executors.bubblewrap import profile
 from openskills.executors.bubblewrap.etc import ETC_STORE_NAME, SYSTEM_PATH, EtcCache, find_visible_system
-from openskills.executors.bubblewrap.profile import (
-    BASH,
-    DASH,
-    ETC,
-    FILTER,
-    GO,
-    HOME,
-    OPTIONS,
-    READY,
-    ROOT,
-    SKILL_TREE,
-    SKILLS_TREE,
-    TREE,
-    USER,
-    SandboxLimits,
-    SealedMemoryFile,
-    build_command_line,
-    build_command_options,
-    build_system_options,
-    create_memory_file,
-    encode_options,
-)
 from openskills.executors.bubblewrap.reuse import IDLE_SECONDS, IdleSandboxes, SandboxPool, can_share
 from openskills.executors.bubblewrap.seccomp import build_filter
 from openskills.executors.bubblewrap.selftest import build_expected_findings, check_isolation, create_trial_workspace
+from openskills.executors.files.descriptors import change_owner
 from openskills.executors.network.namespace import PORT, connect_proxy
 from openskills.executors.network.proxy import FilteringProxy
 from openskills.executors.protocol import LINKS, Interpreter, WorkspaceDirectory
@@ -158,12 +138,14 @@ class SandboxTools:
             raise ExecutorUnavailable("bubblewrap needs Linux; use the executor `container`, or allow `local`")
         self.bwrap = str(bwrap) if bwrap else _find_program("bwrap", search_path, f"bubblewrap is missing; {_INSTALL}")
         self.setpriv = _find_program("setpriv", search_path, "setpriv is missing; install util-linux")
-        self.shell = DASH if os.path.exists(DASH) else BASH
+        self.shell = profile.DASH if os.path.exists(profile.DASH) else profile.BASH
         self.read_only = tuple(read_only)
         system = find_visible_system(self.read_only)
         made = ((target, path) for path, target in (links or {}).items())
-        self.options = encode_options(build_system_options(replace(system, links=(*system.links, *made))))
-        self.filter = SealedMemoryFile(build_filter(platform.machine()) if rules is None else rules)
+        self.options = profile.encode_options(
+            profile.build_system_options(replace(system, links=(*system.links, *made)))
+        )
+        self.filter = profile.SealedMemoryFile(build_filter(platform.machine()) if rules is None else rules)
         self.etc = EtcCache(dict(system.in_etc))
 
     def close(self) -> None:
@@ -270,7 +252,9 @@ class SandboxBackend:
     async def _run_self_test(self, place: WorkspaceDirectory) -> None:
         launcher = await self.attach(place)
         try:
-            await check_isolation(launcher, place, build_expected_findings(ROOT, USER), suggest_fix, "bubblewrap")
+            await check_isolation(
+                launcher, place, build_expected_findings(profile.ROOT, profile.USER), suggest_fix, "bubblewrap"
+            )
         finally:
             await launcher.close()
             await self._supervisors.close_supervisor(place.tree.parents[1])
@@ -287,8 +271,8 @@ class SandboxBackend:
 class SandboxLauncher:
     """Starts the commands of one workspace."""
 
-    root = ROOT
-    home = HOME
+    root = profile.ROOT
+    home = profile.HOME
     visible_pids = True
 
     def __init__(
@@ -300,7 +284,7 @@ class SandboxLauncher:
         *,
         kept: float,
     ) -> None:
-        self._pool = SandboxPool(self._launch_as_init, ROOT, idle_sandboxes, idle=kept) if kept > 0 else None
+        self._pool = SandboxPool(self._launch_as_init, profile.ROOT, idle_sandboxes, idle=kept) if kept > 0 else None
         self._backend = backend
         self._tools = tools
         self._place = place
@@ -312,6 +296,7 @@ class SandboxLauncher:
 
     async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
         """Start a command with this environment and these descriptors."""
+        change_owner(stdio, self._uid)
         pool = self._pool
         if pool is None or not can_share(command):
             return await self._launch_in_own_sandbox(command, env, stdio)
@@ -357,7 +342,7 @@ class SandboxLauncher:
             env = {**env, **proxy.environment(PORT)}
         terminal = command.terminal is not None
         found = await self._backend.get_supervisor(self._place)
-        argv = build_command_line(
+        argv = profile.build_command_line(
             bwrap=self._tools.bwrap,
             setpriv=self._tools.setpriv,
             # Opening a terminal before the command begins needs root.
@@ -378,7 +363,7 @@ class SandboxLauncher:
                 terminal=0 if terminal else None,
                 # Ctrl-C is for the command and must not kill bwrap.
                 ignored=_KEYBOARD_SIGNALS if terminal else (),
-                handshake=(READY, GO),
+                handshake=(profile.READY, profile.GO),
                 hold=proxy is not None,
                 contained=True,
                 user=None if terminal else self._uid,
@@ -399,26 +384,33 @@ class SandboxLauncher:
     def _open_descriptors(
         self, command: Command, env: Mapping[str, str], etc: int, *, first: bool
     ) -> Generator[dict[int, int]]:
-        found = {TREE: self._tree, ETC: etc}
+        found = {profile.TREE: self._tree, profile.ETC: etc}
         try:
-            found[SKILLS_TREE] = skills = os.open(SKILLS, _DIRECTORY, dir_fd=self._tree)
-            if command.skill is not None:
-                found[SKILL_TREE] = os.open(command.skill, _DIRECTORY, dir_fd=skills)
+            found[profile.SKILLS_TREE] = skills = os.open(SKILLS, _DIRECTORY, dir_fd=self._tree)
             terminal, skill = command.terminal is not None, command.skill
-            options = build_command_options(env=env, cwd=command.cwd, skill=skill, terminal=terminal, first=first)
+            if skill is not None:
+                found[profile.SKILL_TREE] = os.open(skill, _DIRECTORY, dir_fd=skills)
+            options = profile.build_command_options(
+                env=env, cwd=command.cwd, skill=skill, terminal=terminal, first=first
+            )
             # In a memory file: every user of the machine can read command lines.
-            found[OPTIONS] = create_memory_file(self._tools.options + encode_options(options))
-            found[FILTER] = self._tools.filter.open_reader()
+            found[profile.OPTIONS] = profile.create_memory_file(self._tools.options + profile.encode_options(options))
+            found[profile.FILTER] = self._tools.filter.open_reader()
+            if len(command.argv) > profile.MAX_WORDS:
+                words = profile.to_words(command.argv, terminal=terminal)
+                found[profile.WORDS] = profile.create_memory_file(
+                    b"".join(word + b"\0" for word in profile.encode_words(words))
+                )
             yield found
         finally:
             for number, descriptor in found.items():
-                if number not in (TREE, ETC):
+                if number not in (profile.TREE, profile.ETC):
                     os.close(descriptor)
 
 
-def cap_limits(limits: Limits) -> SandboxLimits:
+def cap_limits(limits: Limits) -> profile.SandboxLimits:
     """The limits for the sandbox, none above the limits of this process."""
-    return SandboxLimits(
+    return profile.SandboxLimits(
         processes=_cap_limit(resource.RLIMIT_NPROC, limits.processes, 1, _INIT_PROCESSES),
         open_files=_cap_limit(resource.RLIMIT_NOFILE, limits.open_files),
         file_kib=_cap_limit(resource.RLIMIT_FSIZE, limits.file_bytes, 1024),

@@ -18,8 +18,11 @@ ROOT = "/workspace"
 HOME = "/home/u"
 USER = 1000
 
-READY, GO, OPTIONS, FILTER, ETC, TREE, SKILLS_TREE, SKILL_TREE = range(3, 11)
+READY, GO, OPTIONS, FILTER, ETC, TREE, SKILLS_TREE, SKILL_TREE, WORDS = range(3, 12)
 """The descriptor numbers that `bwrap` is started with."""
+
+MAX_WORDS = 8000
+"""`bwrap` accepts 9,000 words. Commands with more than this are read from the descriptor `WORDS`."""
 
 _SHM, _TMP, _HOME = 64 * MIB, 256 * MIB, 64 * MIB
 _SIGNALS = "INT,QUIT,TSTP"
@@ -143,16 +146,24 @@ def build_command_line(
     # No --pdeathsig here: bwrap sets it itself once it has started the sandbox. Killed before that, it would leave a
     # child that waits for it forever; if it survives, it ends because the handshake fails.
     user = ("--reuid", str(uid), "--regid", str(uid), "--clear-groups", "--")
+    long = len(argv) > MAX_WORDS
+    shell = BASH if long else shell
     return [
         *(() if uid is None else (setpriv, *user)),
         *(bwrap, "--args", str(OPTIONS), "--setenv", MARKER_VARIABLE, marker, "--"),
         # Without -p, bash would source BASH_ENV before any limit is set. dash ignores it.
-        *(shell, *(("--norc", "--noprofile") if shell == BASH else ()), "-pc", _build_start_script(held, shell), "sh"),
-        *(_wrap_for_terminal(argv) if terminal else argv),
+        *(
+            shell,
+            *(("--norc", "--noprofile") if shell == BASH else ()),
+            "-pc",
+            _build_start_script(held, shell, long=long),
+            "sh",
+        ),
+        *(() if long else to_words(argv, terminal=terminal)),
     ]
 
 
-def _build_start_script(held: SandboxLimits, shell: str) -> str:
+def _build_start_script(held: SandboxLimits, shell: str, *, long: bool) -> str:
     """The shell script that sets the limits, performs the handshake, and executes the command.
 
     dash accepts one limit at a time, and counts file sizes in blocks of 512 bytes.
@@ -161,13 +172,17 @@ def _build_start_script(held: SandboxLimits, shell: str) -> str:
     if shell == DASH and held.file_kib is not None:
         wanted["-f"] = held.file_kib * 2
     limits = "".join(f"ulimit {flag} {value} && " for flag, value in wanted.items() if value is not None)
+    words = f'mapfile -d "" -t words <&{WORDS}; exec {WORDS}<&-; set -- "${{words[@]}}"; ' if long else ""
     return (
         f"ulimit -c 0 && {limits}echo >&{READY} && exec {READY}>&- && read -r _ <&{GO} || exit 125; "
-        f'exec {GO}<&-; exec {"--" if shell == BASH else ""} "$@"'
+        f'exec {GO}<&-; {words}exec {"--" if shell == BASH else ""} "$@"'
     )
 
 
-def _wrap_for_terminal(argv: Sequence[str]) -> list[str]:
+def to_words(argv: Sequence[str], *, terminal: bool) -> Sequence[str]:
+    """The words to execute inside for a command."""
+    if not terminal:
+        return argv
     # bwrap ignores the keyboard signals, and its children inherit that.
     reset = ["/usr/bin/env", f"--default-signal={_SIGNALS}", "--"]
     # env would take a program name with "=" for a variable.

@@ -12,16 +12,22 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from openskills.errors import ExecutorUnavailable, InvalidArgument
 from openskills.executors.direct_start import start_directly
 from openskills.executors.spec import Command
-from openskills.executors.supervisor import PROGRAM, ExitStatus, LaunchRequest, SupervisedProcess, Supervisor
+from openskills.executors.supervisor import (
+    PROGRAM,
+    ExitStatus,
+    InnerSupervisor,
+    LaunchRequest,
+    SupervisedProcess,
+    spawn_task,
+)
 
 IDLE_SECONDS: Final = 60.0
 """Seconds after which an idle sandbox is closed."""
@@ -32,7 +38,6 @@ _UNTIDY_COMMANDS = 16
 _MAX_IDLE = 32
 _MAX_KINDS = 64
 _EXIT_TIMEOUT = 2.0
-_KILL_TIMEOUT = 0.7
 _START_TIMEOUT = 10.0
 _PROGRAM_NAMES = ("supervisor", "traces", "sandbox")
 # Our files are not visible in the sandbox, so the modules of the program are sent over the connection.
@@ -67,12 +72,11 @@ def build_supervisor_argv() -> tuple[str, ...]:
     return (os.path.realpath(sys.executable), "-I", "-S", "-c", _BOOTSTRAP.format(size=len(load_supervisor_program())))
 
 
-class _SandboxSupervisor(Supervisor):
+class _SandboxSupervisor(InnerSupervisor):
     """The connection to the supervisor in a sandbox; if it does not react, the sandbox is killed."""
 
     def __init__(self, connection: socket.socket, process: SupervisedProcess) -> None:
-        super().__init__(connection)
-        self._sandbox = process
+        super().__init__(connection, process)
         self._serving: asyncio.Future[None] = self._loop.create_future()
 
     async def wait_until_ready(self) -> None:
@@ -85,25 +89,10 @@ class _SandboxSupervisor(Supervisor):
         self._unsent.append((bytearray(program), []))
         self._flush()
 
-    def notify(self, message: Mapping[str, Any]) -> None:
-        """See `Supervisor.notify`."""
-        super().notify(message)
-        if message.get("number") == signal.SIGKILL:
-            self._loop.call_later(_KILL_TIMEOUT, self._kill_if_running, message["id"])
-
-    def abandon(self, kept: SupervisedProcess) -> None:
-        """See `Supervisor.abandon`."""
-        self._sandbox.signal(signal.SIGKILL)
-        super().abandon(kept)
-
     def _on_serving(self, pid: int) -> None:
         del pid
         if not self._serving.done():
             self._serving.set_result(None)
-
-    def _kill_if_running(self, identity: int) -> None:
-        if identity in self._commands:
-            self._sandbox.signal(signal.SIGKILL)
 
     def _disconnect(self) -> None:
         super()._disconnect()
@@ -133,11 +122,7 @@ class _ReusableSandbox:
         if self.timer is not None:
             self.timer.cancel()
         await self.line.close()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_EXIT_TIMEOUT):
-                await self.process.wait()
-                return
-        self.process.signal(signal.SIGKILL)
+        await self.process.wait_or_kill(_EXIT_TIMEOUT)
 
 
 class IdleSandboxes:
@@ -232,7 +217,7 @@ class SandboxPool:
         self._seen[kind] = self._seen.get(kind, 0) + 1
         if self._seen[kind] >= _MIN_COMMANDS:
             self._coming.add(kind)
-            _spawn(self._prepare_sandbox(kind, command, env), self._making)
+            spawn_task(self._prepare_sandbox(kind, command, env), self._making)
 
     async def close(self) -> None:
         """Close all sandboxes."""
@@ -317,11 +302,4 @@ class SandboxPool:
 
     def _drop(self, sandbox: _ReusableSandbox) -> None:
         self._busy.discard(sandbox)
-        _spawn(sandbox.close(), self._ending)
-
-
-def _spawn(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
-    """Run a background task; without a reference it may be garbage-collected while it runs."""
-    task = asyncio.get_running_loop().create_task(work)
-    tasks.add(task)
-    task.add_done_callback(tasks.discard)
+        spawn_task(sandbox.close(), self._ending)

@@ -221,8 +221,8 @@ def _build_steps(machine: _FilterMachine, namespaces: bool) -> list[_FilterStep]
         _CLONE[column], [_load_argument(0), _FilterStep(_IF_ANY_BIT, _NEW_NAMESPACES, "refuse", "allow")]
     )
     steps += _match_call(_IOCTL[column], [_load_argument(1), *_match_any(_IOCTLS, "refuse", "allow")])
-    steps += _match_call(_FCNTL[column], _build_owner_steps())
-    steps += _match_call(_SOCKETPAIR[column], _build_pair_steps())
+    steps += _match_call(_FCNTL[column], _OWNER_STEPS)
+    steps += _match_call(_SOCKETPAIR[column], _PAIR_STEPS)
     # A program with a set-id bit would run as the owner of the workspace for whoever finds it there.
     mode = _FilterStep(_IF_ANY_BIT, _SET_ID_BITS, "refuse", "allow")
     for *numbers, place in _MODES.values():
@@ -236,7 +236,7 @@ def _build_steps(machine: _FilterMachine, namespaces: bool) -> list[_FilterStep]
     options = [_load_argument(1), _FilterStep(_IF_EQUAL, _SOL_SOCKET, "", "allow"), _load_argument(2)]
     steps += _match_call(_SETSOCKOPT[column], [*options, *_match_any(_BUFFERS, "refuse", "allow")])
     if namespaces:
-        steps += _match_call(_SOCKET[column], _build_socket_steps())
+        steps += _match_call(_SOCKET[column], _SOCKET_STEPS)
         for numbers in _INIT_CALLS.values():
             first = _FilterStep(_IF_EQUAL, _FIRST, "refuse", "allow")
             steps += _match_call(numbers[column], [_load_argument(0), first])
@@ -272,42 +272,35 @@ def _match_call(number: int, body: Sequence[_FilterStep]) -> list[_FilterStep]:
     return [_FilterStep(_IF_EQUAL, number, "", after), *body, _FilterStep(_LOAD, _NUMBER, label=after)]
 
 
-def _build_socket_steps() -> list[_FilterStep]:
-    # Only sockets confined by a network namespace: not AF_UNIX (reaches sockets by path), AF_VSOCK (the hypervisor),
-    # AF_NETLINK, AF_PACKET, AF_ALG; and no protocol that makes the kernel load a module.
-    return [
-        _load_argument(0),
-        _FilterStep(_IF_EQUAL, _AF_INET, "type"),
-        _FilterStep(_IF_EQUAL, _AF_INET6, "", "refuse"),
-        _FilterStep(_LOAD, 16 + 8, label="type"),
-        _FilterStep(_MASK, _TYPE_MASK),
-        _FilterStep(_IF_EQUAL, _STREAM, "protocol"),
-        _FilterStep(_IF_EQUAL, _DATAGRAM, "", "refuse"),
-        _FilterStep(_LOAD, 16 + 16, label="protocol"),
-        *_match_any(_PROTOCOLS, "allow", "refuse"),
-    ]
-
-
-def _build_owner_steps() -> list[_FilterStep]:
-    # A file can signal its owning process group even after all processes that set it have ended.
-    return [
-        _load_argument(1),
-        _FilterStep(_IF_EQUAL, _F_SETOWN_EX, "refuse"),
-        _FilterStep(_IF_EQUAL, _F_SETOWN, "", "allow"),
-        _load_argument(2),
-        _FilterStep(_IF_ANY_BIT, _NEGATIVE, "refuse", "allow"),
-    ]
-
-
-def _build_pair_steps() -> list[_FilterStep]:
-    # Datagram socket pairs could be reconnected to a socket of the host; RAW is the same as datagram.
-    return [
-        _load_argument(0),
-        _FilterStep(_IF_EQUAL, _AF_UNIX, "", "refuse"),
-        _load_argument(1),
-        _FilterStep(_MASK, _TYPE_MASK),
-        *_match_any((_STREAM, _SEQUENCED), "allow", "refuse"),
-    ]
+# Only sockets confined by a network namespace: not AF_UNIX (reaches sockets by path), AF_VSOCK (the hypervisor),
+# AF_NETLINK, AF_PACKET, AF_ALG; and no protocol that makes the kernel load a module.
+_SOCKET_STEPS = [
+    _load_argument(0),
+    _FilterStep(_IF_EQUAL, _AF_INET, "type"),
+    _FilterStep(_IF_EQUAL, _AF_INET6, "", "refuse"),
+    _FilterStep(_LOAD, 16 + 8, label="type"),
+    _FilterStep(_MASK, _TYPE_MASK),
+    _FilterStep(_IF_EQUAL, _STREAM, "protocol"),
+    _FilterStep(_IF_EQUAL, _DATAGRAM, "", "refuse"),
+    _FilterStep(_LOAD, 16 + 16, label="protocol"),
+    *_match_any(_PROTOCOLS, "allow", "refuse"),
+]
+# A file can signal its owning process group even after all processes that set it have ended.
+_OWNER_STEPS = [
+    _load_argument(1),
+    _FilterStep(_IF_EQUAL, _F_SETOWN_EX, "refuse"),
+    _FilterStep(_IF_EQUAL, _F_SETOWN, "", "allow"),
+    _load_argument(2),
+    _FilterStep(_IF_ANY_BIT, _NEGATIVE, "refuse", "allow"),
+]
+# Datagram socket pairs could be reconnected to a socket of the host; RAW is the same as datagram.
+_PAIR_STEPS = [
+    _load_argument(0),
+    _FilterStep(_IF_EQUAL, _AF_UNIX, "", "refuse"),
+    _load_argument(1),
+    _FilterStep(_MASK, _TYPE_MASK),
+    *_match_any((_STREAM, _SEQUENCED), "allow", "refuse"),
+]
 
 
 def _assemble(steps: Sequence[_FilterStep]) -> bytes:

@@ -55,15 +55,21 @@ def create_trial_workspace() -> Generator[WorkspaceDirectory]:
 
 
 async def check_isolation(
-    launcher: Launcher, place: WorkspaceDirectory, expected: ExpectedFindings, advice: Callable[[str], str], name: str
+    launcher: Launcher,
+    place: WorkspaceDirectory,
+    expected: ExpectedFindings,
+    advice: Callable[[str], str],
+    name: str,
+    *,
+    python: str = os.path.realpath(sys.executable),
 ) -> None:
     """Run the probes; raises `ExecutorUnavailable` with unexpected findings, or the reason why they did not run.
 
-    `advice` returns the suggested fix for a problem.
+    `advice` returns the suggested fix for a problem. `python` is the interpreter inside.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         about = _build_probe_input(launcher, place, listener.getsockname()[1])
-        output = await _run_probes(launcher, about, advice, name)
+        output = await _run_probes(launcher, python, about, advice, name)
     try:
         found = cast("dict[str, Any]", json.loads(output))
         wrong = {probe: found.get(probe, "no answer") for probe in expected if found.get(probe) not in expected[probe]}
@@ -109,8 +115,9 @@ def build_expected_findings(root: str, uid: int) -> dict[str, tuple[str, ...]]:
     }
 
 
-async def _run_probes(launcher: Launcher, about: dict[str, object], advice: Callable[[str], str], name: str) -> str:
-    python = os.path.realpath(sys.executable)
+async def _run_probes(
+    launcher: Launcher, python: str, about: dict[str, object], advice: Callable[[str], str], name: str
+) -> str:
     command = Command((python,), skill=_SKILL, cwd=f"{SKILLS}/{_SKILL}", limits=_LIMITS)
     env = build_environment(launcher.root, command, path=launcher.path, home=launcher.home)
     about["variables"] = [*env, *_ALLOWED]

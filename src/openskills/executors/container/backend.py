@@ -13,11 +13,9 @@ import resource
 import secrets
 import shutil
 import socket
-import stat
 import struct
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -39,11 +37,19 @@ from openskills.executors.container.spec import (
     build_create_request,
     build_etc_files,
 )
-from openskills.executors.files.descriptors import auto_close
+from openskills.executors.files.descriptors import auto_close, change_owner
 from openskills.executors.programs import container as container_program
 from openskills.executors.protocol import LINKS, WorkspaceDirectory
 from openskills.executors.spec import SKILLS, Command, Isolation, Limits
-from openskills.executors.supervisor import LaunchRequest, Rlimits, SupervisedProcess, Supervisor, to_rlimits
+from openskills.executors.supervisor import (
+    LaunchRequest,
+    Rlimits,
+    SupervisedProcess,
+    Supervisor,
+    create_marker,
+    is_orphaned,
+    to_rlimits,
+)
 
 PREFIX: Final = "container-"
 _LINKS = "bin"
@@ -177,44 +183,6 @@ def _parse_hello(line: bytes) -> tuple[str | None, str | None]:
     return None if problem is None else str(problem), None if python is None else str(python)
 
 
-_STATE, _STARTED = 0, 19
-"""Indexes of the fields of /proc/PID/stat after the name."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostIdentity:
-    """The identity of a process that makes containers: its pid, start time, boot id and pid namespace."""
-
-    pid: int
-    started: int
-    boot: str
-    namespace: str
-
-    @classmethod
-    def of_this_process(cls) -> "HostIdentity":
-        """The identity of this process."""
-        pid = os.getpid()
-        return cls(pid, _read_start_time(pid) or 0, *_read_boot_and_namespace())
-
-    @classmethod
-    def parse(cls, text: str) -> "HostIdentity | None":
-        """Parse the identity in a label; None if it is something else."""
-        words = text.split(" ")
-        if len(words) != 4 or not (words[0].isdecimal() and words[1].isdecimal()):
-            return None
-        return cls(int(words[0]), int(words[1]), words[2], words[3])
-
-    def __str__(self) -> str:
-        return f"{self.pid} {self.started} {self.boot} {self.namespace}"
-
-    def is_dead(self) -> bool:
-        """Whether the process is certainly dead. One in another namespace, invisible from here, is not."""
-        boot, namespace = _read_boot_and_namespace()
-        if self.boot != boot:
-            return True
-        return self.namespace == namespace and _read_start_time(self.pid) != self.started
-
-
 def remove_orphaned_containers(engine: ContainerEngine) -> list[str]:
     """Remove the containers of dead hosts, and return their ids. Blocking.
 
@@ -222,26 +190,10 @@ def remove_orphaned_containers(engine: ContainerEngine) -> list[str]:
     """
     removed: list[str] = []
     for container, labels in engine.list_by_label(HOST_LABEL):
-        mark = HostIdentity.parse(labels.get(HOST_LABEL, ""))
-        if mark is not None and mark.is_dead():
+        if is_orphaned(labels.get(HOST_LABEL, "")):
             engine.remove(container)
             removed.append(container)
     return removed
-
-
-def _read_boot_and_namespace() -> tuple[str, str]:
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return boot, os.readlink("/proc/self/ns/pid")
-
-
-def _read_start_time(pid: int) -> int | None:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # The program name is in parentheses and may contain anything.
-    fields = text[text.rindex(")") + 1 :].split()
-    return None if fields[_STATE] in "ZX" else int(fields[_STARTED])
 
 
 _START_TIMEOUT = 5.0
@@ -278,7 +230,7 @@ class LiveContainer:
         """Create and start it. Raises `ExecutorUnavailable`; then nothing of it is left."""
         mounted = _find_inode(tree, skill)
         made = _ContainerResources(engine)
-        labels = ((WORKSPACE_LABEL, workspace), (HOST_LABEL, str(HostIdentity.of_this_process())))
+        labels = ((WORKSPACE_LABEL, workspace), (HOST_LABEL, create_marker()))
 
         def make() -> ContainerLink:
             link = made.link = ContainerLink(tree.absolute().parent, *owner)
@@ -415,6 +367,8 @@ class ContainerBackend:
 
     async def check(self) -> Isolation:
         """Run the self-test unless it has passed already, and remove the containers of dead processes."""
+        if platform.system() != "Linux":
+            raise ExecutorUnavailable(f"the container executor needs Linux: {_SHARED}")
         async with self._checking:
             if not self._checked:
                 engine = await self._connect()
@@ -490,8 +444,7 @@ class ContainerLauncher:
             raise InvalidArgument(
                 "network", "not supported in containers; leave it empty, or use the `sandbox` executor"
             )
-        for descriptor in stdio:
-            _change_owner(descriptor, self._place.uid)
+        change_owner(stdio, self._place.uid)
         cwd = f"{ROOT}/{command.cwd}" if command.cwd != "." else ROOT
         terminal = 0 if command.terminal else None
         launch = LaunchRequest(command.argv, env, cwd, dict(enumerate(stdio)), terminal=terminal)
@@ -561,10 +514,3 @@ def _remove_leftovers(private: Path) -> None:
     """Remove the private directories of killed processes; the workspace is leased to this process now."""
     for leftover in private.glob(f"{PREFIX}*"):
         shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _change_owner(descriptor: int, uid: int | None) -> None:
-    # Commands reopen these by name (/dev/stdout, the controlling terminal), which checks the owner. Pipes and terminals
-    # were made for this command; devices such as /dev/null are shared.
-    if uid is not None and (stat.S_ISFIFO(os.fstat(descriptor).st_mode) or os.isatty(descriptor)):
-        os.fchown(descriptor, uid, -1)

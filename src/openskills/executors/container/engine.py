@@ -8,7 +8,7 @@ import struct
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from openskills.errors import ExecutorUnavailable, MissingExtra
 from openskills.executors.container.spec import DEFAULT_PATH, ContainerImage
@@ -19,20 +19,6 @@ _UNIX = "unix://"
 _TIMEOUT = 60
 _MISSING, _CONFLICT, _FAILED = 404, 409, 500
 _LIMITS = {"MemoryLimit": "memory", "PidsLimit": "the number of processes", "CpuCfsQuota": "processor time"}
-
-
-class _DockerApi(Protocol):
-    """The part of `docker.APIClient` that we use."""
-
-    def info(self) -> Mapping[str, Any]: ...
-    def inspect_image(self, image: str) -> Mapping[str, Any]: ...
-    def create_container_from_config(self, config: Mapping[str, Any]) -> Mapping[str, Any]: ...
-    def start(self, container: str) -> None: ...
-    def inspect_container(self, container: str) -> Mapping[str, Any]: ...
-    def remove_container(self, container: str, *, v: bool, force: bool) -> None: ...
-    def wait(self, container: str, timeout: int, condition: str) -> Mapping[str, Any]: ...
-    def containers(self, *, all: bool, filters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]: ...  # noqa: A002
-    def close(self) -> None: ...
 
 
 class ContainerEngine:
@@ -151,7 +137,7 @@ class ContainerEngine:
             yield
 
 
-def _connect(address: str) -> _DockerApi:
+def _connect(address: str) -> Any:
     import docker
 
     if address.startswith(_UNIX):
@@ -159,7 +145,7 @@ def _connect(address: str) -> _DockerApi:
         with socket.socket(socket.AF_UNIX) as attempt:
             attempt.settimeout(_TIMEOUT)
             attempt.connect(address.removeprefix(_UNIX))
-    return cast("_DockerApi", docker.APIClient(base_url=address, version="auto", timeout=_TIMEOUT))
+    return docker.APIClient(base_url=address, version="auto", timeout=_TIMEOUT)
 
 
 @contextmanager
@@ -190,11 +176,6 @@ ContainerOutputCallback = Callable[[str, bytes], bool]
 """Called with the name of a stream and its data; returns whether to continue."""
 
 
-class _DockerAttachApi(Protocol):
-    def attach_socket(self, container: str, params: Mapping[str, Any]) -> Any: ...
-    def wait(self, container: str, timeout: int) -> Mapping[str, Any]: ...
-
-
 class OneShotEngine(ContainerEngine):
     """An engine that runs one-shot containers: created, attached to its three streams, and removed."""
 
@@ -219,9 +200,8 @@ class OneShotEngine(ContainerEngine):
 
     @contextmanager
     def _attach(self, container: str) -> Generator[socket.socket]:
-        api = cast("_DockerAttachApi", self._api)
         with self._translate_errors("cannot attach to a container"):
-            found = api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+            found = self._api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
         # The package returns an inner object of those that have to be closed.
         stream = cast("socket.socket", getattr(found, "_sock", found))
         response = getattr(stream, "_response", None) or getattr(found, "_response", None)
@@ -235,10 +215,9 @@ class OneShotEngine(ContainerEngine):
             stream.close()
 
     def _wait_for_exit(self, container: str) -> int:
-        api = cast("_DockerAttachApi", self._api)
         try:
             with self._translate_errors("cannot report the exit code of a container"):
-                return int(api.wait(container, timeout=10)["StatusCode"])
+                return int(self._api.wait(container, timeout=10)["StatusCode"])
         except ExecutorUnavailable:
             return -1
 

@@ -2,17 +2,15 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Protocol, cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 from openskills.errors import ExecutorUnavailable
 from openskills.executors.bubblewrap.selftest import build_expected_findings, check_isolation, create_trial_workspace
 from openskills.executors.container.spec import ROOT
 from openskills.executors.process import HostProcess
-from openskills.executors.protocol import Launcher, WorkspaceDirectory
+from openskills.executors.protocol import Backend, Launcher
 from openskills.executors.spec import Command, Limits
-from openskills.executors.supervisor import SupervisedProcess
 
 _LIMITS = Limits(timeout=20.0)
 _EXCERPT = 500
@@ -32,20 +30,14 @@ print(json.dumps({{
 """
 
 
-class LauncherFactory(Protocol):
-    """Makes the launcher of a workspace."""
-
-    async def attach(self, place: WorkspaceDirectory) -> Launcher: ...
-
-
-async def run_self_test(backend: LauncherFactory) -> None:
+async def run_self_test(backend: Backend) -> None:
     """Test a new container from inside. Raises `ExecutorUnavailable` with the faults found."""
     with create_trial_workspace() as place:
         uid = os.getuid() if place.uid is None else place.uid
         launcher = await backend.attach(place)
         try:
-            inside = _ImagePythonLauncher(launcher)
-            await check_isolation(inside, place, build_expected_findings(ROOT, uid), _suggest_fix, "the container")
+            expected = build_expected_findings(ROOT, uid)
+            await check_isolation(launcher, place, expected, _suggest_fix, "the container", python="python3")
             wrong = find_faults(await _read_facts(launcher))
         finally:
             await launcher.close()
@@ -74,24 +66,6 @@ async def _read_facts(launcher: Launcher) -> Mapping[str, Any]:
     except ValueError:
         reason = end.stderr.text().strip()[-_EXCERPT:]
         raise ExecutorUnavailable(f"the self-test of the container failed ({end.exit_code}): {reason}") from None
-
-
-class _ImagePythonLauncher:
-    """A launcher that runs commands with the image's python3 instead of this machine's interpreter."""
-
-    visible_pids = False
-
-    def __init__(self, launcher: Launcher) -> None:
-        self._launcher = launcher
-        self.root = launcher.root
-        self.home = launcher.home
-        self.path: Sequence[str] = launcher.path
-
-    async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
-        return await self._launcher.launch(replace(command, argv=("python3", *command.argv[1:])), env, stdio)
-
-    async def close(self) -> None:
-        await self._launcher.close()
 
 
 def _suggest_fix(what: str) -> str:

@@ -22,7 +22,7 @@ HOST_LABEL: Final = "openskills.host"
 
 _TMP = "/tmp"  # noqa: S108 - inside the container
 _SHM = 16 * MIB
-_OPEN_FILES = 4096
+_ULIMITS = {"core": 0, "nofile": 4096}
 _MIN_MEMORY = 32 * MIB
 _MIN_PIDS = 16
 _PERIOD = 1_000_000_000
@@ -115,19 +115,17 @@ def _build_host_config(options: ContainerOptions, image: ContainerImage, session
         "NanoCpus": round(options.cpus * _PERIOD),
         "ShmSize": _SHM,
         # More are set for each command; an engine cannot exceed its own limits.
-        "Ulimits": [_build_ulimit("core", 0), _build_ulimit("nofile", _OPEN_FILES)],
+        "Ulimits": [{"Name": name, "Soft": value, "Hard": value} for name, value in _ULIMITS.items()],
         # Output of the first process would fill the engine's disk.
         "LogConfig": {"Type": "none", "Config": {}},
-        "Tmpfs": _build_tmpfs(options),
+        # World-writable: there is one user inside, and not every engine can set an owner.
+        "Tmpfs": {
+            path: f"rw,exec,nosuid,nodev,size={size},mode=1777"
+            for path, size in ((_TMP, options.tmp_bytes), (HOME, options.home_bytes))
+        },
         "Mounts": [*_build_binds(session), *_hide_volumes(image.volumes)],
         **({"Runtime": options.runtime} if options.runtime else {}),
     }
-
-
-def _build_tmpfs(options: ContainerOptions) -> Mapping[str, str]:
-    # World-writable: there is one user inside, and not every engine can set an owner.
-    sizes = {_TMP: options.tmp_bytes, HOME: options.home_bytes}
-    return {path: f"rw,exec,nosuid,nodev,size={size},mode=1777" for path, size in sizes.items()}
 
 
 def _build_binds(session: ContainerSession) -> Sequence[Mapping[str, Any]]:
@@ -151,10 +149,6 @@ def _build_bind(source: str, target: str, *, read_only: bool) -> Mapping[str, An
         "ReadOnly": read_only,
         "BindOptions": {"Propagation": "rprivate"},
     }
-
-
-def _build_ulimit(name: str, value: int) -> Mapping[str, Any]:
-    return {"Name": name, "Soft": value, "Hard": value}
 
 
 def _hide_volumes(volumes: Sequence[str]) -> Sequence[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -52,6 +52,16 @@ def auto_close(descriptor: int) -> Generator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def change_owner(stdio: Iterable[int], uid: int | None) -> None:
+    """Give the pipes or the terminal of a command to its user, if that is not ours.
+
+    Commands reopen them by name (`/dev/stdout`), which checks the owner. Devices such as `/dev/null` are shared.
+    """
+    for descriptor in stdio if uid is not None else ():
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode) or os.isatty(descriptor):
+            os.fchown(descriptor, uid or -1, -1)
 
 
 def open_with_openat2(directory: int, path: str, flags: int, mode: int = 0, *, links: bool = True) -> int:
@@ -198,6 +208,15 @@ class DirectoryCursor:
         os.close(self.descriptor)
         self.descriptor = descriptor
 
+    def leave_moved(self) -> int:
+        """After `leave` has failed, go up to the nearest parent that is open; returns how many were skipped."""
+        skipped = 0
+        while self._above[-1].descriptor < 0:
+            self._above.pop()
+            skipped += 1
+        self.leave()
+        return skipped
+
     def close(self) -> None:
         """Close every descriptor."""
         for descriptor in (self.descriptor, *(above.descriptor for above in self._above)):
@@ -322,8 +341,8 @@ def translate_os_errors(path: str, *, field: str = "path") -> Generator[None]:
         raise
 
 
-_PASSES = 5
-_NOT_YET = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ESTALE})
+_PASSES = 20
+_NOT_YET = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
 
 def remove_entry(directory: int, name: str) -> bool:
@@ -337,73 +356,55 @@ def remove_entry(directory: int, name: str) -> bool:
             return True
     except FileNotFoundError:
         return False
-    for attempt in range(_PASSES):
+    with suppress(FileNotFoundError):
         try:
-            return _remove_directory(directory, name)
-        except OSError as error:
-            if error.errno not in _NOT_YET or attempt == _PASSES - 1:
-                raise
-    return False
-
-
-def _remove_directory(directory: int, name: str) -> bool:
-    with DirectoryCursor(directory) as descent:
-        parents: list[tuple[str, list[str]]] = []  # the name of each directory, and what is left beside it
-        left = [name]
-        found = False
-        while True:
-            if left:
-                below = left.pop()
-                try:
-                    descent.follow(open_with_full_access(below, descent.descriptor))
-                except FileNotFoundError:
-                    continue
-                except NotADirectoryError:
-                    # It was a directory a moment ago.
-                    with suppress(FileNotFoundError):
-                        os.unlink(below, dir_fd=descent.descriptor)
-                    continue
-                parents.append((below, left))
-                left = _remove_files(descent.descriptor)
-                found = True
-            elif parents:
-                done, left = parents.pop()
-                descent.leave()
-                os.rmdir(done, dir_fd=descent.descriptor)
-            else:
-                return found
+            _remove_directory(name, directory)
+        except NotADirectoryError:
+            # It was a directory a moment ago.
+            os.unlink(name, dir_fd=directory)
+    return True
 
 
 def delete_tree(path: Path) -> bool:
     """Remove a directory tree; false if it does not exist. Can be repeated after a crash, and run concurrently.
 
-    Subdirectories are moved to the top and emptied there, so any depth needs few descriptors. Raises
-    `NotADirectoryError` for a file or link, and `OSError` for anything that cannot be removed.
+    Raises `NotADirectoryError` for a file or link, and `OSError` for anything that cannot be removed.
     """
     try:
-        top = open_with_full_access(str(path), None)
+        _remove_directory(str(path), None)
     except FileNotFoundError:
         return False
-    with auto_close(top):
-        _empty(top)
-    with suppress(FileNotFoundError):
-        os.rmdir(path)
     return True
+
+
+def _remove_directory(name: str, parent: int | None) -> None:
+    """Remove a directory. Its subdirectories are moved to its top and emptied there, so that any depth needs few
+    descriptors. Others may add files at the same time, but not forever."""
+    for attempt in range(_PASSES):
+        try:
+            with auto_close(open_with_full_access(name, parent)) as top:
+                _empty(top)
+            os.rmdir(name, dir_fd=parent)
+        except OSError as error:
+            if error.errno not in _NOT_YET or attempt == _PASSES - 1:
+                raise
+        else:
+            return
 
 
 def _empty(top: int) -> None:
     # Random names: a second process may be emptying the same directory.
     mark, numbers = secrets.token_hex(8), count()
-    while waiting := _remove_files(top):
-        while waiting:
-            name = waiting.pop()
-            with suppress(FileNotFoundError):
-                with auto_close(open_with_full_access(name, top)) as descriptor:
-                    for inner in _remove_files(descriptor):
-                        moved = f".{mark}-{next(numbers)}"
-                        if _move_up(inner, descriptor, moved, top):
-                            waiting.append(moved)
-                os.rmdir(name, dir_fd=top)
+    waiting = _remove_files(top)
+    while waiting:
+        name = waiting.pop()
+        with suppress(FileNotFoundError, NotADirectoryError):
+            with auto_close(open_with_full_access(name, top)) as descriptor:
+                for inner in _remove_files(descriptor):
+                    moved = f".{mark}-{next(numbers)}"
+                    if _move_up(inner, descriptor, moved, top):
+                        waiting.append(moved)
+            os.rmdir(name, dir_fd=top)
 
 
 def _remove_files(descriptor: int) -> list[str]:

@@ -143,7 +143,7 @@ def _split_head(data: bytes) -> tuple[str, Fields]:
 
 
 def _parse_length(fields: Fields) -> int | None:
-    """The size of the body; None if it is chunked. It must be given exactly once."""
+    """The size of the body, which must be given exactly once; None if it is chunked."""
     framing = [(name.lower(), value) for name, value in fields if name.lower() in _FRAMING]
     if not framing:
         return 0
@@ -224,40 +224,23 @@ class ProxyPeer:
         self.writer.transport.abort()
 
 
-class TransferBudget:
-    """The byte limit and idle timeout of one connection, for both directions together."""
+class IdleClock:
+    """The idle timeout of one connection, for both directions together."""
 
-    def __init__(self, clock: asyncio.Timeout, idle: float, spend: "TransferCounter") -> None:
+    def __init__(self, clock: asyncio.Timeout, idle: float) -> None:
         self._clock = clock
         self._idle = idle
-        self._spend = spend
 
-    def add(self, count: int) -> None:
-        """Count relayed bytes and restart the idle timeout. Raises `ProxyRefusal` beyond the limit."""
-        self._spend.add(count)
+    def restart(self) -> None:
+        """Restart it, because bytes were relayed."""
         self._clock.reschedule(asyncio.get_running_loop().time() + self._idle)
 
 
-class TransferCounter:
-    """The bytes of all connections of one proxy."""
-
-    def __init__(self, max_bytes: int | None) -> None:
-        self.total = 0
-        self._max_bytes = max_bytes
-
-    def add(self, count: int) -> None:
-        """Count bytes; raises `ProxyRefusal` beyond the limit."""
-        self.total += count
-        if self._max_bytes is not None and self.total > self._max_bytes:
-            message = f"this command transferred more than {self._max_bytes:,} bytes over the network"
-            raise ProxyRefusal(HTTPStatus.FORBIDDEN, message)
-
-
-async def relay_tunnel(client: ProxyPeer, server: ProxyPeer, budget: TransferBudget) -> None:
+async def relay_tunnel(client: ProxyPeer, server: ProxyPeer, clock: IdleClock) -> None:
     """Relay both directions until both have ended; each may end before the other."""
     client.answered = True
-    await _relay_chunk(_ESTABLISHED, client.writer, budget)
-    works = (_relay_all(client.reader, server.writer, budget), _relay_all(server.reader, client.writer, budget))
+    await _relay_chunk(_ESTABLISHED, client.writer, clock)
+    works = (_relay_all(client.reader, server.writer, clock), _relay_all(server.reader, client.writer, clock))
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         await asyncio.gather(*tasks)
@@ -265,11 +248,11 @@ async def relay_tunnel(client: ProxyPeer, server: ProxyPeer, budget: TransferBud
         await _cancel_all(*tasks)
 
 
-async def relay_exchange(request: ProxyRequest, client: ProxyPeer, server: ProxyPeer, budget: TransferBudget) -> None:
+async def relay_exchange(request: ProxyRequest, client: ProxyPeer, server: ProxyPeer, clock: IdleClock) -> None:
     """Relay one request and its response. Anything that the client sends after the request is dropped."""
     server.writer.write(request.build_forward_head())
-    sending = asyncio.ensure_future(_relay_body(request.length, client.reader, server.writer, budget))
-    answering = asyncio.ensure_future(_relay_response(server.reader, client, budget))
+    sending = asyncio.ensure_future(_relay_body(request.length, client.reader, server.writer, clock))
+    answering = asyncio.ensure_future(_relay_response(server.reader, client, clock))
     try:
         await asyncio.wait({sending, answering}, return_when=asyncio.FIRST_COMPLETED)
         # A server may respond before it has read everything, and reject the rest.
@@ -278,7 +261,7 @@ async def relay_exchange(request: ProxyRequest, client: ProxyPeer, server: Proxy
         await answering
     finally:
         await _cancel_all(sending, answering)
-    await drain_client(client)
+    await _drain_client(client)
 
 
 async def send_response(data: bytes, client: ProxyPeer) -> None:
@@ -286,10 +269,10 @@ async def send_response(data: bytes, client: ProxyPeer) -> None:
     with suppress(OSError):
         client.writer.write(data)
         client.writer.write_eof()
-        await drain_client(client)
+        await _drain_client(client)
 
 
-async def drain_client(client: ProxyPeer) -> None:
+async def _drain_client(client: ProxyPeer) -> None:
     """Wait briefly for a client that is still sending: closing now could destroy a response that it has not read."""
     left = _LINGER_BYTES
     with suppress(OSError, TimeoutError):
@@ -304,48 +287,48 @@ async def _cancel_all(*tasks: "asyncio.Future[None]") -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _relay_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, budget: TransferBudget) -> None:
+async def _relay_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clock: IdleClock) -> None:
     while chunk := await reader.read(CHUNK):
-        await _relay_chunk(chunk, writer, budget)
+        await _relay_chunk(chunk, writer, clock)
     writer.write_eof()
 
 
-async def _relay_chunk(chunk: bytes, writer: asyncio.StreamWriter, budget: TransferBudget) -> None:
-    budget.add(len(chunk))
+async def _relay_chunk(chunk: bytes, writer: asyncio.StreamWriter, clock: IdleClock) -> None:
+    clock.restart()
     writer.write(chunk)
     await writer.drain()
 
 
 async def _relay_body(
-    length: int | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, budget: TransferBudget
+    length: int | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clock: IdleClock
 ) -> None:
     if length is not None:
-        await _relay_exactly(length, reader, writer, budget)
+        await _relay_exactly(length, reader, writer, clock)
         return
     while size := parse_chunk(await _read_until(reader, b"\r\n", MAX_HEAD)):
-        await _relay_chunk(b"%x\r\n" % size, writer, budget)
-        await _relay_exactly(size, reader, writer, budget)
+        await _relay_chunk(b"%x\r\n" % size, writer, clock)
+        await _relay_exactly(size, reader, writer, clock)
         if await reader.readexactly(2) != b"\r\n":
             raise ProxyRefusal(HTTPStatus.BAD_REQUEST, "a chunk of the body is longer than its size")
-        await _relay_chunk(b"\r\n", writer, budget)
+        await _relay_chunk(b"\r\n", writer, clock)
     # Trailers end with an empty line; they are not relayed.
     while await _read_until(reader, b"\r\n", MAX_HEAD) != b"\r\n":
         pass
-    await _relay_chunk(b"0\r\n\r\n", writer, budget)
+    await _relay_chunk(b"0\r\n\r\n", writer, clock)
 
 
 async def _relay_exactly(
-    length: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, budget: TransferBudget
+    length: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clock: IdleClock
 ) -> None:
     while length:
         chunk = await reader.read(min(length, CHUNK))
         if not chunk:
             raise EOFError("the client disconnected in the middle of its request")
         length -= len(chunk)
-        await _relay_chunk(chunk, writer, budget)
+        await _relay_chunk(chunk, writer, clock)
 
 
-async def _relay_response(reader: asyncio.StreamReader, client: ProxyPeer, budget: TransferBudget) -> None:
+async def _relay_response(reader: asyncio.StreamReader, client: ProxyPeer, clock: IdleClock) -> None:
     status = 100
     while status < 200:
         try:
@@ -357,8 +340,8 @@ async def _relay_response(reader: asyncio.StreamReader, client: ProxyPeer, budge
         if status == HTTPStatus.SWITCHING_PROTOCOLS:
             raise ProxyRefusal(HTTPStatus.BAD_GATEWAY, "unexpected protocol switch by the server")
         client.answered = True
-        await _relay_chunk(head, client.writer, budget)
-    await _relay_all(reader, client.writer, budget)
+        await _relay_chunk(head, client.writer, clock)
+    await _relay_all(reader, client.writer, clock)
 
 
 async def _read_until(
@@ -403,7 +386,6 @@ class ProxyLimits:
     head_seconds: float = 10.0
     connect_seconds: float = 10.0
     idle_seconds: float = 300.0
-    total_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,7 +428,6 @@ class FilteringProxy:
         self._system = SystemResolver()
         self._resolver = resolver or self._system
         self._limits = limits
-        self._spending = TransferCounter(limits.total_bytes)
         self._refused: dict[BlockedRequest, None] = {}
         self._closed = False
         self._serving: set[asyncio.Task[None]] = set()
@@ -456,11 +437,6 @@ class FilteringProxy:
     def refusals(self) -> tuple[BlockedRequest, ...]:
         """The rejected requests so far, without duplicates; at most 100."""
         return tuple(self._refused)
-
-    @property
-    def bytes_moved(self) -> int:
-        """The number of bytes relayed, both directions together."""
-        return self._spending.total
 
     def environment(self, port: int) -> dict[str, str]:
         """The environment variables that make programs in the sandbox use the proxy on this loopback port."""
@@ -502,7 +478,8 @@ class FilteringProxy:
             await self._handle_request(client)
             await client.close()
         except ProxyRefusal as refused:
-            self._record_refusal(refused)
+            if len(self._refused) < _MAX_REFUSALS:
+                self._refused[BlockedRequest(refused.target[:300], str(refused)[:1000])] = None
             if not client.answered:
                 await send_response(build_refusal_response(refused), client)
         except (OSError, EOFError):
@@ -514,16 +491,22 @@ class FilteringProxy:
         if len(self._serving) > self._limits.connections:
             message = f"too many connections; the maximum is {self._limits.connections}"
             raise ProxyRefusal(HTTPStatus.SERVICE_UNAVAILABLE, message)
-        request = parse_request(await self._read_head(client))
+        seconds = self._limits.head_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                request = parse_request(await read_head(client.reader))
+        except TimeoutError:
+            message = f"no complete request within {seconds:g} seconds"
+            raise ProxyRefusal(HTTPStatus.REQUEST_TIMEOUT, message) from None
         server = await self._dial(request.host, request.port)
         idle = self._limits.idle_seconds
         try:
-            async with asyncio.timeout(idle) as clock:
-                budget = TransferBudget(clock, idle, self._spending)
+            async with asyncio.timeout(idle) as timeout:
+                clock = IdleClock(timeout, idle)
                 if request.is_tunnel:
-                    await relay_tunnel(client, server, budget)
+                    await relay_tunnel(client, server, clock)
                 else:
-                    await relay_exchange(request, client, server, budget)
+                    await relay_exchange(request, client, server, clock)
             await server.close()
         except TimeoutError:
             target = format_host_port(request.host, request.port)
@@ -531,15 +514,6 @@ class FilteringProxy:
             raise ProxyRefusal(HTTPStatus.GATEWAY_TIMEOUT, message, target) from None
         finally:
             server.abort()
-
-    async def _read_head(self, client: ProxyPeer) -> bytes:
-        seconds = self._limits.head_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                return await read_head(client.reader)
-        except TimeoutError:
-            message = f"no complete request within {seconds:g} seconds"
-            raise ProxyRefusal(HTTPStatus.REQUEST_TIMEOUT, message) from None
 
     async def _dial(self, host: Host, port: int) -> ProxyPeer:
         """Connect to a checked address of the host. Raises `ProxyRefusal`."""
@@ -585,10 +559,6 @@ class FilteringProxy:
         if addresses and len(refused) == len(reasons):
             raise ProxyRefusal(HTTPStatus.FORBIDDEN, refused[0], format_host_port(host, port))
         return [address for address, reason in reasons.items() if not reason]
-
-    def _record_refusal(self, refused: ProxyRefusal) -> None:
-        if len(self._refused) < _MAX_REFUSALS:
-            self._refused[BlockedRequest(refused.target[:300], str(refused)[:1000])] = None
 
 
 def is_own_address(address: Address) -> bool:

@@ -11,7 +11,6 @@ differences remain:
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import gc
 import io
@@ -28,11 +27,10 @@ from importlib.machinery import EXTENSION_SUFFIXES, SourceFileLoader
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from openskills.executors.programs.fork_exit import Attempt, FastExit
+    from openskills.executors.programs.fork_exit import Attempt, FastExit, is_standard, read_stamp, set_protection
 
 
 _MAX_SOURCE = 4 * 1024 * 1024
-_PR_SET_DUMPABLE = 4
 _TIOCSCTTY = 0x540E
 _STDERR = 2
 _SUFFIXES = (".py", ".pyc", *EXTENSION_SUFFIXES)
@@ -73,11 +71,11 @@ class ColdStart:
         files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
         watched = {path for path in sys.path if os.path.isabs(path)} | {sys.executable, f"{sys.prefix}/pyvenv.cfg"}
         for file in files:
-            if file and not _is_standard(file):
+            if file and not is_standard(file):
                 directory = os.path.dirname(file)
                 # Files in a read-only directory can only be replaced together with it.
                 watched.update((directory, file) if os.access(directory, os.W_OK) else (directory,))
-        self._stamps = {path: _read_stamp(path) for path in watched}
+        self._stamps = {path: read_stamp(path) for path in watched}
         self._tops = {name.partition(".")[0] for name in sys.modules} - self._first_modules - {"__main__"}
         self._tops.difference_update(sys.builtin_module_names)
         return fault
@@ -85,7 +83,7 @@ class ColdStart:
     def describe_change(self) -> str:
         """The file that has changed since it was loaded, as a sentence; empty if none has."""
         for path, stamp in self._stamps.items():
-            if _read_stamp(path) != stamp:
+            if read_stamp(path) != stamp:
                 return f"{path} has changed since its modules were loaded"
         return ""
 
@@ -121,7 +119,7 @@ class ColdStart:
         for number, handler in self._signals.items():
             if handler is not None and signal.getsignal(number) is not handler:
                 signal.signal(number, handler)
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+        set_protection(False)
         self._end.prepare(work)
         return work
 
@@ -216,19 +214,6 @@ def _import_modules(preload: tuple[str, ...]) -> str:
     os.close(null)
     os.close(output)
     return ""
-
-
-def _is_standard(file: str) -> bool:
-    below = file.startswith(os.path.dirname(os.__file__))
-    return below and "site-packages" not in file and "dist-packages" not in file
-
-
-def _read_stamp(path: str) -> tuple[int, ...]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return ()
-    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def _read_source(path: str) -> bytes:

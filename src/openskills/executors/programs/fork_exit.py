@@ -1,4 +1,4 @@
-"""End a forked interpreter like an ordinary one, without touching everything that was loaded before the fork.
+"""What both fork servers need: forks, their descendants, and an exit that does not touch what was loaded before.
 
 Part of the programs in `forkserver.py` and `zygote.py`: it runs in the skill's interpreter, so it imports nothing of
 ours.
@@ -13,13 +13,87 @@ import gc
 import os
 import signal
 import sys
+import time
 import types
+import warnings
 import weakref
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
     from typing import Any
+
+
+_PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
+_KILL_TIMEOUT = 1.0
+_prctl = ctypes.CDLL(None).prctl
+_prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose parents end."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def set_protection(on: bool) -> None:
+    """Keep processes of the same user from reading the memory of this one; forks inherit it.
+
+    It is set around each fork, because setting it in the new process takes five times as long.
+    """
+    _prctl(_PR_SET_DUMPABLE, 0 if on else 1, 0, 0, 0)
+
+
+def quiet_fork() -> int:
+    """Fork without warnings about threads of libraries (BLAS), which handle forks; Python has no other threads."""
+    if sys.version_info < (3, 12):
+        return os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def list_children(pid: int) -> list[int]:
+    """The children of a process; none if it is gone."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", "rb", buffering=0) as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+def kill_children(spared: Container[int]) -> bool:
+    """Kill and reap all children except `spared`, including adopted ones; false if some remain."""
+    deadline = time.monotonic() + _KILL_TIMEOUT
+    while True:
+        found = [pid for pid in list_children(os.getpid()) if pid not in spared]
+        if not found:
+            return True
+        for act, argument in ((os.kill, signal.SIGKILL), (os.waitpid, os.WNOHANG)):
+            for pid in found:
+                try:
+                    act(pid, argument)
+                except (ProcessLookupError, ChildProcessError, PermissionError):
+                    continue
+        if time.monotonic() > deadline:
+            return False
+
+
+def on_child_exit(*_: object) -> None:
+    """Handle SIGCHLD: the wakeup pipe does the work; the signal must only not be ignored."""
+
+
+def read_stamp(path: str) -> tuple[int, ...]:
+    """What changes when a file is changed or replaced; empty without a file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def is_standard(file: str) -> bool:
+    """Whether a module's file belongs to the standard library."""
+    return file.startswith(os.path.dirname(os.__file__)) and "-packages" not in file
 
 
 _FROM_SIGNAL = 128

@@ -13,7 +13,6 @@ A command that would behave differently from a cold start is refused before it b
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
@@ -21,12 +20,19 @@ import select
 import signal
 import socket
 import struct
-import time
-import warnings
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-_PR_SET_DUMPABLE = 4
+if TYPE_CHECKING:
+    from openskills.executors.programs.fork_exit import (
+        adopt_orphans,
+        kill_children,
+        list_children,
+        on_child_exit,
+        quiet_fork,
+        set_protection,
+    )
+
 _QUIET_MS = 20
 _REFUSED = 125  # ECANCELED
 _IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
@@ -45,7 +51,7 @@ def serve(preload: tuple[str, ...], start: StartProtocol) -> Work:
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     # Commands of one session share a user: they must not be able to read the memory of this process.
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    set_protection(True)
     adopt_orphans()
     gc.collect()
     # Keep the collector from touching every object, which would copy every page into each run.
@@ -101,7 +107,7 @@ class _CommandServer:
         talk, their_talk = socket.socketpair()
         with their_watch, their_talk:
             try:
-                leader = fork()
+                leader = quiet_fork()
             except OSError:
                 # The process limit is reached; the next command starts cold.
                 watch.close()
@@ -234,10 +240,6 @@ Work = list[Any]
 
 _HEADER = struct.Struct("!I")
 _MAX_FDS = 8
-_KILL_TIMEOUT = 1.0
-_PR_SET_CHILD_SUBREAPER = 36
-
-_libc = ctypes.CDLL(None)
 
 
 class StartProtocol(Protocol):
@@ -277,11 +279,6 @@ def send(connection: socket.socket, message: dict[str, Any], descriptors: list[i
     connection.sendall(data[sent:])
 
 
-def adopt_orphans() -> None:
-    """Become the parent of descendants whose parents end."""
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
 def run_leader(watch: socket.socket, talk: socket.socket, start: StartProtocol) -> Work:
     """In a new process: fork the run and supervise it to its end. Returns only in the run."""
     for name in os.listdir("/proc/self/fd"):
@@ -293,7 +290,7 @@ def run_leader(watch: socket.socket, talk: socket.socket, start: StartProtocol) 
     adopt_orphans()
     if not start.leads_session:
         os.setsid()
-    run = fork()
+    run = quiet_fork()
     if run == 0:
         watch.close()
         if start.leads_session:
@@ -332,12 +329,12 @@ def _supervise_run(run: int, watch: socket.socket) -> None:
     wakeups, waking = os.pipe()
     os.set_blocking(waking, False)
     signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, _on_child_exit)
+    signal.signal(signal.SIGCHLD, on_child_exit)
     poll = select.poll()
     poll.register(watch, select.POLLIN)
     poll.register(wakeups, select.POLLIN)
     # Touch this code now, not when the command has ended and the host waits.
-    _list_children(os.getpid())
+    list_children(os.getpid())
     json.dumps({"status": 0, "clean": True})
     ended = _reap_run(run)
     while ended is None:
@@ -357,10 +354,6 @@ def _supervise_run(run: int, watch: socket.socket) -> None:
     send(watch, {"status": ended[0], "cpu_ms": ended[1], "clean": kill_children([])})
 
 
-def _on_child_exit(*_: object) -> None:
-    """The wakeup pipe does the work; the signal must only not be ignored."""
-
-
 def _reap_run(run: int) -> tuple[int, int] | None:
     """The exit code and CPU time of the run; also reaps orphans."""
     while True:
@@ -376,36 +369,3 @@ def _send_signal(send: Callable[[int, int], None], pid: int, number: int) -> Non
         send(pid, number)
     except (ProcessLookupError, PermissionError, ValueError):
         return
-
-
-def _list_children(pid: int) -> list[int]:
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            return [int(word) for word in file.read().split()]
-    except OSError:
-        return []
-
-
-def kill_children(spared: list[int]) -> bool:
-    """Kill and reap all children except `spared`, including adopted ones; false if some remain."""
-    deadline = time.monotonic() + _KILL_TIMEOUT
-    while True:
-        found = [pid for pid in _list_children(os.getpid()) if pid not in spared]
-        if not found:
-            return True
-        for pid in found:
-            _send_signal(os.kill, pid, signal.SIGKILL)
-        for pid in found:
-            try:
-                os.waitpid(pid, os.WNOHANG)
-            except ChildProcessError:
-                continue
-        if time.monotonic() > deadline:
-            return False
-
-
-def fork() -> int:
-    with warnings.catch_warnings():
-        # Threads of libraries (BLAS) handle forks, and Python has no other threads.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()

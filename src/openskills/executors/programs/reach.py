@@ -47,9 +47,11 @@ def _enter_mount_namespace(covers: "list[str]", directories: "list[str]") -> Non
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         mounted = [line.split()[4] for line in file]
     for point in sorted(mounted, key=len, reverse=True):
-        used = any(_is_below(path, point) or _is_below(point, path) for path in needed)
+        # The usual mounts below /dev are needed only if one of the directories is there.
+        paths = directories if point in _NOT_NEEDED else needed
+        used = any(_is_below(path, point) or _is_below(point, path) for path in paths)
         # A mount that cannot be removed only costs time.
-        if not used or point in _NOT_NEEDED:
+        if not used:
             _libc.umount2(os.fsencode(point), _DETACH)
 
 

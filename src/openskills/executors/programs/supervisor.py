@@ -14,10 +14,12 @@ Messages are JSON with a length prefix, in both directions; descriptors are sent
             joins       the command stays in this program's session
     signal  id, number, deep: send it to the command inside its container, not to the container
     release id: let a held command begin
+    readers id, files [[device, inode] of its stdin, stdout and stderr]: which of its threads wait for input?
     limit   limits, [[resource, soft, hard]]: of this program, and so of all commands that it starts from now on
     fork    with a descriptor: serve that connection from a new process
 
     serving pid     started id, pid     ready id     failed id, errno, what
+    readers id, readers {thread: how often it was blocked}: empty if unknown, or if others of its threads may print
     exited  id, status, was_ready, cpu_ms, clean (false: some of its processes could not be killed)
 """
 
@@ -28,6 +30,7 @@ import resource
 import select
 import signal
 import socket
+import stat
 import struct
 import sys
 import time
@@ -48,6 +51,14 @@ _KILL_TIMEOUT = _SEAL_TIMEOUT = 1.0
 _IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
 # Python ignores the first two, this program the others; a command starts with the defaults.
 _DEFAULT_SIGNALS = frozenset((signal.SIGPIPE, signal.SIGXFSZ, *_IGNORED))
+# Numbers of system calls: read and readv, select and pselect6, those that wait for another process or thread.
+_READS, _SELECTS, _WAITS = (
+    ((63, 65), (72,), (95, 98, 133, 260))
+    if os.uname().machine == "aarch64"
+    else ((0, 19), (23, 270), (34, 61, 130, 202, 247))
+)
+_MAX_INSPECTED = 100
+_TTY = os.makedev(5, 0)
 
 
 class SupervisedCommand:
@@ -129,6 +140,10 @@ class SupervisorServer:
                 self._forward_signal(message)
             elif action == "release":
                 self._release(message["id"])
+            elif action == "readers":
+                command = self._commands.get(message["id"])
+                found = _find_readers(command.pid, command.contained, message["files"]) if command else {}
+                self._send(event="readers", id=message["id"], readers=found)
             elif action == "limit":
                 for kind, soft, hard in message["limits"]:
                     _, current = resource.getrlimit(kind)
@@ -323,6 +338,52 @@ def _list_descendants(pid: int) -> "list[int]":
     for parent in found:
         found += _list_children(parent)
     return found[1:]
+
+
+def _find_readers(root: int, contained: bool, files: "list[list[int]]") -> "dict[str, int]":
+    """The threads that are blocked in a read of the command's input, with the number of times they were blocked.
+
+    Only processes with one of the command's `files` count. Empty if one of them may still print, or is not accessible.
+    """
+    pids = [*([] if contained else [root]), *_list_descendants(root)]
+    readers: dict[str, int] = {}
+    try:
+        for pid in pids[:_MAX_INSPECTED]:
+            if any(_identify_file(f"/proc/{pid}/fd/{number}")[:2] in files for number in range(3)):
+                for task in os.listdir(f"/proc/{pid}/task"):
+                    reads = _is_reader(pid, f"/proc/{pid}/task/{task}", files[0])
+                    if reads is None:
+                        return {}
+                    if reads:
+                        status = _read_file(f"/proc/{pid}/task/{task}/status")
+                        readers[task] = int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+    except (OSError, ValueError, IndexError):
+        return {}  # One of them has just ended.
+    return readers
+
+
+def _is_reader(pid: int, task: str, stdin: "list[int]") -> "bool | None":
+    """Whether a thread is blocked in a read of the input; None if it runs or waits for time, files or the network."""
+    number, *words = _read_file(f"{task}/syscall").split() or [""]
+    call = int(number) if number.isdigit() else -1  # "running"
+    if call in _WAITS:
+        return False
+    if call not in (*_READS, *_SELECTS):
+        return None
+    # The first argument of select is the highest descriptor plus one.
+    device, inode, kind = _identify_file(f"/proc/{pid}/fd/{int(words[0], 16) - (call in _SELECTS)}")
+    if [device, inode] == stdin or kind == _TTY:
+        return True
+    return False if kind is None else None
+
+
+def _identify_file(path: str) -> "list[int | None]":
+    """Device, inode and kind of a file: the number of a special file, None for a pipe."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return [0, 0, 0]
+    return [found.st_dev, found.st_ino, None if stat.S_ISFIFO(found.st_mode) else found.st_rdev]
 
 
 def _read_file(path: str) -> str:

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import _socket
 import builtins
-import ctypes
 import gc
 import json
 import mmap
@@ -38,14 +37,11 @@ import signal
 import site
 import struct
 import sys
-import time
 import types
-import warnings
 from _frozen_importlib_external import SourceFileLoader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container
     from typing import Any
 
     from openskills.executors.programs.call import (
@@ -57,7 +53,17 @@ if TYPE_CHECKING:
         CallServer,
         read_imported_names,
     )
-    from openskills.executors.programs.fork_exit import Attempt
+    from openskills.executors.programs.fork_exit import (
+        Attempt,
+        adopt_orphans,
+        is_standard,
+        kill_children,
+        list_children,
+        on_child_exit,
+        quiet_fork,
+        read_stamp,
+        set_protection,
+    )
     from openskills.executors.programs.traces import Traces
 
     Work = list[Any]
@@ -99,7 +105,7 @@ class ZygoteServer:
 
     def has_changed(self) -> bool:
         """Whether a loaded file has changed on disk."""
-        return any(_read_stamp(path) != stamp for path, stamp in self._stamps.items())
+        return any(read_stamp(path) != stamp for path, stamp in self._stamps.items())
 
     def _prepare(self) -> str:
         self.wanted = json.loads(self._receive_exactly(_LENGTH.unpack(self._receive_exactly(_LENGTH.size))[0]))
@@ -132,7 +138,9 @@ class ZygoteServer:
             return "its modules start threads on import"
         if set(os.listdir("/proc/self/fd")) != before:
             return "its modules keep files open on import"
-        self._stamps = _collect_stamps(entry)
+        files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+        self._stamps = {file: read_stamp(file) for file in (*files, entry) if file and not is_standard(file)}
+        self._stamps[entry] = read_stamp(entry)
         with open(entry, "rb") as file:
             source = file.read(_MAX_SOURCE)
         with Attempt() as attempt:
@@ -158,7 +166,7 @@ class ZygoteServer:
         poll.register(wakeups, select.POLLIN)
         while True:
             signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
-            signal.signal(signal.SIGCHLD, _on_child_exit)
+            signal.signal(signal.SIGCHLD, on_child_exit)
             for descriptor, _ in poll.poll():
                 if descriptor == wakeups:
                     os.read(wakeups, 4096)
@@ -229,37 +237,12 @@ class ZygoteServer:
         return bytes(parts)
 
 
-def _on_child_exit(*_: object) -> None:
-    """The wakeup pipe does the work; the signal must only not be ignored."""
-
-
-def _collect_stamps(entry: str) -> dict[str, tuple[int, ...]]:
-    """Stamps of the script and of every loaded module outside of the standard library."""
-    standard = os.path.dirname(os.__file__)
-    found = {entry}
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if file and not (file.startswith(standard) and "-packages" not in file):
-            found.add(file)
-    return {path: _read_stamp(path) for path in found}
-
-
-def _read_stamp(path: str) -> tuple[int, ...]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return ()
-    return found.st_mtime_ns, found.st_ino, found.st_size
-
-
 _FRAME = struct.Struct("!cI")
 _END = struct.Struct("!cIiQQQQB")
 _BUFFER = 256 * 1024
 _ROOM = _BUFFER - 4096
 _LITTLE = 4096
 _EXIT_WAIT_MS = 5
-_KILL_TIMEOUT = 1.0
-_PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _STALE, _CUT, _UNCLEAN = 1, 2, 4
 _STDOUT, _STDERR = 1, 2
 
@@ -296,7 +279,9 @@ class Zygote:
             set_protection(False)
             pid = quiet_fork()
             if pid == 0:
-                own = [*self._numbers, self._done] if self._done >= 0 else list(self._numbers)
+                own = [*self._numbers, *([self._done] if self._done >= 0 else ())]
+                if self._traces is not None:
+                    own += self._traces.descriptors
                 return CallProcess(self._server, self._connection, self._flags, self._doing).begin(own)
             set_protection(True)
             self._supervise_call(pid)
@@ -452,32 +437,6 @@ class Zygote:
             self._filled = 0
 
 
-_prctl = ctypes.CDLL(None).prctl
-_prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
-
-
-def adopt_orphans() -> None:
-    """Adopt descendants whose parents end."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def set_protection(on: bool) -> None:
-    """Keep processes of the same user from reading the memory of this one; forks inherit it.
-
-    It is set around each fork, because setting it in the new process takes five times as long.
-    """
-    _prctl(_PR_SET_DUMPABLE, 0 if on else 1, 0, 0, 0)
-
-
-def quiet_fork() -> int:
-    """Fork without warnings about threads of libraries, which handle forks; Python has no other threads."""
-    if sys.version_info < (3, 12):
-        return os.fork()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()
-
-
 def _has_no_children() -> bool:
     """Whether all children have ended. One of them is reaped."""
     try:
@@ -485,26 +444,3 @@ def _has_no_children() -> bool:
     except ChildProcessError:
         return True
     return False
-
-
-def kill_children(spared: Container[int]) -> bool:
-    """Kill and reap all children except `spared`, including adopted ones; false if some remain."""
-    deadline = time.monotonic() + _KILL_TIMEOUT
-    while True:
-        found = [pid for pid in list_children(os.getpid()) if pid not in spared]
-        if not found:
-            return True
-        for act, argument in ((os.kill, signal.SIGKILL), (os.waitpid, os.WNOHANG)):
-            for pid in found:
-                try:
-                    act(pid, argument)
-                except (ProcessLookupError, ChildProcessError):
-                    continue
-        if time.monotonic() > deadline:
-            return False
-
-
-def list_children(pid: int) -> list[int]:
-    """The children of a process."""
-    with open(f"/proc/{pid}/task/{pid}/children", "rb", buffering=0) as file:
-        return [int(word) for word in file.read().split()]

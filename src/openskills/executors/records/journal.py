@@ -118,13 +118,6 @@ class RequestState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class NewRequest:
-    """The request is new; the caller runs it, and calls `Journal.finish`."""
-
-    request_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class EarlierRequest:
     """The request began before and must not run; `record` is the one given to `finish`, empty unless finished."""
 
@@ -173,8 +166,8 @@ class Journal:
             self.close()
             raise
 
-    def begin(self, request_id: str, fingerprint: str, *, durable: bool = False) -> NewRequest | EarlierRequest:
-        """Register a request: `NewRequest` if it has not begun before, otherwise its state.
+    def begin(self, request_id: str, fingerprint: str, *, durable: bool = False) -> EarlierRequest | None:
+        """Register a request: None if it is new and the caller has to run it, otherwise its state.
 
         `fingerprint` identifies what is requested. Raises `InvalidArgument` for an invalid id, or one that was used for
         another request, and `ExecutorUnavailable` if it cannot be recorded; then it must not run.
@@ -193,7 +186,7 @@ class Journal:
                     return earlier
             span = self._append(format_begin_line(request_id, digest, time.time()), durable=durable)
             self._entries[request_id] = _JournalEntry(digest, RequestState.RUNNING, began=span)
-        return NewRequest(request_id)
+        return None
 
     def finish(self, request_id: str, record: Mapping[str, object], *, durable: bool) -> None:
         """Record how a request ended that began here; from now on `begin` returns it.
@@ -524,20 +517,21 @@ class RequestDeduplicator:
 
     async def _run_first(self, request: RunRequest, wanted: str, run: Callable[[], Awaitable[RunResult]]) -> RunResult:
         id_, durable = str(request.request_id), request.durable
-        begun: NewRequest | EarlierRequest | None = None
+        began, earlier = False, None
         try:
-            begun = await run_in_thread(lambda: self._journal.begin(id_, wanted, durable=durable))
-            if isinstance(begun, EarlierRequest):
-                return self._replay(begun, id_)
+            earlier = await run_in_thread(lambda: self._journal.begin(id_, wanted, durable=durable))
+            if earlier is not None:
+                return self._replay(earlier, id_)
+            began = True
             result = await run()
             await self._finish(id_, record_from_result(result), durable=durable)
         except SkillError as error:
-            if isinstance(begun, NewRequest):
+            if began:
                 await self._record_failure(id_, error.reason, error.message)
             raise
         except BaseException as error:
             # Cancelled, perhaps while its start was being recorded.
-            if not isinstance(begun, EarlierRequest):
+            if earlier is None:
                 await self._record_failure(id_, "CANCELLED", f"the request was cancelled ({type(error).__name__})")
             raise
         return result

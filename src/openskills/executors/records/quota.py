@@ -7,12 +7,11 @@ from pathlib import Path
 
 from openskills.arguments import check_arguments
 from openskills.errors import LimitExceeded
-from openskills.executors.files.descriptors import auto_close, open_with_full_access
+from openskills.executors.files.descriptors import DirectoryCursor, auto_close, open_with_full_access
 from openskills.executors.spec import GIB, MIB, SKILLS, WorkspaceUsage
 from openskills.executors.staging.mount import StagedRecord, read_record
 from openskills.filesystem import TEMPORARY_PREFIX
 
-_MAX_OPEN = 64
 _BLOCK = 512
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -74,34 +73,8 @@ def measure_usage(tree: Path, *, max_files: int = 1_000_000) -> WorkspaceUsage:
     return WorkspaceUsage(count.bytes, count.files)
 
 
-class _QuotaLevel:
-    """A directory on the way down, and the names in it that are still to be counted."""
-
-    def __init__(self, descriptor: int, names: list[str]) -> None:
-        self.descriptor = descriptor
-        self.names = names
-        status = os.fstat(descriptor)
-        self.identity = (status.st_dev, status.st_ino)
-
-    def close(self) -> None:
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
-
-    def reopen_from(self, child: int) -> None:
-        """Reopen a directory that was closed on the way down; if it was moved, the rest of it is skipped."""
-        try:
-            self.descriptor = os.open("..", _OPEN, dir_fd=child)
-            status = os.fstat(self.descriptor)
-            moved = (status.st_dev, status.st_ino) != self.identity
-        except OSError:
-            moved = True
-        if moved:
-            self.names = []
-
-
 class _UsageCounter:
-    """Adds up files and bytes at any depth, with at most `_MAX_OPEN` open descriptors."""
+    """Adds up files and bytes at any depth."""
 
     def __init__(self, max_files: int) -> None:
         self.bytes = 0
@@ -111,19 +84,20 @@ class _UsageCounter:
 
     def count_tree(self, name: str, parent: int) -> None:
         """Count everything in a directory."""
-        levels = [_QuotaLevel(os.dup(parent), [name])]
-        try:
-            while levels:
-                if levels[-1].names:
-                    self._descend(levels)
-                else:
-                    done = levels.pop()
-                    if levels and levels[-1].descriptor < 0:
-                        levels[-1].reopen_from(done.descriptor)
-                    done.close()
-        finally:
-            for level in levels:
-                level.close()
+        with DirectoryCursor(parent) as descent:
+            waiting = [[name]]
+            while waiting:
+                if waiting[-1]:
+                    if self._enter(descent, waiting[-1].pop()):
+                        waiting.append(self.count_entries(descent.descriptor))
+                    continue
+                waiting.pop()
+                try:
+                    if waiting:
+                        descent.leave()
+                except OSError:
+                    # It was moved: the rest of its nearest parents cannot be found from here.
+                    del waiting[len(waiting) - descent.leave_moved() :]
 
     def count_skill(self, name: str, parent: int, staged: StagedRecord | None) -> None:
         """Count what commands added to a staged skill."""
@@ -133,24 +107,14 @@ class _UsageCounter:
             self.bytes = max(before[0], self.bytes - staged.bytes)
             self.files = max(before[1], self.files - staged.files)
 
-    def _descend(self, levels: list[_QuotaLevel]) -> None:
-        name = levels[-1].names.pop()
+    def _enter(self, descent: DirectoryCursor, name: str) -> bool:
         if self.files > self._max_files:
-            return
-        parent = levels[-1].descriptor
+            return False
         try:
-            try:
-                inner = os.open(name, _OPEN, dir_fd=parent)
-            except PermissionError:
-                # A command could hide files in a directory without permissions.
-                inner = open_with_full_access(name, parent)
+            descent.follow(_open_directory(name, descent.descriptor))
         except OSError:
-            return  # removed, or replaced by something else
-        level = _QuotaLevel(inner, [])
-        levels.append(level)
-        level.names = self.count_entries(inner)
-        if len(levels) > _MAX_OPEN:
-            levels[-_MAX_OPEN].close()
+            return False  # removed, or replaced by something else
+        return True
 
     def count_entries(self, descriptor: int, *, without: str = "") -> list[str]:
         """Count the entries of a directory, and return the names of its subdirectories."""
@@ -179,3 +143,11 @@ class _UsageCounter:
             self._seen.add(key)
         # Blocks instead of the size: sparse files take less.
         self.bytes += status.st_blocks * _BLOCK
+
+
+def _open_directory(name: str, parent: int) -> int:
+    try:
+        return os.open(name, _OPEN, dir_fd=parent)
+    except PermissionError:
+        # A command could hide files in a directory without permissions.
+        return open_with_full_access(name, parent)

@@ -24,7 +24,7 @@ from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from openskills.errors import DeadlineExceeded, InvalidArgument, InvalidSkill
-from openskills.executors.policy import find_program_path
+from openskills.executors.policy import find_program
 from openskills.executors.protocol import Workspace
 from openskills.executors.spec import SKILLS, VENV, Command, CommandResult, EndReason, Limits
 
@@ -535,8 +535,8 @@ class PackageInstaller:
 
     async def _find_tools(self) -> PackageTools:
         if self._tools is None:
-            uv = await find_program_path(self._workspace, ("uv",), Command(("uv",), run_dir="runs/set-up"))
-            self._tools = PackageTools(uv=uv, index_arguments=self._index_arguments)
+            uv = await find_program(self._workspace, ("uv",), Command(("uv",), run_dir="runs/set-up"))
+            self._tools = PackageTools(uv=uv.file if uv else None, index_arguments=self._index_arguments)
         return self._tools
 
 

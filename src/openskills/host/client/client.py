@@ -68,12 +68,10 @@ class HostedSkill:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be invoked."""
         return self.status == "ready"
 
     @property
     def required_fields(self) -> tuple[str, ...]:
-        """The required fields of the input."""
         return _read_strings((self.input_schema or {}).get("required"))
 
 
@@ -143,7 +141,6 @@ class StreamEvent:
     result: InvokeResult | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
         return {"event": self.kind, "data": dict(self.data)}
 
 
@@ -230,7 +227,6 @@ class ClientRun:
         raise HostUnavailable(f"{self._connection.base} closed the events of run {self.id} before its result")
 
     async def result(self) -> InvokeResult:
-        """Wait for the result."""
         async with aclosing(self.events()) as events:
             async for event in events:
                 if event.result is not None:
@@ -319,7 +315,6 @@ class Client:
 
     @property
     def base_url(self) -> str:
-        """The URL of the host."""
         return self._connection.base
 
     async def invoke(
@@ -370,7 +365,6 @@ class Client:
         trace_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> ClientRun:
-        """Start an asynchronous run."""
         ask = _build_invoke_request(skill_id, "invoke", input, trace_id, idempotency_key, Prefer="respond-async")
         answer = await self._connection.fetch(ask, _compute_deadline(self._whole_call))
         return run_from_response(self._connection, answer, self._stream_call)
@@ -384,7 +378,6 @@ class Client:
         return read_skill(await self._get(skill_path(skill_id)), skill_id)
 
     async def health(self) -> Mapping[str, Any]:
-        """The response of `/healthz`."""
         return read_data(await self._get("/healthz"))
 
     async def close(self) -> None:

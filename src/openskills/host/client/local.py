@@ -14,10 +14,9 @@ from openskills.host.client.transport import ServerEvent, check_header_value, en
 from openskills.host.http import new_trace
 from openskills.host.invoke import stream_events
 from openskills.host.model import MAX_TRACE_ID_LENGTH, InvokeResult
-from openskills.host.parts import RunnerTable
 from openskills.host.registry.registry import Registry
 from openskills.host.runners.table import Runners
-from openskills.host.service import Host, InvokeRequest
+from openskills.host.service import Host, InvokeRequest, RunnerTable
 from openskills.host.strict_json import read_input
 from openskills.settings import Settings
 

@@ -69,7 +69,6 @@ class RouteDecision:
 
     @property
     def is_understood(self) -> bool:
-        """Whether anything but the default matched."""
         return self.stage is not RouteStage.DEFAULT
 
     @property
@@ -174,7 +173,6 @@ _LIST = re.compile(r"(?<=\d),(?=[-+−.]?\d)")
 
 
 def find_operations(text: str) -> list[str]:
-    """The requested operations in order of appearance."""
     found = [(match.start(), operation) for operation, pattern in _PATTERNS for match in pattern.finditer(text)]
     found += [
         (match.start(), f"p{_percentile_rank(match)}")
@@ -185,12 +183,10 @@ def find_operations(text: str) -> list[str]:
 
 
 def remove_percentiles(text: str) -> str:
-    """The request without numbers of percentiles."""
     return _PERCENTILE.sub(" ", text)
 
 
 def is_comparison(text: str) -> bool:
-    """Whether the request asks for a comparison."""
     return _COMPARE.search(text) is not None
 
 

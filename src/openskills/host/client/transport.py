@@ -320,7 +320,7 @@ class ClientTransport:
         raise HostUnavailable(f"{self.base} redirects more than {_MAX_REDIRECTS} times; check {self._named}")
 
     def _check_redirect(self, request: httpx2.Request, following: httpx2.Request) -> None:
-        here, there = (_origin_of(one.url) for one in (request, following))
+        here, there = (str(one.url.copy_with(raw_path=b"/", fragment=None)).rstrip("/") for one in (request, following))
         if here != there:
             raise HostUnavailable(f"{self.base} redirects to {there}, another host; set {self._named} to its URL")
         if request.method != following.method:
@@ -369,10 +369,6 @@ def _content_encoding(headers: Mapping[str, str]) -> str:
 
 def _is_before_deadline(pause: float, deadline: float | None) -> bool:
     return deadline is None or asyncio.get_running_loop().time() + pause < deadline
-
-
-def _origin_of(url: httpx2.URL) -> str:
-    return str(url.copy_with(raw_path=b"/", fragment=None)).rstrip("/")
 
 
 def _error_message(error: httpx2.TransportError) -> str:
@@ -519,7 +515,6 @@ def unwrap(result: InvokeResult) -> Mapping[str, Any]:
 
 
 def result_from_dict(value: object, *, retry_after: float | None = None) -> InvokeResult:
-    """The inverse of `InvokeResult.to_dict`. Raises `InvalidResult`."""
     found = check_object(value, "the response")
     for name in ("success", "skill_id", "trace_id", "data", "error"):
         if name not in found:
@@ -529,8 +524,10 @@ def result_from_dict(value: object, *, retry_after: float | None = None) -> Invo
         _parse_outcome(found, meta, retry_after),
         skill_id=_read_text(found, "skill_id"),
         trace_id=_read_text(found, "trace_id"),
-        latency_ms=_parse_latency(meta.get("latency_ms", 0)),
+        latency_ms=_parse_duration(meta, "latency_ms") or 0.0,
         version="",
+        waited_ms=_parse_duration(meta, "waited_ms"),
+        ran_ms=_parse_duration(meta, "ran_ms"),
     )
 
 
@@ -565,7 +562,6 @@ def check_object(value: object, what: str) -> Mapping[str, Any]:
 
 
 def excerpt(body: bytes) -> str:
-    """The start of a response, as text."""
     text = body[: MAX_EXCERPT * 4].decode("utf-8", "replace")
     return text if len(text) <= MAX_EXCERPT else f"{text[:MAX_EXCERPT]}…"
 
@@ -577,7 +573,8 @@ def _parse_outcome(found: Mapping[str, Any], meta: Mapping[str, Any], retry_afte
     truncated = meta.get("truncated", False)
     if not isinstance(truncated, bool):
         raise InvalidResult("meta.truncated is not a boolean")
-    notes = {name: value for name, value in meta.items() if name not in {"latency_ms", "version", "truncated"}}
+    ours = {"latency_ms", "waited_ms", "ran_ms", "version", "truncated"}
+    notes = {name: value for name, value in meta.items() if name not in ours}
     success = found["success"]
     if not isinstance(success, bool):
         raise InvalidResult("'success' is not a boolean")
@@ -602,9 +599,12 @@ def _parse_failure(error: Mapping[str, Any], retry_after: float | None) -> Failu
     return Failure(code, _read_text(error, "message"), evidence, retry_after)
 
 
-def _parse_latency(value: object) -> float:
+def _parse_duration(meta: Mapping[str, Any], name: str) -> float | None:
+    value = meta.get(name)
+    if value is None and name not in meta:
+        return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise InvalidResult("meta.latency_ms is not a valid duration")
+        raise InvalidResult(f"meta.{name} is not a valid duration")
     return float(value)
 
 

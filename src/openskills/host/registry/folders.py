@@ -9,9 +9,10 @@ from pathlib import Path
 
 from openskills.catalog.catalog import Catalog
 from openskills.catalog.skill import Skill
-from openskills.errors import ForbiddenPath, InvalidArgument
+from openskills.catalog.trust import hash_folder
+from openskills.errors import ForbiddenPath, InvalidArgument, LimitExceeded
 from openskills.host.model import Registration
-from openskills.host.registry.manifest import MAX_MANIFEST_BYTES, size_problem
+from openskills.host.registry.manifest import DIGEST_PREFIX, MAX_MANIFEST_BYTES, size_problem
 from openskills.paths import inside, open_inside, to_printable
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem, Severity
@@ -36,12 +37,10 @@ class ManifestFile:
 
     @property
     def path(self) -> Path:
-        """The path of the file."""
         return self.root / self.name
 
     @property
     def is_json(self) -> bool:
-        """Whether its name ends with .json."""
         return self.name.endswith(".json")
 
 
@@ -256,6 +255,36 @@ def _is_below(path: Path, home: Path) -> bool:
     return path == real or real in path.parents
 
 
+def check_digest(registration: Registration) -> Problem | None:
+    """The problem with a skill whose manifest pins the digest of its folder, if the folder differs.
+
+    That is the nearest directory above the entry that has a SKILL.md, or else the directory of the entry.
+    """
+    if not registration.digest:
+        return None
+    if registration.kind not in _KINDS_ON_DISK:
+        return Problem(DIGEST_RULE, f"digest: skills of type {registration.kind} have no folder; remove this field")
+    folder = find_skill_folder(registration)
+    try:
+        found = DIGEST_PREFIX + hash_folder(folder, folder)[0]
+    except (OSError, LimitExceeded) as error:
+        return Problem(DIGEST_RULE, f"digest: cannot read {folder}: {error}")
+    if found == registration.digest:
+        return None
+    message = (
+        f"digest: {folder} has {found}, and the manifest names {registration.digest}; the skill is not served. "
+        f"Review what has changed, then set `digest: {found}`"
+    )
+    return Problem(DIGEST_RULE, message)
+
+
+def find_skill_folder(registration: Registration) -> Path:
+    """The folder whose digest can be pinned."""
+    above = Path(registration.entry).parents
+    return next((folder for folder in above if (folder / "SKILL.md").is_file()), above[0])
+
+
+DIGEST_RULE = "digest-mismatch"
 ENTRY_SCRIPTS = ("scripts/invoke.py", "scripts/invoke")
 """Default entries of a folder."""
 
@@ -274,7 +303,6 @@ class HostedFolder:
     problems: tuple[Problem, ...] = ()
 
     def manifest_defaults(self) -> dict[str, str]:
-        """Defaults for its manifest."""
         kind = "cli:python" if self.entry.endswith(".py") else "cli:exec"
         found = {"description": self.description, "entry": self.entry, "kind": kind if self.entry else ""}
         return {**found, "version": self.version} if self.version else found

@@ -47,7 +47,6 @@ class ManifestDocument:
 
 
 def node_value(node: ManifestNode) -> Any:
-    """The plain value of a node."""
     if isinstance(node, ManifestScalar):
         return node.value
     if isinstance(node, list):
@@ -65,7 +64,6 @@ class ManifestPositions:
         """Not needed."""
 
     def value(self, path: ValuePath, start: int, end: int, style: str) -> None:
-        """Record a value."""
         del end
         self.spans[path] = (start, style)
 
@@ -73,13 +71,11 @@ class ManifestPositions:
         """Not needed."""
 
     def to_lines(self, text: str) -> dict[ValuePath, tuple[int, int]]:
-        """Line and column of all values."""
         lines = LineIndex(text)
         return {path: lines.at(start) for path, (start, _) in self.spans.items()}
 
 
 def duplicate_key_problem(name: str, line: int | None = None, column: int | None = None) -> Problem:
-    """The problem of a duplicate key."""
     shown = name if len(name) <= 60 else f"{name[:60]}…"
     return Problem("key-twice", f"duplicate key {shown!r}; keep one of them", line=line, column=column)
 
@@ -116,7 +112,6 @@ class ManifestReader:
         return node.text
 
     def read_choice(self, name: str, words: Collection[str], default: str) -> str:
-        """One of some words."""
         text = self.read_text(name, default)
         if text in words:
             return text
@@ -131,7 +126,6 @@ class ManifestReader:
         return self._reject(name, f"{excerpt(text)} is not {what}", default)
 
     def read_integer(self, name: str, default: int, minimum: int, maximum: int) -> int:
-        """An integer."""
         node = self._get(name)
         if node is None:
             return default
@@ -142,7 +136,6 @@ class ManifestReader:
         return self._reject(name, message, default)
 
     def read_flag(self, name: str, default: bool) -> bool:
-        """A boolean."""
         node = self._get(name)
         if node is None:
             return default
@@ -204,7 +197,6 @@ class ManifestReader:
         return found
 
     def read_map(self, name: str) -> Mapping[str, ManifestNode]:
-        """A map."""
         node = self._get(name)
         if node is None:
             return {}
@@ -213,28 +205,22 @@ class ManifestReader:
         return self._reject(name, f"expected a map, got {_describe_kind(node)}", {})
 
     def is_list(self, name: str) -> bool:
-        """Whether the field is a list."""
         return isinstance(self._fields.get(name), list)
 
     def is_null(self, name: str) -> bool:
-        """Whether the field is null."""
         node = self._fields.get(name)
         return isinstance(node, ManifestScalar) and node.value is None
 
     def has_field(self, name: str) -> bool:
-        """Whether the field has a value."""
         return self._get(name) is not None
 
     def add_error(self, name: str, message: str, *, rule: str = "field-value", at: ValuePath | None = None) -> None:
-        """Report an error."""
         self._add_problem(name, message, rule, at, Severity.ERROR)
 
     def add_warning(self, name: str, message: str, *, rule: str, at: ValuePath | None = None) -> None:
-        """Report a warning."""
         self._add_problem(name, message, rule, at, Severity.WARNING)
 
     def warn_unknown(self, known: Collection[str]) -> None:
-        """Warn about unknown fields."""
         for name in self._fields:
             if name not in known:
                 message = f"unknown field, ignored{_suggest_word(name, known)}"
@@ -398,7 +384,6 @@ def read_document(data: bytes, *, is_json: bool) -> ManifestDocument:
 
 
 def size_problem(size: int) -> Problem:
-    """The problem of a file that is too large."""
     return Problem("file-size", f"the file has {size:,} bytes; the limit for manifests is {MAX_MANIFEST_BYTES:,}")
 
 
@@ -442,18 +427,45 @@ ID_FORM = "a valid id; use up to 64 of a-z, 0-9, _ and -, starting with a letter
 MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000
 
 FIELDS = (
-    "id", "type", "runtime", "entry", "version", "description", "timeout_ms", "allowed_root", "writable",
-    "input_schema", "output_schema", "env", "secrets", "limits", "executor", "warm", "preload", "options",
-)  # fmt: skip
+    "id",
+    "type",
+    "runtime",
+    "entry",
+    "version",
+    "description",
+    "timeout_ms",
+    "allowed_root",
+    "writable",
+    "input_schema",
+    "output_schema",
+    "env",
+    "secrets",
+    "limits",
+    "executor",
+    "warm",
+    "preload",
+    "options",
+    "digest",
+)
 FOLDER_FIELDS = (
-    "id", "type", "runtime", "entry", "version", "description", "timeout_ms", "input_schema", "output_schema", "limits",
-)  # fmt: skip
+    "id",
+    "type",
+    "runtime",
+    "entry",
+    "version",
+    "description",
+    "timeout_ms",
+    "input_schema",
+    "output_schema",
+    "limits",
+)
 """Fields of a manifest in the folder of a skill, whose author may be a stranger. Limits can only be lowered."""
 FOLDER_KINDS = tuple(name for name, kind in RUNNER_KINDS.items() if kind.isolated)
 SECRET_NAME_PATTERN = re.compile(
     r"(?:^|_)(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)|APIKEY|PASSWORD", re.IGNORECASE
 )
 """Names of variables that probably hold secrets."""
+DIGEST_PREFIX = "sha256:"
 _MAX_BYTES = 1024**5
 
 
@@ -529,6 +541,7 @@ def _build_registration(
         executor=found.read_match("executor", r"[A-Za-z_][\w.:-]{0,199}", "an executor name", defaults.executor),
         warm=SkillStartMethod(found.read_choice("warm", tuple(SkillStartMethod), SkillStartMethod.FORK)),
         preload=found.read_names("preload", MODULE_PATTERN, "a module name"),
+        digest=found.read_match("digest", DIGEST_PREFIX + "[0-9a-f]{1,64}", "of the form sha256:HEX"),
         options=_read_options(found, document, kind),
     )
 

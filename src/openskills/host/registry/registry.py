@@ -23,6 +23,8 @@ from openskills.host.registry.folders import (
     ManifestDirectory,
     ManifestFile,
     SkillFolders,
+    check_digest,
+    find_skill_folder,
     read_manifest_file,
     read_stamp,
     resolve_paths,
@@ -51,7 +53,7 @@ class RegistryEntry:
 
     `broken`: the manifest has errors, and `registration` is None. `unavailable`: the manifest is fine, but this
     machine lacks something. `lines` maps the fields of the manifest to lines, if known. Of several entries with one id
-    the one with the highest `rank` counts.
+    the one with the highest `rank` counts. `pin` is the folder whose digest the manifest names.
     """
 
     id: str
@@ -62,6 +64,7 @@ class RegistryEntry:
     lines: Mapping[str, int | None] = field(default_factory=dict[str, int | None])
     rank: int = 0
     content: tuple[int, ...] | None = None
+    pin: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +86,10 @@ class RegistrySnapshot:
         self.problems = tuple(problems)
         self.by_id: dict[str, RegistryEntry] = {}
         losers: list[RegistryEntry] = []
-        # Usable ones first: a broken manifest does not displace another.
-        for entry in sorted(entries, key=lambda each: (each.registration is None, -each.rank, str(each.origin))):
+        # Usable ones first: a broken manifest does not displace another, unless the operator wants the skill refused.
+        for entry in sorted(
+            entries, key=lambda each: (each.registration is None and not each.pin, -each.rank, str(each.origin))
+        ):
             winner = self.by_id.setdefault(entry.id, entry)
             if winner is not entry:
                 losers.append(_report_duplicate(entry, winner))
@@ -98,7 +103,6 @@ class RegistrySnapshot:
         return blake2b(repr((self.entries, self.problems)).encode(errors="replace"), digest_size=16).hexdigest()
 
     def is_same_as(self, other: "RegistrySnapshot") -> bool:
-        """Whether both have the same content."""
         return self.entries == other.entries and self.problems == other.problems
 
     def get_entry(self, skill_id: str) -> RegistryEntry:
@@ -218,7 +222,8 @@ class Registry:
     @property
     def directories(self) -> tuple[Path, ...]:
         """The directories to watch for changes."""
-        return (*self._directories, *self._skills)
+        pinned = {entry.pin: None for entry in self._found if entry.pin is not None}
+        return (*self._directories, *self._skills, *pinned)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -226,15 +231,12 @@ class Registry:
         return self._offer.problems
 
     def get(self, skill_id: str) -> Registration:
-        """See `RegistrySnapshot.get`."""
         return self._offer.get(skill_id)
 
     def find(self, skill_id: str) -> Registration | None:
-        """See `RegistrySnapshot.find`."""
         return self._offer.find(skill_id)
 
     def get_entry(self, skill_id: str) -> RegistryEntry:
-        """See `RegistrySnapshot.get_entry`."""
         return self._offer.get_entry(skill_id)
 
     def list_registrations(self) -> tuple[Registration, ...]:
@@ -352,14 +354,19 @@ class Registry:
             registration, found = resolve_paths(replace(registration, origin=origin), bases)
             problems = (*problems, *found)
         lines = dict(parsed.lines)
+        pin = None
         if registration is not None:
             registration, found = self._apply_limits(registration, lines)
             problems = (*problems, *found)
+            pin = find_skill_folder(registration) if registration.digest else None
+            if (refusal := check_digest(registration)) is not None:
+                problems = (*problems, replace(refusal, line=lines.get("digest")))
+                registration = None
         told = tuple(_locate_problem(problem, origin) for problem in (*problems, *more))
         if registration is None:
-            return RegistryEntry(parsed.id, None, told, "broken", origin, lines, rank)
+            return RegistryEntry(parsed.id, None, told, "broken", origin, lines, rank, pin=pin)
         content = read_stamp(registration.entry) if registration.kind.startswith("cli:") else None
-        return RegistryEntry(parsed.id, registration, told, "ready", origin, lines, rank, content)
+        return RegistryEntry(parsed.id, registration, told, "ready", origin, lines, rank, content, pin)
 
     def _apply_limits(
         self, registration: Registration, lines: dict[str, int | None]

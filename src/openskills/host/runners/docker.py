@@ -15,10 +15,11 @@ from typing import Any, Final
 
 from openskills.concurrency import run_in_thread
 from openskills.errors import ExecutorUnavailable
-from openskills.executors.container.backend import HostIdentity, remove_orphaned_containers
+from openskills.executors.container.backend import remove_orphaned_containers
 from openskills.executors.container.engine import OneShotEngine
 from openskills.executors.container.spec import HOST_LABEL
 from openskills.executors.spec import Isolation
+from openskills.executors.supervisor import create_marker
 from openskills.host.model import Call, ManifestFault, Outcome, Registration
 from openskills.host.runners.isolation import build_call_environment
 from openskills.host.runners.output import LiveLines, RawSkillOutput, outcome_from_output, timeout_outcome
@@ -133,10 +134,9 @@ class DockerRunner:
         await asyncio.to_thread(engine.find_image, registration.entry)
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
-        """See `SkillRunner.invoke`."""
         engine = await self._connect_engine()
         env = build_container_environment(registration, build_call_environment(call))
-        request = build_container_request(registration, env, str(HostIdentity.of_this_process()))
+        request = build_container_request(registration, env, create_marker())
         lines = None if call.listener is None else LiveLines(call.listener, call.secrets)
         said = _DockerSkillOutput(asyncio.get_running_loop(), registration.limits.output_bytes, lines)
         stdin = encode_call_input(call.input)
@@ -164,7 +164,6 @@ class DockerRunner:
         """See `SkillRunner.forget`. Nothing is kept between calls."""
 
     async def close(self) -> None:
-        """See `SkillRunner.close`."""
         if self._engine is not None:
             await asyncio.to_thread(self._engine.close)
             self._engine = None

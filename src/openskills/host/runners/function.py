@@ -14,6 +14,7 @@ import math
 import queue
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
@@ -85,7 +86,6 @@ class FunctionRunner:
         sys.stdout, sys.stderr = map(_CallStream.to_text_io, self._streams)
 
     async def prepare(self, registration: Registration) -> None:
-        """See `SkillRunner.prepare`."""
         loaded: _ThreadResult[_SkillFunction | ManifestFault] = _ThreadResult()
         self._threads.submit(lambda: loaded.set(_load(registration.entry)))
         function = await loaded.wait(math.inf)
@@ -95,7 +95,6 @@ class FunctionRunner:
         self._functions[registration.entry] = function
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
-        """See `SkillRunner.invoke`."""
         if registration.entry not in self._functions:
             await self.prepare(registration)
         function = self._functions[registration.entry]
@@ -121,7 +120,6 @@ class FunctionRunner:
         """See `SkillRunner.forget`. Imported modules stay."""
 
     async def close(self) -> None:
-        """See `SkillRunner.close`."""
         for stream in self._streams:
             if getattr(sys, stream.name) is stream:
                 setattr(sys, stream.name, stream.original)
@@ -144,7 +142,7 @@ class FunctionRunner:
             return await ended.wait(deadline)
         finally:
             if ended.value is None:
-                cancelled = task.cancel()
+                cancelled = loop.cancel(task)
                 await ended.wait(asyncio.get_running_loop().time() + _STOP_TIMEOUT)
                 if not cancelled.is_set() and self._loops.get(entry) is loop:
                     _log.warning("%s blocks its event loop; the next call gets a new one", entry)
@@ -264,7 +262,6 @@ class _CallStream:
         return cast("TextIO", self)
 
     def write(self, text: str) -> int:
-        """Write text."""
         output = _OUTPUT.get()
         return self.original.write(text) if output is None else output.write(self.name, text)
 
@@ -273,23 +270,31 @@ class _CallStream:
 
 
 class _LoopThread:
-    """An event loop in a thread of its own; any thread may call its methods."""
+    """An event loop in a thread of its own."""
 
     def __init__(self) -> None:
         # asyncio's own loop can go on after a task has raised `SystemExit`.
         self._loop = asyncio.SelectorEventLoop()
         self._stopped = False
+        self._orders: deque[Callable[[], object]] = deque()
+        self._is_notified = False
         self._thread = threading.Thread(target=self._serve, name="openskills-inproc-loop", daemon=True)
         self._thread.start()
 
     def start(self, work: Coroutine[Any, Any, None], context: Context) -> "_LoopTask":
-        """Start a task."""
-        task = _LoopTask(self._loop)
-        self._loop.call_soon_threadsafe(task.start, work, context=context)
+        """Start a task. To be called in the loop of the host."""
+        task = _LoopTask()
+        self._send(lambda: task.start(self._loop, work, context))
         return task
 
+    def cancel(self, task: "_LoopTask") -> threading.Event:
+        """Cancel a task; the event is set when the loop has come to it. To be called in the loop of the host."""
+        done = threading.Event()
+        self._send(lambda: (task.cancel(), done.set()))
+        return done
+
     def stop(self) -> None:
-        """Stop the loop as soon as it does not block."""
+        """Stop the loop as soon as it does not block. Any thread may call this."""
         self._stopped = True
         self._loop.call_soon_threadsafe(self._loop.stop)
 
@@ -297,6 +302,22 @@ class _LoopThread:
         """Cancel all tasks, and wait a moment for their end."""
         self.stop()
         self._thread.join(_STOP_TIMEOUT)
+
+    def _send(self, order: Callable[[], object]) -> None:
+        # Waking the thread costs more than a whole call if both threads then wait for the GIL. So it is woken once for
+        # all requests that the host has read, when the host has nothing else to do.
+        self._orders.append(order)
+        if not self._is_notified:
+            self._is_notified = True
+            asyncio.get_running_loop().call_soon(self._notify)
+
+    def _notify(self) -> None:
+        self._is_notified = False
+        self._loop.call_soon_threadsafe(self._take_orders)
+
+    def _take_orders(self) -> None:
+        while self._orders:
+            self._orders.popleft()()
 
     def _serve(self) -> None:
         while not self._stopped:
@@ -313,27 +334,17 @@ class _LoopThread:
 
 
 class _LoopTask:
-    """A task in another event loop."""
+    """A task in another event loop, which calls its methods."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start it, in the loop."""
-        self._task = self._loop.create_task(work)
+    def start(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None], context: Context) -> None:
+        self._task = loop.create_task(work, context=context)
 
-    def cancel(self) -> threading.Event:
-        """Cancel it, from any thread. The event is set when the loop has come to it."""
-        done = threading.Event()
-
-        def cancel() -> None:
-            if self._task is not None:
-                self._task.cancel()
-            done.set()
-
-        self._loop.call_soon_threadsafe(cancel)
-        return done
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
 
 def _call_function(

@@ -45,7 +45,6 @@ class HttpTarget:
     port: int | None
 
     def has_host(self, host: str, port: int) -> bool:
-        """Whether the host matches by name."""
         if self.network is not None or self.port not in (None, port):
             return False
         if self.name.startswith("*."):
@@ -53,7 +52,6 @@ class HttpTarget:
         return host == self.name
 
     def has_address(self, address: IpAddress, port: int) -> bool:
-        """Whether the address matches."""
         if self.network is None or self.port not in (None, port):
             return False
         return address.version == self.network.version and address in self.network
@@ -150,7 +148,6 @@ class HttpRunner:
         _build_headers(registration, dict.fromkeys(registration.secrets, ""))
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
-        """See `SkillRunner.invoke`."""
         method, headers = _get_method(registration), _build_headers(registration, call.secrets)
         try:
             async with asyncio.timeout_at(call.deadline):
@@ -166,7 +163,6 @@ class HttpRunner:
         """See `SkillRunner.forget`. Nothing to release."""
 
     async def close(self) -> None:
-        """See `SkillRunner.close`."""
         await self._client.aclose()
 
     async def _resolve(self, url: httpx2.URL) -> _HttpEndpoint:

@@ -54,6 +54,7 @@ from openskills.executors.supervisor import (
 )
 from openskills.host.lifecycle import HostDirectory
 from openskills.host.model import Call, HostLimits, ManifestFault, Registration
+from openskills.host.runners.kinds import list_isolations
 from openskills.settings import Settings
 from openskills.subprocesses import start_helper
 
@@ -73,7 +74,6 @@ class SkillIsolation(Protocol):
 
     async def check(self) -> None:
         """Raise `ExecutorUnavailable` with advice if processes cannot be started."""
-        ...
 
     def environment(self, registration: Registration) -> dict[str, str]:
         """The environment of all calls of a skill."""
@@ -87,7 +87,6 @@ class SkillIsolation(Protocol):
 
     async def close(self) -> None:
         """Kill everything."""
-        ...
 
 
 # An interpreter and its libraries, whatever the script does.
@@ -120,7 +119,6 @@ def build_skill_environment(registration: Registration, *, path: Sequence[str], 
 
 
 def build_call_environment(call: Call) -> dict[str, str]:
-    """The variables of one call."""
     parent = {} if call.traceparent is None else {"TRACEPARENT": call.traceparent}
     return {**call.secrets, "OPENSKILL_TRACE_ID": call.trace_id, **parent}
 
@@ -141,7 +139,6 @@ class LocalIsolation:
         """Always available."""
 
     def environment(self, registration: Registration) -> dict[str, str]:
-        """See `SkillIsolation.environment`."""
         if self._home is None:
             self._home = HostDirectory()
             self._python.link_in(_links(self._home))
@@ -151,12 +148,10 @@ class LocalIsolation:
     async def start(
         self, registration: Registration, argv: Sequence[str], env: Mapping[str, str], stdio: tuple[int, int, int]
     ) -> SupervisedProcess:
-        """See `SkillIsolation.start`."""
         launch = LaunchRequest(argv, env, str(self._directory), dict(enumerate(stdio)))
         return await self._supervisors.start(launch, to_rlimits(to_process_limits(registration.limits)))
 
     async def close(self) -> None:
-        """See `SkillIsolation.close`."""
         await self._supervisors.close()
         if self._home is not None:
             await asyncio.to_thread(self._home.remove)
@@ -199,14 +194,12 @@ class SandboxIsolation:
         self._passed = True
 
     def environment(self, registration: Registration) -> dict[str, str]:
-        """See `SkillIsolation.environment`."""
         path = (*Interpreter.ours().search_path(), f"{sys.base_prefix}/bin", *SYSTEM_PATH)
         return build_skill_environment(registration, path=path, home=HOME)
 
     async def start(
         self, registration: Registration, argv: Sequence[str], env: Mapping[str, str], stdio: tuple[int, int, int]
     ) -> SupervisedProcess:
-        """See `SkillIsolation.start`."""
         tools = self._tools = self._tools or _find_tools(self._settings.search_path)
         shown = _find_mounts(registration)
         uid = self._get_uid(registration)
@@ -244,7 +237,6 @@ class SandboxIsolation:
                 raise ExecutorUnavailable(f"{tools.bwrap}: {error.message}; nothing was run") from error
 
     async def close(self) -> None:
-        """See `SkillIsolation.close`."""
         await self._supervisors.close()
         if self._tools is not None:
             self._tools.close()
@@ -351,7 +343,6 @@ def _open_descriptors(tools: SandboxTools, etc: int, options: Sequence[str]) -> 
                 os.close(descriptor)
 
 
-_ISOLATION_NAMES = ("auto", "sandbox", "local")
 _ALLOW_LOCAL = "To run hosted skills without isolation, set OPENSKILL_ALLOW_LOCAL=1 or `executor: local`."
 
 
@@ -369,32 +360,27 @@ class IsolationProvider:
 
         Falls back to `local` only if the settings allow it and nothing else was requested.
         """
-        name = self._settings.executor if registration.executor == "auto" else registration.executor
-        if name not in _ISOLATION_NAMES:
-            known = ", ".join(_ISOLATION_NAMES)
-            raise ManifestFault("executor", f"unsupported executor {name!r}; use one of {known}, or type: docker")
+        first, *others = list_isolations(registration.executor, self._settings)
         async with self._choosing:
-            if name == "local":
-                return self._get_local()
-            place = self._get_sandbox()
+            place = self._get(first)
             try:
                 await place.check()
             except ExecutorUnavailable as error:
-                if name != "auto":
-                    raise
-                if not self._settings.allow_local:
+                if others:
+                    return self._get(others[0])
+                if registration.executor == self._settings.executor == "auto":
                     raise ExecutorUnavailable(f"{error.message}. {_ALLOW_LOCAL}") from error
-                return self._get_local()
+                raise
             return place
 
     async def close(self) -> None:
-        """Close all isolations."""
         for place in self._places.values():
             await place.close()
         self._places.clear()
 
-    def _get_local(self) -> SkillIsolation:
-        return self._places.setdefault("local", LocalIsolation(self._directory))
-
-    def _get_sandbox(self) -> SkillIsolation:
-        return self._places.setdefault("sandbox", SandboxIsolation(self._settings, self._directory))
+    def _get(self, name: str) -> SkillIsolation:
+        if name not in self._places:
+            is_local = name == "local"
+            created = LocalIsolation(self._directory) if is_local else SandboxIsolation(self._settings, self._directory)
+            self._places[name] = created
+        return self._places[name]

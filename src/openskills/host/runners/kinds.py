@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from openskills.host.model import ManifestFault
+from openskills.settings import Settings
+
 MODULE_PATTERN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
 _IMAGE_PATTERN = re.compile(r"[a-z0-9][\w.:/@-]{0,254}", re.ASCII)
 
@@ -78,14 +81,29 @@ RUNNER_KINDS: Mapping[str, RunnerKind] = {
 }
 
 
-def describe_isolation(kind: str, executor: str, *, allow_local: bool) -> str:
-    """Where the code of a skill runs: `bubblewrap`, `container`, `remote` (another server), or `none`.
+_ISOLATIONS = {"sandbox": "bubblewrap", "local": "none"}
 
-    `allow_local`: the setting of the host that lets `executor: auto` run without a sandbox where there is none.
+
+def list_isolations(executor: str, settings: Settings) -> tuple[str, ...]:
+    """Where a skill with this `executor` may run on this machine, in order of preference: `sandbox`, `local`.
+
+    Raises `ManifestFault` for another executor.
     """
+    name = settings.executor if executor == "auto" else executor
+    if name == "auto":
+        return ("sandbox", "local") if settings.allow_local else ("sandbox",)
+    if name not in _ISOLATIONS:
+        known = ", ".join(("auto", *_ISOLATIONS))
+        raise ManifestFault("executor", f"unsupported executor {name!r}; use one of {known}, or type: docker")
+    return (name,)
+
+
+def describe_isolation(kind: str, executor: str, settings: Settings) -> str:
+    """Where the code of a skill runs: `bubblewrap`, `container`, `remote` (another server), or `none`."""
     known = RUNNER_KINDS.get(kind)
     if known is None or not known.isolated:
         return "none" if known is None else known.isolation
-    if executor == "local":
+    try:
+        return " or ".join(_ISOLATIONS[name] for name in list_isolations(executor, settings))
+    except ManifestFault:
         return "none"
-    return "bubblewrap or none" if executor == "auto" and allow_local else "bubblewrap"

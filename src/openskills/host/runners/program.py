@@ -47,7 +47,6 @@ class _SkillOutputPipe:
         self._loop.add_reader(descriptor, self.read)
 
     def read(self) -> None:
-        """Read what is available."""
         while self._descriptor >= 0:
             try:
                 data = os.read(self._descriptor, _CHUNK)
@@ -220,7 +219,6 @@ class ExecRunner:
         self._turns: dict[str, tuple[int, asyncio.Semaphore]] = {}
 
     async def prepare(self, registration: Registration) -> None:
-        """See `SkillRunner.prepare`."""
         entry = registration.entry
         if not os.path.isfile(entry):
             raise ManifestFault("entry", f"file not found: {entry}; correct it in the manifest")
@@ -230,7 +228,6 @@ class ExecRunner:
         await self._places.get(registration)
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
-        """See `SkillRunner.invoke`."""
         place = await self._places.get(registration)
         try:
             async with asyncio.timeout_at(call.deadline):
@@ -244,7 +241,6 @@ class ExecRunner:
             turn.release()
 
     async def forget(self, skill_id: str) -> None:
-        """See `SkillRunner.forget`."""
         self._turns.pop(skill_id, None)
 
     async def close(self) -> None:

@@ -93,7 +93,6 @@ class PythonRunner:
         self._paths: dict[tuple[str, str], tuple[str, ...]] = {}
 
     async def prepare(self, registration: Registration) -> None:
-        """See `SkillRunner.prepare`."""
         # Recorded first: a slow start must not replace a newer registration.
         self._newest[registration.id] = registration
         served = await self._get_skill(registration)
@@ -101,7 +100,6 @@ class PythonRunner:
             await served.prepare()
 
     async def invoke(self, registration: Registration, call: Call) -> Outcome:
-        """See `SkillRunner.invoke`."""
         served = self._skills.get(registration.id)
         if served is None or served.registration is not registration:
             self._newest.setdefault(registration.id, registration)
@@ -109,14 +107,12 @@ class PythonRunner:
         return await served.invoke(call)
 
     async def forget(self, skill_id: str) -> None:
-        """See `SkillRunner.forget`."""
         self._newest.pop(skill_id, None)
         served = self._skills.pop(skill_id, None)
         if served is not None:
             self._retire(served)
 
     async def close(self) -> None:
-        """See `SkillRunner.close`."""
         for skill_id in list(self._skills):
             await self.forget(skill_id)
         retiring = dict(self._retiring)
@@ -219,7 +215,6 @@ class _PythonSkill:
                 self._disable_warm_start(error)
 
     async def invoke(self, call: Call) -> Outcome:
-        """One call."""
         stdin = encode_call_input(call.input)
         lines = None if call.listener is None else LiveLines(call.listener, call.secrets)
         on_output = None if lines is None else lines.write

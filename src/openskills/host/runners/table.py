@@ -42,7 +42,6 @@ class Runners:
         return found
 
     async def close(self) -> None:
-        """Close all runners."""
         runners = list(self._runners.values())
         self._runners.clear()
         await asyncio.gather(*(runner.close() for runner in runners))

@@ -68,12 +68,10 @@ def relax_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 def _sort_findings(found: list[tuple[Rule, Finding]]) -> tuple[Problem, ...]:
     problems: list[Problem] = []
     for rule, group in groupby(found, key=itemgetter(0)):
-        problems += summarize_problems([_to_problem(rule, finding) for _, finding in group])
+        problems += summarize_problems(
+            [Problem(rule.id, one.message, rule.severity, one.line, one.column, one.fix) for _, one in group]
+        )
     return tuple(sorted(problems, key=position_key))
-
-
-def _to_problem(rule: Rule, finding: Finding) -> Problem:
-    return Problem(rule.id, finding.message, rule.severity, finding.line, finding.column, finding.fix)
 
 
 __all__ = [
