@@ -84,6 +84,17 @@ def test_files_go_in_and_come_out(openskills: Command) -> None:
 
 
 @pytest.mark.usefixtures("demo")
+def test_files_that_a_command_writes_next_to_its_skill_are_collected_and_unmatched_patterns_are_named(
+    openskills: Command,
+) -> None:
+    text = "mkdir unpacked && cp scripts/hello.py unpacked/a.py && echo '# more' >> unpacked/a.py"
+    ran = run(openskills, "--output", "skills/demo/unpacked/*", "--output", "out/*.pdf", "--", text)
+    assert ran.code == 0, ran.err
+    assert "  skills/demo/unpacked/a.py  " in ran.err
+    assert "warning: no new or changed file matches out/*.pdf" in ran.err
+
+
+@pytest.mark.usefixtures("demo")
 def test_an_input_keeps_the_name_that_the_person_gave(openskills: Command) -> None:
     (openskills.cwd / "a=b.txt").write_text("odd")
     (openskills.cwd / "real.txt").write_text("real")

@@ -3,6 +3,7 @@
 import os
 import secrets
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,7 +85,7 @@ def run(
     """
     from openskills.cli.run_execution import RunInputs, run_once
     from openskills.executors.requests import RunRequest
-    from openskills.executors.staging.outputs import OutputSpec
+    from openskills.executors.staging.outputs import OutputSpec, describe_unmatched
 
     settings = get_settings(context)
     # Without `--` all words after SKILL are the command.
@@ -125,6 +126,8 @@ def run(
         if as_json:
             say_json({"error": {"code": error.code, "reason": error.reason, "message": error.message}})
         raise
+    unmatched = describe_unmatched(outputs or (), result.output_files)
+    result = replace(result, warnings=(*result.warnings, *unmatched))
     if as_json:
         from openskills.executors.records.journal import result_to_json
 
