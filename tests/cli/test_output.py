@@ -193,7 +193,7 @@ LONG = "Merges a great many files into one file that is larger. Use when there a
 
 def test_in_a_pipe_nothing_is_cut(openskills: Command, write_skill: WriteSkill) -> None:
     write_skill("alpha", LONG)
-    assert openskills("list", "skills").out == f"alpha\t{LONG}\tskills\t\n"
+    assert openskills("list", "skills").out == f"alpha\t{LONG}\tskills\t\t\n"
 
 
 def test_on_a_terminal_every_row_fits_the_width(openskills: Command, write_skill: WriteSkill) -> None:

@@ -215,7 +215,7 @@ async def test_a_picture_survives_from_the_command_to_the_artifact(place: Path) 
             assert b"".join([chunk async for chunk in reading.chunks]) == PNG
 
 
-async def test_a_script_of_a_project_that_changed_after_it_was_trusted_is_neither_run_nor_read(tmp_path: Path) -> None:
+async def test_a_script_that_changed_after_its_project_was_trusted_is_neither_run_nor_read(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     settings = settings_in(tmp_path)
     folder = tmp_path / "project" / ".agents" / "skills" / "alpha"
@@ -228,12 +228,16 @@ async def test_a_script_of_a_project_that_changed_after_it_was_trusted_is_neithe
     async with SkillRuntime(catalog, "local", settings=settings) as runtime, runtime.session("s") as session:
         await session.call("skill_load", {"skill": "alpha"})
         (folder / "go.sh").write_text("echo evil")
-        for name, arguments in (("skill_run", call), ("read_file", {"file_name": "skill://alpha/go.sh"})):
-            refused = await session.call(name, arguments)
-            assert refused.error is not None
-            assert "has changed since it was trusted" in refused.text
+        for _ in range(2):
+            # The version that was loaded runs, also if the model tries to load the changed one.
+            assert (await session.call("skill_run", call)).data["stdout"] == "good\n"
+            await session.call("skill_load", {"skill": "alpha"})
+        refused = await session.call("read_file", {"file_name": "skill://alpha/go.sh"})
+        assert refused.error is not None
+        assert "has changed since it was trusted" in refused.text
         source.remember(source.find_locations(), TrustAnswer.YES)
         catalog.refresh()
+        await session.call("skill_load", {"skill": "alpha"})
         assert (await session.call("skill_run", call)).data["stdout"] == "evil\n"
 
 
