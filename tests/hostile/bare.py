@@ -21,9 +21,9 @@ def make_place(directory: Path, skill: Path) -> Place:
     stored = state / "snapshots" / "digest"
     shutil.copytree(skill, stored)
     tree = state / "workspaces" / "one" / "tree"
-    staged = tree / "skills" / "battery"
-    shutil.copytree(skill, staged)
-    (staged / ".venv").mkdir()
+    for name in ("battery", "other"):
+        shutil.copytree(skill, tree / "skills" / name)
+        (tree / "skills" / name / ".venv").mkdir()
     return Place(tree, tree.parent, state / "workspaces" / "two" / "tree", stored / "SKILL.md")
 
 

@@ -63,6 +63,7 @@ async def run_under(
         workspace, neighbour = await chosen.open("one"), await chosen.open("two")
         for one in (workspace, neighbour):
             await one.stage(snapshot)
+            await one.stage(replace(snapshot, name="other"))
         with planted(_place(state, workspace, neighbour, snapshot.digest), directory, REPOSITORY) as things:
             world = replace(things.world, only=only or asked_of(name, root=os.geteuid() == 0))
             await workspace.write("work/world.json", world.dump().encode())

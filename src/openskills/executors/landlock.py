@@ -11,7 +11,6 @@ import json
 import os
 import platform
 import resource
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -147,12 +146,8 @@ class LandlockLauncher:
             process = await self._pool.start(launch)
         finally:
             os.close(variables)
-        try:
-            # Until its rules are made, the skill must not be replaced: they would be for directories that are gone.
-            await process.wait_ready()
-        except BaseException:
-            process.signal(signal.SIGKILL)
-            raise
+        # Until its rules are made, the skill must not be replaced: they would be for directories that are gone.
+        await process.wait_ready()
         return process
 
     async def close(self) -> None:

@@ -104,8 +104,12 @@ class SupervisedProcess:
         return self.host_pid or self._started.result()
 
     async def wait_ready(self) -> None:
-        """Wait until its setup is done (at once without a handshake) or it has ended."""
-        await asyncio.wait([self._ready, self._exited], return_when=asyncio.FIRST_COMPLETED)
+        """Wait until its setup is done (at once without a handshake) or it has ended. Cancelling the wait kills it."""
+        try:
+            await asyncio.wait([self._ready, self._exited], return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            self.signal(signal.SIGKILL)
+            raise
 
     async def wait(self) -> ExitStatus:
         """Wait for its end."""

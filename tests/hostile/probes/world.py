@@ -61,7 +61,7 @@ class World:
     handle: str
     handle_type: int
     limits: dict[str, int]
-    skill: str = "skills/battery"
+    skill: str = "skills/other"
     suid: str = ""
     marker: str = ""
     only: list[str] = field(default_factory=list[str])

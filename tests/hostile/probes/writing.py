@@ -114,17 +114,17 @@ def _swapped_venv(skill: str) -> None:
     os.symlink("../../work", f"{skill}/.venv")
 
 
-# What is done to the staged skill. The last ones leave little of it, so nothing comes after them.
+# What is done to another skill of the session. The last ones leave little of it, so nothing comes after them.
 _TO_SKILL: dict[str, tuple[str, _Change]] = {
-    "append": ("appends to SKILL.md of the staged skill", lambda skill: _append(f"{skill}/SKILL.md")),
+    "append": ("appends to SKILL.md of another skill", lambda skill: _append(f"{skill}/SKILL.md")),
     "chmod": ("makes SKILL.md writable and appends", _after_chmod),
-    "create": ("puts sitecustomize.py into the staged skill", lambda skill: _create(f"{skill}/sitecustomize.py")),
-    "unlink": ("removes a file of the staged skill", lambda skill: os.unlink(f"{skill}/remove-me.txt")),
+    "create": ("puts sitecustomize.py into another skill", lambda skill: _create(f"{skill}/sitecustomize.py")),
+    "unlink": ("removes a file of another skill", lambda skill: os.unlink(f"{skill}/remove-me.txt")),
     "hard-link": ("links a file of the skill into out/ and changes it there", _through_hard_link),
     "descriptor": ("opens a file of the skill again for writing through /proc/self/fd", _through_descriptor),
-    "by-venv": ("climbs from the writable .venv into the skill", lambda skill: _append(f"{skill}/.venv/../SKILL.md")),
+    "by-venv": ("climbs from .venv into the skill", lambda skill: _append(f"{skill}/.venv/../SKILL.md")),
     "swap-venv": ("puts a link in the place of .venv", _swapped_venv),
-    "new": ("adds a skill beside the staged one", lambda _: os.mkdir("skills/intruder")),
+    "new": ("adds a skill beside the staged ones", lambda _: os.mkdir("skills/intruder")),
     "replace": ("puts a copy of its own in the place of the skill", _replaced),
     "replace-all": ("puts a directory of its own in the place of skills/", _replaced_all),
 }

@@ -378,6 +378,9 @@ class SandboxLauncher:
             # A task without a reference may be garbage-collected while it runs.
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+        elif command.skill is not None:
+            # bwrap fails if a directory that it mounts is renamed, as when the skill is staged again.
+            await process.wait_ready()
         return process
 
     @contextmanager
