@@ -254,7 +254,7 @@ class Deaf(AroundProcess):
         return replace(ended, stderr=CapturedOutput())
 
 
-class Nameless(AroundWorkspace):
+class StreamNames(AroundWorkspace):
     """Runs shells in which the names of the streams lead nowhere."""
 
     def changed(self, command: Command) -> Command:
@@ -298,7 +298,7 @@ class Hasty(AroundProcess):
 
 EXECUTOR_STREAMS_BROKEN: list[Broken] = [
     (Deaf, "Both streams are captured", "captured are .b'out.nout again.n', b''"),
-    (Nameless, "A command can open its streams by name", "opened by name, they have .b'', b'.*none"),
+    (StreamNames, "A command can open its streams by name", "opened by name, they have .b'', b'.*none"),
     (TextOnly, "Input and output are bytes and stay", "256 bytes, .* came back as 512"),
     (Impatient, "Megabytes of input arrive completely;", "3145728 bytes arrived as other ones"),
     (HeadOnly, "If there is too much output, its head and tail are", "their tail is …b''"),
