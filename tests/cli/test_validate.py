@@ -42,6 +42,46 @@ def test_every_problem_is_a_line_with_its_place(openskills: Command, write_skill
     assert ran.lines[-1] == "2 of 2 skills invalid (2 errors, 1 note)"
 
 
+def test_rules_can_be_selected_and_ignored(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("alpha", body="See [a](gone.md).\n", front="color: red\n")
+
+    def rules(*arguments: str) -> list[str]:
+        found = json.loads(openskills("validate", "skills", "--json", *arguments).out)["skills"][0]["problems"]
+        return [problem["rule"] for problem in found]
+
+    assert rules() == ["field-unknown", "link-dead"]
+    assert rules("--select", "link-dead") == rules("--ignore", "field-unknown,body-lines") == ["link-dead"]
+    assert rules("--select", "link-dead", "--ignore", "link-dead") == []
+    ran = openskills("validate", "skills", "--ignore", "link-ded")
+    assert ran.code == 2
+    assert "--ignore: unknown rule 'link-ded'; did you mean link-dead?" in ran.err
+
+
+def test_comments_suppress_warnings_of_their_line_and_the_next_one(
+    openskills: Command, write_skill: WriteSkill
+) -> None:
+    comment = "<!-- openskills: ignore link-dead -->"
+    write_skill("alpha", body=f"{comment}\n[a](a.md)\n[b](b.md) {comment}\n\n[c](c.md)\n")
+    assert [line.split("'")[1] for line in openskills("validate", "skills").lines if "link-dead" in line] == ["c.md"]
+    write_skill("alpha", body="<!-- openskills: ignore-file link-dead -->\n[a](a.md)\n\n[b](b.md)\n")
+    assert openskills("validate", "skills").out == "1 skill valid\n"
+
+
+def test_errors_cannot_be_suppressed_in_the_file(openskills: Command, write_skill: WriteSkill) -> None:
+    write_skill("Alpha", body="<!-- openskills: ignore-file name-uppercase -->\ntext\n")
+    assert openskills("validate", "skills").code == 1
+
+
+def test_explain_says_what_a_rule_wants_and_how_to_suppress_it(openskills: Command) -> None:
+    ran = openskills("explain", "link-dead")
+    assert ran.lines[0] == "link-dead: warning"
+    assert "<!-- openskills: ignore link-dead -->" in ran.out
+    assert "cannot be suppressed" in openskills("explain", "name-uppercase").out
+    assert len(openskills("explain").lines) == len(json.loads(openskills("explain", "--json").out)["rules"]) > 40
+    ran = openskills("explain", "nothing")
+    assert (ran.code, ran.err) == (2, "error: RULE: unknown rule 'nothing'; openskills explain lists the rules\n")
+
+
 def test_json_has_exactly_the_documented_shape(openskills: Command, write_skill: WriteSkill) -> None:
     good, bad = write_skill("alpha"), write_skill("Beta", folder="beta")
     ran = openskills("validate", good, bad, "--format", "json")

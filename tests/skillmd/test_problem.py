@@ -1,6 +1,7 @@
 """"""
 
 from openskills.skillmd.problem import MAX_PER_RULE, Edit, Fix, Problem, Severity, select_errors, summarize_problems
+from openskills.skillmd.suppressions import drop_suppressed
 
 ERROR = Problem("name-length", "the name is too long", line=2, column=7)
 WARNING = Problem("body-lines", "the body is long", Severity.WARNING)
@@ -42,3 +43,17 @@ def test_the_rest_of_many_is_told_in_one_that_carries_every_fix() -> None:
     assert told[-1].line == 20
     assert told[-1].fix
     assert [edit.start for edit in told[-1].fix.edits] == [20, 21, 22]
+
+
+def test_comments_suppress_warnings_of_their_lines_in_the_front_matter_and_the_body() -> None:
+    text = "---\n# openskills: ignore a-b, c\nname: x\n---\n<!-- openskills: ignore-file d -->\n" + "#" * 100_000
+    found = [
+        Problem(rule, "m", severity, line)
+        for rule in ("a-b", "c", "d", "e")
+        for line in (2, 3, 4, None)
+        for severity in (Severity.WARNING, Severity.ERROR)
+    ]
+    left = [(problem.rule, problem.line) for problem in drop_suppressed(found, text) if problem.severity == "warning"]
+    assert left == [("a-b", 4), ("a-b", None), ("c", 4), ("c", None), ("e", 2), ("e", 3), ("e", 4), ("e", None)]
+    assert sum(problem.severity == "error" for problem in drop_suppressed(found, text)) == 16
+    assert drop_suppressed(found, "no comment") == tuple(found)

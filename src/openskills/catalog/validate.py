@@ -17,6 +17,7 @@ from openskills.skillmd.links import find_linked_files
 from openskills.skillmd.parse import parse
 from openskills.skillmd.problem import Problem, select_errors
 from openskills.skillmd.rules import lint_skill
+from openskills.skillmd.suppressions import drop_suppressed
 
 MAX_LINKED_BYTES = 256 * 1024
 MAX_LINKED_FILES = 200
@@ -111,7 +112,8 @@ def _validate_text(directory: Path, text: str) -> ValidationResult:
     location = str(directory / SKILL_FILE)
     parsed = parse(text)
     files = {resource.path: resource.size for resource in find_resources(str(directory))}
-    problems = lint_skill(parsed, directory.name, files, _read_linked_texts(directory, parsed.body, files))
+    found = lint_skill(parsed, directory.name, files, _read_linked_texts(directory, parsed.body, files))
+    problems = drop_suppressed(found, text)
     name = parsed.manifest.name if parsed.manifest else None
     return ValidationResult(location, name or None, tuple(problem.with_path(location) for problem in problems))
 

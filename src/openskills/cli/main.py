@@ -92,6 +92,7 @@ for _name, _function in {
     "info": skills.info,
     "search": skills.search,
     "validate": validate.validate,
+    "explain": validate.explain,
     "new": skillmd.new,
     "trust": trust.trust,
     "doctor": doctor.doctor,

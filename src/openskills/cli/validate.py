@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -10,7 +12,7 @@ from urllib.parse import quote
 import typer
 
 from openskills.cli.output import CliProgress, escape_line, pluralize, say, say_json, warn
-from openskills.cli.parameters import Folders, FoldersOption, join_folders, option
+from openskills.cli.parameters import Folders, FoldersOption, Json, Many, argument, join_folders, option
 from openskills.cli.skills import STYLES, count_by_severity, format_problem, problem_json
 from openskills.errors import InvalidArgument
 from openskills.skillmd.problem import Edit, Problem, Severity
@@ -46,15 +48,20 @@ def validate(
         bool, typer.Option("--quiet", "-q", help="Print only problems that make a skill invalid.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; the same as --format json.")] = False,
+    select: Annotated[Many, option("--select", "RULE", "Check only this rule.")] = None,
+    ignore: Annotated[Many, option("--ignore", "RULE", "Do not check this rule.")] = None,
 ) -> None:
     """Check skills against the specification, strictly.
 
-    Every problem has a rule, a position and a suggestion. Directories are searched for skills.
+    Every problem has a rule, a position and a suggestion; `openskills explain RULE` explains a rule. Directories are
+    searched for skills. A comment in a SKILL.md (<!-- openskills: ignore RULE -->) suppresses warnings and notes of its
+    own line and the next one.
 
     Examples:
       openskills validate .
       openskills validate skills/ other/SKILL.md --strict
       openskills validate skills/ --fix
+      openskills validate skills/ --ignore description-when
       openskills validate skills/ --format sarif > skills.sarif
 
     Exit codes: 0 all valid, 1 some invalid, 2 wrong usage or no such path.
@@ -62,7 +69,15 @@ def validate(
     if as_json and form is ValidationFormat.SARIF:
         raise InvalidArgument("--json", "cannot be combined with --format sarif; choose one")
     form = ValidationFormat.JSON if as_json else form
-    verdicts = _validate_paths(join_folders(paths, skills), fix)
+    selected, ignored = _check_rules("--select", select or ()), _check_rules("--ignore", ignore or ())
+
+    def is_chosen(problem: Problem) -> bool:
+        return problem.rule not in ignored and (not selected or problem.rule in selected)
+
+    verdicts = [
+        replace(verdict, problems=tuple(filter(is_chosen, verdict.problems)))
+        for verdict in _validate_paths(join_folders(paths, skills), fix)
+    ]
     blamed = [_select_faults(verdict, strict) for verdict in verdicts]
     if form is ValidationFormat.JSON:
         results = zip(verdicts, blamed, strict=True)
@@ -75,6 +90,46 @@ def validate(
         _report_fixed(verdicts)
     if any(blamed):
         raise typer.Exit(1)
+
+
+def explain(
+    rule: Annotated[str | None, argument("RULE", "A rule, such as link-dead; all rules without it.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Explain a rule of validate: what it wants, where it comes from, and how to suppress it.
+
+    Examples:
+      openskills explain link-dead
+      openskills explain --json
+    """
+    found = [_TABLE[name] for name in (_check_rules("RULE", [rule]) if rule else _TABLE)]
+    if as_json:
+        say_json({"rules": [_rule_json(one) for one in found]})
+    elif rule is None:
+        for one in found:
+            say((f"{one.id:<24}", STYLES[one.severity]), f"{one.severity:<9}{one.summary or one.clause}")
+    else:
+        say((rule, "bold"), f": {found[0].severity}")
+        say(found[0].summary or f"Found while the file is read: {rule.replace('-', ' ')}.")
+        say(f"Source: {found[0].clause}")
+        if found[0].severity is Severity.ERROR:
+            say("An error makes a skill invalid and cannot be suppressed in the file; `validate --ignore` skips it.")
+        else:
+            say(f"Suppress it with <!-- openskills: ignore {rule} --> above or on the line, or with --ignore {rule}.")
+
+
+def _rule_json(rule: Rule) -> dict[str, object]:
+    return {"id": rule.id, "severity": rule.severity, "summary": rule.summary, "source": rule.clause}
+
+
+def _check_rules(field: str, names: Sequence[str]) -> list[str]:
+    found = [name.strip() for text in names for name in text.split(",") if name.strip()]
+    for name in found:
+        if name not in _TABLE:
+            near = get_close_matches(name, _TABLE, 1)
+            hint = f"did you mean {near[0]}?" if near else "openskills explain lists the rules"
+            raise InvalidArgument(field, f"unknown rule {name!r}; {hint}")
+    return found
 
 
 def _validate_paths(paths: Sequence[str], fix: bool) -> "list[ValidationResult]":
@@ -137,43 +192,45 @@ def _report_fixed(verdicts: "Sequence[ValidationResult]") -> None:
         warn(("fixed", "green"), ": ", *format_problem(problem), f": {escape_line(title)}")
 
 
-Json: TypeAlias = dict[str, Any]
+SarifObject: TypeAlias = dict[str, Any]
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _TABLE: Mapping[str, Rule] = {rule.id: rule for rule in ALL_RULES}
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 
 
-def build_sarif(verdicts: "Sequence[ValidationResult]") -> Json:
+def build_sarif(verdicts: "Sequence[ValidationResult]") -> SarifObject:
     """A SARIF log with all problems of these results and their rules."""
     problems = [problem for verdict in verdicts for problem in verdict.problems]
     with_mark = {problem.path for problem in problems if problem.rule == "text-bom"}
     rules = list(dict.fromkeys(problem.rule for problem in problems))
     driver = {"name": "openskills", "version": __version__, "rules": [_sarif_rule(rule) for rule in rules]}
     results = [_sarif_result(problem, rules.index(problem.rule), problem.path in with_mark) for problem in problems]
-    run: Json = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    run: SarifObject = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _sarif_rule(name: str) -> Json:
+def _sarif_rule(name: str) -> SarifObject:
     rule = _TABLE.get(name)
     text = name.replace("-", " ")
     if rule is None:
         return {"id": name, "shortDescription": {"text": text}}
-    summary = (rule.check.__doc__ or "").partition("\n")[0] if rule.check else ""
     return {
         "id": name,
-        "shortDescription": {"text": summary or text},
+        "shortDescription": {"text": rule.summary or text},
         "fullDescription": {"text": rule.clause},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
     }
 
 
-def _sarif_result(problem: Problem, index: int, marked: bool) -> Json:
+def _sarif_result(problem: Problem, index: int, marked: bool) -> SarifObject:
     # Viewers need a line, so problems of a whole file are at its beginning.
-    region: Json = {"startLine": problem.line or 1, **({"startColumn": problem.column} if problem.column else {})}
+    region: SarifObject = {
+        "startLine": problem.line or 1,
+        **({"startColumn": problem.column} if problem.column else {}),
+    }
     location = {"artifactLocation": _sarif_artifact(problem.path), "region": region}
-    result: Json = {
+    result: SarifObject = {
         "ruleId": problem.rule,
         "ruleIndex": index,
         "level": _LEVELS[problem.severity],
@@ -190,13 +247,13 @@ def _sarif_result(problem: Problem, index: int, marked: bool) -> Json:
     return result
 
 
-def _sarif_replacement(edit: Edit, marked: bool) -> Json:
+def _sarif_replacement(edit: Edit, marked: bool) -> SarifObject:
     region = {"charOffset": edit.start - marked, "charLength": edit.end - edit.start}
-    replacement: Json = {"deletedRegion": region}
+    replacement: SarifObject = {"deletedRegion": region}
     return {**replacement, "insertedContent": {"text": edit.replacement}} if edit.replacement else replacement
 
 
-def _sarif_artifact(path: str) -> Json:
+def _sarif_artifact(path: str) -> SarifObject:
     """The location of a file, relative to the source root when it is below the current directory."""
     relative = os.path.relpath(path)
     if relative.startswith(os.pardir):

@@ -75,6 +75,11 @@ class Rule:
     fatal: bool = False
     stage: RuleStage = RuleStage.READING
 
+    @property
+    def summary(self) -> str:
+        """What is wanted, in one sentence; empty for rules of reading."""
+        return (self.check.__doc__ or "").partition("\n")[0] if self.check else ""
+
 
 def define_rule(
     rule_id: str, severity: Severity, clause: str, *, stage: RuleStage = RuleStage.MANIFEST, fatal: bool = False
