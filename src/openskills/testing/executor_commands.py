@@ -91,7 +91,7 @@ async def _check_layout(trial: ExecutorTrial) -> None:
         for name, value in build_variables(trial.workspace.root, run_dir, skill).items():
             expect(found.get(name) == value, f"{name} is {found.get(name)!r} and not {value!r}")
         expect(skill is not None or "SKILL_NAME" not in found, "SKILL_NAME is there without a skill")
-        expect("UTF-8" in found.get("LANG", ""), f"LANG is {found.get('LANG')!r}, which is no UTF-8")
+        expect("UTF-8" in found.get("LANG", ""), f"LANG is {found.get('LANG')!r}, which is not UTF-8")
 
 
 async def _check_places(trial: ExecutorTrial) -> None:

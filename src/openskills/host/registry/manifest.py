@@ -426,27 +426,6 @@ ID_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 ID_FORM = "a valid id; use up to 64 of a-z, 0-9, _ and -, starting with a letter or digit"
 MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000
 
-FIELDS = (
-    "id",
-    "type",
-    "runtime",
-    "entry",
-    "version",
-    "description",
-    "timeout_ms",
-    "allowed_root",
-    "writable",
-    "input_schema",
-    "output_schema",
-    "env",
-    "secrets",
-    "limits",
-    "executor",
-    "warm",
-    "preload",
-    "options",
-    "digest",
-)
 FOLDER_FIELDS = (
     "id",
     "type",
@@ -460,6 +439,18 @@ FOLDER_FIELDS = (
     "limits",
 )
 """Fields of a manifest in the folder of a skill, whose author may be a stranger. Limits can only be lowered."""
+FIELDS = (
+    *FOLDER_FIELDS,
+    "allowed_root",
+    "writable",
+    "env",
+    "secrets",
+    "executor",
+    "warm",
+    "preload",
+    "options",
+    "digest",
+)
 FOLDER_KINDS = tuple(name for name, kind in RUNNER_KINDS.items() if kind.isolated)
 SECRET_NAME_PATTERN = re.compile(
     r"(?:^|_)(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)|APIKEY|PASSWORD", re.IGNORECASE
