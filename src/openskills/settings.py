@@ -38,6 +38,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "allowed_commands": ("OPENSKILL_RUN_ALLOWED_COMMANDS", "TRPC_AGENT_SKILL_RUN_ALLOWED_COMMANDS"),
     "denied_commands": ("OPENSKILL_RUN_DENIED_COMMANDS", "TRPC_AGENT_SKILL_RUN_DENIED_COMMANDS"),
     "host_roots": ("OPENSKILL_HOST_ROOTS",),
+    "package_hosts": ("OPENSKILL_PACKAGE_HOSTS",),
     "container_image": ("OPENSKILL_CONTAINER_IMAGE",),
     "docker_host": ("DOCKER_HOST",),
     "sandbox_uids": ("OPENSKILL_SANDBOX_UIDS",),
@@ -72,6 +73,7 @@ class Settings:
     `environment` is the environment that was read; requirements of skills are checked against it. `python` is the
     interpreter that commands find as `python` and `python3`; None means the one that runs OpenSkill.
     `allowed_commands` is None when every command is allowed. `host_roots` are the directories for `host://` inputs.
+    `package_hosts` are hosts that installing packages may reach, besides those of the configured indexes.
     `sandbox_uids` are the first and last user id for commands when OpenSkill runs as root. `sandbox_kept` is how many
     seconds an idle sandbox is kept for reuse. `trace_content` allows texts of models, skills and users in spans and
     logs.
@@ -99,6 +101,7 @@ class Settings:
     allowed_commands: tuple[str, ...] | None
     denied_commands: tuple[str, ...]
     host_roots: tuple[Path, ...]
+    package_hosts: tuple[str, ...]
     container_image: str | None
     docker_host: str | None
     sandbox_uids: tuple[int, int]
@@ -148,6 +151,7 @@ class Settings:
             allowed_commands=_read_words(env, *VARIABLES["allowed_commands"]) or None,
             denied_commands=_read_words(env, *VARIABLES["denied_commands"]),
             host_roots=_read_directories(env, "OPENSKILL_HOST_ROOTS"),
+            package_hosts=_read_words(env, "OPENSKILL_PACKAGE_HOSTS"),
             container_image=_read_text(env, "OPENSKILL_CONTAINER_IMAGE"),
             docker_host=_read_text(env, "DOCKER_HOST"),
             sandbox_uids=_read_uids(env, "OPENSKILL_SANDBOX_UIDS", (52000, 55999)),

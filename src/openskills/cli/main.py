@@ -12,6 +12,7 @@ from openskills.cli import (
     config,
     doctor,
     invoke,
+    packages,
     route,
     run,
     serve,
@@ -110,6 +111,7 @@ for _name, _function in {
     app.command(_name, cls=run.RunCommand if _name == "run" else QuickCommand)(_function)
 for _name, _group in {
     "workspaces": workspaces.app,
+    "packages": packages.app,
     "sessions": sessions.app,
     "artifacts": artifacts.app,
     "keys": serve.keys_app,
@@ -177,7 +179,10 @@ def _report_failure(message: str, code: int, debug: bool) -> int:
 
         traceback.print_exc()
     prefix = () if code == INTERNAL else (("error", "bold red"), ": ")
-    warn(*prefix, to_printable(message))
+    first, *more = message.split("\n")
+    warn(*prefix, to_printable(first))
+    for line in more:
+        warn(f"  {to_printable(line)}")
     return code
 
 

@@ -94,7 +94,7 @@ def run(
     sources = [*(skills or ()), *(() if after is None else paths or ())]
     if not command:
         raise InvalidArgument("COMMAND", "missing; write it after --, as in: openskills run pdf-tools -- ls scripts")
-    found = _find_skill(skill, sources, settings, trusted=trust)
+    found = find_skill(skill, sources, settings, trusted=trust)
     run_inputs = RunInputs(
         executor=executor or settings.executor,
         session=session or f"run-{secrets.token_hex(8)}",
@@ -144,7 +144,8 @@ def _split_assignment(item: str) -> tuple[str, str]:
     return name, value
 
 
-def _find_skill(name: str, paths: list[str], settings: "Settings", *, trusted: bool) -> "Skill":
+def find_skill(name: str, paths: list[str], settings: "Settings", *, trusted: bool) -> "Skill":
+    """The skill with this name, or in the folder at this path. Raises `UnknownSkill` or `InvalidSkill`."""
     if os.sep in name or name in (os.curdir, os.pardir):
         from openskills.catalog.validate import resolve_skill_folder
 

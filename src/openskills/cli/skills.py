@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from openskills.catalog.root import Source
     from openskills.catalog.skill import Resource, Skill
     from openskills.catalog.snapshot import CatalogSnapshot
+    from openskills.executors.hints import SkillNeeds
     from openskills.skillmd.manifest import Requirements, SkillManifest
 
 
@@ -319,11 +320,13 @@ class SkillDetails:
     shadows: "tuple[Skill, ...]"
     shadowed_by: "Skill | None"
     problems: tuple[Problem, ...]
+    needs: "SkillNeeds"
 
 
 def collect_details(skill: "Skill", hidden: str | None, around: "CatalogSnapshot") -> SkillDetails:
     """Read the skill's files, and find what it shadows in the catalog `around`. Raises `InvalidSkill`."""
     from openskills.catalog.validate import validate
+    from openskills.executors.hints import find_needs
 
     body = skill.body()
     return SkillDetails(
@@ -335,6 +338,7 @@ def collect_details(skill: "Skill", hidden: str | None, around: "CatalogSnapshot
         shadows=tuple(each.skill for each in around.shadowed if _is_same(each.by, skill)),
         shadowed_by=next((each.by for each in around.shadowed if _is_same(each.skill, skill)), None),
         problems=validate(skill.path).problems,
+        needs=find_needs(skill),
     )
 
 
@@ -363,6 +367,22 @@ def details_json(facts: SkillDetails) -> dict[str, object]:
         "shadows": [other.location for other in facts.shadows],
         "shadowed_by": facts.shadowed_by.location if facts.shadowed_by else None,
         "problems": [problem_json(problem) for problem in facts.problems],
+        "needs": needs_json(facts.needs),
+    }
+
+
+def needs_json(needs: "SkillNeeds") -> dict[str, object]:
+    """What a skill needs as JSON."""
+    from openskills.executors.staging.packages import distribution_from_module
+
+    packages = needs.declared.packages
+    return {
+        "packages": list(packages.python),
+        "npm": list(packages.npm),
+        "declared_in": list(needs.declared.sources),
+        "imports": {module: distribution_from_module(module) for module in needs.imports},
+        "programs": list(needs.programs),
+        "warnings": list(needs.declared.warnings),
     }
 
 
@@ -455,6 +475,7 @@ def _show_info(facts: SkillDetails) -> None:
         _print_row(key.replace("_", "-"), escape_line(text))
     if skill.manifest.requirements:
         _print_row("requires", _format_requirements(skill.manifest.requirements))
+    _show_needs(facts.needs)
     for other in facts.shadows:
         _print_row("shadows", f"{display_path(other.location)} ({escape_line(other.source)})")
     if (by := facts.shadowed_by) is not None:
@@ -473,6 +494,19 @@ def _show_info(facts: SkillDetails) -> None:
     say((count_by_severity(facts.problems), "bold") if facts.problems else ("no problems", "green"))
     for problem in facts.problems:
         say("  ", *format_problem(problem))
+
+
+def _show_needs(needs: "SkillNeeds") -> None:
+    from openskills.executors.staging.packages import distribution_from_module
+
+    if needs.declared.packages:
+        sources = ", ".join(needs.declared.sources)
+        _print_row("packages", escape_line(f"{needs.declared.packages} (declared in {sources})"))
+    if needs.imports:
+        found = {distribution_from_module(module): None for module in needs.imports}
+        _print_row("imports", escape_line(f"{', '.join(needs.imports)} (probably: {', '.join(found)})"))
+    if needs.programs:
+        _print_row("programs", escape_line(", ".join(needs.programs)))
 
 
 def _print_row(title: str, text: str) -> None:

@@ -67,17 +67,19 @@ def build_environment(
 ) -> dict[str, str]:
     """All variables of a command, in a workspace that the command sees at `root`.
 
-    `path` lists the directories of the machine's programs; the skill's `.venv/bin` comes before them and its `bin`
-    after them. `extra` holds the executor's variables. `venv` says that the skill has a virtual environment in `.venv`.
+    `path` lists the directories of the machine's programs; the skill's `.venv/bin` and the command's packages come
+    before them, the skill's `bin` after them. `extra` holds the executor's variables. `venv` says that the skill has a
+    virtual environment in `.venv`.
     The runtime's own variables take precedence, then `extra`, then secrets, then the caller's variables.
     """
     found = {"LANG": "C.UTF-8"}
     if command.terminal is not None:
         found["TERM"] = "xterm-256color"
-    found |= {**command.env, **command.secrets, **(extra or {})}
+    found |= {**command.env, **command.secrets, **dict(command.packages.variables), **(extra or {})}
     found |= {**build_variables(root, command.run_dir, command.skill), "HOME": home, "TMPDIR": _TMP}
     place = f"{root}/{SKILLS}/{command.skill}"
     own = (f"{place}/{VENV}/bin", f"{place}/bin") if command.skill is not None else None
+    path = (*command.packages.path, *path)
     found["PATH"] = ":".join([own[0], *path, own[1]] if own else path)
     if own and venv:
         found["VIRTUAL_ENV"] = f"{place}/{VENV}"

@@ -86,7 +86,7 @@ class LandlockBackend:
         self._python.link_in(links)
         shown = (*self._read_only, *([links] if self._python.links else []))
         path = (*self._path, *self._python.search_path(str(links)), *SYSTEM_PATH)
-        return LandlockLauncher(place, self._pool, shown, path, rules)
+        return LandlockLauncher(place, self._pool, shown, path, rules, self._python.identity)
 
     async def close(self) -> None:
         """Kill all commands."""
@@ -105,6 +105,7 @@ class LandlockLauncher:
         read_only: Sequence[Path],
         path: Sequence[str],
         rules: bytes,
+        interpreter: str,
     ) -> None:
         system = find_visible_system(read_only)
         self._tree = Path(os.path.realpath(place.tree))
@@ -116,6 +117,7 @@ class LandlockLauncher:
         self.root = str(self._tree)
         self.home = f"{self.root}/{WORK}"
         self.path = path
+        self.interpreter = interpreter
 
     async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
         """Start a command with this environment and these descriptors."""
@@ -130,7 +132,8 @@ class LandlockLauncher:
             config["devices"] = (*_DEVICES, os.ttyname(stdio[0]))
         argv = [sys.executable, "-I", "-S", str(PROGRAM), json.dumps(config), *command.argv]
         if self._uid is not None:
-            needed = [self._tree, PROGRAM.parent, Path(sys.prefix), *self._read_only]
+            packages = (path if path.is_dir() else path.parent for path in map(Path, command.packages.mounts))
+            needed = [self._tree, PROGRAM.parent, Path(sys.prefix), *self._read_only, *packages]
             argv = build_reach_command(needed, argv)
         # Our programs start as root, so they read the command's variables from a file and have an empty environment.
         variables = create_memory_file(json.dumps({**env, **self._make_own_dirs(command)}).encode())
@@ -164,7 +167,7 @@ class LandlockLauncher:
         return {
             "uid": self._uid,
             "limits": limits,
-            "read": self._readable,
+            "read": [*self._readable, *command.packages.mounts],
             "write": places,
             "devices": _DEVICES,
             "filter": self._rules,

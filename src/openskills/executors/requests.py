@@ -2,12 +2,55 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
 
 from openskills.arguments import check_arguments
 from openskills.artifacts.store import Artifact
-from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Isolation, Limits, TerminalSize
+from openskills.executors.spec import (
+    NO_PACKAGES,
+    CapturedOutput,
+    CommandResult,
+    EndReason,
+    Isolation,
+    Limits,
+    PackageEnvironment,
+    TerminalSize,
+)
 from openskills.executors.staging.inputs import InputSpec, StagedInput
 from openskills.executors.staging.outputs import OutputFile, OutputSpec
+from openskills.executors.staging.packages import PackageSet
+
+
+class InstallMode(StrEnum):
+    """What happens with packages that a skill declares and that are not installed yet."""
+
+    ASK = "ask"
+    NEVER = "never"
+    ALWAYS = "always"
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True)
+class PackageOptions:
+    """The packages of a skill's commands.
+
+    `packages` are named by the user, which is permission to install them. `venv` is an existing virtual environment,
+    which is used instead of a skill's own. `install` decides about what the skill declares: `ask` uses the approval
+    hook once for each version of the skill and set of packages.
+    """
+
+    packages: PackageSet = field(default_factory=PackageSet)
+    venv: Path | None = None
+    install: InstallMode = InstallMode.NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class ProvidedPackages:
+    """The environment for a command; `warnings` name what is missing, and how to get it."""
+
+    environment: PackageEnvironment = NO_PACKAGES
+    warnings: tuple[str, ...] = ()
 
 
 @check_arguments
@@ -37,6 +80,7 @@ class RunRequest:
     terminal: TerminalSize | None = None
     request_id: str | None = None
     durable: bool = True
+    packages: PackageEnvironment = NO_PACKAGES
 
 
 @dataclass(frozen=True, slots=True)

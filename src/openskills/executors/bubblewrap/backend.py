@@ -30,7 +30,7 @@ from openskills.executors.files.descriptors import change_owner
 from openskills.executors.network.namespace import PORT, connect_proxy
 from openskills.executors.network.proxy import FilteringProxy
 from openskills.executors.protocol import LINKS, Interpreter, WorkspaceDirectory
-from openskills.executors.spec import SKILLS, Command, Isolation, Limits
+from openskills.executors.spec import ENVIRONMENTS, SKILLS, Command, Isolation, Limits
 from openskills.executors.supervisor import (
     MARKER_VARIABLE,
     PROGRAM,
@@ -207,6 +207,7 @@ class SandboxBackend:
         self._tools: SandboxTools | None = None
         self._passed = False
         self.path = (*path, *self._python.search_path(), *SYSTEM_PATH)
+        self.interpreter = self._python.identity
 
     async def check(self) -> Isolation:
         """Run the self-test unless it has passed already; raises `ExecutorUnavailable` with the fix if it fails."""
@@ -236,11 +237,18 @@ class SandboxBackend:
         """The store with the `/etc` of a workspace's sandboxes."""
         return (self._workspaces or place.tree.parents[1]) / ETC_STORE_NAME
 
-    async def get_supervisor(self, place: WorkspaceDirectory) -> MarkedSupervisor:
-        """The process that starts commands for this workspace; a new one if the last has ended."""
+    async def get_supervisor(self, place: WorkspaceDirectory, mounts: Sequence[str] = ()) -> MarkedSupervisor:
+        """The process that starts commands for this workspace with these mounts; a new one if the last has ended."""
         # Only root starts them as other users, who may not have access to the workspaces.
-        workspaces = place.tree.parents[1] if os.geteuid() == 0 else None
-        return await self._supervisors.get(workspaces, lambda: self._start_supervisor(workspaces, place))
+        needed: tuple[Path, ...] = ()
+        if os.geteuid() == 0:
+            workspaces = place.tree.parents[1]
+            environments = workspaces.parent / ENVIRONMENTS
+            shared = (environments,) if any(Path(one).is_relative_to(environments) for one in mounts) else ()
+            others = {Path(one) for one in mounts if not Path(one).is_relative_to(environments)}
+            places = (one if one.is_dir() else one.parent for one in sorted(others))
+            needed = (workspaces, *shared, *dict.fromkeys(places))
+        return await self._supervisors.get(needed, lambda: self._start_supervisor(needed, place))
 
     async def close(self) -> None:
         """Stop everything."""
@@ -257,12 +265,12 @@ class SandboxBackend:
             )
         finally:
             await launcher.close()
-            await self._supervisors.close_supervisor(place.tree.parents[1])
+            await self._supervisors.close_supervisor((place.tree.parents[1],))
 
-    def _start_supervisor(self, workspaces: Path | None, place: WorkspaceDirectory) -> Supervisor:
+    def _start_supervisor(self, needed: Sequence[Path], place: WorkspaceDirectory) -> Supervisor:
         argv = [sys.executable, "-I", "-S", str(PROGRAM)]
-        if workspaces is not None:
-            ours = [workspaces, PROGRAM.parent, Path(sys.prefix), *([self._bwrap.parent] if self._bwrap else [])]
+        if needed:
+            ours = [*needed, PROGRAM.parent, Path(sys.prefix), *([self._bwrap.parent] if self._bwrap else [])]
             argv = build_reach_command([*ours, self.etc_directory(place), *self._read_only], argv)
         helper = start_helper(argv, {})
         return Supervisor(helper.connection, helper)
@@ -293,6 +301,7 @@ class SandboxLauncher:
         self._tree = os.open(place.tree, _DIRECTORY)
         self._closing: set[asyncio.Task[None]] = set()
         self.path = backend.path
+        self.interpreter = backend.interpreter
 
     async def launch(self, command: Command, env: Mapping[str, str], stdio: tuple[int, int, int]) -> SupervisedProcess:
         """Start a command with this environment and these descriptors."""
@@ -300,9 +309,11 @@ class SandboxLauncher:
         pool = self._pool
         if pool is None or not can_share(command):
             return await self._launch_in_own_sandbox(command, env, stdio)
-        kind = (command.skill, cap_limits(command.limits), await self._identify_mounts(command.skill))
+        mounts = await self._identify_mounts(command.skill)
+        kind = (command.skill, cap_limits(command.limits), mounts, command.packages.mounts)
         # The same variables as in a new sandbox.
-        marked = {**env, MARKER_VARIABLE: (await self._backend.get_supervisor(self._place)).marker}
+        starter = await self._backend.get_supervisor(self._place, command.packages.mounts)
+        marked = {**env, MARKER_VARIABLE: starter.marker}
         found = await pool.start(kind, command, marked, stdio)
         if found is None:
             found = await self._launch_in_own_sandbox(command, env, stdio)
@@ -341,7 +352,7 @@ class SandboxLauncher:
         if proxy is not None:
             env = {**env, **proxy.environment(PORT)}
         terminal = command.terminal is not None
-        found = await self._backend.get_supervisor(self._place)
+        found = await self._backend.get_supervisor(self._place, command.packages.mounts)
         argv = profile.build_command_line(
             bwrap=self._tools.bwrap,
             setpriv=self._tools.setpriv,
@@ -393,8 +404,12 @@ class SandboxLauncher:
             terminal, skill = command.terminal is not None, command.skill
             if skill is not None:
                 found[profile.SKILL_TREE] = os.open(skill, _DIRECTORY, dir_fd=skills)
+            mounts = command.packages.mounts
+            for number, path in enumerate(mounts, profile.MOUNTS):
+                # Opened here: as root, bwrap runs as a user who may not reach them.
+                found[number] = os.open(path, os.O_PATH | os.O_CLOEXEC)
             options = profile.build_command_options(
-                env=env, cwd=command.cwd, skill=skill, terminal=terminal, first=first
+                env=env, cwd=command.cwd, skill=skill, terminal=terminal, mounts=mounts, first=first
             )
             # In a memory file: every user of the machine can read command lines.
             found[profile.OPTIONS] = profile.create_memory_file(self._tools.options + profile.encode_options(options))
