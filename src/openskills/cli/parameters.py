@@ -9,13 +9,16 @@ import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from openskills.errors import InvalidArgument
-from openskills.settings import Settings
+from openskills.settings import Settings, parse_seconds
+
+if TYPE_CHECKING:
+    from openskills.project import SkillGrants
 
 Parameter: TypeAlias = TyperArgument | TyperOption
 Text: TypeAlias = str | None
@@ -183,5 +186,37 @@ def join_folders(paths: list[str] | None, skills: list[str] | None) -> list[str]
     return folders
 
 
-Trust = Annotated[bool, typer.Option("--trust", help="Use the project's skills without asking, once.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Use the project's skills and project file without asking, once.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Project = Annotated[
+    Text,
+    option("--project", "FILE", "The project file, or off.", show_default="openskills.toml, here or in a parent"),
+]
+Network = Annotated[Many, option("--network", "HOST", "A host that commands may reach; by default none.")]
+Secret = Annotated[Many, option("--secret", "NAME", "Pass on a variable of your environment, and never log it.")]
+Env = Annotated[Many, option("--env", "NAME=VALUE", "An environment variable for commands.")]
+CommandTimeout = Annotated[Text, option("--timeout", "TIME", "The timeout of a command, such as 90 or 15m.")]
+
+
+def parse_grants(network: Many, secret: Many, env: Many, timeout: str | None, settings: Settings) -> "SkillGrants":
+    """The values of `Network`, `Secret`, `Env` and `CommandTimeout`. Raises `InvalidArgument` that names the option."""
+    from openskills.executors.environment import check_grants
+    from openskills.project import MAX_SECONDS, SkillGrants
+
+    unset = [name for name in secret or () if not settings.environment.get(name)]
+    if unset:
+        raise InvalidArgument("--secret", f"no value for {', '.join(unset)}; set it in your environment")
+    seconds = None if timeout is None else parse_seconds(timeout, "--timeout")
+    if seconds is not None and not 0 < seconds < MAX_SECONDS:
+        raise InvalidArgument("--timeout", f"invalid number of seconds: {seconds:g}; use a value such as 30")
+    variables = dict(map(_split_assignment, env or ()))
+    grants = SkillGrants(tuple(network or ()), tuple(dict.fromkeys(secret or ())), variables, seconds)
+    check_grants(grants)
+    return grants
+
+
+def _split_assignment(item: str) -> tuple[str, str]:
+    name, equals, value = item.partition("=")
+    if not equals or not name:
+        raise InvalidArgument("--env", f"invalid assignment {item!r}; use NAME=VALUE")
+    return name, value

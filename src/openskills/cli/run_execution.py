@@ -18,11 +18,12 @@ from openskills.executors.commands import CommandRules, CommandRunner, open_comm
 from openskills.executors.open import open_executor
 from openskills.executors.policy import CommandPolicy
 from openskills.executors.protocol import Executor, Process, Workspace
-from openskills.executors.requests import RunRequest, RunResult
+from openskills.executors.requests import RunRequest, RunResult, SecretCallback, build_secret_request
 from openskills.executors.spec import Isolation, OutputStream
 from openskills.executors.staging.inputs import InputSpec
 from openskills.executors.staging.packages import find_script
 from openskills.paths import inside, to_printable
+from openskills.project import NO_GRANTS, SkillGrants
 from openskills.settings import Settings
 from openskills.sync import run as run_sync
 
@@ -38,7 +39,8 @@ class RunInputs:
     keep: bool
     live: bool
     save_to: Path | None = None
-    network: tuple[str, ...] = ()
+    grants: SkillGrants = NO_GRANTS
+    ask_secrets: SecretCallback | None = None
     install: tuple[str, ...] = ()
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     local_inputs: tuple[str, ...] = ()
@@ -51,7 +53,7 @@ def run_once(skill: Skill, request: RunRequest, run_inputs: RunInputs, settings:
         policy=CommandPolicy.of(settings.allowed_commands, settings.denied_commands),
         host_roots=(*settings.host_roots, *roots),
         values=run_inputs.secrets,
-        network=run_inputs.network,
+        network=run_inputs.grants.network,
     )
     # Treat SIGTERM like Ctrl-C: stop the command, then clean up the workspace.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -70,7 +72,11 @@ async def _run(
         runner = await open_command_runner(executor, settings, scope, artifacts=artifacts, rules=rules)
         if runner.workspace.isolation is Isolation.NONE:
             warn(("warning", "yellow"), ": this command is not isolated: it has all of your permissions")
-        await runner.stage(skill.name, skill.path, check=skill.check_unchanged)
+        snapshot = await runner.stage(skill.name, skill.path, check=skill.check_unchanged)
+        wanted = build_secret_request(skill, snapshot.digest, run_inputs.grants, scope)
+        if wanted is not None and run_inputs.ask_secrets is not None:
+            asked = await run_inputs.ask_secrets(wanted)
+            runner, request = runner.with_secrets(asked), replace(request, secrets=(*request.secrets, *asked))
         if run_inputs.install:
             script = find_script(request.command.split() if isinstance(request.command, str) else request.command)
             with CliProgress("installing packages"):

@@ -137,6 +137,12 @@ class CommandRunner:
         other._packages = self._packages.with_index(rules.index_arguments)  # noqa: SLF001
         return other
 
+    def with_secrets(self, values: Mapping[str, str]) -> "CommandRunner":
+        """A copy of this runner whose requests may also name these secrets."""
+        other = copy(self)
+        other._rules = replace(self._rules, values={**self._rules.values, **values})  # noqa: SLF001
+        return other
+
     def for_user(
         self, users: "_RunnerUsers", token: object, agent: str, rules: CommandRules, artifacts: ArtifactStore | None
     ) -> "CommandRunner":

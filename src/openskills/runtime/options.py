@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from openskills.arguments import check_arguments
 from openskills.catalog.skill import Skill
 from openskills.errors import InvalidArgument
+from openskills.executors.environment import check_grants
 from openskills.prompt.blocks import Placement, TokenBudget
 from openskills.prompt.overview import OverviewFormat
 from openskills.session.state import EvictionPolicy, LoadMode
@@ -55,9 +56,9 @@ class SessionOptions(ToolOptions):
     Loading: `load_mode`, `max_loaded_skills` (0: no limit), or `evict`, a policy, instead.
 
     Commands: `require_loaded`, `force_save`, `allowed_commands` and `denied_commands` (None: those of the settings),
-    `ask` for approvals, `restrict` to what a skill's `allowed-tools` pre-approves, `limits`, `host_roots`, `secrets` by
-    value and `secrets_of` by skill (`*`: all), `network`, `environment`; `inline_bytes`, `primary_bytes`,
-    `max_inline_bytes` of a result.
+    `ask` for approvals, `restrict` to what a skill's `allowed-tools` pre-approves, `limits`, `host_roots`, `grants` by
+    skill (`*`: all), the values of `secrets` by name, `ask_secrets` for variables that skills declare; `inline_bytes`,
+    `primary_bytes`, `max_inline_bytes` of a result.
 
     Packages: with `install`, the hosts of a package index, what a skill declares in `requirements.txt`, `[project]` or
     a script (PEP 723) is installed before its first command; only the installer can reach these hosts. None installs
@@ -96,6 +97,8 @@ class SessionOptions(ToolOptions):
                 object.__setattr__(self, name, None if value is None else kind(str(value).strip().lower()))
             except ValueError:
                 raise InvalidArgument(name, f"unknown value {value!r}; use one of {', '.join(kind)}") from None
+        for grants in self.grants.values():
+            check_grants(grants)
         if self.evict is not None and self.max_loaded_skills:
             raise InvalidArgument("evict", "cannot be combined with max_loaded_skills")
 

@@ -225,7 +225,7 @@ class SkillRuntime:
             approve=self._get_approvals(shared, agent, options),
             host_roots=settings.host_roots if options.host_roots is None else options.host_roots,
             values=options.secrets,
-            network=options.network,
+            network=tuple({host for grants in options.grants.values() for host in grants.network}),
             index_arguments=options.index_arguments,
         )
 

@@ -225,35 +225,39 @@ async def prepare_run(context: ToolContext, arguments: RunArguments) -> RunPlan:
     Raises `UnknownSkill`, `NotLoaded` and `InvalidArgument` before anything changes, then whatever staging raises.
     """
     skill = require_loaded(context, arguments.skill)
-    limits = _build_limits(context, arguments.timeout)
+    grants = context.options.grants_for(skill.name)
+    limits = _build_limits(context, arguments.timeout, grants.timeout)
     outputs = build_output_spec(arguments, context.options)
     needed = {
         one.name: one for one in (skill, *(context.skills.get(name) for name in _find_input_skills(arguments.inputs)))
     }
     runner = await context.open_runner()
+    staged: dict[str, SkillSnapshot] = {}
     for one in needed.values():
         warm = read_warm_modules(one.manifest.metadata)
         snapshot, key = _find_loaded_version(context, one)
         check = one.check_unchanged
-        await runner.stage(one.name, one.path, warm=warm, as_of=key, snapshot=snapshot, check=check)
+        staged[one.name] = await runner.stage(one.name, one.path, warm=warm, as_of=key, snapshot=snapshot, check=check)
+    asked = await context.request_secrets(skill, staged[skill.name].digest)
+    if asked:
+        runner = runner.with_secrets(asked)
     stager = UploadStager(context.uploads, runner.workspace, scope=context.scope, artifacts=context.artifacts)
     uploads = await stager.stage()
     if context.options.install is not None:
         warnings = await install_requirements(runner, skill.name, arguments.command, context.options.install)
         uploads = replace(uploads, warnings=(*uploads.warnings, *warnings))
-    secrets = context.options.secrets_of
     request = RunRequest(
         arguments.command,
         skill=skill.name,
         cwd=_to_workspace_path(runner.workspace.root, arguments.cwd),
-        env={**context.options.environment, **arguments.env},
-        secrets=tuple(dict.fromkeys((*secrets.get("*", ()), *secrets.get(skill.name, ())))),
+        env={**grants.environment, **arguments.env},
+        secrets=(*grants.secrets, *asked),
         stdin=encode_text("stdin", arguments.stdin),
         editor_text=arguments.editor_text,
         inputs=arguments.inputs,
         outputs=outputs,
         limits=limits,
-        network=context.options.network,
+        network=grants.network,
     )
     return RunPlan(runner, request, _build_result_options(context, arguments), stager, uploads)
 
@@ -304,18 +308,26 @@ def _build_result_options(context: ToolContext, arguments: RunArguments) -> RunR
         inline=wanted and not arguments.omit_inline_content,
         primary_content=not arguments.omit_inline_content,
         patterns=asked,
-        advice=f"set a longer timeout (at most {options.max_timeout:g} s) or do less per call{_suggest_exec(context)}",
+        advice=_advise_on_timeout(context, arguments.skill),
     )
 
 
-def _build_limits(context: ToolContext, timeout: float | None) -> Limits:
-    limits, max_timeout = context.options.limits, context.options.max_timeout
+def _advise_on_timeout(context: ToolContext, skill: str) -> str:
+    options = context.options
+    granted = options.grants_for(skill).timeout
+    if granted is not None:
+        return f"do less per call; the user granted at most {granted:g} s"
+    return f"set a longer timeout (at most {options.max_timeout:g} s) or do less per call{_suggest_exec(context)}"
+
+
+def _build_limits(context: ToolContext, timeout: float | None, granted: float | None) -> Limits:
+    limits = context.options.limits
+    max_timeout = context.options.max_timeout if granted is None else granted
     if timeout is None:
-        return limits
+        return limits if granted is None else replace(limits, timeout=granted)
     if timeout > max_timeout:
-        raise InvalidArgument(
-            "timeout", f"{timeout:g} s is too long, at most {max_timeout:g} s{_suggest_exec(context)}"
-        )
+        hint = _suggest_exec(context) if granted is None else ", which is what the user granted"
+        raise InvalidArgument("timeout", f"{timeout:g} s is too long, at most {max_timeout:g} s{hint}")
     return replace(limits, timeout=timeout)
 
 
