@@ -27,6 +27,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "config_dir": _CONFIG,
     "state_dir": _STATE,
     "skills_root": ("SKILLS_ROOT",),
+    "project": ("OPENSKILL_PROJECT",),
     "search_path": ("PATH",),
     "index": ("OPENSKILL_INDEX",),
     "debug": ("OPENSKILL_DEBUG",),
@@ -70,7 +71,8 @@ _BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": _GIB, "t": 1024**4}
 class Settings:
     """Directories, limits and choices of one process.
 
-    `environment` is the environment that was read; requirements of skills are checked against it. `python` is the
+    `environment` is the environment that was read; requirements of skills are checked against it. `project` is the
+    path of the project file, `off` for none, or None: the one that applies to the current directory. `python` is the
     interpreter that commands find as `python` and `python3`; None means the one that runs OpenSkill.
     `allowed_commands` is None when every command is allowed. `host_roots` are the directories for `host://` inputs.
     `package_hosts` are hosts that installing packages may reach, besides those of the configured indexes.
@@ -90,6 +92,7 @@ class Settings:
     config_dir: Path
     state_dir: Path
     skills_root: str | None
+    project: str | None
     search_path: str
     index: bool
     debug: bool
@@ -140,6 +143,7 @@ class Settings:
             config_dir=config,
             state_dir=state,
             skills_root=_read_text(env, "SKILLS_ROOT"),
+            project=_read_text(env, "OPENSKILL_PROJECT"),
             search_path=env.get("PATH", os.defpath),
             index=_read_flag(env, "OPENSKILL_INDEX", default=True),
             debug=_read_flag(env, "OPENSKILL_DEBUG", default=False),

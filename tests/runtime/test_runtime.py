@@ -13,6 +13,7 @@ from openskills.catalog.locations import project_source
 from openskills.catalog.trust import TrustAnswer
 from openskills.errors import CommandDenied, InvalidArgument, SkillError
 from openskills.executors.open import open_executor
+from openskills.project import SkillGrants
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
 from openskills.session.events import Event, new_event
@@ -280,7 +281,7 @@ async def test_every_run_is_in_the_audit_log_under_its_agent(place: Path) -> Non
 
 
 async def test_variables_of_a_session_are_in_every_command_and_a_call_may_change_them(place: Path) -> None:
-    options = SessionOptions(environment={"COLOUR": "red", "SHAPE": "round"})
+    options = SessionOptions(grants={"*": SkillGrants(environment={"COLOUR": "red", "SHAPE": "round"})})
     async with runtime_in(place, executor="local", options=options) as runtime, runtime.session("s") as session:
         await session.call("skill_load", {"skill": "alpha"})
         wanted = {"skill": "alpha", "command": "echo $COLOUR $SHAPE", "env": {"COLOUR": "blue"}}

@@ -38,6 +38,7 @@ from openskills.executors.policy import CommandPolicy
 from openskills.executors.requests import RunResult
 from openskills.executors.spec import CapturedOutput, CommandResult, EndReason, Isolation, Limits
 from openskills.executors.staging.outputs import OutputFile, OutputSpec
+from openskills.project import SkillGrants
 from openskills.runtime.options import SessionOptions
 from openskills.session.state import (
     AgentView,
@@ -156,7 +157,8 @@ def test_variables_stdin_and_the_text_of_an_editor_arrive(tmp_path: Path) -> Non
 
 
 def test_secrets_reach_only_the_skills_that_they_are_for(tmp_path: Path) -> None:
-    options = ToolOptions(secrets_of={"*": ("ALL",), "demo": ("OWN",), "other": ("FOREIGN",)})
+    secrets = {"*": "ALL", "demo": "OWN", "other": "FOREIGN"}
+    options = ToolOptions(grants={skill: SkillGrants(secrets=(name,)) for skill, name in secrets.items()})
 
     async def scenario(context: ToolContext) -> None:
         command = "echo ${#ALL} ${#OWN} ${#FOREIGN} $ALL"
@@ -728,10 +730,25 @@ def test_a_call_may_ask_for_another_timeout_up_to_the_most(tmp_path: Path) -> No
         ready(tmp_path, options, timeout=float("inf"))
 
 
-def test_a_skill_gets_its_own_secrets_and_those_of_all_and_the_network_of_the_session(tmp_path: Path) -> None:
-    secrets = {"*": ("ALL", "BOTH"), "demo": ("BOTH", "OWN"), "other": ("FOREIGN",)}
-    request = ready(tmp_path, ToolOptions(secrets_of=secrets, network=("example.org",))).request
+def test_a_skill_gets_its_own_grants_and_those_of_all_skills(tmp_path: Path) -> None:
+    grants = {
+        "*": SkillGrants(
+            secrets=("ALL", "BOTH"), network=("example.org",), environment={"A": "1", "B": "1"}, timeout=9
+        ),
+        "demo": SkillGrants(secrets=("BOTH", "OWN"), environment={"B": "2", "C": "2"}, timeout=5),
+        "other": SkillGrants(secrets=("FOREIGN",), network=("other.example",), timeout=1),
+    }
+    request = ready(tmp_path, ToolOptions(grants=grants), env={"C": "3"}).request
     assert (request.secrets, request.network) == (("ALL", "BOTH", "OWN"), ("example.org",))
+    assert (request.env, request.limits.timeout) == ({"A": "1", "B": "2", "C": "3"}, 5)
+
+
+def test_a_granted_timeout_is_the_longest_that_a_model_may_ask_for(tmp_path: Path) -> None:
+    options = ToolOptions(grants={"demo": SkillGrants(timeout=5)})
+    assert ready(tmp_path, options, timeout=4).request.limits.timeout == 4
+    with pytest.raises(InvalidArgument, match="6 s is too long, at most 5 s, which is what the user granted"):
+        ready(tmp_path, options, timeout=6)
+    assert ready(tmp_path, options).result_options.advice == "do less per call; the user granted at most 5 s"
 
 
 async def test_the_skill_and_those_that_inputs_come_from_are_staged_and_the_users_files_too(tmp_path: Path) -> None:

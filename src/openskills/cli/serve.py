@@ -11,7 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openskills.cli.output import Column, escape_line, pluralize, say, say_json, say_text, show_table, warn
-from openskills.cli.parameters import Json, Many, Text, argument, get_settings, option
+from openskills.cli.parameters import (
+    CommandTimeout,
+    Env,
+    Json,
+    Many,
+    Network,
+    Project,
+    Secret,
+    Text,
+    Trust,
+    argument,
+    get_settings,
+    option,
+    parse_grants,
+)
+from openskills.cli.trust import collect_grants
 from openskills.errors import InvalidArgument, MissingExtra
 from openskills.settings import parse_seconds
 
@@ -36,6 +51,12 @@ def serve(
     ] = None,
     skills: Annotated[Many, option("--skills", "DIR", "SKILL.md folders with an entry script to serve.")] = None,
     executor: Annotated[Text, option("--executor", "NAME", "auto, sandbox, container or local.")] = None,
+    network: Network = None,
+    secret: Secret = None,
+    env: Env = None,
+    timeout: CommandTimeout = None,
+    project: Project = None,
+    trust: Trust = False,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Allow all requests without a key.")] = False,
     concurrency: Annotated[
         int | None, option("--concurrency", "N", "Maximum number of concurrent invocations.", min=1)
@@ -51,6 +72,9 @@ def serve(
     long as there are no keys (openskills keys new), local requests that did not pass a proxy need none. Other
     addresses need keys or --no-auth. Invocations are logged to stdout: readable on a terminal, otherwise as JSON.
 
+    --network, --secret and --env apply to all scripts and programs that are served, --timeout to all skills. They
+    override the project file, which overrides manifests; a manifest may only shorten the timeout.
+
     Examples:
       openskills serve
       openskills serve --port 9000 --workers 4 --json-log access.jsonl
@@ -60,6 +84,7 @@ def serve(
     GET /skills lists the skills, GET /docs describes the endpoints, GET /openapi.json is for generated clients.
     """
     settings = get_settings(context)
+    own = parse_grants(network, secret, env, timeout, settings)
     settings = replace(
         settings,
         executor=executor or settings.executor,
@@ -75,13 +100,16 @@ def serve(
     options = HostOptions(
         manifests=tuple(map(Path, manifests or ())),
         skills=tuple(map(Path, [*(paths or ()), *(skills or ())])),
+        grants=collect_grants(own, project, settings, trusted=trust),
         json_log="-" if json_log is None else json_log,
         text_log=json_log is None and sys.stdout.isatty(),
         workers=workers,
         grace=grace,
     )
     settings = server.resolve_auth(settings, host, no_auth=no_auth)
-    registry = Registry.load(settings, manifests=options.manifests, skills=options.skills, kinds=list_kinds())
+    registry = Registry.load(
+        settings, manifests=options.manifests, skills=options.skills, grants=options.grants, kinds=list_kinds()
+    )
     with server.open_socket(host, port) as listener:
         has_keys = settings.host_auth == "auto" and len(server.KeyRing.open(settings.host_keys)) > 0
         needs_key = settings.host_auth == "on" or has_keys

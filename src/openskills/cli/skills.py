@@ -314,6 +314,7 @@ class SkillDetails:
 
     skill: "Skill"
     hidden: str | None
+    missing: "Requirements"
     body_lines: int
     body_tokens: int
     resources: "tuple[tuple[Resource, int | None], ...]"
@@ -323,8 +324,9 @@ class SkillDetails:
     needs: "SkillNeeds"
 
 
-def collect_details(skill: "Skill", hidden: str | None, around: "CatalogSnapshot") -> SkillDetails:
+def collect_details(skill: "Skill", hidden: str | None, around: "CatalogSnapshot", settings: Settings) -> SkillDetails:
     """Read the skill's files, and find what it shadows in the catalog `around`. Raises `InvalidSkill`."""
+    from openskills.catalog.snapshot import Machine, find_missing
     from openskills.catalog.validate import validate
     from openskills.executors.hints import find_needs
 
@@ -332,6 +334,7 @@ def collect_details(skill: "Skill", hidden: str | None, around: "CatalogSnapshot
     return SkillDetails(
         skill=skill,
         hidden=hidden,
+        missing=find_missing(skill.manifest.requirements, Machine.current(settings)),
         body_lines=len(body.splitlines()),
         body_tokens=estimate_tokens(body),
         resources=tuple((resource, _count_tokens(skill, resource)) for resource in skill.resources()),
@@ -359,6 +362,7 @@ def details_json(facts: SkillDetails) -> dict[str, object]:
         **entry_json(skill, facts.hidden),
         "fields": manifest_fields(skill.manifest),
         "requirements": asdict(skill.manifest.requirements),
+        "missing": {name: names for name, names in asdict(facts.missing).items() if name != "always"},
         "body": {"lines": facts.body_lines, "estimated_tokens": facts.body_tokens},
         "resources": [
             {"path": resource.path, "kind": resource.kind.value, "size": resource.size, "estimated_tokens": tokens}
@@ -439,7 +443,7 @@ def _find_named(name: str, settings: "Settings", around: "CatalogSnapshot") -> S
             return _find_at_path(name, settings, around)
         report_sources(around)
         raise
-    return collect_details(skill, _find_hidden_reason(skill, around), around)
+    return collect_details(skill, _find_hidden_reason(skill, around), around, settings)
 
 
 def _find_at_path(path: str, settings: "Settings", around: "CatalogSnapshot") -> SkillDetails:
@@ -454,7 +458,7 @@ def _find_at_path(path: str, settings: "Settings", around: "CatalogSnapshot") ->
     if len(found) > 1:
         names = ", ".join(skill.name for skill in found[:5])
         raise InvalidArgument("NAME", f"{folder} contains {len(found):,} skills ({names} ...); choose one of them")
-    return collect_details(found[0], _find_hidden_reason(found[0], own), around)
+    return collect_details(found[0], _find_hidden_reason(found[0], own), around, settings)
 
 
 def _find_hidden_reason(skill: "Skill", snapshot: "CatalogSnapshot") -> str | None:
@@ -475,6 +479,7 @@ def _show_info(facts: SkillDetails) -> None:
         _print_row(key.replace("_", "-"), escape_line(text))
     if skill.manifest.requirements:
         _print_row("requires", _format_requirements(skill.manifest.requirements))
+        _print_row("missing", _format_requirements(facts.missing) or "nothing")
     _show_needs(facts.needs)
     for other in facts.shadows:
         _print_row("shadows", f"{display_path(other.location)} ({escape_line(other.source)})")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from openskills.executors.open import open_executor
     from openskills.executors.policy import CommandPolicy
     from openskills.executors.protocol import Executor, Process, Workspace
-    from openskills.executors.requests import RunRequest, RunResult
+    from openskills.executors.requests import RunRequest, RunResult, SecretRequest
     from openskills.executors.spec import Command, CommandResult, Isolation, Limits, TerminalSize
     from openskills.executors.staging.inputs import InputSpec
     from openskills.executors.staging.outputs import OutputFile, OutputSpec
@@ -39,6 +39,7 @@ __all__ = [
     "Process",
     "RunRequest",
     "RunResult",
+    "SecretRequest",
     "TerminalSize",
     "Workspace",
     "open_command_runner",
@@ -65,6 +66,7 @@ _HOME = {
     "Process": "protocol",
     "RunRequest": "requests",
     "RunResult": "requests",
+    "SecretRequest": "requests",
     "TerminalSize": "spec",
     "Workspace": "protocol",
     "open_command_runner": "commands",

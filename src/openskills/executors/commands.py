@@ -18,6 +18,7 @@ from pathlib import Path
 
 from openskills.arguments import check_arguments
 from openskills.artifacts.store import Artifact, ArtifactStore, Scope
+from openskills.catalog.trust import TrustAnswer, TrustStore
 from openskills.concurrency import shield_until_done
 from openskills.errors import (
     CommandDenied,
@@ -38,7 +39,7 @@ from openskills.executors.policy import CommandPolicy, PolicyContext, find_progr
 from openskills.executors.process import MaskedProcess, StartCounter
 from openskills.executors.protocol import Executor, Process, Workspace
 from openskills.executors.records import audit
-from openskills.executors.records.audit import AuditLog, AuditSubject, ConsentStore
+from openskills.executors.records.audit import AuditLog, AuditSubject
 from openskills.executors.records.journal import RequestDeduplicator
 from openskills.executors.requests import InstallMode, PackageOptions, ProvidedPackages, RunRequest, RunResult
 from openskills.executors.spec import (
@@ -78,12 +79,13 @@ _MAX_FILES = 100_000
 class CommandRules:
     """What a command runner allows.
 
-    `values` holds the secrets that requests may name; nothing else is injected. `index` is where packages come from;
-    None means the settings of pip, uv and npm on this machine.
+    `approve_install` is asked about packages that skills declare. `values` holds the secrets that requests may name;
+    nothing else is injected. `index` is where packages come from; None means the settings of pip, uv and npm.
     """
 
     policy: CommandPolicy = field(default_factory=CommandPolicy)
     approve: ApprovalHook | None = None
+    approve_install: ApprovalHook | None = None
     host_roots: Sequence[Path] = ()
     values: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     network: Sequence[str] = ()
@@ -157,6 +159,12 @@ class CommandRunner:
         other = copy(self)
         other._who = replace(self._who, agent=agent)  # noqa: SLF001 - a copy of ourselves
         other._rules = rules  # noqa: SLF001
+        return other
+
+    def with_secrets(self, values: Mapping[str, str]) -> "CommandRunner":
+        """A copy of this runner whose requests may also name these secrets."""
+        other = copy(self)
+        other._rules = replace(self._rules, values={**self._rules.values, **values})  # noqa: SLF001
         return other
 
     def for_user(
@@ -251,21 +259,23 @@ class CommandRunner:
         """Why the declared packages may not be installed; empty if they may. Asks once for each set of packages."""
         if install is InstallMode.ALWAYS:
             return ""
-        if install is InstallMode.NEVER or self._rules.approve is None or self._settings is None:
+        if install is InstallMode.NEVER or self._rules.approve_install is None or self._settings is None:
             return "allow it with --install always (in Python: install='always')"
-        consents = ConsentStore(self._settings.state_dir)
-        subject = f"{snapshot.digest} {declared.packages.digest}"
-        if consents.has(subject):
+        store = TrustStore(self._settings.state_dir, "grants")
+        directory = self._directories[snapshot.name]
+        subject = f"{directory}#packages:{declared.packages.digest}"
+        known = store.read_decisions().get(subject)
+        if known is not None and known.answer_for(snapshot.digest) is TrustAnswer.YES:
             return ""
         run = self._audit_install(snapshot, declared.packages)
         request = build_approval_request(run, run.command.argv, installs=True)
         try:
-            how = await check_approval(self._rules.approve, request)
+            how = await check_approval(self._rules.approve_install, request)
         except CommandDenied as error:
             self._log_record(audit.build_failure_record(run, error.message))
             return "the user declined"
         self._log_record({**audit.build_start_record(run), "event": "consent", "approval": how})
-        consents.record(subject, f"{snapshot.name}: {declared.packages}")
+        store.remember(directory, {subject: snapshot.digest}, TrustAnswer.YES)
         return ""
 
     def _audit_install(self, snapshot: SkillSnapshot, packages: PackageSet) -> audit.AuditRun:

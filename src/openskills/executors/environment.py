@@ -13,7 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from openskills.errors import InvalidArgument, LimitExceeded
+from openskills.executors.network.allowlist import AllowList
 from openskills.executors.spec import EDITOR_DIRECTORY, SKILLS, VENV, Command, build_variables
+from openskills.project import SkillGrants
 
 MAX_VARIABLES = 256
 MAX_VALUE = 96 * 1024
@@ -110,6 +112,13 @@ def check_env(env: Mapping[str, str], field: str = "env") -> dict[str, str]:
     if total > MAX_TOTAL:
         raise LimitExceeded(f"{field}: {total:,} bytes in total exceed the limit of {MAX_TOTAL:,}; use files")
     return dict(env)
+
+
+def check_grants(grants: SkillGrants) -> None:
+    """Check hosts and variables now, not with the first command. Raises `InvalidArgument` and `LimitExceeded`."""
+    AllowList(grants.network)
+    check_env(grants.environment, "environment")
+    check_env(dict.fromkeys(grants.secrets, ""), "secrets")
 
 
 def resolve_secrets(names: Iterable[str], values: Mapping[str, str], field: str = "secrets") -> dict[str, str]:

@@ -302,7 +302,7 @@ class Launcher(Protocol):
         ...
 
     @property
-    def interpreter(self) -> str:
+    def interpreter(self) -> str | None:
         """See `Workspace.interpreter`."""
         ...
 

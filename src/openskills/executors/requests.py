@@ -1,12 +1,14 @@
 """Requests to a command runner, and results. Plain values."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeAlias
 
 from openskills.arguments import check_arguments
-from openskills.artifacts.store import Artifact
+from openskills.artifacts.store import Artifact, Scope
+from openskills.catalog.skill import Skill
 from openskills.executors.spec import (
     NO_PACKAGES,
     CapturedOutput,
@@ -20,6 +22,7 @@ from openskills.executors.spec import (
 from openskills.executors.staging.inputs import InputSpec, StagedInput
 from openskills.executors.staging.outputs import OutputFile, OutputSpec
 from openskills.executors.staging.packages import PackageSet
+from openskills.project import SkillGrants
 
 
 class InstallMode(StrEnum):
@@ -120,6 +123,34 @@ class RunResult:
     def stderr(self) -> str:
         """The captured stderr as text."""
         return self.ended.stderr.text()
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRequest:
+    """A skill declares the variables `names`, which it was not granted.
+
+    `digest` identifies the content of its folder, `directory`.
+    """
+
+    skill: str
+    directory: str
+    digest: str
+    names: tuple[str, ...]
+    scope: Scope
+    agent: str = ""
+
+
+SecretCallback: TypeAlias = Callable[[SecretRequest], Awaitable[Mapping[str, str]]]
+"""Returns the values of the variables that the user grants. Called whenever a skill is used, so it has to remember."""
+
+
+def build_secret_request(
+    skill: Skill, digest: str, grants: SkillGrants, scope: Scope, agent: str = ""
+) -> SecretRequest | None:
+    """The request for the variables that a skill declares and was not granted; None if there are none."""
+    declared = skill.manifest.requirements.env
+    names = tuple(name for name in declared if name not in grants.secrets and name not in grants.environment)
+    return SecretRequest(skill.name, skill.directory, digest, names, scope, agent) if names else None
 
 
 def read_warm_modules(metadata: Mapping[str, object]) -> tuple[str, ...] | None:

@@ -77,7 +77,7 @@ class DirectoryWorkspace:
         return self._launcher.root
 
     @property
-    def interpreter(self) -> str:
+    def interpreter(self) -> str | None:
         """See `Workspace.interpreter`."""
         return self._launcher.interpreter
 

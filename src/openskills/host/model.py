@@ -178,8 +178,8 @@ class Registration:
 
     `kind` is `type:runtime`, or `type` alone (`http`, `docker`). `entry` is an absolute path for `cli`, a URL for
     `http`, an image for `docker`, `package.module:callable` for `inproc`. `secrets` are names; `environment` has plain
-    values. `digest` is that of the folder of a script or program, if the operator pins it. `options` are fields for one
-    kind of runner only.
+    values; `network` are the hosts that the operator grants. `digest` is that of the folder of a script or program, if
+    the operator pins it. `options` are fields for one kind of runner only.
     """
 
     id: str
@@ -194,6 +194,7 @@ class Registration:
     output_schema: Mapping[str, Any] | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     secrets: tuple[str, ...] = ()
+    network: tuple[str, ...] = ()
     limits: HostLimits = HostLimits()
     executor: str = "auto"
     warm: SkillStartMethod = SkillStartMethod.FORK

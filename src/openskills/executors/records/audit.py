@@ -9,7 +9,6 @@ import fcntl
 import json
 import logging
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import cast
 
 from openskills.executors.spec import Command, CommandResult, Isolation
-from openskills.filesystem import make_private, write_all
 from openskills.telemetry.context import trace_id
 from openskills.telemetry.mask import get_masker
 
@@ -190,36 +188,3 @@ def _truncate_value(value: object) -> object:
         more = [f"[... {len(items) - _MAX_ITEMS:,} more]"] if len(items) > _MAX_ITEMS else []
         return [*map(_truncate_value, items[:_MAX_ITEMS]), *more]
     return value
-
-
-class ConsentStore:
-    """What a user has agreed to, such as the installation of packages: a file of the state directory, mode 0600."""
-
-    def __init__(self, state_dir: Path) -> None:
-        self._file = state_dir / "consents.jsonl"
-
-    def has(self, subject: str) -> bool:
-        """Whether the user agreed to this."""
-        try:
-            lines = self._file.read_bytes().splitlines()
-        except FileNotFoundError:
-            return False
-        # A line that was cut by a crash is skipped.
-        return any(line.startswith(b"{") and line.endswith(b"}") and _read_subject(line) == subject for line in lines)
-
-    def record(self, subject: str, description: str) -> None:
-        """Remember an agreement."""
-        make_private(self._file.parent)
-        line = json.dumps({"subject": subject, "description": description, "time": time.time()})
-        descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            write_all(descriptor, line.encode() + b"\n")
-        finally:
-            os.close(descriptor)
-
-
-def _read_subject(line: bytes) -> object:
-    try:
-        return json.loads(line).get("subject")
-    except ValueError:
-        return None
