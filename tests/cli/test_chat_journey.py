@@ -1,5 +1,6 @@
 """A whole conversation on a real terminal: slash commands, skills by name, files, an interrupted run, resuming."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -138,7 +139,7 @@ def test_options_and_the_project_file_apply_to_commands_of_a_chat(openskills: Co
     def ask(*options: str, script: ModelResponse = SHOW) -> tuple[str, str]:
         with ModelServer([script, "Done."]) as server:
             variables = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "ALPHA_KEY": "hunter2"}
-            ran = openskills("chat", *MODEL[:-2], *options, "$alpha go", **variables)
+            ran = replace(openskills, environment=variables)("chat", *MODEL[:-2], *options, "$alpha go")
             assert ran.code == 0, ran.err
             return results(server)[-1], ran.err
 
