@@ -81,6 +81,7 @@ class RunResult:
         return self.ended.stderr.text()
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class SecretRequest:
     """A skill declares the variables `names`, which it was not granted.
