@@ -416,12 +416,15 @@ async def test_invalid_grants_are_refused_when_the_options_are_made(place: Path)
     ):
         with pytest.raises(InvalidArgument, match=message):
             SessionOptions(grants={"*": grants})
+    with pytest.raises(InvalidArgument, match="timeout: 0 is not a positive number"):
+        SessionOptions(grants={"*": SkillGrants(timeout=0)})
     with pytest.raises(InvalidArgument, match="network"):
         SkillGrants(network="a.example")  # pyright: ignore[reportArgumentType]
 
 
 async def test_a_program_decides_which_declared_variables_a_skill_gets(place: Path) -> None:
-    front = 'metadata: {"requires": {"env": ["KEY_A", "KEY_B", "KEY_C"], "bins": ["sh"]}}'
+    requires = '{"env": ["KEY_A", "KEY_B", "KEY_C", "HOME"], "bins": ["sh"]}'
+    front = f'metadata: {{"openclaw": {{"requires": {requires}, "primaryEnv": "KEY_D"}}}}'
     write_skill(place, "alpha", {"SKILL.md": f"---\nname: alpha\ndescription: Keys. Use it.\n{front}\n---\n"})
     asked: list[SecretRequest] = []
 
@@ -432,7 +435,7 @@ async def test_a_program_decides_which_declared_variables_a_skill_gets(place: Pa
     options = SessionOptions(
         grants={"alpha": SkillGrants(secrets=("KEY_A",))}, secrets={"KEY_A": "for-a"}, ask_secrets=decide
     )
-    settings = replace(settings_in(place), environment={"KEY_A": "1", "KEY_B": "1", "KEY_C": "1"})
+    settings = replace(settings_in(place), environment=dict.fromkeys(("KEY_A", "KEY_B", "KEY_C", "HOME"), "1"))
     catalog = Catalog.from_paths(place / "skills", settings=settings)
     async with (
         SkillRuntime(catalog, "local", settings=settings, options=options) as runtime,
@@ -440,12 +443,14 @@ async def test_a_program_decides_which_declared_variables_a_skill_gets(place: Pa
     ):
         loaded = await session.call("skill_load", {"skill": "alpha"})
         assert loaded.text == (
-            "loaded: alpha\nrequires: programs sh; variables KEY_A, KEY_B, KEY_C; "
-            "not granted, so commands do not have it: KEY_C"
+            "loaded: alpha\nrequires: programs sh; variables KEY_A, KEY_B, KEY_C, HOME, KEY_D; "
+            "not granted, so commands do not have it: KEY_C, KEY_D"
         )
-        assert loaded.data["not_granted"] == ["KEY_C"]
+        assert loaded.data["not_granted"] == ["KEY_C", "KEY_D"]
         for tool in ("skill_run", "skill_exec"):
             ran = await session.call(tool, {"skill": "alpha", "command": "echo ${#KEY_A} ${#KEY_B} ${#KEY_C} $KEY_B"})
             assert "5 5 0 *****" in ran.text
-    assert [(one.skill, one.names, one.agent) for one in asked] == [("alpha", ("KEY_B", "KEY_C"), "assistant")] * 3
+    assert [(one.skill, one.names, one.agent) for one in asked] == [
+        ("alpha", ("KEY_B", "KEY_C", "KEY_D"), "assistant")
+    ] * 3
     assert len({one.digest for one in asked}) == 1
