@@ -194,8 +194,9 @@ def test_the_facts_for_a_program_name_everything(tmp_path: Path, write_skill: Wr
         "shadowed_by",
         "problems",
     ]
-    assert facts["requirements"] == {"bins": ("ls",), "any_bins": (), "env": (), "platforms": (), "always": False}
-    assert facts["missing"] == {"bins": ("ls",), "any_bins": (), "env": (), "platforms": ()}
+    nothing = {"any_bins": (), "env": (), "platforms": ()}
+    assert facts["requirements"] == {"bins": ("ls",), **nothing, "optional_env": (), "always": False}
+    assert facts["missing"] == {"bins": ("ls",), **nothing}
 
 
 def test_what_a_skill_requires_and_what_is_missing_is_shown(openskills: Command, write_skill: WriteSkill) -> None:

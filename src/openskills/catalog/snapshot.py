@@ -180,9 +180,9 @@ def find_missing(needs: Requirements, machine: Machine) -> Requirements:
 
 
 def _find_unmet(needs: Requirements, machine: Machine) -> str | None:
+    if needs.platforms and machine.system not in needs.platforms:
+        return f"it requires {_join(' or ', needs.platforms)}, and this is {machine.system}"
     missing = find_missing(needs, machine)
-    if missing.platforms:
-        return f"it requires {_join(' or ', missing.platforms)}, and this is {machine.system}"
     if missing.bins:
         return f"it needs the program {_join(' and ', missing.bins)}; install it on the PATH"
     if missing.any_bins:

@@ -116,6 +116,8 @@ def list_project_settings(file: "ProjectFile", trusted: bool) -> Iterator[Settin
         for key, value in grants.items():
             holders = [one for one in dict.fromkeys((EVERY_SKILL, name)) if one in file.grants]
             why = [file.locate("skills", one, key) for one in holders if getattr(file.grants[one], key)]
+            if key in ("timeout", "venv"):
+                del why[:-1]  # the last one replaces the other
             if why:
                 yield SettingRow(f"skills.{name}.{key}", value, ", ".join(why), in_effect=trusted)
     for key, value in asdict(file.validate).items():
@@ -185,7 +187,9 @@ def _skill_rows(entry: "RegistryEntry", settings: Settings, file: "ProjectFile |
 
 def _show_rows(rows: list[SettingRow]) -> None:
     columns = (Column("setting", "bold cyan"), Column("value", wide=True), Column("from"))
-    show_table(columns, [(row.name, escape_line(_to_text(row.value)), escape_line(row.why)) for row in rows])
+    show_table(
+        columns, [(escape_line(row.name), escape_line(_to_text(row.value)), escape_line(row.why)) for row in rows]
+    )
 
 
 def _to_text(value: object) -> str:

@@ -121,7 +121,7 @@ def run(
         raise InvalidArgument("COMMAND", "missing; write it after --, as in: openskills run pdf-tools -- ls scripts")
     own = parse_grants(network, secret, env, timeout, settings, packages=packages, venv=venv)
     found = find_skill(skill, sources, settings, trusted=trust)
-    grants = combine_grants(collect_grants(own, project, settings, trusted=trust), found.name)
+    grants = combine_grants(collect_grants(own, project, settings, trusted=trust, skill=found.name), found.name)
     run_inputs = RunInputs(
         executor=executor or settings.executor,
         session=session or f"run-{secrets.token_hex(8)}",

@@ -362,7 +362,9 @@ def details_json(facts: SkillDetails) -> dict[str, object]:
         **entry_json(skill, facts.hidden),
         "fields": manifest_fields(skill.manifest),
         "requirements": asdict(skill.manifest.requirements),
-        "missing": {name: names for name, names in asdict(facts.missing).items() if name != "always"},
+        "missing": {
+            name: names for name, names in asdict(facts.missing).items() if name not in ("always", "optional_env")
+        },
         "body": {"lines": facts.body_lines, "estimated_tokens": facts.body_tokens},
         "resources": [
             {"path": resource.path, "kind": resource.kind.value, "size": resource.size, "estimated_tokens": tokens}
@@ -477,7 +479,7 @@ def _show_info(facts: SkillDetails) -> None:
     for key, value in manifest_fields(skill.manifest).items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         _print_row(key.replace("_", "-"), escape_line(text))
-    if skill.manifest.requirements:
+    if _format_requirements(skill.manifest.requirements):
         _print_row("requires", _format_requirements(skill.manifest.requirements))
         _print_row("missing", _format_requirements(facts.missing) or "nothing")
     _show_needs(facts.needs)
@@ -523,6 +525,7 @@ def _format_requirements(requirements: "Requirements") -> str:
         "programs": requirements.bins,
         "one of the programs": requirements.any_bins,
         "variables": requirements.env,
+        "optional variables": requirements.optional_env,
         "platforms": requirements.platforms,
     }
     return escape_line("; ".join(f"{title} {', '.join(names)}" for title, names in parts.items() if names))

@@ -215,11 +215,12 @@ def _json(project: "ProjectSource", places: "Sequence[SkillLocation]", found: "C
 
 
 def collect_grants(
-    own: "SkillGrants", choice: str | None, settings: "Settings", *, trusted: bool
+    own: "SkillGrants", choice: str | None, settings: "Settings", *, trusted: bool, skill: str | None = None
 ) -> "dict[str, SkillGrants]":
     """The grants of the command line, over those of the project file if the user trusts it, by skill.
 
-    Prints one warning about grants that are ignored. Raises `InvalidArgument` for an invalid file.
+    Prints one warning about grants that are ignored, and one about secrets that are not set; if only one `skill` will
+    be used, only about its own. Raises `InvalidArgument` for an invalid file.
     """
     from openskills.catalog.trust import TrustStore
     from openskills.project import open_project, override_grants
@@ -228,7 +229,7 @@ def collect_grants(
     grants: dict[str, SkillGrants] = {}
     if project is not None and (granted := project.describe_grants()):
         if trusted or TrustStore(settings.config_dir).is_trusted(project.path, project.digest):
-            grants = _check_project_grants(project, settings)
+            grants = _check_project_grants(project, settings, skill)
         else:
             named = "" if choice is None else f" --project {choice}"
             why = f"not trusted yet, or changed since, so it grants nothing ({'; '.join(granted)})"
@@ -237,17 +238,18 @@ def collect_grants(
     return override_grants(grants, own)
 
 
-def _check_project_grants(project: "ProjectFile", settings: "Settings") -> "dict[str, SkillGrants]":
+def _check_project_grants(project: "ProjectFile", settings: "Settings", skill: str | None) -> "dict[str, SkillGrants]":
     from openskills.executors.environment import check_grants
-    from openskills.project import drop_secrets
+    from openskills.project import combine_grants, drop_secrets
 
-    for skill, entry in project.grants.items():
+    for name, entry in project.grants.items():
         try:
             check_grants(entry)
         except InvalidArgument as error:
             key = error.field
-            raise InvalidArgument(f"{project.locate('skills', skill, key)}: skills.{skill}", error.message) from None
-    names = dict.fromkeys(name for entry in project.grants.values() for name in entry.secrets)
+            raise InvalidArgument(f"{project.locate('skills', name, key)}: skills.{name}", error.message) from None
+    used = project.grants.values() if skill is None else (combine_grants(project.grants, skill),)
+    names = dict.fromkeys(name for entry in used for name in entry.secrets)
     unset = [name for name in names if not settings.environment.get(name)]
     if unset:
         warn(("warning", "yellow"), f": {escape_line(str(project.path))}: secrets that are not set: {', '.join(unset)}")

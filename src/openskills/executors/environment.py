@@ -117,8 +117,19 @@ def check_env(env: Mapping[str, str], field: str = "env") -> dict[str, str]:
 def check_grants(grants: SkillGrants) -> None:
     """Check hosts and variables now, not with the first command. Raises `InvalidArgument` and `LimitExceeded`."""
     AllowList(grants.network)
+    if grants.timeout is not None and grants.timeout <= 0:
+        raise InvalidArgument("timeout", f"{grants.timeout:g} is not a positive number of seconds")
     check_env(grants.environment, "environment")
     check_env(dict.fromkeys(grants.secrets, ""), "secrets")
+
+
+def can_grant(name: str) -> bool:
+    """Whether a caller may set this variable; `HOME`, which is set by the runtime, is an example that it may not."""
+    try:
+        _check_name(name, "")
+    except InvalidArgument:
+        return False
+    return True
 
 
 def resolve_secrets(names: Iterable[str], values: Mapping[str, str], field: str = "secrets") -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from openskills.arguments import check_arguments
 from openskills.artifacts.store import Artifact, Scope
 from openskills.catalog.skill import Skill
+from openskills.executors.environment import can_grant
 from openskills.executors.spec import (
     NO_PACKAGES,
     CapturedOutput,
@@ -125,6 +126,7 @@ class RunResult:
         return self.ended.stderr.text()
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class SecretRequest:
     """A skill declares the variables `names`, which it was not granted.
@@ -148,8 +150,9 @@ def build_secret_request(
     skill: Skill, digest: str, grants: SkillGrants, scope: Scope, agent: str = ""
 ) -> SecretRequest | None:
     """The request for the variables that a skill declares and was not granted; None if there are none."""
-    declared = skill.manifest.requirements.env
-    names = tuple(name for name in declared if name not in grants.secrets and name not in grants.environment)
+    needs = skill.manifest.requirements
+    known = {*grants.secrets, *grants.environment}
+    names = tuple(name for name in (*needs.env, *needs.optional_env) if name not in known and can_grant(name))
     return SecretRequest(skill.name, skill.directory, digest, names, scope, agent) if names else None
 
 

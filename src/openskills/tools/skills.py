@@ -10,6 +10,7 @@ from pydantic import Field
 
 from openskills.catalog.skill import SKILL_FILE, Skill
 from openskills.errors import InvalidArgument, NotLoaded, SkillError
+from openskills.executors.environment import can_grant
 from openskills.paths import to_printable
 from openskills.prompt.blocks import parse_fragment, to_one_line
 from openskills.prompt.history import COMPATIBILITY, LEFT_OUT, REQUIRES
@@ -98,12 +99,13 @@ async def _describe_requirements(
     """Lines about what a skill declares, and which of its variables its commands do not get; also added to `data`."""
     manifest, needs = skill.manifest, skill.manifest.requirements
     lines: list[str] = []
-    if needs.bins or needs.any_bins or needs.env:
-        declared = {"programs": needs.bins, "one of the programs": needs.any_bins, "variables": needs.env}
+    variables = (*needs.env, *needs.optional_env)
+    if needs.bins or needs.any_bins or variables:
+        declared = {"programs": needs.bins, "one of the programs": needs.any_bins, "variables": variables}
         parts = [f"{what} {', '.join(map(to_one_line, names))}" for what, names in declared.items() if names]
         grants = context.options.grants_for(skill.name)
         granted = {*grants.secrets, *grants.environment, *await context.request_secrets(skill, digest)}
-        withheld = [name for name in needs.env if name not in granted]
+        withheld = [name for name in variables if name not in granted and can_grant(name)]
         if withheld and context.take_snapshot is not None:
             data["not_granted"] = withheld
             parts.append(f"not granted, so commands do not have it: {', '.join(withheld)}")

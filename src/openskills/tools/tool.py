@@ -140,7 +140,8 @@ class ToolContext:
     async def request_secrets(self, skill: Skill, digest: str) -> Mapping[str, str]:
         """The values of the variables that a skill declares and the user grants besides `ToolOptions.grants`."""
         ask = self.options.ask_secrets
-        if ask is None or not skill.manifest.requirements.env or not digest:
+        needs = skill.manifest.requirements
+        if ask is None or not digest or not (needs.env or needs.optional_env):
             return {}
         grants = self.options.grants_for(skill.name)
         request = build_secret_request(skill, digest, grants, self.scope, self.agent)
