@@ -81,17 +81,18 @@ def test_everything_that_can_be_typed_works_and_another_process_goes_on(openskil
 
 
 @pytest.mark.slow
-def test_packages_are_installed_when_the_person_says_from_where(openskills: Command, alpha: Path) -> None:
+def test_declared_packages_are_installed_when_the_user_allows_it(openskills: Command, alpha: Path) -> None:
     name, data = wheel("tiny", "1.0", "VERSION = '1.0'\n")
-    (alpha / "wheels").mkdir()
-    (alpha / "wheels" / name).write_bytes(data)
-    (alpha / "requirements.txt").write_text("--no-index\n--find-links wheels\ntiny\n")
+    wheels = alpha.parents[1] / "wheels"
+    wheels.mkdir()
+    (wheels / name).write_bytes(data)
+    (alpha / "requirements.txt").write_text("tiny\n")
     say = 'python3 -c "import tiny; print(tiny.VERSION * 2)"'
-    for install, came in (((), "ModuleNotFoundError"), (("--install", "127.0.0.1"), "1.01.0")):
+    index = {"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
+    for install, came in (((), "ModuleNotFoundError"), (("--install", "always"), "1.01.0")):
         with ModelServer([running(say), "Done."]) as server:
-            ran = openskills(
-                "chat", *MODEL, *install, "$alpha say", OPENAI_API_KEY="k", OPENAI_BASE_URL=server.openai_url
-            )
+            variables = {**index, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+            ran = replace(openskills, environment=variables)("chat", *MODEL, *install, "$alpha say")
         assert ran.code == 0
         assert came in str(server.requests[-1].body["messages"][-1]["content"])
 

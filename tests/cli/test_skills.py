@@ -193,6 +193,7 @@ def test_the_facts_for_a_program_name_everything(tmp_path: Path, write_skill: Wr
         "shadows",
         "shadowed_by",
         "problems",
+        "needs",
     ]
     nothing = {"any_bins": (), "env": (), "platforms": ()}
     assert facts["requirements"] == {"bins": ("ls",), **nothing, "optional_env": (), "always": False}

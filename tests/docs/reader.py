@@ -71,7 +71,8 @@ class Reader:
         path = os.pathsep.join((str(self.commands), str(Path(sys.executable).parent), os.defpath))
         size = {"TERM": "dumb", "COLUMNS": "100", "LINES": "40"}
         host = {"OPENSKILL_HTTP_BASE_URL": self.host_address} if self.host else {}
-        return {"HOME": str(self.home), "PATH": path, "LANG": "C.UTF-8", "GIT_PAGER": "cat", **size, **host}
+        index = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+        return {"HOME": str(self.home), "PATH": path, "LANG": "C.UTF-8", "GIT_PAGER": "cat", **size, **host, **index}
 
     def prepare(self, block: Block) -> None:
         """Do what the comments before a block say."""

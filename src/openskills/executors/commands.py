@@ -352,7 +352,7 @@ class CommandRunner:
                 *(warning for staged in started.staged for warning in staged.warnings),
                 *collected.warnings,
                 *ended.notes,
-                *suggest_remedies(ended, network=command.network, secrets=command.secrets),
+                *(suggest_remedies(ended, command) if ended.exit_code else ()),
             ),
         )
 

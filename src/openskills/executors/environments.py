@@ -276,8 +276,8 @@ class _Build:
     ) -> StoredEnvironment:
         """Install everything, and move it to the store. `user` is the workspace that needs it."""
         name = f"environment-{secrets.token_hex(8)}"
-        workspace = await self._executor.open(name)
         try:
+            workspace = await self._executor.open(name)
             await workspace.make_directory(_BUILD)
             if self._packages.python:
                 await self._install_python(workspace, target)

@@ -1,12 +1,12 @@
 """What a skill needs, and hints for failed commands: a line with the remedy for a missing package, program, host …"""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from openskills.catalog.skill import SKILL_FILE, Skill
 from openskills.errors import InvalidArgument, SkillError
-from openskills.executors.spec import CommandResult
+from openskills.executors.spec import Command, CommandResult
 from openskills.executors.staging.packages import (
     DeclaredPackages,
     distribution_from_module,
@@ -67,26 +67,20 @@ _SECRETS = (
 )
 
 
-def suggest_remedies(ended: CommandResult, *, network: Sequence[str] = (), secrets: Iterable[str] = ()) -> list[str]:
-    """What the user can do about a failed command, for the user and for the model; empty if nothing is known.
-
-    `network` and `secrets` are what the command had.
-    """
-    if not ended.exit_code:
-        return []
+def suggest_remedies(ended: CommandResult, command: Command) -> list[str]:
+    """What the user can do about a failed command, for the user and for the model; empty if nothing is known."""
     # The end of both streams: programs report the reason last, and some on stdout.
     text = f"{ended.stdout.text()[-_SHOWN:]}\n{ended.stderr.text()[-_SHOWN:]}"
     found = [*_suggest_packages(text), *_suggest_programs(text)]
     if match := _READ_ONLY.search(text):
         where = f" ({match[1]})" if match[1] else ""
         found.append(f"read-only file system{where}: write to out/, work/ or the skill's own folder")
-    found += _suggest_network(text, ended.notes, network)
+    found += _suggest_network(text, ended.notes, command.network)
     missing = dict.fromkeys(match[1] for pattern in _SECRETS for match in pattern.finditer(text))
-    given = set(secrets)
     found += [
         f"the variable {name} is not set: if the skill may have it, add --secret {name}, or a secret in openskills.toml"
         for name in missing
-        if name.isupper() and name not in given
+        if name.isupper() and name not in command.secrets
     ]
     return list(dict.fromkeys(found))
 

@@ -16,6 +16,7 @@ import threading
 import venv
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -28,11 +29,13 @@ from openskills.executors.approval import ApprovalRequest
 from openskills.executors.bubblewrap.backend import SandboxBackend
 from openskills.executors.commands import CommandRules, CommandRunner
 from openskills.executors.environments import EnvironmentStore, PackageBuilder, is_version_in
+from openskills.executors.hints import find_programs, suggest_remedies
 from openskills.executors.landlock import LandlockBackend
 from openskills.executors.local import LocalBackend
 from openskills.executors.package_index import PackageIndex, hide_credentials, read_package_index
 from openskills.executors.protocol import Backend
 from openskills.executors.requests import InstallMode, PackageOptions, RunRequest
+from openskills.executors.spec import CapturedOutput, Command, CommandResult, EndReason
 from openskills.executors.staging.packages import (
     PackageSet,
     ScriptMetadata,
@@ -132,7 +135,7 @@ async def test_the_user_is_asked_once_for_each_version_of_a_skill_and_set_of_pac
         return answer[0] if request.installs else True
 
     folder = put(tmp_path, requirements_txt="tiny<2\n")
-    rules = CommandRules(index=offline(wheels).index, approve=approve)
+    rules = CommandRules(index=offline(wheels).index, approve_install=approve)
     ask = PackageOptions(install=InstallMode.ASK)
     async with workbench(tmp_path, rules) as bench:
         assert await said(bench, ask) == ("1.0\n", ())
@@ -717,6 +720,71 @@ def test_an_index_must_be_a_url(url: str) -> None:
 
 def test_credentials_are_removed_from_addresses() -> None:
     assert hide_credentials("https://me:pw@h.example:1/x?y") == "https://h.example:1/x?y"
+
+
+# Hints.
+
+
+COMMAND = Command(("true",))
+
+
+def failed(stderr: str, notes: tuple[str, ...] = ()) -> CommandResult:
+    return CommandResult(1, EndReason.EXITED, 1, CapturedOutput(), CapturedOutput(stderr.encode()), notes=notes)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "hint"),
+    [
+        ("ModuleNotFoundError: No module named 'PIL'", "--with pillow"),
+        ("Error: Cannot find module 'docx'", "--with npm:docx"),
+        ("Error [ERR_MODULE_NOT_FOUND]: Cannot find package '@a/b' imported from", "--with npm:@a/b"),
+        (
+            "ERROR: No matching distribution found for pypdf",
+            "commands cannot install packages: run again with --with pypdf",
+        ),
+        ("bash: line 1: soffice: command not found", "apt-get install libreoffice"),
+        ("sh: 1: my-tool: not found", "the program 'my-tool' is not installed where commands run;"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'pdftotext'", "apt-get install poppler-utils"),
+        (
+            "OSError: [Errno 30] Read-only file system: '/usr/x'",
+            "(/usr/x): write to out/, work/ or the skill's own folder",
+        ),
+        ("curl: (6) Could not resolve host: api.example.org", "allow a host with --network api.example.org"),
+        ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "allow a host with --network HOST"),
+        ("KeyError: 'OPENAI_API_KEY'", "add --secret OPENAI_API_KEY"),
+        ("Error: ANTHROPIC_API_KEY environment variable not set", "add --secret ANTHROPIC_API_KEY"),
+    ],
+)
+def test_a_failed_command_comes_with_the_remedy(stderr: str, hint: str) -> None:
+    (found,) = suggest_remedies(failed(stderr), COMMAND)
+    assert hint in found
+
+
+def test_a_refused_host_is_named_and_what_a_command_has_is_not_suggested() -> None:
+    note = "x.example:443 is not on the network allow-list of this command; to allow it, add 'x.example' to the list"
+    assert suggest_remedies(failed("", (note,)), replace(COMMAND, network=("y.example",))) == [
+        "the host x.example was refused: allow it with --network x.example"
+    ]
+    assert suggest_remedies(failed("KeyError: 'A_TOKEN'"), replace(COMMAND, secrets={"A_TOKEN": "x"})) == []
+    assert suggest_remedies(failed("No such file or directory: 'in.pdf'"), COMMAND) == []
+
+
+def test_hints_about_hostile_output_take_no_time() -> None:
+    for text in ("A_" * 30_000, "missing " * 8_000, ": " * 30_000, "host='" * 9_000, "a" * 60_000 + ": command"):
+        suggest_remedies(failed(text), COMMAND)
+
+
+def test_programs_that_a_skill_calls_are_found_in_commands_and_not_in_prose() -> None:
+    files = {
+        "SKILL.md": b"Make a node, then go.\n\n```bash\n$ pdftotext a.pdf | jq .\n```\nOr `qpdf --help`, `git`.\n",
+        "scripts/a.py": b"subprocess.run(['soffice', '--headless'])\nx = ['make']\nos.system('ffmpeg -i x')\n",
+        "scripts/b.sh": b"cd x && pandoc a.md\n",
+        "data.csv": b"curl wget",
+    }
+    assert find_programs(files) == {
+        "pdftotext": "SKILL.md", "jq": "SKILL.md", "qpdf": "SKILL.md", "soffice": "scripts/a.py",
+        "make": "scripts/a.py", "ffmpeg": "scripts/a.py", "pandoc": "scripts/b.sh",
+    }  # fmt: skip
 
 
 # Inline metadata.
