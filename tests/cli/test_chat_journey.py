@@ -170,3 +170,16 @@ def test_wrong_options_are_refused_before_the_chat_begins(openskills: Command) -
         for command in (("chat", "hi", *LOCAL), ("serve", "--port", "0"), ("run", "alpha", "skills")):
             ran = openskills(*command, *options, *(("--", "true") if command[0] == "run" else ()))
             assert (ran.code, message in ran.err) == (2, True), (command, ran.err)
+
+
+def test_a_skill_is_not_hidden_if_the_variable_that_it_requires_is_granted(
+    openskills: Command, write_skill: WriteSkill
+) -> None:
+    write_skill("alpha", front=KEYED)
+    for options, skills in (((), "0 skills"), (("--env", "ALPHA_KEY=x"), "1 skill")):
+        with ModelServer(["Done."]) as server:
+            variables = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+            ran = replace(openskills, environment=variables)(
+                "chat", "--model", "openai/scripted", "--executor", "none", *options, "go", SKILLS_ROOT="skills"
+            )
+        assert skills in ran.err

@@ -122,14 +122,16 @@ def _decide(
     found = load_project_skills(project, settings)
     if not as_json:
         _show(project, file, before, found)
-    agreed = yes or (ask_to_use_skills() if not as_json and can_ask() and any(map(_can_ask_about, before)) else None)
+    granted = file.describe_grants() if file is not None else []
+    can_decide = not as_json and can_ask() and any(map(_can_ask_about, before))
+    agreed = yes or (ask_to_use_skills(grants=bool(granted)) if can_decide else None)
     places = before if agreed is None else _remember(project, before, agreed)
     trusted = all(place.is_trusted for place in places)
     if as_json:
-        say_json(_json(project, places, found))
+        say_json({**_json(project, places, found), "grants": granted})
     elif trusted and places:
         new = any(not place.is_trusted for place in before)
-        grants = " and what the project file grants" if file is not None and file.describe_grants() else ""
+        grants = " and what the project file grants" if granted else ""
         say(("trusted" if new else "already trusted", "bold green"), f": agents may use these skills{grants}")
     elif not trusted:
         _report_untrusted(places)
