@@ -129,7 +129,7 @@ def test_a_declared_variable_is_asked_for_when_the_skill_is_loaded_and_the_model
         assert loaded.splitlines()[:3] == ["loaded: alpha", told, "compatibility: Needs a key"]
         assert f"key={length}." in ran
         assert "hunter2" not in str(server.requests[-1].body)
-        (openskills.home / ".local/state/openskills/grants.json").unlink()
+        (openskills.home / ".local/state/openskills/grants/secrets.json").unlink()
 
 
 def test_options_and_the_project_file_apply_to_commands_of_a_chat(openskills: Command, write_skill: WriteSkill) -> None:
