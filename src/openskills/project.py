@@ -25,6 +25,11 @@ EVERY_SKILL = "*"
 MAX_BYTES = 1024 * 1024
 MAX_SECONDS = 10_000_000
 MAX_ITEMS = 1_000
+NOT_SHOWN = "(set, not shown)"
+SECRET_NAME_PATTERN = re.compile(
+    r"(?:^|_)(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)|APIKEY|PASSWORD", re.IGNORECASE
+)
+"""Names of variables that probably hold secrets."""
 
 
 @check_arguments
@@ -61,20 +66,25 @@ class SkillGrants:
         )
 
     def describe(self) -> str:
-        """The grants on one line: `network api.example.org; timeout 90 s`."""
+        """The grants on one line: `network api.example.org; timeout 90 s`. Values that look like secrets are masked."""
         parts = {
             "packages": ", ".join(self.packages),
             "npm": ", ".join(self.npm),
             "venv": str(self.venv or ""),
             "network": ", ".join(self.network),
             "secrets": ", ".join(self.secrets),
-            "environment": ", ".join(f"{name}={value}" for name, value in self.environment.items()),
+            "environment": ", ".join(f"{name}={value}" for name, value in mask_variables(self.environment).items()),
             "timeout": "" if self.timeout is None else f"{self.timeout:g} s",
         }
         return "; ".join(f"{title} {text}" for title, text in parts.items() if text)
 
 
 NO_GRANTS = SkillGrants()
+
+
+def mask_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables for display, without values whose names look like those of secrets."""
+    return {name: NOT_SHOWN if SECRET_NAME_PATTERN.search(name) else value for name, value in environment.items()}
 
 
 def combine_grants(grants: Mapping[str, SkillGrants], skill: str | None) -> SkillGrants:

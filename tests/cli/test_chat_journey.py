@@ -130,7 +130,7 @@ def test_a_declared_variable_is_asked_for_when_the_skill_is_loaded_and_the_model
         assert loaded.splitlines()[:3] == ["loaded: alpha", told, "compatibility: Needs a key"]
         assert f"key={length}." in ran
         assert "hunter2" not in str(server.requests[-1].body)
-        (openskills.home / ".local/state/openskills/grants.json").unlink()
+        (openskills.home / ".local/state/openskills/grants/secrets.json").unlink()
 
 
 def test_options_and_the_project_file_apply_to_commands_of_a_chat(openskills: Command, write_skill: WriteSkill) -> None:
@@ -171,3 +171,16 @@ def test_wrong_options_are_refused_before_the_chat_begins(openskills: Command) -
         for command in (("chat", "hi", *LOCAL), ("serve", "--port", "0"), ("run", "alpha", "skills")):
             ran = openskills(*command, *options, *(("--", "true") if command[0] == "run" else ()))
             assert (ran.code, message in ran.err) == (2, True), (command, ran.err)
+
+
+def test_a_skill_is_not_hidden_if_the_variable_that_it_requires_is_granted(
+    openskills: Command, write_skill: WriteSkill
+) -> None:
+    write_skill("alpha", front=KEYED)
+    for options, skills in (((), "0 skills"), (("--env", "ALPHA_KEY=x"), "1 skill")):
+        with ModelServer(["Done."]) as server:
+            variables = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+            ran = replace(openskills, environment=variables)(
+                "chat", "--model", "openai/scripted", "--executor", "none", *options, "go", SKILLS_ROOT="skills"
+            )
+        assert skills in ran.err

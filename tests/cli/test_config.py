@@ -136,3 +136,22 @@ def test_a_hosted_skill_has_the_grants_of_a_trusted_project_file(openskills: Com
     assert (rows()["network"], rows()["timeout_ms"]) == (["none", "default"], ["15000", "default"])
     openskills("trust", "--yes")
     assert (rows()["network"], rows()["timeout_ms"]) == (["a.example", str(file)], ["5000", str(file)])
+
+
+def test_values_in_a_project_file_that_look_like_secrets_are_not_printed(openskills: Command) -> None:
+    (openskills.cwd / "openskills.toml").write_text('[skills."*".environment]\nAPI_KEY = "hunter2"\nLEVEL = "3"\n')
+    for arguments in (("config",), ("config", "--json"), ("trust",), ("trust", "--json"), ("trust", "--yes")):
+        ran = openskills(*arguments)
+        assert "hunter2" not in ran.out + ran.err
+    assert "grants   *: environment API_KEY=(set, not shown), LEVEL=3" in openskills("trust").lines
+
+
+def test_escape_codes_in_a_project_file_are_not_printed(openskills: Command) -> None:
+    file = openskills.cwd / "openskills.toml"
+    file.write_text('[skills."a\\u001b]0;x"]\ntimeout = 5\n')
+    for arguments in (("config",), ("trust",), ("run", "x", "--", "true"), ("validate", ".")):
+        ran = openskills(*arguments)
+        assert "\x1b" not in ran.out + ran.err
+    file.write_text('[skills."a\\u001b]0;x"]\nzzz = 5\n')
+    ran = openskills("config")
+    assert (ran.code, "\x1b" in ran.err, "unknown key" in ran.err) == (2, False, True)

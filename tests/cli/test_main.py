@@ -149,7 +149,13 @@ def test_there_is_no_colour_in_a_pipe_and_none_with_no_color(openskills: Command
 def test_starting_loads_only_what_the_command_needs(openskills: Command, write_skill: WriteSkill) -> None:
     write_skill("alpha")
     openskills("list", "skills")
-    for arguments in (["--version"], ["list", "skills"], ["search", "things", "skills"]):
+    light = {"pydantic", "asyncio", "httpx2", "watchfiles", "rich", "tomllib", "openskills.project"}
+    for arguments, unwanted in (
+        (["--version"], light),
+        (["list", "skills"], light),
+        (["search", "things", "skills"], light),
+        (["validate", "skills"], {"pydantic", "tomllib"}),
+    ):
         program = f"import sys\nfrom openskills.cli.main import main\nmain({arguments!r})\nprint(*sys.modules)"
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -159,7 +165,7 @@ def test_starting_loads_only_what_the_command_needs(openskills: Command, write_s
             text=True,
             check=True,
         )
-        heavy = {"pydantic", "asyncio", "httpx2", "watchfiles", "rich"} & set(done.stdout.splitlines()[-1].split())
+        heavy = unwanted & set(done.stdout.splitlines()[-1].split())
         assert not heavy, f"{arguments} loads {heavy}"
 
 

@@ -298,6 +298,7 @@ def test_a_declared_variable_is_asked_for_once_and_the_answer_lasts_until_the_sk
     assert "key=0." in ran.out
     ran = openskills.on_terminal(*command, DEMO_KEY="hunter2")
     assert ("key=0." in ran.out, question in ran.out) == (True, False)
+    assert "demo needs DEMO_KEY, which you refused; allow it with --secret DEMO_KEY" in ran.out
     assert audit_records(openskills) == [
         ("demo", ["DEMO_KEY"], "granted by the user"),
         ("demo", ["DEMO_KEY"], "not granted: nobody to ask"),
@@ -318,9 +319,9 @@ def test_an_option_grants_a_declared_variable_without_a_question(openskills: Com
 
 @pytest.mark.usefixtures("keyed")
 def test_a_list_of_answers_that_others_can_write_is_refused(openskills: Command) -> None:
-    state = openskills.home / ".local/state/openskills"
+    state = openskills.home / ".local/state/openskills/grants"
     state.mkdir(parents=True)
-    (state / "grants.json").write_text('{"places": {}}')
-    (state / "grants.json").chmod(0o666)
+    (state / "secrets.json").write_text('{"places": {}}')
+    (state / "secrets.json").chmod(0o666)
     ran = run(Command(openskills.home, openskills.cwd, {"DEMO_KEY": "x"}), "--", "true")
-    assert (ran.code, "grants.json: other users can write to" in ran.err) == (2, True)
+    assert (ran.code, "secrets.json: other users can write to" in ran.err) == (2, True)

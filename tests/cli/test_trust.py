@@ -42,7 +42,7 @@ def test_json_reports_and_decides_only_on_request(openskills: Command, write_ski
     folder = write_skill("alpha", "Merges. Use when asked.", under="here/.agents/skills")
     ran = openskills("trust", "--json")
     assert (ran.code, ran.json["trusted"]) == (0, False)
-    assert list(ran.json) == ["project", "places", "trusted", "skills", "problems"]
+    assert list(ran.json) == ["project", "places", "trusted", "skills", "problems", "grants"]
     (place,) = ran.json["places"]
     assert (ran.json["project"], place.pop("digest", "").isalnum()) == (str(openskills.cwd), True)
     assert place == {"path": str(folder.parent), "trusted": False, "fault": None}

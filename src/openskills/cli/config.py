@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _WRITTEN_AS = {"environment": "env", "kind": "type"}
 _SECRET = frozenset({"host_api_key"})
-_NOT_SHOWN = "(set, not shown)"
 _PASSWORD = re.compile(r"://[^/@\s]*@")
 _OURS = re.compile(r"OPENSKILLS?_[A-Z_]+")
 
@@ -95,10 +94,12 @@ def config(
 
 def list_settings(settings: Settings) -> Iterator[SettingRow]:
     """All settings of this process, with passwords and API keys masked."""
+    from openskills.project import NOT_SHOWN
+
     for name, variables in VARIABLES.items():
         value = getattr(settings, name)
         if isinstance(value, str):
-            value = _NOT_SHOWN if name in _SECRET and value else _PASSWORD.sub("://…@", value)
+            value = NOT_SHOWN if name in _SECRET and value else _PASSWORD.sub("://…@", value)
         yield SettingRow(name, value, find_variable(name, settings.environment) or "default", variables)
 
 
@@ -109,7 +110,7 @@ def _locate_project(row: SettingRow, file: "ProjectFile", choice: str | None) ->
 
 def list_project_settings(file: "ProjectFile", trusted: bool) -> Iterator[SettingRow]:
     """The settings of a project file. Those of a skill are combined with those of `*`, as they are for its commands."""
-    from openskills.project import EVERY_SKILL, combine_grants
+    from openskills.project import EVERY_SKILL, combine_grants, mask_variables
 
     for name in file.grants:
         grants = asdict(combine_grants(file.grants, name))
@@ -119,7 +120,8 @@ def list_project_settings(file: "ProjectFile", trusted: bool) -> Iterator[Settin
             if key in ("timeout", "venv"):
                 del why[:-1]  # the last one replaces the other
             if why:
-                yield SettingRow(f"skills.{name}.{key}", value, ", ".join(why), in_effect=trusted)
+                shown = mask_variables(value) if key == "environment" else value
+                yield SettingRow(f"skills.{name}.{key}", shown, ", ".join(why), in_effect=trusted)
     for key, value in asdict(file.validate).items():
         if value:
             yield SettingRow(f"validate.{key.replace('_', '-')}", value, file.locate("validate", key.replace("_", "-")))
@@ -164,12 +166,12 @@ def _show_skill(
 
 
 def _skill_rows(entry: "RegistryEntry", settings: Settings, file: "ProjectFile | None") -> Iterator[SettingRow]:
-    from openskills.host.registry.manifest import SECRET_NAME_PATTERN
-    from openskills.project import combine_grants
+    from openskills.project import combine_grants, mask_variables
 
     if entry.registration is None:
         return
-    grants = asdict(combine_grants(file.grants if file else {}, entry.id))
+    by_id = {name.replace("-", "_"): grants for name, grants in file.grants.items()} if file else {}
+    grants = asdict(combine_grants(by_id, entry.id.replace("-", "_")))
     for name, value in asdict(entry.registration).items():
         field = _WRITTEN_AS.get(name, name)
         if field in entry.lines:
@@ -181,8 +183,7 @@ def _skill_rows(entry: "RegistryEntry", settings: Settings, file: "ProjectFile |
             why = (find_variable(name, settings.environment) if name in VARIABLES else None) or "default"
         if file is not None and grants.get("timeout" if name == "timeout_ms" else name):
             why = str(file.path) if why == "default" else f"{file.path}, {why}"
-        masked = {key for key in value if SECRET_NAME_PATTERN.search(key)} if name == "environment" else ()
-        yield SettingRow(name, {**value, **dict.fromkeys(masked, _NOT_SHOWN)} if masked else value, why)
+        yield SettingRow(name, mask_variables(value) if name == "environment" else value, why)
 
 
 def _show_rows(rows: list[SettingRow]) -> None:

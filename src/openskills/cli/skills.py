@@ -143,10 +143,10 @@ def select_covered_skills(places: "Sequence[SkillLocation]", found: "CatalogSnap
     return sorted((skill for skill in skills if skill.source in labels), key=lambda skill: (skill.name, skill.source))
 
 
-def ask_to_use_skills() -> bool | None:
-    """Ask whether to use the skills of a project; see `ask`."""
+def ask_to_use_skills(*, grants: bool = False) -> bool | None:
+    """Ask whether to use the skills of a project, and with `grants` what its project file grants; see `ask`."""
     warn("Skills instruct agents and may contain programs. Review them before you agree.")
-    return ask("Use the skills of this project?")
+    return ask(f"Use the skills of this project{', and grant them what the project file says' if grants else ''}?")
 
 
 def show_names(skills: "list[Skill]", write: Callable[..., None]) -> None:

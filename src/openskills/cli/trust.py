@@ -122,14 +122,16 @@ def _decide(
     found = load_project_skills(project, settings)
     if not as_json:
         _show(project, file, before, found)
-    agreed = yes or (ask_to_use_skills() if not as_json and can_ask() and any(map(_can_ask_about, before)) else None)
+    granted = file.describe_grants() if file is not None else []
+    can_decide = not as_json and can_ask() and any(map(_can_ask_about, before))
+    agreed = yes or (ask_to_use_skills(grants=bool(granted)) if can_decide else None)
     places = before if agreed is None else _remember(project, before, agreed)
     trusted = all(place.is_trusted for place in places)
     if as_json:
-        say_json(_json(project, places, found))
+        say_json({**_json(project, places, found), "grants": granted})
     elif trusted and places:
         new = any(not place.is_trusted for place in before)
-        grants = " and what the project file grants" if file is not None and file.describe_grants() else ""
+        grants = " and what the project file grants" if granted else ""
         say(("trusted" if new else "already trusted", "bold green"), f": agents may use these skills{grants}")
     elif not trusted:
         _report_untrusted(places)
@@ -214,6 +216,10 @@ def _json(project: "ProjectSource", places: "Sequence[SkillLocation]", found: "C
     }
 
 
+_MAX_LISTED = 1_000
+"""Characters of a warning about grants that are ignored; `openskills trust` shows all."""
+
+
 def collect_grants(
     own: "SkillGrants", choice: str | None, settings: "Settings", *, trusted: bool, skill: str | None = None
 ) -> "dict[str, SkillGrants]":
@@ -232,7 +238,9 @@ def collect_grants(
             grants = _check_project_grants(project, settings, skill)
         else:
             named = "" if choice is None else f" --project {choice}"
-            why = f"not trusted yet, or changed since, so it grants nothing ({'; '.join(granted)})"
+            listed = "; ".join(granted)
+            listed = listed if len(listed) <= _MAX_LISTED else f"{listed[:_MAX_LISTED]}…"
+            why = f"not trusted yet, or changed since, so it grants nothing ({listed})"
             hint = f"review it, then run `openskills trust{named}`"
             warn(("warning", "yellow"), escape_line(f": {project.path}: {why}; {hint}"))
     return override_grants(grants, own)
@@ -278,7 +286,8 @@ class SecretConsent:
         from openskills.executors.records.audit import AuditLog
 
         self._environment = settings.environment
-        self._store = TrustStore(settings.state_dir, "grants")
+        # In a directory of its own, which only the user can write to.
+        self._store = TrustStore(settings.state_dir / "grants", "secrets")
         self._log = AuditLog(settings.state_dir / "audit.jsonl")
         self._ask = ask
         # Calls of a model may run concurrently, and only one may ask.
@@ -293,7 +302,9 @@ class SecretConsent:
             for name in (name for name in request.names if self._environment.get(name)):
                 decision = known.get(f"{request.directory}#{name}")
                 answer = decision.answer_for(request.digest) if decision else None
-                if answer == "yes" if answer is not None else await self._decide(request, name):
+                if answer == "no":
+                    self._report_once(request, name, "which you refused")
+                elif answer == "yes" or await self._decide(request, name):
                     granted[name] = self._environment[name]
         return granted
 
@@ -305,15 +316,20 @@ class SecretConsent:
         question = f"The skill {escape_line(request.skill)} needs the variable {name}. Pass it on to its commands?"
         agreed = None if self._ask is None else await self._ask(question)
         if agreed is None:
-            self._withheld.add((request.digest, name))
-            hint = f"; allow it with --secret {name}"
-            warn(("note", "yellow"), f": {escape_line(request.skill)} needs {name}, which was not granted{hint}")
+            self._report_once(request, name, "which was not granted")
             self._record(request, name, "not granted: nobody to ask")
             return False
+        self._withheld.add((request.digest, name))  # a refusal needs no note
         answer = TrustAnswer.YES if agreed else TrustAnswer.NO
         self._store.remember(Path(request.directory), {f"{request.directory}#{name}": request.digest}, answer)
         self._record(request, name, "granted by the user" if agreed else "refused by the user")
         return agreed
+
+    def _report_once(self, request: "SecretRequest", name: str, why: str) -> None:
+        if (request.digest, name) not in self._withheld:
+            self._withheld.add((request.digest, name))
+            needs = f"{escape_line(request.skill)} needs {name}, {why}"
+            warn(("note", "yellow"), f": {needs}; allow it with --secret {name}")
 
     def _record(self, request: "SecretRequest", name: str, detail: str) -> None:
         from dataclasses import asdict

@@ -261,7 +261,7 @@ class CommandRunner:
             return ""
         if install is InstallMode.NEVER or self._rules.approve_install is None or self._settings is None:
             return "allow it with --install always (in Python: install='always')"
-        store = TrustStore(self._settings.state_dir, "grants")
+        store = TrustStore(self._settings.state_dir / "grants", "packages")
         directory = self._directories[snapshot.name]
         subject = f"{directory}#packages:{declared.packages.digest}"
         known = store.read_decisions().get(subject)

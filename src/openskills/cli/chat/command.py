@@ -127,6 +127,7 @@ def chat(
     if words is None and as_json:
         raise InvalidArgument("--json", "needs a message as an argument or on stdin")
     own = parse_grants(network, secret, env, timeout, settings, packages=packages, venv=venv)
+    grants = collect_grants(own, project, settings, trusted=trust)
     options = ChatOptions(
         session=session,
         model=model,
@@ -139,9 +140,12 @@ def chat(
         interactive=can_ask(),
         verbose=verbose,
         as_json=as_json,
-        grants=collect_grants(own, project, settings, trusted=trust),
+        grants=grants,
     )
-    catalog = open_catalog(skills or (), settings, trusted=trust, asking=not as_json)
+    # A skill that requires a variable is not hidden if the variable is granted.
+    granted = {name: value for entry in grants.values() for name, value in entry.environment.items()}
+    with_grants = replace(settings, environment={**granted, **settings.environment})
+    catalog = open_catalog(skills or (), with_grants, trusted=trust, asking=not as_json)
     report_sources(catalog.snapshot)
     if skills and not catalog.skills:
         raise InvalidArgument("--skills", f"no usable skill in {', '.join(skills)}; see `openskills list {skills[0]}`")
