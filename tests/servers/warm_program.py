@@ -5,20 +5,25 @@ that begins with `__main__` and ends as any other does; only what it imports is 
 """
 
 import atexit
+import fcntl
 import gc
 import importlib
-import json
+import io
+import marshal
 import os
 import runpy
 import select
 import signal
 import socket
 import sys
+import termios
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from openskills.cli.main import main as run_command
+
 PRELOADED = (
-    "openskills.cli.main",
     "openskills.runtime.token_report",
     "openskills.cli.chat.loop",
     "openskills.cli.run_execution",
@@ -38,11 +43,12 @@ PRELOADED = (
 
 @dataclass(frozen=True)
 class Call:
-    """What somebody wants to have run, and the descriptors of its three streams."""
+    """What somebody wants to have run, the descriptors of its three streams, and whether they are its own terminal."""
 
     arguments: list[str]
     directory: str
     environment: dict[str, str]
+    terminal: bool
     streams: list[int]
 
 
@@ -67,6 +73,9 @@ def main(address: str) -> None:
     atexit.register(status.leave)
     for name in PRELOADED:
         importlib.import_module(name)
+    with redirect_stdout(io.StringIO()):
+        # Whatever is made at the first call and kept.
+        run_command(["--version"])
     # Nothing of this is garbage, and looking at it would copy it into each fork.
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as listening:
@@ -86,44 +95,59 @@ def main(address: str) -> None:
 
 def _next_call(listening: socket.socket) -> Call | None:
     """A call, in the fork that is for it; None in the process that served them all."""
-    running: set[int] = set()
-    while 0 not in select.select([listening, 0], [], [])[0]:
-        connection, _ = listening.accept()
-        with connection:
+    running: dict[int, Running] = {}
+    while True:
+        connections = {one.connection.fileno(): end for end, one in running.items()}
+        ready = select.select([listening.fileno(), 0, *running, *connections], [], [])[0]
+        if 0 in ready:
+            for one in running.values():
+                os.kill(one.pid, signal.SIGKILL)
+            return None
+        for end in [end for end in ready if end in running]:
+            running.pop(end).finish(end)
+        for end in [connections[number] for number in ready if number in connections]:
+            if end in running:
+                running[end].pass_on()
+        if listening.fileno() in ready:
+            connection, _ = listening.accept()
+            call = _received(connection)
             child = os.fork()
             if child == 0:
+                for end, one in running.items():
+                    os.close(end)
+                    one.connection.close()
+                connection.close()
                 listening.close()
-                return _look_after(connection)
-        running.add(child)
-        running -= {child for child in running if os.waitpid(child, os.WNOHANG)[0]}
-    return None
+                return call
+            for stream in call.streams:
+                os.close(stream)
+            running[os.pidfd_open(child)] = Running(child, connection)
 
 
-def _look_after(connection: socket.socket) -> Call:
-    """Fork the call and give it there; here, tell the caller how it ends, and end it when the caller has gone."""
-    call = _received(connection)
-    child = os.fork()
-    if child == 0:
-        return call
-    for stream in call.streams:
-        os.close(stream)
-    end = os.pidfd_open(child)
-    while end not in select.select([end, connection], [], [])[0]:
-        number = connection.recv(1)
-        os.kill(child, number[0] if number else signal.SIGKILL)
-        if not number:
-            break
-    _, status = os.waitpid(child, 0)
-    try:
-        connection.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
-    finally:
-        os._exit(0)
+@dataclass(frozen=True)
+class Running:
+    """The fork of a call, and who called."""
+
+    pid: int
+    connection: socket.socket
+
+    def pass_on(self) -> None:
+        """Signals are for the command; when the caller has gone the command ends."""
+        number = self.connection.recv(1)
+        os.kill(self.pid, number[0] if number else signal.SIGKILL)
+
+    def finish(self, end: int) -> None:
+        """Tell the caller how it ended."""
+        os.close(end)
+        _, status = os.waitpid(self.pid, 0)
+        with self.connection, suppress(BrokenPipeError):
+            self.connection.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
 
 
 def _received(connection: socket.socket) -> Call:
     size, streams, _, _ = socket.recv_fds(connection, 4, 3)
     content = connection.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
-    return Call(**json.loads(content), streams=streams)
+    return Call(**marshal.loads(content), streams=streams)
 
 
 def _become(call: Call) -> None:
@@ -132,6 +156,9 @@ def _become(call: Call) -> None:
     for number, stream in enumerate(call.streams):
         os.dup2(stream, number)
         os.close(stream)
+    if call.terminal:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     modes = ("r", "w", "w")
     # They stay open until the end, as those of any interpreter do.
     new = [
