@@ -40,7 +40,9 @@ def main(address: str, *arguments: str) -> "NoReturn":
         os.dup2(nothing, stream)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: connection.sendall(bytes([received])))
-    _end(int.from_bytes(connection.recv(4, _socket.MSG_WAITALL), "big", signed=True))
+    # The first is the number of the process.
+    answer = connection.recv(8, _socket.MSG_WAITALL)
+    _end(int.from_bytes(answer[4:], "big", signed=True))
 
 
 def _is_particular() -> bool:

@@ -26,6 +26,8 @@ from openskills.cli.main import main as run_command
 PRELOADED = (
     "openskills.runtime.token_report",
     "openskills.cli.chat.loop",
+    "openskills.host.server",
+    "uvloop",
     "openskills.cli.run_execution",
     "openskills.agent.models.openai",
     "openai.resources.chat.completions",
@@ -122,6 +124,8 @@ def _next_call(listening: socket.socket) -> Call | None:
             for stream in call.streams:
                 os.close(stream)
             running[os.pidfd_open(child)] = Running(child, connection)
+            with suppress(BrokenPipeError):
+                connection.sendall(child.to_bytes(4, "big"))
 
 
 @dataclass(frozen=True)
