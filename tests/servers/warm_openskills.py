@@ -1,4 +1,4 @@
-"""The warm program for tests, one per process that runs them."""
+"""The warm programs for tests, one of each kind per process that runs them."""
 
 import marshal
 import os
@@ -11,6 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
@@ -75,31 +76,40 @@ class WarmOpenskills:
         return [sys.executable, "-ISE", str(CLIENT), str(self.address)]
 
     def start(
-        self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdout: int, stderr: int
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdout: int,
+        stderr: int,
+        stdin: int | None = None,
     ) -> WarmProcess:
-        """Start it with nothing to read, these files as its output, and the variables of a process in UTF-8."""
+        """Start it with these files as its input and output, and the variables of a process in UTF-8."""
         particular = [name for name in env if name.startswith(("PYTHON", "LC_"))]
-        assert env["LANG"] == "C.UTF-8", "a process that was started already cannot have another encoding"
+        assert env.get("LANG", "C.UTF-8") == "C.UTF-8", "a process that runs already cannot have another encoding"
         assert not particular, f"{particular} would have no effect on a process that was started already"
         place = {"directory": str(cwd), "environment": dict(env), "terminal": False}
         call = marshal.dumps({"arguments": list(arguments), **place})
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(self.address))
-        with open(os.devnull, "rb") as stdin:
-            socket.send_fds(connection, [len(call).to_bytes(4, "big")], [stdin.fileno(), stdout, stderr])
+        with open(os.devnull, "rb") as nothing:
+            streams = [nothing.fileno() if stdin is None else stdin, stdout, stderr]
+            socket.send_fds(connection, [len(call).to_bytes(4, "big")], streams)
             connection.sendall(call)
             return WarmProcess(connection)
 
 
 class _WarmProgram:
-    """The program of this process, started for the first who asks."""
+    """The program of this process, started for the first who asks. `options` are those of its interpreter."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str, *options: str) -> None:
+        self._arguments = (kind, *options)
         self._running = ExitStack()
         self._taken: WarmOpenskills | None = None
 
     def get(self) -> WarmOpenskills:
-        self._taken = self._taken or self._running.enter_context(_started())
+        self._taken = self._taken or self._running.enter_context(_started(*self._arguments))
         return self._taken
 
     def end(self) -> None:
@@ -107,15 +117,16 @@ class _WarmProgram:
         self._taken = None
 
 
-_program = _WarmProgram()
+_program = _WarmProgram("openskills")
+_scripts = _WarmProgram("script", "-W", "error")
 
 
 @contextmanager
-def _started() -> Generator[WarmOpenskills]:
+def _started(kind: str, *options: str) -> Generator[WarmOpenskills]:
     with own_directory("warm") as directory:
         address = directory / "calls"
         with subprocess.Popen(
-            [sys.executable, "-m", "tests.servers.warm_program", str(address)],
+            [sys.executable, *options, "-m", "tests.servers.warm_program", str(address), kind],
             cwd=ROOT,
             env={"LANG": "C.UTF-8"},
             stdin=subprocess.PIPE,
@@ -131,6 +142,29 @@ def _started() -> Generator[WarmOpenskills]:
 def start_openskills(*arguments: str, cwd: Path, env: Mapping[str, str], stdout: int, stderr: int) -> WarmProcess:
     """`openskills` in an interpreter that has imported it already."""
     return _program.get().start(arguments, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
+
+
+def run_script(
+    script: Path, *arguments: str, cwd: Path, env: Mapping[str, str], stdin: bytes = b"", timeout: float
+) -> "subprocess.CompletedProcess[bytes]":
+    """`python -W error SCRIPT`, in an interpreter that has imported what scripts import. Raises `TimeoutError`."""
+    with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
+        given.write(stdin)
+        given.seek(0)
+        process = _scripts.get().start(
+            [str(script), *arguments],
+            cwd=cwd,
+            env=env,
+            stdin=given.fileno(),
+            stdout=output.fileno(),
+            stderr=errors.fileno(),
+        )
+        try:
+            code = process.wait(timeout)
+        finally:
+            process.kill()
+        written = [os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0) for file in (output, errors)]
+        return subprocess.CompletedProcess([str(script), *arguments], code, *written)
 
 
 def openskills_line(*arguments: str) -> list[str]:
@@ -149,3 +183,4 @@ def end_warm_openskills() -> Generator[None]:
     """Nothing runs when the tests have ended."""
     yield
     _program.end()
+    _scripts.end()

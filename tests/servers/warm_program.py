@@ -1,7 +1,8 @@
-"""`python -m openskills` in a process that has imported everything: a fork of it, with its own streams, for each call.
+"""`python` in a process that has imported everything: a fork of it, with its own streams, for each call.
 
-Runs as `python -m tests.servers.warm_program SOCKET`, until its stdin ends. The interpreter of a call is a real process
-that begins with `__main__` and ends as any other does; only what it imports is there before.
+Runs as `python -m tests.servers.warm_program SOCKET KIND`, until its stdin ends. What a call runs is `-m openskills`,
+or, if the kind is `script`, the file that is its first argument. The interpreter of a call is a real process that
+begins with `__main__` and ends as any other does; only what it imports is there before.
 """
 
 import atexit
@@ -21,9 +22,8 @@ from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from openskills.cli.main import main as run_command
-
-PRELOADED = (
+OPENSKILLS = (
+    "openskills.cli.main",
     "openskills.runtime.token_report",
     "openskills.cli.chat.loop",
     "openskills.host.server",
@@ -40,6 +40,12 @@ PRELOADED = (
     "yaml",
     "typer.rich_utils",
     "rich.markdown",
+)
+# What scripts of skills import, all but one from the standard library or meant for it.
+SCRIPTS = (
+    *("argparse", "codecs", "csv", "datetime", "decimal", "fractions", "hashlib", "html", "logging", "re", "shutil"),
+    *("statistics", "subprocess", "tempfile", "textwrap", "unicodedata", "urllib.parse", "zipfile"),
+    *("openskills.skillkit.entry", "openskills.skillkit.files", "pypdf"),
 )
 
 
@@ -68,16 +74,17 @@ class Status:
             os._exit(self.code)
 
 
-def main(address: str) -> None:
+def main(address: str, kind: str) -> None:
     """Serve; in the fork of a call, be the command."""
     status = Status()
     # Who registers first is called last.
     atexit.register(status.leave)
-    for name in PRELOADED:
+    for name in SCRIPTS if kind == "script" else OPENSKILLS:
         importlib.import_module(name)
-    with redirect_stdout(io.StringIO()):
-        # Whatever is made at the first call and kept.
-        run_command(["--version"])
+    if kind != "script":
+        with redirect_stdout(io.StringIO()):
+            # Whatever is made at the first call and kept.
+            sys.modules["openskills.cli.main"].main(["--version"])
     # Nothing of this is garbage, and looking at it would copy it into each fork.
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as listening:
@@ -88,7 +95,11 @@ def main(address: str) -> None:
     if call is not None:
         _become(call)
         try:
-            runpy.run_module("openskills", run_name="__main__", alter_sys=True)
+            if kind == "script":
+                runpy.run_path(_become_script(), run_name="__main__")
+            else:
+                runpy.run_module("openskills", run_name="__main__", alter_sys=True)
+            status.code = 0
         except SystemExit as ending:
             # Anything but a number is for the interpreter to deal with, and so is a stream that cannot be written.
             status.code = ending.code if isinstance(ending.code, int) else None
@@ -181,5 +192,12 @@ def _become(call: Call) -> None:
     sys.path[0] = call.directory
 
 
+def _become_script() -> str:
+    del sys.argv[0]
+    script = sys.argv[0]
+    sys.path[0] = os.path.dirname(os.path.realpath(script))
+    return script
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
