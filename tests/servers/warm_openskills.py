@@ -84,12 +84,13 @@ class WarmOpenskills:
         stdout: int,
         stderr: int,
         stdin: int | None = None,
+        strict: bool = False,
     ) -> WarmProcess:
         """Start it with these files as its input and output, and the variables of a process in UTF-8."""
         particular = [name for name in env if name.startswith(("PYTHON", "LC_"))]
         assert env.get("LANG", "C.UTF-8") == "C.UTF-8", "a process that runs already cannot have another encoding"
         assert not particular, f"{particular} would have no effect on a process that was started already"
-        place = {"directory": str(cwd), "environment": dict(env), "terminal": False}
+        place = {"directory": str(cwd), "environment": dict(env), "terminal": False, "strict": strict}
         call = marshal.dumps({"arguments": list(arguments), **place})
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(self.address))
@@ -101,15 +102,15 @@ class WarmOpenskills:
 
 
 class _WarmProgram:
-    """The program of this process, started for the first who asks. `options` are those of its interpreter."""
+    """The program of this kind of this process, started for the first who asks."""
 
-    def __init__(self, kind: str, *options: str) -> None:
-        self._arguments = (kind, *options)
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
         self._running = ExitStack()
         self._taken: WarmOpenskills | None = None
 
     def get(self) -> WarmOpenskills:
-        self._taken = self._taken or self._running.enter_context(_started(*self._arguments))
+        self._taken = self._taken or self._running.enter_context(_started(self._kind))
         return self._taken
 
     def end(self) -> None:
@@ -117,16 +118,15 @@ class _WarmProgram:
         self._taken = None
 
 
-_program = _WarmProgram("openskills")
-_scripts = _WarmProgram("script", "-W", "error")
+_kinds = {kind: _WarmProgram(kind) for kind in ("openskills", "script", "program")}
 
 
 @contextmanager
-def _started(kind: str, *options: str) -> Generator[WarmOpenskills]:
+def _started(kind: str) -> Generator[WarmOpenskills]:
     with own_directory("warm") as directory:
         address = directory / "calls"
         with subprocess.Popen(
-            [sys.executable, *options, "-m", "tests.servers.warm_program", str(address), kind],
+            [sys.executable, "-m", "tests.servers.warm_program", str(address), kind],
             cwd=ROOT,
             env={"LANG": "C.UTF-8"},
             stdin=subprocess.PIPE,
@@ -141,23 +141,39 @@ def _started(kind: str, *options: str) -> Generator[WarmOpenskills]:
 
 def start_openskills(*arguments: str, cwd: Path, env: Mapping[str, str], stdout: int, stderr: int) -> WarmProcess:
     """`openskills` in an interpreter that has imported it already."""
-    return _program.get().start(arguments, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
+    return _kinds["openskills"].get().start(arguments, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
 
 
 def run_script(
-    script: Path, *arguments: str, cwd: Path, env: Mapping[str, str], stdin: bytes = b"", timeout: float
+    script: Path,
+    *arguments: str,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout: float | None,
+    stdin: bytes = b"",
+    strict: bool = True,
+    kind: str = "script",
 ) -> "subprocess.CompletedProcess[bytes]":
-    """`python -W error SCRIPT`, in an interpreter that has imported what scripts import. Raises `TimeoutError`."""
+    """`python -W error SCRIPT`, in an interpreter that has imported what such scripts import. Raises `TimeoutError`.
+
+    Its kind is `script` if it stands for itself, and `program` if it uses the package. Without `strict` warnings are
+    no errors.
+    """
     with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
         given.write(stdin)
         given.seek(0)
-        process = _scripts.get().start(
-            [str(script), *arguments],
-            cwd=cwd,
-            env=env,
-            stdin=given.fileno(),
-            stdout=output.fileno(),
-            stderr=errors.fileno(),
+        process = (
+            _kinds[kind]
+            .get()
+            .start(
+                [str(script), *arguments],
+                cwd=cwd,
+                env=env,
+                strict=strict,
+                stdin=given.fileno(),
+                stdout=output.fileno(),
+                stderr=errors.fileno(),
+            )
         )
         try:
             code = process.wait(timeout)
@@ -169,18 +185,18 @@ def run_script(
 
 def openskills_line(*arguments: str) -> list[str]:
     """A command line that does the same."""
-    return [*_program.get().line, *arguments]
+    return [*_kinds["openskills"].get().line, *arguments]
 
 
 @pytest.fixture(scope="session")
 def warm_openskills() -> WarmOpenskills:
     """`openskills` in interpreters that have imported it already; it ends with this process."""
-    return _program.get()
+    return _kinds["openskills"].get()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def end_warm_openskills() -> Generator[None]:
     """Nothing runs when the tests have ended."""
     yield
-    _program.end()
-    _scripts.end()
+    for program in _kinds.values():
+        program.end()

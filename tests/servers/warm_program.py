@@ -1,8 +1,9 @@
 """`python` in a process that has imported everything: a fork of it, with its own streams, for each call.
 
 Runs as `python -m tests.servers.warm_program SOCKET KIND`, until its stdin ends. What a call runs is `-m openskills`,
-or, if the kind is `script`, the file that is its first argument. The interpreter of a call is a real process that
-begins with `__main__` and ends as any other does; only what it imports is there before.
+or, if the kind is `script` or `program`, the file that is its first argument; programs use the package, scripts do not.
+The interpreter of a call is a real process that begins with `__main__` and ends as any other does; only what it imports
+is there before.
 """
 
 import atexit
@@ -17,12 +18,15 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 import termios
+import time
+import warnings
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from typing import Any
 
-OPENSKILLS = (
+COMMAND = (
     "openskills.cli.main",
     "openskills.runtime.token_report",
     "openskills.cli.chat.loop",
@@ -42,11 +46,26 @@ OPENSKILLS = (
     "rich.markdown",
 )
 # What scripts of skills import, all but one from the standard library or meant for it.
-SCRIPTS = (
+SCRIPT = (
     *("argparse", "codecs", "csv", "datetime", "decimal", "fractions", "hashlib", "html", "logging", "re", "shutil"),
     *("statistics", "subprocess", "tempfile", "textwrap", "unicodedata", "urllib.parse", "zipfile"),
     *("openskills.skillkit.entry", "openskills.skillkit.files", "pypdf"),
 )
+# What examples and benchmarks import.
+PROGRAM = (
+    "openskills.agent.agent",
+    "openskills.agent.runner",
+    "openskills.agent.subagent",
+    "openskills.agent.models.openai",
+    "openai.resources.chat.completions",
+    "openskills.executors.bubblewrap.selftest",
+    "openskills.executors.local",
+    "openskills.host.server",
+    "openskills.testing",
+    "openskills.testing.model_server",
+    "openskills.testing.models",
+)
+PRELOADED = {"openskills": COMMAND, "script": SCRIPT, "program": PROGRAM}
 
 
 @dataclass(frozen=True)
@@ -58,6 +77,8 @@ class Call:
     environment: dict[str, str]
     terminal: bool
     streams: list[int]
+    strict: bool = False
+    """Whether warnings are errors, as with the option `-W error`."""
 
 
 class Status:
@@ -79,9 +100,9 @@ def main(address: str, kind: str) -> None:
     status = Status()
     # Who registers first is called last.
     atexit.register(status.leave)
-    for name in SCRIPTS if kind == "script" else OPENSKILLS:
+    for name in PRELOADED[kind]:
         importlib.import_module(name)
-    if kind != "script":
+    if kind == "openskills":
         with redirect_stdout(io.StringIO()):
             # Whatever is made at the first call and kept.
             sys.modules["openskills.cli.main"].main(["--version"])
@@ -95,10 +116,10 @@ def main(address: str, kind: str) -> None:
     if call is not None:
         _become(call)
         try:
-            if kind == "script":
-                runpy.run_path(_become_script(), run_name="__main__")
-            else:
+            if kind == "openskills":
                 runpy.run_module("openskills", run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(_become_script(), run_name="__main__")
             status.code = 0
         except SystemExit as ending:
             # Anything but a number is for the interpreter to deal with, and so is a stream that cannot be written.
@@ -190,6 +211,12 @@ def _become(call: Call) -> None:
     os.chdir(call.directory)
     sys.argv = [sys.argv[0], *call.arguments]
     sys.path[0] = call.directory
+    # What was read from other variables.
+    tempfile.tempdir = None
+    time.tzset()
+    if call.strict:
+        sys.warnoptions.append("error")
+        warnings.simplefilter("error")
 
 
 def _become_script() -> str:
