@@ -216,13 +216,13 @@ def test_a_policy_of_the_environment_holds(openskills: Command) -> None:
 
 
 @pytest.mark.usefixtures("demo")
-def test_an_interrupt_ends_the_command_with_everything_it_started(openskills: Command) -> None:
+def test_an_interrupt_ends_the_command_with_everything_it_started(new_openskills: Command) -> None:
     process = subprocess.Popen(
-        openskills.line(
+        new_openskills.line(
             ["run", "demo", "--skills", "skills", "--executor", "local", "--", "echo $$; sleep 300 & wait"]
         ),
-        cwd=openskills.cwd,
-        env=openskills.variables({}),
+        cwd=new_openskills.cwd,
+        env=new_openskills.variables({}),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )

@@ -133,13 +133,13 @@ def test_a_place_that_leads_out_of_the_project_is_named(openskills: Command, wri
 
 
 def test_a_decision_that_cannot_be_written_is_an_error_and_leaves_nothing(
-    openskills: Command, write_skill: WriteSkill
+    new_openskills: Command, write_skill: WriteSkill
 ) -> None:
     write_skill("alpha", under="here/.agents/skills")
-    line = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *openskills.line(["trust", "--yes"])]
-    variables = openskills.variables({"OPENSKILL_INDEX": "0"})
-    ran = subprocess.run(line, cwd=openskills.cwd, env=variables, capture_output=True, text=True)
-    config = openskills.home / ".config" / "openskills"
+    line = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *new_openskills.line(["trust", "--yes"])]
+    variables = new_openskills.variables({"OPENSKILL_INDEX": "0"})
+    ran = subprocess.run(line, cwd=new_openskills.cwd, env=variables, capture_output=True, text=True)
+    config = new_openskills.home / ".config" / "openskills"
     assert (ran.returncode, ran.stderr) == (1, f"error: {config}/trust.json: File too large\n")
     assert [path.name for path in config.iterdir()] == ["trust.lock"]
 

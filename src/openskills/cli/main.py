@@ -1,8 +1,9 @@
 """The `openskills` command line: registers the commands and turns every error into a message and an exit code."""
 
+import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -148,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str], settings: Settings) -> int:
     try:
         # Without standalone mode typer returns the exit code and raises errors.
-        code = typer.main.get_command(app)(arguments, prog_name="openskills", standalone_mode=False, obj=settings)
+        code = _root_command()(arguments, prog_name="openskills", standalone_mode=False, obj=settings)
         sys.stdout.flush()
     except typer.TyperException as error:
         return _report_usage_error(error)
@@ -158,6 +159,11 @@ def _run(arguments: list[str], settings: Settings) -> int:
         # Typer and rich exit this way when the reader of a pipe has closed it.
         return _handle_broken_pipe() if exit_.code == FAILED else int(exit_.code or 0)
     return code if isinstance(code, int) else 0
+
+
+@functools.cache
+def _root_command() -> Callable[..., object]:
+    return typer.main.get_command(app)
 
 
 def _report_usage_error(error: typer.TyperException) -> int:

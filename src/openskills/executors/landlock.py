@@ -21,6 +21,7 @@ from openskills.executors.bubblewrap.etc import DIRECTORIES, FILES, SYSTEM_PATH,
 from openskills.executors.bubblewrap.profile import create_memory_file, encode_words
 from openskills.executors.bubblewrap.seccomp import build_filter
 from openskills.executors.bubblewrap.selftest import (
+    PASSED,
     ExpectedFindings,
     build_expected_findings,
     check_isolation,
@@ -60,17 +61,20 @@ class LandlockBackend:
         self._python = Interpreter.chosen(python) or Interpreter.base()
         self._read_only = (Path(sys.base_prefix), *self._python.directories, *read_only)
         self._rules = rules
-        self._passed = False
         self._path = tuple(path)
 
     async def check(self) -> Isolation:
-        """Run the self-test unless it has passed already; raises `ExecutorUnavailable` with the failure and the fix."""
-        if not self._passed:
+        """Run the self-test; raises `ExecutorUnavailable` with the failure and the fix.
+
+        It runs once in a process for the same directories and system call filter.
+        """
+        setup = ("landlock", os.geteuid(), self._read_only, self._python, self._path, self._rules)
+        if setup not in PASSED:
             with create_trial_workspace() as place:
                 launcher = await self.attach(place)
                 expected = build_expected_results(launcher.root, place.uid)
                 await check_isolation(launcher, place, expected, lambda _: ADVICE, "Landlock")
-            self._passed = True
+            PASSED.add(setup)
         return Isolation.LANDLOCK
 
     async def attach(self, place: WorkspaceDirectory) -> "LandlockLauncher":

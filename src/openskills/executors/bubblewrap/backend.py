@@ -13,7 +13,7 @@ import resource
 import signal
 import stat
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,13 @@ from openskills.executors.bubblewrap import profile
 from openskills.executors.bubblewrap.etc import ETC_STORE_NAME, SYSTEM_PATH, EtcCache, find_visible_system
 from openskills.executors.bubblewrap.reuse import IDLE_SECONDS, IdleSandboxes, SandboxPool, can_share
 from openskills.executors.bubblewrap.seccomp import build_filter
-from openskills.executors.bubblewrap.selftest import build_expected_findings, check_isolation, create_trial_workspace
+from openskills.executors.bubblewrap.selftest import (
+    PASSED,
+    build_expected_findings,
+    check_isolation,
+    create_trial_workspace,
+    identify_program,
+)
 from openskills.executors.files.descriptors import change_owner
 from openskills.executors.network.namespace import PORT, connect_proxy
 from openskills.executors.network.proxy import FilteringProxy
@@ -145,8 +151,15 @@ class SandboxTools:
         self.options = profile.encode_options(
             profile.build_system_options(replace(system, links=(*system.links, *made)))
         )
-        self.filter = profile.SealedMemoryFile(build_filter(platform.machine()) if rules is None else rules)
+        self._rules = build_filter(platform.machine()) if rules is None else rules
+        self.filter = profile.SealedMemoryFile(self._rules)
         self.etc = EtcCache(dict(system.in_etc))
+
+    def describe_setup(self) -> Hashable:
+        """Everything that decides how its sandboxes isolate."""
+        programs = tuple(map(identify_program, (self.bwrap, self.setpriv, self.shell)))
+        # Root and other users start them in different ways.
+        return "bubblewrap", os.geteuid(), programs, self.read_only, self.options, self._rules
 
     def close(self) -> None:
         """Close the descriptors."""
@@ -210,22 +223,23 @@ class SandboxBackend:
         self.interpreter = self._python.identity
 
     async def check(self) -> Isolation:
-        """Run the self-test unless it has passed already; raises `ExecutorUnavailable` with the fix if it fails."""
+        """Run the self-test; raises `ExecutorUnavailable` with the fix if it fails.
+
+        It runs once in a process for the same programs, directories and system call filter.
+        """
         async with self._checking:
             if not self._passed:
-                with create_trial_workspace() as place:
-                    await self._run_self_test(place)
+                setup = self._get_tools().describe_setup()
+                if setup not in PASSED:
+                    with create_trial_workspace() as place:
+                        await self._run_self_test(place)
+                    PASSED.add(setup)
                 self._passed = True
         return Isolation.BUBBLEWRAP
 
     async def attach(self, place: WorkspaceDirectory) -> "SandboxLauncher":
         """The launcher of this workspace's commands."""
-        if self._tools is None:
-            links = {f"{LINKS}/{name}": target for name, target in self._python.links.items()}
-            self._tools = SandboxTools(
-                self._search_path, self._read_only, links=links, bwrap=self._bwrap, rules=self._rules
-            )
-        tools = self._tools
+        tools = self._get_tools()
         if os.geteuid() == 0:
             if not place.uid:
                 raise ExecutorUnavailable("sandboxes do not run as root; give the workspace its own user")
@@ -256,6 +270,14 @@ class SandboxBackend:
         if self._tools is not None:
             self._tools.close()
             self._tools = None
+
+    def _get_tools(self) -> SandboxTools:
+        if self._tools is None:
+            links = {f"{LINKS}/{name}": target for name, target in self._python.links.items()}
+            self._tools = SandboxTools(
+                self._search_path, self._read_only, links=links, bwrap=self._bwrap, rules=self._rules
+            )
+        return self._tools
 
     async def _run_self_test(self, place: WorkspaceDirectory) -> None:
         launcher = await self.attach(place)
