@@ -179,7 +179,8 @@ class Registration:
     `kind` is `type:runtime`, or `type` alone (`http`, `docker`). `entry` is an absolute path for `cli`, a URL for
     `http`, an image for `docker`, `package.module:callable` for `inproc`. `secrets` are names; `environment` has plain
     values. `digest` is that of the folder of a script or program, if the operator pins it. `options` are fields for one
-    kind of runner only.
+    kind of runner only. `derived` is set if nobody wrote the schemas: `help` if the arguments come from `--help`,
+    otherwise `default`.
     """
 
     id: str
@@ -201,6 +202,7 @@ class Registration:
     origin: Path | None = None
     digest: str = ""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    derived: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,12 +33,14 @@ class HostOptions:
     `manifests` and `skills` are further directories with manifests and with SKILL.md folders. `json_log` is the file
     of the access log or its descriptor, `-` for stdout, empty for none; with `text_log` its lines are for people
     instead of JSON. `workers` processes share the limits and, in
-    the directory `numbers`, their metrics; they stop with the process `supervisor`. `grace` is how many seconds running
+    the directory `numbers`, their metrics; they stop with the process `supervisor`. With `read_help`, scripts without a
+    manifest are run with `--help` in a sandbox to derive their schemas. `grace` is how many seconds running
     invocations get at shutdown. `watch` reloads changed manifests.
     """
 
     manifests: tuple[Path, ...] = ()
     skills: tuple[Path, ...] = ()
+    read_help: bool = False
     json_log: str | int = "-"
     text_log: bool = False
     workers: int = 1
@@ -81,7 +83,13 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
     start = Path.cwd()
     closing = AsyncExitStack()
     registry = await asyncio.to_thread(
-        Registry.load, settings, manifests=options.manifests, skills=options.skills, start=start, kinds=list_kinds()
+        Registry.load,
+        settings,
+        manifests=options.manifests,
+        skills=options.skills,
+        start=start,
+        kinds=list_kinds(),
+        read_help=options.read_help,
     )
     history = History(settings.host_history, settings.host_history_days)
     metrics = Metrics(options.numbers, history_lost=lambda: history.lost_count)

@@ -422,8 +422,8 @@ def _parse_scalar(text: str) -> str | int | float | bool:
     return text if number is None or number in (float("inf"), float("-inf")) else number
 
 
-ID_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-ID_FORM = "a valid id; use up to 64 of a-z, 0-9, _ and -, starting with a letter or digit"
+ID_PATTERN = re.compile(r"[a-z0-9](?:[a-z0-9_-]|\.(?=[a-z0-9_-])){0,63}")
+ID_FORM = "a valid id; use up to 64 of a-z, 0-9, _, - and single dots, starting with a letter or digit"
 MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000
 
 FOLDER_FIELDS = (

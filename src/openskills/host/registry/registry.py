@@ -37,10 +37,13 @@ from openskills.host.registry.manifest import (
     ManifestResult,
     parse_manifest,
 )
+from openskills.host.registry.scripts import HostedScript, SkippedFile, find_scripts
 from openskills.host.runners.kinds import RUNNER_KINDS
+from openskills.host.runners.script import HelpReader
 from openskills.paths import to_printable
 from openskills.settings import Settings
 from openskills.skillmd.problem import Problem, Severity, select_errors
+from openskills.version import __version__
 
 SkillStatus = Literal["ready", "broken", "unavailable"]
 _MAX_SUGGESTIONS = 3
@@ -82,8 +85,14 @@ class RegistryChanges:
 class RegistrySnapshot:
     """An immutable state of the registry, sorted by id. Of duplicate ids one counts; the others are broken."""
 
-    def __init__(self, entries: Iterable[RegistryEntry] = (), problems: Iterable[Problem] = ()) -> None:
+    def __init__(
+        self,
+        entries: Iterable[RegistryEntry] = (),
+        problems: Iterable[Problem] = (),
+        skipped: Iterable[SkippedFile] = (),
+    ) -> None:
         self.problems = tuple(problems)
+        self.skipped = tuple(skipped)
         self.by_id: dict[str, RegistryEntry] = {}
         losers: list[RegistryEntry] = []
         # Usable ones first: a broken manifest does not displace another, unless the operator wants the skill refused.
@@ -100,13 +109,19 @@ class RegistrySnapshot:
     @cached_property
     def stamp(self) -> str:
         """A digest of the content."""
-        return blake2b(repr((self.entries, self.problems)).encode(errors="replace"), digest_size=16).hexdigest()
+        return blake2b(
+            repr((self.entries, self.problems, self.skipped)).encode(errors="replace"), digest_size=16
+        ).hexdigest()
 
     def is_same_as(self, other: "RegistrySnapshot") -> bool:
-        return self.entries == other.entries and self.problems == other.problems
+        found, earlier = (self.entries, self.problems, self.skipped), (other.entries, other.problems, other.skipped)
+        return found == earlier
 
     def get_entry(self, skill_id: str) -> RegistryEntry:
-        """The entry with this id; `_` and `-` are equivalent. Raises `UnknownSkill` with similar ids."""
+        """The entry with this id; `_` and `-` are equivalent, and `--` stands for a dot.
+
+        Raises `UnknownSkill` with similar ids.
+        """
         found = self._find_entry(skill_id)
         if found is None:
             # Comparing is slow and callers may ask often: only plausible ids are compared.
@@ -142,7 +157,7 @@ class RegistrySnapshot:
 
 
 def _normalize_id(skill_id: str) -> str:
-    return skill_id.replace("-", "_")
+    return skill_id.replace(".", "__").replace("-", "_")
 
 
 def _report_duplicate(entry: RegistryEntry, winner: RegistryEntry) -> RegistryEntry:
@@ -167,8 +182,10 @@ class Registry:
         skills: Sequence[Path] = (),
         start: Path | None = None,
         kinds: Collection[str] | None = None,
+        read_help: bool = False,
     ) -> None:
         self._settings = settings
+        self._help_reader = HelpReader(settings) if read_help else None
         self._directories = (settings.cli_dir, *manifests)
         self._skills = tuple(skills)
         self._skill_folders = SkillFolders(skills, settings)
@@ -198,19 +215,21 @@ class Registry:
         skills: Sequence[Path] = (),
         start: Path | None = None,
         kinds: Collection[str] | None = None,
+        read_help: bool = False,
     ) -> "Registry":
         """Load the manifests and scripts of `settings.cli_dir`, the manifests in the directories `manifests`, and the
         SKILL.md folders below the directories `skills`.
 
         `start` is the base of relative paths in manifests, by default the current directory. `kinds` are the known
-        kinds, by default the built-in ones and those of installed packages. Raises `InvalidArgument` for a missing
+        kinds, by default the built-in ones and those of installed packages. With `read_help`, scripts without a
+        manifest are run with `--help` in a sandbox, to derive their schemas. Raises `InvalidArgument` for a missing
         directory; errors in files are in their entries.
         """
         for option, directories in (("--manifests", manifests), ("--skills", skills)):
             for directory in directories:
                 if not directory.is_dir():
                     raise InvalidArgument(option, f"{directory} is not a directory")
-        registry = cls(settings, manifests=manifests, skills=skills, start=start, kinds=kinds)
+        registry = cls(settings, manifests=manifests, skills=skills, start=start, kinds=kinds, read_help=read_help)
         registry.reload()
         return registry
 
@@ -229,6 +248,11 @@ class Registry:
     def problems(self) -> tuple[Problem, ...]:
         """Problems with the directories themselves."""
         return self._offer.problems
+
+    @property
+    def skipped(self) -> tuple[SkippedFile, ...]:
+        """Skills and scripts that are not served, with the reasons."""
+        return self._offer.skipped
 
     def get(self, skill_id: str) -> Registration:
         return self._offer.get(skill_id)
@@ -260,25 +284,33 @@ class Registry:
                 del self._absent[registration.id]
             else:
                 self._absent[registration.id] = noted
-            self._publish(self._found, self._offer.problems)
+            self._publish(self._found, self._offer.problems, self._offer.skipped)
 
     def reload(self) -> RegistryChanges:
         """Read what has changed on disk. Errors in files are in their entries."""
         with self._reloading:
             directories = [scan_directory(directory) for directory in self._directories]
-            folders, problems = self._skill_folders.scan()
-            manifests = [*self._read_manifests(directories), *self._read_folders(folders)]
+            folders, others, problems = self._skill_folders.scan()
+            derived = find_scripts(others, self._build_base(), self._settings.search_path, self._help_reader)
+            manifests = [
+                *self._read_manifests(directories),
+                *self._read_folders(folders),
+                *map(self._build_script_entry, derived.scripts),
+            ]
             found = (*manifests, *self._read_scripts(directories[0], manifests))
             for path in self._read.keys() - {entry.origin for entry in found}:
                 del self._read[path]
-            return self._publish(found, (*(each for one in directories for each in one.problems), *problems))
+            faults = (*(each for one in directories for each in one.problems), *problems)
+            return self._publish(found, faults, derived.skipped)
 
-    def _publish(self, found: tuple[RegistryEntry, ...], problems: tuple[Problem, ...]) -> RegistryChanges:
+    def _publish(
+        self, found: tuple[RegistryEntry, ...], problems: tuple[Problem, ...], skipped: tuple[SkippedFile, ...]
+    ) -> RegistryChanges:
         earlier = {entry.origin: entry for entry in self._found}
         self._found = tuple(_reuse_entry(earlier, entry) for entry in found)
         before = {entry.origin: entry for entry in self._offer.entries}
         offer = RegistrySnapshot(
-            (_reuse_entry(before, self._check_availability(entry)) for entry in self._found), problems
+            (_reuse_entry(before, self._check_availability(entry)) for entry in self._found), problems, skipped
         )
         changes = offer.compare_with(self._offer)
         if not offer.is_same_as(self._offer):
@@ -303,6 +335,19 @@ class Registry:
                 parsed = parse_manifest(b"", name=folder.skill, is_json=False, defaults=defaults)
                 origin = folder.location
             yield self._build_entry(parsed, origin, _FOLDER_RANK, folder.problems, folder=folder.directory)
+
+    def _build_base(self) -> Registration:
+        """The values that all derived registrations share. They see no directory of the host."""
+        settings = self._settings
+        return Registration("", "", "", __version__, timeout_ms=settings.timeout_ms, executor=settings.executor)
+
+    def _build_script_entry(self, script: HostedScript) -> RegistryEntry:
+        problems = tuple(_locate_problem(problem, script.path) for problem in script.problems)
+        registration = replace(script.registration, origin=script.path)
+        content = read_stamp(script.path)
+        return RegistryEntry(
+            script.id, registration, problems, "ready", script.path, content=content, rank=_FOLDER_RANK
+        )
 
     def _read_scripts(
         self, directory: ManifestDirectory, manifests: Sequence[RegistryEntry]
