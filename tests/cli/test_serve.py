@@ -97,7 +97,7 @@ def test_scripts_of_folders_are_served_and_what_is_not_is_said_with_the_reason(t
         tools = host.client.get("/tools?format=anthropic").json()["data"]["tools"]
     said = host.errors.read_text()
     assert re.search(r"ready +word-tools.count +cli:script +none +\[derived\] scripts/count.py of the skill", said)
-    assert "not served  word-tools/scripts/helper.py: it only defines names for other scripts" in said
+    assert "not served  word-tools: scripts/helper.py: it only defines names for other scripts" in said
     assert (found["success"], found["data"]["stdout"]) == (True, "2\n")
     assert {one["id"]: one["derived"] for one in listed["skills"]}["word-tools.count"] == "default"
     reason = "it only defines names for other scripts"

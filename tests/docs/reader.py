@@ -82,6 +82,8 @@ class Reader:
             self.stop()
         if "host" in block.comments:
             self.start_host()
+        elif options := block.told("host:"):
+            self.start_host(*options.split())
         path = block.told("file:")
         if path:
             target = self.project / path
@@ -112,13 +114,13 @@ class Reader:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
-    def start_host(self) -> None:
-        """Have a host serve the skills of the project."""
+    def start_host(self, *options: str) -> None:
+        """Have a host serve the skills of the project, started with these options."""
         self.stop()
         log = self.home / "host.log"
         with log.open("wb") as written:
             self.host = subprocess.Popen(
-                [sys.executable, "-m", "openskills", "serve", "--port", "0"],
+                [sys.executable, "-m", "openskills", "serve", "--port", "0", *options],
                 cwd=self.project,
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,

@@ -5,6 +5,7 @@ import textwrap
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
     from openskills.host.auth import StoredKey
     from openskills.host.history import History, RunRecord
     from openskills.host.registry.registry import Registry
+    from openskills.host.registry.scripts import SkippedFile
     from openskills.settings import Settings
 
 
+_MAX_SHOWN_PATHS = 3
 _STYLES = {"ready": "green", "broken": "bold red", "unavailable": "yellow"}
 
 
@@ -135,9 +138,11 @@ def _greet(registry: "Registry", settings: "Settings", url: str, *, needs_key: b
             warn(" " * 14, escape_line(str(problem)))
     for problem in registry.problems:
         warn("  ", ("problem     ", "yellow"), escape_line(str(problem)))
-    for one in registry.skipped:
-        name = f"{one.skill}/{one.script}".rstrip("/")
-        warn("  ", ("not served  ", "dim"), (escape_line(name), "cyan"), f": {escape_line(one.reason)}")
+    for (skill, reason), group in groupby(sorted(registry.skipped, key=_skipped_key), key=_skipped_key):
+        paths = [one.script for one in group if one.script]
+        more = f" and {len(paths) - _MAX_SHOWN_PATHS} more" if len(paths) > _MAX_SHOWN_PATHS else ""
+        shown = f": {', '.join(paths[:_MAX_SHOWN_PATHS])}{more}" if paths else ""
+        warn("  ", ("not served  ", "dim"), (escape_line(skill), "cyan"), escape_line(f"{shown}: {reason}"))
     if not entries:
         warn(f"no skills in {settings.cli_dir}; put a script ID.py there, or use --manifests")
     ready = [entry.id for entry in entries if entry.status == "ready"]
@@ -151,9 +156,15 @@ def _greet(registry: "Registry", settings: "Settings", url: str, *, needs_key: b
     if not ready:
         return
     skill = "echo" if "echo" in ready else ready[0]
-    body = '{"input": {"text": "hello"}}' if skill == "echo" else '{"input": {}}'
+    is_derived = registry.get(skill).derived
+    example = '{"text": "hello"}' if skill == "echo" else '{"args": ["--help"]}' if is_derived else "{}"
+    body = f'{{"input": {example}}}'
     key = "" if not needs_key else ' -H "Authorization: Bearer $OPENSKILL_API_KEY"'
     warn(f"try: curl -sS -X POST {url}/skills/{skill}:invoke{key} -H 'Content-Type: application/json' -d '{body}'")
+
+
+def _skipped_key(skipped: "SkippedFile") -> tuple[str, str]:
+    return skipped.skill, skipped.reason
 
 
 keys_app = typer.Typer(no_args_is_help=True, help="Create, list and revoke keys of a skill host.")

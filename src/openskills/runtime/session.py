@@ -255,7 +255,7 @@ class SkillSession:
 
     @property
     def can_run_commands(self) -> bool:
-        """Whether the model has a tool that runs commands."""
+        """Whether the session has a tool that runs commands, offered or not."""
         return any(name in (RUN, EXEC) for name in self._overviews.get().tools)
 
     def begin_turn(self) -> None:

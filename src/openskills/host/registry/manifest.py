@@ -451,7 +451,7 @@ FIELDS = (
     "options",
     "digest",
 )
-FOLDER_KINDS = tuple(name for name, kind in RUNNER_KINDS.items() if kind.isolated)
+FOLDER_KINDS = tuple(name for name in RUNNER_KINDS if name.startswith("cli:"))
 SECRET_NAME_PATTERN = re.compile(
     r"(?:^|_)(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)|APIKEY|PASSWORD", re.IGNORECASE
 )
