@@ -405,6 +405,23 @@ def test_a_changed_added_or_removed_script_changes_the_registry(tmp_path: Path, 
     assert not registry.reload()
 
 
+def test_a_folder_with_very_many_scripts_serves_the_first_ones(tmp_path: Path, settings: Settings) -> None:
+    path = folder(tmp_path, "pdf", "", "scripts/a.sh")
+    for number in range(201):
+        (path / "scripts" / f"s{number:03}.sh").write_text("echo")
+    registry = hosted(tmp_path, settings)
+    assert len(registry.list_registrations()) == 200
+    assert [(one.script, one.reason) for one in registry.skipped] == [
+        (f"scripts/s{number}.sh", "the skill has more than 200 scripts") for number in (199, 200)
+    ]
+
+
+def test_a_manifest_in_the_folder_may_call_a_script_that_takes_arguments(tmp_path: Path, settings: Settings) -> None:
+    path = folder(tmp_path, "pdf", "", "scripts/fill.py")
+    (path / "manifest.yaml").write_text("type: cli\nruntime: script\nentry: scripts/fill.py\n")
+    assert (hosted(tmp_path, settings).get("pdf").kind, hosted(tmp_path, settings).skipped) == ("cli:script", ())
+
+
 def test_help_is_only_read_if_it_is_allowed(
     tmp_path: Path, settings: Settings, require_program: RequireProgram
 ) -> None:

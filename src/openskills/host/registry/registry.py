@@ -37,7 +37,7 @@ from openskills.host.registry.manifest import (
     ManifestResult,
     parse_manifest,
 )
-from openskills.host.registry.scripts import HostedScript, SkippedFile, find_scripts
+from openskills.host.registry.scripts import HostedScript, ScriptFinder, SkippedFile
 from openskills.host.runners.kinds import RUNNER_KINDS
 from openskills.host.runners.script import HelpReader
 from openskills.paths import to_printable
@@ -185,7 +185,9 @@ class Registry:
         read_help: bool = False,
     ) -> None:
         self._settings = settings
-        self._help_reader = HelpReader(settings) if read_help else None
+        # Scripts see no directory of the host.
+        base = Registration("", "", "", __version__, timeout_ms=settings.timeout_ms, executor=settings.executor)
+        self._scripts = ScriptFinder(base, settings.search_path, HelpReader(settings) if read_help else None)
         self._directories = (settings.cli_dir, *manifests)
         self._skills = tuple(skills)
         self._skill_folders = SkillFolders(skills, settings)
@@ -291,7 +293,7 @@ class Registry:
         with self._reloading:
             directories = [scan_directory(directory) for directory in self._directories]
             folders, others, problems = self._skill_folders.scan()
-            derived = find_scripts(others, self._build_base(), self._settings.search_path, self._help_reader)
+            derived = self._scripts.find(others)
             manifests = [
                 *self._read_manifests(directories),
                 *self._read_folders(folders),
@@ -335,11 +337,6 @@ class Registry:
                 parsed = parse_manifest(b"", name=folder.skill, is_json=False, defaults=defaults)
                 origin = folder.location
             yield self._build_entry(parsed, origin, _FOLDER_RANK, folder.problems, folder=folder.directory)
-
-    def _build_base(self) -> Registration:
-        """The values that all derived registrations share. They see no directory of the host."""
-        settings = self._settings
-        return Registration("", "", "", __version__, timeout_ms=settings.timeout_ms, executor=settings.executor)
 
     def _build_script_entry(self, script: HostedScript) -> RegistryEntry:
         problems = tuple(_locate_problem(problem, script.path) for problem in script.problems)

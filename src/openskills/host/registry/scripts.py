@@ -16,6 +16,7 @@ from typing import Any
 from openskills.catalog.skill import Skill
 from openskills.errors import InvalidSkill
 from openskills.host.model import Registration
+from openskills.host.registry.folders import read_stamp
 from openskills.host.runners.script import (
     ARGS,
     FILES,
@@ -32,6 +33,7 @@ from openskills.skillmd.problem import Problem, Severity
 
 KIND = "cli:script"
 _FOLDER = "scripts/"
+_MAX_SCRIPTS = 200
 _MAX_ID = 64
 _MAX_TEXT = 300
 _MAX_CONTEXT = 200
@@ -88,37 +90,60 @@ class ScriptScan:
     skipped: tuple[SkippedFile, ...] = ()
 
 
-def find_scripts(
-    skills: Iterable[Skill], base: Registration, search_path: str, help_reader: HelpReader | None
-) -> ScriptScan:
-    """The scripts of skills without a manifest and entry. Only a `help_reader` runs any of them.
+class ScriptFinder:
+    """Finds the scripts of skills without a manifest and entry. Only a `help_reader` runs any of them.
 
-    `base` has the values that all registrations share.
+    `base` has the values that all registrations share. Skills that have not changed are not read again.
     """
-    found: list[HostedScript] = []
-    skipped: list[SkippedFile] = []
-    for skill in skills:
+
+    def __init__(self, base: Registration, search_path: str, help_reader: HelpReader | None = None) -> None:
+        self._base = base
+        self._search_path = search_path
+        self._help_reader = help_reader
+        self._known: dict[str, tuple[Skill, tuple[object, ...], ScriptScan]] = {}
+
+    def find(self, skills: Iterable[Skill]) -> ScriptScan:
+        """The scripts of these skills, and what is not served."""
+        found = {skill.directory: self._find_in_skill(skill) for skill in skills}
+        self._known = found
+        return ScriptScan(
+            tuple(script for _, _, scan in found.values() for script in scan.scripts),
+            tuple(skipped for _, _, scan in found.values() for skipped in scan.skipped),
+        )
+
+    def _find_in_skill(self, skill: Skill) -> tuple[Skill, tuple[object, ...], ScriptScan]:
         try:
             paths = [one.path for one in skill.resources() if one.path.startswith(_FOLDER)]
         except InvalidSkill as error:
-            skipped.append(SkippedFile(_to_slug(skill.name), skill.name, "", error.message))
-            continue
+            return skill, (), ScriptScan(skipped=(SkippedFile(_to_slug(skill.name), skill.name, "", error.message),))
+        stamps = tuple((path, read_stamp(skill.path / path)) for path in paths)
+        known = self._known.get(skill.directory)
+        if known is not None and known[0] is skill and known[1] == stamps:
+            return known
+        return skill, stamps, self._scan(skill, paths)
+
+    def _scan(self, skill: Skill, paths: Sequence[str]) -> ScriptScan:
         ids = build_ids(skill.name, paths)
         programs: dict[str, ScriptProgram] = {}
+        skipped: list[SkippedFile] = []
         for path in paths:
-            program = inspect_script(skill.path, path, search_path)
-            if isinstance(program, ScriptProgram) and path in ids:
+            program = inspect_script(skill.path, path, self._search_path)
+            if isinstance(program, ScriptProgram) and path in ids and len(programs) < _MAX_SCRIPTS:
                 programs[path] = program
             elif not path.endswith(_DATA_SUFFIXES):
-                reason = program if isinstance(program, str) else "another script has the same id; rename one of them"
+                too_many = f"the skill has more than {_MAX_SCRIPTS} scripts"
+                other = too_many if path in ids else "another script has the same id; rename one of them"
+                reason = program if isinstance(program, str) else other
                 skipped.append(SkippedFile(ids.get(path, _to_slug(skill.name)), skill.name, path, reason))
         if not programs:
             skipped.append(SkippedFile(_to_slug(skill.name), skill.name, "", "it has no scripts that can be served"))
-        texts = help_reader.read(skill.path, programs) if help_reader is not None and programs else {}
-        found += [
-            _build_script(skill, path, program, base, ids[path], texts.get(path)) for path, program in programs.items()
+        reader = self._help_reader
+        texts = reader.read(skill.path, programs) if reader is not None and programs else {}
+        found = [
+            _build_script(skill, path, program, self._base, ids[path], texts.get(path))
+            for path, program in programs.items()
         ]
-    return ScriptScan(tuple(found), tuple(skipped))
+        return ScriptScan(tuple(found), tuple(skipped))
 
 
 def build_ids(skill: str, paths: Sequence[str]) -> dict[str, str]:

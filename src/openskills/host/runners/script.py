@@ -59,8 +59,8 @@ from openskills.settings import Settings
 from openskills.sync import run
 
 ARGS, STDIN, FILES = "args", "stdin", "files"
-MAX_SOURCE_BYTES = 1024 * 1024
-"""What is read of a script to find out how it is started."""
+MAX_SOURCE_BYTES = 256 * 1024
+"""What is read of a script to find out how it is started; a larger one counts as a script."""
 _INTERPRETERS = {
     ".py": "python3",
     ".sh": "bash",
@@ -145,10 +145,12 @@ _MODULE_RUN = (ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Ma
 
 
 def _inspect_python(path: str, data: bytes, *, has_shebang: bool) -> ScriptProgram | str:
+    if len(data) >= MAX_SOURCE_BYTES:
+        return ScriptProgram(("python3", path))
     try:
         tree = ast.parse(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return f"it is not valid Python: {error}"
+        return f"it is not valid Python: {error or 'too complex'}"
     guard = next((node for node in tree.body if isinstance(node, ast.If) and _is_guard(node.test)), None)
     if guard is not None and isinstance(guard.body[0], ast.Raise):
         return "it says that it is not to be run"
