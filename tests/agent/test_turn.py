@@ -57,6 +57,18 @@ async def test_the_model_is_asked_until_it_has_an_answer(place: Path) -> None:
     assert model.requests[0].tools[0]["function"]["name"] == "skill_load"
 
 
+async def test_the_model_is_offered_commands_once_a_skill_has_anything_to_run(place: Path) -> None:
+    def add_skill(_: ModelRequest) -> ModelResponse:
+        write_skill(place, "gamma", {"scripts/go.sh": "echo went"})
+        agent.runtime.catalog.refresh()
+        return calling(("skill_load", {"skill": "gamma"}))
+
+    agent, model = agent_in(place, [add_skill, "done"], executor="local")
+    await heard(agent)
+    first, second = ({tool["function"]["name"] for tool in request.tools} for request in model.requests)
+    assert second - first == {"skill_run", "skill_exec"}
+
+
 async def test_text_comes_as_it_is_made_and_is_stored_once(place: Path) -> None:
     agent, _ = agent_in(place, [ModelResponse("a longer answer")])
     events = await heard(agent)

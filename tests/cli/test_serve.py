@@ -88,6 +88,27 @@ def test_a_folder_can_be_an_argument(tmp_path: Path) -> None:
         assert "ready       shout" in host.errors.read_text()
 
 
+def test_scripts_of_folders_are_served_and_what_is_not_is_said_with_the_reason(tmp_path: Path) -> None:
+    folder = tmp_path / "skills" / "word-tools"
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: word-tools\ndescription: Counts words.\n---\nBody.\n")
+    (folder / "scripts" / "helper.py").write_text("def f(): pass\n")
+    (folder / "scripts" / "count.py").write_text("import sys\nprint(len(open(sys.argv[1]).read().split()))\n")
+    with host_process(tmp_path, "--skills", str(tmp_path / "skills")) as host:
+        found = host.invoke("word-tools.count", {"args": ["a.txt"], "files": {"a.txt": "one two"}}).json()
+        listed = host.client.get("/skills").json()["data"]
+        tools = host.client.get("/tools?format=anthropic").json()["data"]["tools"]
+    said = host.errors.read_text()
+    assert re.search(r"ready +word-tools.count +cli:script +none +\[derived\] scripts/count.py of the skill", said)
+    assert "not served  word-tools: scripts/helper.py: it only defines names for other scripts" in said
+    assert (found["success"], found["data"]["stdout"]) == (True, "2\n")
+    assert {one["id"]: one["derived"] for one in listed["skills"]}["word-tools.count"] == "default"
+    reason = "it only defines names for other scripts"
+    assert listed["not_served"] == [{"skill": "word-tools", "script": "scripts/helper.py", "reason": reason}]
+    assert "word-tools--count" in [tool["name"] for tool in tools]
+    assert any(line["runner_type"] == "cli:script" for line in host.lines())
+
+
 def test_more_manifests_can_be_given(tmp_path: Path) -> None:
     more = tmp_path / "more"
     more.mkdir()
@@ -134,7 +155,9 @@ def test_it_does_not_listen_to_everybody_without_keys(openskills: Command) -> No
     assert "--no-auth" in ran.err
 
 
-@pytest.mark.parametrize("arguments", [["--workers", "0"], ["--port", "70000"], ["--manifests", "nowhere"]])
+@pytest.mark.parametrize(
+    "arguments", [["--workers", "0"], ["--port", "70000"], ["--manifests", "nowhere"], ["--derive-schemas", "yes"]]
+)
 def test_wrong_usage_is_reported(openskills: Command, arguments: list[str]) -> None:
     ran = openskills("serve", "--port", "0", *arguments)
     assert ran.code == 2

@@ -84,6 +84,8 @@ class Reader:
             self.stop()
         if "host" in block.comments:
             self.start_host()
+        elif options := block.told("host:"):
+            self.start_host(*options.split())
         path = block.told("file:")
         if path:
             target = self.project / path
@@ -114,12 +116,12 @@ class Reader:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
-    def start_host(self) -> None:
-        """Have a host serve the skills of the project."""
+    def start_host(self, *options: str) -> None:
+        """Have a host serve the skills of the project, started with these options."""
         self.stop()
         log = self.home / "host.log"
         with log.open("wb") as written:
-            line, output = ("serve", "--port", "0"), written.fileno()
+            line, output = ("serve", "--port", "0", *options), written.fileno()
             self.host = start_openskills(*line, cwd=self.project, env=self.environment(), stdout=output, stderr=output)
         deadline = time.monotonic() + PATIENCE
         while not (found := re.search(rb"on (http://[\d.]+:\d+)", log.read_bytes())):

@@ -63,7 +63,7 @@ def test_a_page_does_what_it_says(page: Path, reader: Reader, require_program: R
     text = page.read_text("utf-8")
     if "$ git " in text:
         require_program("git")
-    if "$ openskills run " in text or "executor(" in text or "<!-- host -->" in text:
+    if "$ openskills run " in text or "executor(" in text or "<!-- host" in text:
         require_program("bwrap")
     before: Block | None = None
     printed = ""

@@ -13,7 +13,7 @@ from openskills.errors import ForbiddenPath, InvalidArgument
 from openskills.filesystem import rewrite_file
 from openskills.paths import inside, open_inside
 from openskills.skillmd.fixes import apply_all_fixes
-from openskills.skillmd.links import find_linked_files
+from openskills.skillmd.markdown import find_linked_files
 from openskills.skillmd.parse import parse
 from openskills.skillmd.problem import Problem, select_errors
 from openskills.skillmd.rules import find_unknown_suppressions, lint_skill, position_key

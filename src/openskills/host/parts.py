@@ -36,13 +36,17 @@ class HostOptions:
     and programs may use besides what their manifests say, by skill (`*`: all). `json_log` is the file
     of the access log or its descriptor, `-` for stdout, empty for none; with `text_log` its lines are for people
     instead of JSON. `workers` processes share the limits and, in
-    the directory `numbers`, their metrics; they stop with the process `supervisor`. `grace` is how many seconds running
+    the directory `numbers`, their metrics; they stop with the process `supervisor`. With `read_help`, scripts without a
+    manifest are run with `--help` in a sandbox to derive their schemas; `install` decides about packages that their
+    skills declare (`never` or `always`). `grace` is how many seconds running
     invocations get at shutdown. `watch` reloads changed manifests.
     """
 
     manifests: tuple[Path, ...] = ()
     skills: tuple[Path, ...] = ()
     grants: Mapping[str, SkillGrants] = field(default_factory=dict[str, SkillGrants])
+    read_help: bool = False
+    install: str = "never"
     json_log: str | int = "-"
     text_log: bool = False
     workers: int = 1
@@ -92,6 +96,8 @@ async def open_parts(settings: Settings, options: HostOptions, runners: RunnerTa
         grants=options.grants,
         start=start,
         kinds=list_kinds(),
+        read_help=options.read_help,
+        install=options.install,
     )
     history = History(settings.host_history, settings.host_history_days)
     metrics = Metrics(options.numbers, history_lost=lambda: history.lost_count)
