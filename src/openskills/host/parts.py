@@ -34,7 +34,8 @@ class HostOptions:
     of the access log or its descriptor, `-` for stdout, empty for none; with `text_log` its lines are for people
     instead of JSON. `workers` processes share the limits and, in
     the directory `numbers`, their metrics; they stop with the process `supervisor`. `grace` is how many seconds running
-    invocations get at shutdown. `watch` reloads changed manifests.
+    invocations get at shutdown. `watch` reloads changed manifests. `mcp_tools` are those of `/mcp`: `session`,
+    `hosted`, `both`, or `off` for no `/mcp`.
     """
 
     manifests: tuple[Path, ...] = ()
@@ -48,6 +49,7 @@ class HostOptions:
     watch: bool = True
     body_seconds: float = BODY_TIMEOUT
     ping_seconds: float = PING_SECONDS
+    mcp_tools: str = "both"
 
 
 @dataclass(slots=True)
