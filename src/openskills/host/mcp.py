@@ -99,6 +99,9 @@ class EndpointProtocol(Protocol):
     async def handle(self, scope: Scope, receive: Receive, send: Send, caller: HostCaller) -> None:
         """Handle an authenticated request."""
 
+    def announce_changes(self) -> None:
+        """Tell clients that the skills of the host have changed."""
+
     async def close(self) -> None:
         """End all connections and commands."""
 
@@ -140,6 +143,7 @@ class McpRoute:
                 workers=parts.options.workers,
             )
             parts.exit_stack.push_async_callback(endpoint.close)
+            parts.on_reload.append(endpoint.announce_changes)
             self._endpoint = endpoint
             return endpoint
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -56,7 +57,8 @@ class HostOptions:
 class HostParts:
     """Everything that routes use. `start` is the directory in which the host was started.
 
-    `prepared` is True when all skills have been checked; `shutdown` is set to end open event streams.
+    `prepared` is True when all skills have been checked; `shutdown` is set to end open event streams. Functions in
+    `on_reload` are called when skills have changed.
     """
 
     settings: Settings
@@ -73,6 +75,7 @@ class HostParts:
     prepared: bool = False
     shutdown: asyncio.Event = field(default_factory=asyncio.Event)
     exit_stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    on_reload: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
 
     async def close(self) -> None:
         await self.exit_stack.aclose()

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ class McpEndpoint:
         )
         self._requests: Counter[str] = Counter()
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._chores: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._stack = AsyncExitStack()
@@ -81,17 +81,19 @@ class McpEndpoint:
             timer.cancel()
         if self._running is not None:
             await asyncio.wait([self._running])
-        if self._closing:
-            await asyncio.wait(self._closing)
+        if self._chores:
+            await asyncio.wait(self._chores)
         await self._stack.aclose()
 
     async def handle(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend, caller: McpCaller) -> None:
         """Handle a request of an authenticated caller. If the client disconnects, what it has called is cancelled."""
-        found = next((value for name, value in scope["headers"] if name == _SESSION_HEADER), b"")
+        # Blanks around values do not count (RFC 9110); servers leave them to the application.
+        headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        found = next((value for name, value in headers if name == _SESSION_HEADER), b"")
         connection = found.decode() if _SESSION_ID.fullmatch(found) else ""
         request = McpRequest(caller, f"mcp-{connection}" if connection else _NO_CONNECTION)
         token = AccessToken(token="", client_id=caller.user, scopes=[])
-        inner = {**scope, REQUEST_KEY: request, "user": AuthenticatedUser(token)}
+        inner = {**scope, "headers": headers, "user": AuthenticatedUser(token), REQUEST_KEY: request}
 
         async def watch() -> MutableMapping[str, Any]:
             message = await receive()
@@ -125,10 +127,16 @@ class McpEndpoint:
 
     def _expire(self, connection: str, request: McpRequest) -> None:
         self._timers.pop(connection, None)
-        closing = self._server.sessions.close_session(request.caller.user, request.session)
-        task = asyncio.get_running_loop().create_task(closing)
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self._start(self._server.sessions.close_session(request.caller.user, request.session))
+
+    def announce_changes(self) -> None:
+        """Tell clients to list tools, prompts and resources again."""
+        self._start(self._server.publish_list_changed())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
 
 
 async def open_endpoint(
