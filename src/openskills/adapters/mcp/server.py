@@ -180,6 +180,7 @@ class McpServer:
         self._listeners: set[ServerSession] = set()
         self._bus = InMemorySubscriptionBus()
         self._described: tuple[CatalogSnapshot, list[dict[str, Any]]] | None = None
+        self._announced: tuple[CatalogSnapshot, Mapping[str, ServedSkill]] | None = None
         self.resources = SkillResources(runtime.catalog, watched=watch)
         self.sessions = McpSessions(runtime, self._options, app=app, idle_timeout=idle_timeout)
         self.protocol = self._create_protocol(cache_scope)
@@ -216,7 +217,7 @@ class McpServer:
         loop = asyncio.get_running_loop()
         watcher = await asyncio.to_thread(self._start_watcher, loop) if self._watch else None
         # The digests are computed while the first client connects.
-        warming = asyncio.create_task(asyncio.to_thread(self.resources.get_all))
+        warming = asyncio.create_task(self._publish_changes())
         try:
             yield
         finally:
@@ -233,9 +234,10 @@ class McpServer:
         return CatalogWatcher(_WatchedCatalog(self._runtime.catalog, on_refresh))
 
     async def _publish_changes(self) -> None:
-        before = await asyncio.to_thread(self.resources.get_all)
         self.resources.invalidate()
-        if await asyncio.to_thread(self.resources.get_all) is not before:
+        served = await asyncio.to_thread(self.resources.get_all)
+        before, self._announced = self._announced, (self._runtime.catalog.snapshot, served)
+        if before is not None and (before[0] is not self._announced[0] or before[1] is not served):
             await self.publish_list_changed()
 
     async def publish_list_changed(self) -> None:
