@@ -20,7 +20,10 @@ from tests.host.hosting import eventually
 from tests.skill_writer import WriteSkill
 
 ENTRY = ServerEntry("openskills", ("openskills", "mcp", "skills"))
-ENVELOPE: dict[str, Any] = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+ENVELOPE: dict[str, Any] = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 FILES = {"claude": ".mcp.json", "vscode": ".vscode/mcp.json", "cursor": ".cursor/mcp.json"}
 
 

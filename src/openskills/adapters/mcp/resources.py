@@ -139,18 +139,24 @@ class SkillResources:
         """Look at all files again when they are needed next."""
         self._stale = True
 
+    def get_known(self) -> Mapping[str, ServedSkill] | None:
+        """What `get_all` would return, if no file has to be looked at for it; else None. Does not block."""
+        expired = not self.watched and time.monotonic() - self._checked > MAX_AGE
+        is_fresh = self._catalog.snapshot is self._snapshot and not self._stale and not expired
+        return self._served if is_fresh else None
+
     def get_all(self) -> Mapping[str, ServedSkill]:
         """All skills by name, sorted. While nothing changes, the same object."""
         with self._lock:
-            snapshot, now = self._catalog.snapshot, time.monotonic()
-            expired = not self.watched and now - self._checked > MAX_AGE
-            if snapshot is not self._snapshot or self._stale or expired:
-                self._stale = False
-                found = {skill.name: served for skill in snapshot.skills if (served := self._serve(skill)) is not None}
-                if snapshot is not self._snapshot or not _is_same(found, self._served):
-                    self._served = found
-                self._snapshot, self._checked = snapshot, now
-                self._known = {one.directory: self._known[one.directory] for one in snapshot.skills}
+            known = self.get_known()
+            if known is not None:
+                return known
+            snapshot, now, self._stale = self._catalog.snapshot, time.monotonic(), False
+            found = {skill.name: served for skill in snapshot.skills if (served := self._serve(skill)) is not None}
+            if snapshot is not self._snapshot or not _is_same(found, self._served):
+                self._served = found
+            self._snapshot, self._checked = snapshot, now
+            self._known = {one.directory: self._known[one.directory] for one in snapshot.skills}
             return self._served
 
     def read(self, served: ServedSkill, path: str) -> tuple[ServedFile, bytes]:

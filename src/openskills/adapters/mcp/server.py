@@ -347,12 +347,16 @@ class McpServer:
         data = {**result.data, _INSTRUCTIONS: loaded} if loaded else result.data
         return _build_result(text, data, is_error=result.error is not None)
 
+    async def _get_served(self) -> Mapping[str, ServedSkill]:
+        known = self.resources.get_known()
+        return await asyncio.to_thread(self.resources.get_all) if known is None else known
+
     async def _list_served(self, caller: McpCaller) -> list[ServedSkill]:
-        served = await asyncio.to_thread(self.resources.get_all)
+        served = await self._get_served()
         return [one for one in served.values() if caller.can_use(one.skill.name)]
 
     async def _find_served(self, context: Context, name: str) -> ServedSkill:
-        found = (await asyncio.to_thread(self.resources.get_all)).get(name)
+        found = (await self._get_served()).get(name)
         if found is None or not self._get_request(context).caller.can_use(name):
             raise InvalidArgument("uri", f"unknown skill {name[:100]!r}; skills/list has all skills")
         return found
