@@ -43,6 +43,7 @@ from openskills.adapters.mcp.resources import (
     take_page,
 )
 from openskills.adapters.mcp.sessions import IDLE_TIMEOUT, LocalCaller, McpCaller, McpSessions, run_apart
+from openskills.arguments import check_arguments
 from openskills.artifacts.store import SCHEME as ARTIFACT_SCHEME
 from openskills.artifacts.store import Scope, parse_ref
 from openskills.catalog.skill import SKILL_FILE, Skill
@@ -149,6 +150,7 @@ class _SkillsServer(Server[Any]):
         return super().create_initialization_options(changed, experimental_capabilities, extensions)
 
 
+@check_arguments
 class McpServer:
     """Answers the requests of MCP clients about the skills of a runtime. Open it with `async with`.
 
