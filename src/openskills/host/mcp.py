@@ -142,10 +142,24 @@ class McpRoute:
                 tools=parts.options.mcp_tools,
                 workers=parts.options.workers,
             )
-            parts.exit_stack.push_async_callback(endpoint.close)
+            ending = asyncio.create_task(_close_at_shutdown(parts.shutdown, endpoint))
+            parts.exit_stack.push_async_callback(_end, ending, endpoint)
             parts.on_reload.append(endpoint.announce_changes)
             self._endpoint = endpoint
             return endpoint
+
+
+async def _close_at_shutdown(shutdown: asyncio.Event, endpoint: EndpointProtocol) -> None:
+    """End event streams before the server waits for its connections."""
+    await shutdown.wait()
+    await endpoint.close()
+
+
+async def _end(ending: asyncio.Task[None], endpoint: EndpointProtocol) -> None:
+    if not ending.done():
+        ending.cancel()
+        await asyncio.wait([ending])
+    await endpoint.close()
 
 
 def load_adapter() -> Callable[..., Any]:

@@ -387,7 +387,9 @@ async def test_idle_sessions_are_closed_and_too_many_busy_ones_refused(skills: P
     async with SkillRuntime(Catalog.from_paths(skills, settings=settings), "local", settings=settings) as runtime:
         sessions = McpSessions(runtime, SessionOptions(), app="test", idle_timeout=0.05, max_sessions=1)
         caller = LocalCaller()
-        async with sessions.use(caller, "one"):
+        async with sessions.use(caller, "one") as session:
+            await session.call("skill_load", {"skill": "report"})
+            assert await runtime.store.list("test", "local")
             with pytest.raises(TooManyRequests, match="1 sessions of 'local' are in use"):
                 async with sessions.use(caller, "two"):
                     pass
@@ -397,6 +399,7 @@ async def test_idle_sessions_are_closed_and_too_many_busy_ones_refused(skills: P
             while len(sessions):
                 await asyncio.sleep(0.01)
         await sessions.close()
+        assert not await runtime.store.list("test", "local")
 
 
 async def test_work_that_is_cancelled_finishes_its_cleanup() -> None:

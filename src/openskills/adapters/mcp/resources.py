@@ -199,9 +199,10 @@ def _stamp_folder(skill: Skill) -> _FolderStamp:
 
 
 def _build_served(skill: Skill, stamp: _FolderStamp) -> ServedSkill:
-    _, data, problem = read_skill_file(skill.directory)
+    seen, data, problem = read_skill_file(skill.directory)
     if problem is not None:
         raise InvalidSkill(problem.message, (problem,))
+    skill.check_stamp(SKILL_FILE, seen)
     front = read_front_matter(parse(decode(data)[0]))
     has_manifest = len(stamp) <= MAX_FILES and sum(size for _, size, _ in stamp) <= MAX_BYTES
     files: dict[str, ServedFile] = {}

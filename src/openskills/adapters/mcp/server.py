@@ -46,10 +46,10 @@ from openskills.adapters.mcp.sessions import IDLE_TIMEOUT, LocalCaller, McpCalle
 from openskills.arguments import check_arguments
 from openskills.artifacts.store import SCHEME as ARTIFACT_SCHEME
 from openskills.artifacts.store import Scope, parse_ref
-from openskills.catalog.skill import SKILL_FILE, Skill
+from openskills.catalog.skill import MAX_RESOURCE_BYTES, SKILL_FILE, Skill
 from openskills.catalog.snapshot import CatalogChanges, CatalogSnapshot
 from openskills.catalog.watch import CatalogWatcher
-from openskills.errors import InvalidArgument, SkillError
+from openskills.errors import InvalidArgument, LimitExceeded, SkillError
 from openskills.prompt.guidance import build_guidance
 from openskills.prompt.overview import OverviewFormat, overview
 from openskills.runtime.options import SessionOptions
@@ -413,6 +413,10 @@ class McpServer:
         name, version = parse_ref(unquote(uri), field="uri")
         scope = Scope(self._app, request.caller.user, request.session)
         async with self._runtime.artifacts.open(scope, name, version) as reading:
+            size = reading.artifact.size
+            if size > MAX_RESOURCE_BYTES:
+                said = f"{reading.artifact.ref} has {size:,} bytes; the limit is {MAX_RESOURCE_BYTES:,}"
+                raise LimitExceeded(said, limit=MAX_RESOURCE_BYTES, size=size)
             return b"".join([chunk async for chunk in reading.chunks]), reading.artifact.mime_type
 
     async def _list_skills(self, context: Context, params: SkillsListParams) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from openskills.errors import TooManyRequests
 from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
 from openskills.runtime.session import SkillSession
+from openskills.session.memory import MemorySessionStore
+from openskills.session.store import SessionKey
 
 IDLE_TIMEOUT = 30 * 60.0
 """Seconds without a request after which a session is closed."""
@@ -198,6 +200,9 @@ class McpSessions:
             await asyncio.wait(running)
         async with opened.ready:
             await opened.stack.aclose()
+            if isinstance(self._runtime.store, MemorySessionStore):
+                # Clients can open sessions of ever new names, which must not stay in memory.
+                await self._runtime.store.delete(SessionKey(self._app, *opened.key))
 
 
 async def run_apart(work: Coroutine[Any, Any, T], tasks: set[asyncio.Task[Any]] | None = None) -> T:
