@@ -80,6 +80,9 @@ def serve(
         int | None, option("--concurrency", "N", "Maximum number of concurrent invocations.", min=1)
     ] = None,
     queue: Annotated[int | None, option("--queue", "N", "Maximum number of waiting invocations.", min=0)] = None,
+    mcp_tools: Annotated[
+        str, option("--mcp-tools", "WHICH", "Tools of /mcp: session, hosted, both, or off for no /mcp.")
+    ] = "both",
     json_log: Annotated[Text, option("--json-log", "FILE", "Log invocations as lines of JSON; - is stdout.")] = None,
     grace: Annotated[float, option("--grace", "S", "Seconds to finish running invocations at shutdown.", min=0)] = 30.0,
 ) -> None:
@@ -103,6 +106,8 @@ def serve(
       openskills serve --skills skills/ --derive-schemas help
       uvicorn openskills.host.app:app       the same with any ASGI server
 
+    MCP clients use /mcp: skills are tools there, and those of PATH can be loaded and run.
+
     GET /skills lists the skills, GET /docs describes the endpoints, GET /openapi.json is for generated clients.
     """
     if derive_schemas not in ("help", "never"):
@@ -117,6 +122,7 @@ def serve(
     )
     try:
         from openskills.host import server
+        from openskills.host.mcp import MCP_TOOLS
         from openskills.host.parts import HostOptions, list_kinds
         from openskills.host.registry.registry import Registry
     except ImportError as error:
@@ -131,7 +137,12 @@ def serve(
         text_log=json_log is None and sys.stdout.isatty(),
         workers=workers,
         grace=grace,
+        mcp_tools=mcp_tools,
     )
+    if mcp_tools not in MCP_TOOLS:
+        raise InvalidArgument("--mcp-tools", f"{mcp_tools[:50]!r} is not one of {', '.join(MCP_TOOLS)}")
+    if mcp_tools == "session" and workers > 1:
+        raise InvalidArgument("--mcp-tools", "sessions need --workers 1, because each worker would have its own")
     settings = server.resolve_auth(settings, host, no_auth=no_auth)
     with CliProgress("reading the skills"):
         registry = Registry.load(

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -39,7 +39,8 @@ class HostOptions:
     the directory `numbers`, their metrics; they stop with the process `supervisor`. With `read_help`, scripts without a
     manifest are run with `--help` in a sandbox to derive their schemas; `install` decides about packages that their
     skills declare (`never` or `always`). `grace` is how many seconds running
-    invocations get at shutdown. `watch` reloads changed manifests.
+    invocations get at shutdown. `watch` reloads changed manifests. `mcp_tools` are those of `/mcp`: `session`,
+    `hosted`, `both`, or `off` for no `/mcp`.
     """
 
     manifests: tuple[Path, ...] = ()
@@ -56,13 +57,15 @@ class HostOptions:
     watch: bool = True
     body_seconds: float = BODY_TIMEOUT
     ping_seconds: float = PING_SECONDS
+    mcp_tools: str = "both"
 
 
 @dataclass(slots=True)
 class HostParts:
     """Everything that routes use. `start` is the directory in which the host was started.
 
-    `prepared` is True when all skills have been checked; `shutdown` is set to end open event streams.
+    `prepared` is True when all skills have been checked; `shutdown` is set to end open event streams. Functions in
+    `on_reload` are called when skills have changed.
     """
 
     settings: Settings
@@ -79,6 +82,7 @@ class HostParts:
     prepared: bool = False
     shutdown: asyncio.Event = field(default_factory=asyncio.Event)
     exit_stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    on_reload: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
 
     async def close(self) -> None:
         await self.exit_stack.aclose()

@@ -91,12 +91,13 @@ class SkillRuntime:
         inherit_from: str | None = None,
         branch: Branch | None = None,
         parent: SkillSession | None = None,
+        keep_commands: bool = True,
     ) -> AsyncGenerator[SkillSession]:
         """Open a session: one agent in one conversation, whose agents share workspace and files, but not loaded skills.
 
         With `inherit_from`, it starts with the loaded skills of another agent. With a `branch`, the state comes from
         there and is not stored. With a `parent`, which is a session of another runtime and stays open, commands use
-        its workspace and files.
+        its workspace and files. Without `keep_commands`, interactive commands that still run at the end are killed.
         """
         chosen = options or self.options
         check_id("agent", agent)
@@ -114,7 +115,7 @@ class SkillRuntime:
             finally:
                 opened.close()
         finally:
-            await self._sessions.release(shared)
+            await self._sessions.release(shared, keep_commands=keep_commands)
 
     def with_catalog(self, catalog: Catalog, options: SessionOptions | None = None) -> "SkillRuntime":
         """A runtime with other skills that shares everything else, also open sessions: for sub-agents.

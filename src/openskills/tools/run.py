@@ -26,7 +26,7 @@ from openskills.executors.staging.outputs import (
     select_primary,
 )
 from openskills.tools.run_arguments import RunArguments, encode_text
-from openskills.tools.tool import Tool, ToolContext, ToolOptions, ToolResult
+from openskills.tools.tool import Tool, ToolContext, ToolOptions, ToolResult, build_result_schema
 from openskills.tools.uploads import UploadReport, UploadStager, WorkspaceUpload
 
 STREAM_BYTES = 16 * 1024
@@ -362,10 +362,29 @@ async def run(context: ToolContext, arguments: RunArguments) -> ToolResult:
     return ToolResult(describe_result(data), data)
 
 
+RUN_RESULT_SCHEMA = build_result_schema(
+    {
+        "stdout": "string",
+        "stderr": "string",
+        "exit_code": "integer",
+        "timed_out": "boolean",
+        "duration_ms": "integer",
+        "isolation": "string",
+        "output_files": "object[]",
+    },
+    {
+        "primary_output": "object",
+        "artifact_files": "object[]",
+        "staged_inputs": "object[]",
+        "warnings": "string[]",
+    },
+)
+
 SKILL_RUN = Tool(
     "skill_run",
     "Run a command that a loaded skill calls for, in the skill's folder. Write results to out/. "
     "The user's files are in work/inputs/. Returns exit_code, stdout, stderr and new files with refs for other tools.",
     RunArguments,
     run,
+    RUN_RESULT_SCHEMA,
 )

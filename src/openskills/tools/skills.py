@@ -15,7 +15,7 @@ from openskills.paths import to_printable
 from openskills.prompt.blocks import parse_fragment, to_one_line
 from openskills.prompt.history import COMPATIBILITY, LEFT_OUT, REQUIRES
 from openskills.session.state import ALL, Change, DocsChosen, Loaded, Unloaded
-from openskills.tools.tool import Arguments, TextList, Tool, ToolContext, ToolResult
+from openskills.tools.tool import Arguments, TextList, Tool, ToolContext, ToolResult, build_result_schema
 
 
 def resolve_docs(skill: Skill, docs: Sequence[str] | None, *, include_all: bool = False) -> tuple[str, ...] | None:
@@ -132,6 +132,10 @@ SKILL_LOAD = Tool(
     "Show the instructions of a skill. Do this before you rely on it or run it.",
     LoadArguments,
     load,
+    build_result_schema(
+        {"skill": "string", "docs": "string[]", "estimated_tokens": "integer", "cut": "string[]"},
+        {"left_out": "object", "evicted": "string[]"},
+    ),
 )
 
 
@@ -151,7 +155,13 @@ async def unload(context: ToolContext, arguments: UnloadArguments) -> ToolResult
     return ToolResult(text, data, changes=(Unloaded(known),) if was_loaded else ())
 
 
-SKILL_UNLOAD = Tool("skill_unload", "Unload a skill when you are done with it.", UnloadArguments, unload)
+SKILL_UNLOAD = Tool(
+    "skill_unload",
+    "Unload a skill when you are done with it.",
+    UnloadArguments,
+    unload,
+    build_result_schema({"skill": "string", "was_loaded": "boolean"}),
+)
 
 
 class SelectDocsArguments(Arguments):
@@ -210,8 +220,19 @@ SKILL_SELECT_DOCS = Tool(
     "Show or hide documents of a loaded skill, all at once.",
     SelectDocsArguments,
     select_docs,
+    build_result_schema(
+        {"skill": "string", "mode": "string"},
+        {"include_all_docs": "boolean", "selected_docs": "string[]", "left_out": "string", "evicted": "string[]"},
+    ),
 )
-SKILL_LIST_DOCS = Tool("skill_list_docs", "List a skill's documents with their sizes.", ListDocsArguments, list_docs)
+SKILL_LIST_DOCS = Tool(
+    "skill_list_docs",
+    "List a skill's documents with their sizes.",
+    ListDocsArguments,
+    list_docs,
+    build_result_schema({"skill": "string", "docs": "object[]"}),
+    read_only=True,
+)
 
 
 MAX_RESULTS = 20
@@ -252,4 +273,6 @@ SKILL_SEARCH = Tool(
     "Find skills that are not in the list of available skills, by what they do.",
     SearchArguments,
     search,
+    build_result_schema({"query": "string", "skills": "object[]"}, {"hint": "string"}),
+    read_only=True,
 )

@@ -148,15 +148,38 @@ class ToolContext:
         return {} if request is None else await ask(request)
 
 
+def build_result_schema(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The JSON schema of the `data` of a tool's results. A field is the name of a type, `string[]`, or a schema."""
+    fields = {**required, **(optional or {})}
+    return {
+        "type": "object",
+        "properties": {name: _expand_type(one) for name, one in fields.items()},
+        "required": list(required),
+    }
+
+
+def _expand_type(kind: Any) -> Any:
+    if not isinstance(kind, str):
+        return kind
+    item = kind.removesuffix("[]")
+    return {"type": kind} if item == kind else {"type": "array", "items": {"type": item}}
+
+
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[A]):
-    """A tool of the model. `run` may raise `SkillError`; `SkillSession.call` turns it into a failed result."""
+    """A tool of the model. `run` may raise `SkillError`; `SkillSession.call` turns it into a failed result.
+
+    `result` is the JSON schema of the `data` of results without an `error`; `read_only` tools change nothing but what
+    the model sees.
+    """
 
     name: str
     description: str
     arguments: type[A]
     run: Callable[[ToolContext, A], Awaitable[ToolResult]]
+    result: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
+    read_only: bool = False
 
 
 AnyTool = Tool[Any]
@@ -246,7 +269,8 @@ def describe_tool(
         case SchemaFormat.ANTHROPIC:
             return {"name": tool.name, "description": tool.description, "input_schema": parameters}
         case SchemaFormat.MCP:
-            return {"name": tool.name, "description": tool.description, "inputSchema": parameters}
+            described = {"name": tool.name, "description": tool.description, "inputSchema": parameters}
+            return {**described, "outputSchema": tool.result} if tool.result else described
 
 
 def build_parameters(tool: AnyTool, skills: Sequence[str] = ()) -> dict[str, Any]:
