@@ -183,5 +183,7 @@ def join_folders(paths: list[str] | None, skills: list[str] | None) -> list[str]
     return folders
 
 
-Trust = Annotated[bool, typer.Option("--trust", help="Use the project's skills without asking, once.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Use skills of the project and of MCP servers without asking, once.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -70,6 +70,7 @@ async def _run(
         runner = await open_command_runner(executor, settings, scope, artifacts=artifacts, rules=rules)
         if runner.workspace.isolation is Isolation.NONE:
             warn(("warning", "yellow"), ": this command is not isolated: it has all of your permissions")
+        await asyncio.to_thread(skill.download)
         await runner.stage(skill.name, skill.path, check=skill.check_unchanged)
         if run_inputs.install:
             script = find_script(request.command.split() if isinstance(request.command, str) else request.command)

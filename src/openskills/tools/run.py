@@ -4,6 +4,7 @@ A failed command is an ordinary result. Every result has `stdout`, `stderr`, `ex
 `isolation` and `output_files`; other fields are left out when they are empty.
 """
 
+import asyncio
 import hashlib
 import json
 import shlex
@@ -235,6 +236,8 @@ async def prepare_run(context: ToolContext, arguments: RunArguments) -> RunPlan:
         warm = read_warm_modules(one.manifest.metadata)
         snapshot, key = _find_loaded_version(context, one)
         check = one.check_unchanged
+        if one.remote is not None:
+            await asyncio.to_thread(one.download)
         await runner.stage(one.name, one.path, warm=warm, as_of=key, snapshot=snapshot, check=check)
     stager = UploadStager(context.uploads, runner.workspace, scope=context.scope, artifacts=context.artifacts)
     uploads = await stager.stage()

@@ -1,0 +1,22 @@
+"""OpenSkill and the Model Context Protocol: the tools of MCP servers for agents."""
+
+from typing import TYPE_CHECKING
+
+from openskills.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from openskills.adapters.mcp.tools import McpTools, mcp_tools
+
+__all__ = [
+    "McpTools",
+    "mcp_tools",
+]
+
+_HOME = {
+    "McpTools": "tools",
+    "mcp_tools": "tools",
+}
+
+# Hidden from type checkers: a module with __getattr__ would accept every misspelt name.
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_exports(__name__, _HOME)
