@@ -22,11 +22,12 @@ class Server:
 
     def __init__(self, scenario: dict[str, Any]) -> None:
         self.scenario = scenario
-        self.extensions = {} if scenario.get("plain") else {"io.modelcontextprotocol/skills": {}}
+        self.extensions: dict[str, Any] = {} if scenario.get("plain") else {"io.modelcontextprotocol/skills": {}}
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any] | None:
         """The response to a message, or None for a notification."""
-        method, params = message.get("method", ""), message.get("params") or {}
+        method: str = message.get("method", "")
+        params: dict[str, Any] = message.get("params") or {}
         if self.scenario.get("log"):
             with open(self.scenario["log"], "a", encoding="utf-8") as log:
                 log.write(f"{method} {params.get('uri', params.get('name', ''))}".strip() + "\n")
@@ -40,7 +41,7 @@ class Server:
 
     def find_result(self, method: str, params: dict[str, Any]) -> dict[str, Any] | int:
         """The result of a method, or the code of an error."""
-        capabilities = {"tools": {}, "resources": {}, "extensions": self.extensions}
+        capabilities: dict[str, Any] = {"tools": {}, "resources": {}, "extensions": self.extensions}
         modern = self.scenario.get("era", "modern") == "modern"
         match method:
             case "server/discover" if modern:
@@ -73,8 +74,8 @@ class Server:
                 page["nextCursor"] = str(number + 1)
             case "same":
                 page["nextCursor"] = "0"
-            case _ if number + 1 < len(pages):
-                page["nextCursor"] = str(number + 1)
+            case _:
+                page |= {"nextCursor": str(number + 1)} if number + 1 < len(pages) else {}
         return page
 
     def call_tool(self, params: dict[str, Any]) -> dict[str, Any] | int:
@@ -92,7 +93,8 @@ def run_pipes(server: Server) -> None:
         message = json.loads(line)
         match server.scenario.get("on", {}).get(message.get("method")):
             case "die":
-                print("the disk is on fire", file=sys.stderr, flush=True)
+                sys.stderr.write("the disk is on fire\n")
+                sys.stderr.flush()
                 os._exit(3)
             case "silent":
                 continue
@@ -105,18 +107,18 @@ def run_pipes(server: Server) -> None:
                 write("hello\n", repeat=5000)
             case "flood":
                 note = {"level": "info", "data": "x" * 200}
-                write(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": note}) + "\n", 50_000)
+                write(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": note}) + "\n", 20_000)
             case "truncate":
-                print('{"jsonrpc": "2.0", "id": 1, "resu', end="", flush=True)
+                write('{"jsonrpc": "2.0", "id": 1, "resu')
                 os._exit(0)
             case _:
                 pass
         response = server.answer(message)
         if response is not None:
-            print(json.dumps(response), flush=True)
+            write(json.dumps(response) + "\n")
 
 
-def write(text: str, repeat: int) -> None:
+def write(text: str, repeat: int = 1) -> None:
     """Write a text many times."""
     for _ in range(repeat):
         sys.stdout.write(text)
@@ -149,11 +151,11 @@ def run_http(server: Server) -> None:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_request(self, code: object = "-", size: object = "-") -> None:
             """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        print(listening.server_port, flush=True)
+        write(f"{listening.server_port}\n")
         listening.serve_forever()
 
 

@@ -377,10 +377,13 @@ class McpSource:
             if error.details.get("final"):
                 raise error
             content: Any = json.loads((self._place / "listing.json").read_bytes())
-            for entry in content["skills"]:
-                listing.add(entry, self.label)
+            entries = content["skills"]
         except (OSError, ValueError, LookupError, TypeError):
             raise error from None
+        if not isinstance(entries, list):
+            raise error
+        for entry in cast("list[object]", entries):
+            listing.add(entry, self.label)
         return listing
 
     def _decide(self, skills: Sequence[McpSkill]) -> list[McpSkill]:

@@ -60,6 +60,7 @@ _MAX_STRAY_LINES = 1000
 _STDERR_BYTES = 2000
 _GRACE = 1.0
 _POLL_INTERVAL = 0.01
+_WATCH_INTERVAL = 0.1
 # What the SDK passes on as well; other variables may contain secrets.
 _INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
 _ASSIGNMENT = re.compile(r"(--?)?[\w-]*=", re.ASCII)
@@ -336,6 +337,7 @@ class McpConnection:
                 tasks.start_soon(self._read_messages, process, into)
                 tasks.start_soon(self._write_messages, process, outgoing)
                 tasks.start_soon(self._read_errors, process)
+                tasks.start_soon(self._watch_exit, process, into)
                 try:
                     yield messages, replies
                 finally:
@@ -351,35 +353,48 @@ class McpConnection:
         from mcp_types import jsonrpc_message_adapter
 
         buffer, searched, stray = bytearray(), 0, 0
-        async with into, self._note_end(process):
-            while chunk := await _receive(process.stdout):
-                buffer += chunk
-                while (end := buffer.find(b"\n", searched)) >= 0:
-                    line = bytes(buffer[:end])
-                    del buffer[: end + 1]
-                    searched = 0
-                    try:
-                        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                    except ValueError:
-                        # Some servers print a greeting.
-                        stray += bool(line.strip())
-                        continue
+        while chunk := await _receive(process.stdout):
+            buffer += chunk
+            while (end := buffer.find(b"\n", searched)) >= 0:
+                line = bytes(buffer[:end])
+                del buffer[: end + 1]
+                searched = 0
+                try:
+                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except ValueError:
+                    # Some servers print a greeting.
+                    stray += bool(line.strip())
+                    continue
+                try:
                     await into.send(SessionMessage(message))
-                searched = len(buffer)
-                if searched > MAX_MESSAGE_BYTES:
-                    self._refuse_length()
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                     return
-                if stray > _MAX_STRAY_LINES:
-                    what = f"wrote more than {_MAX_STRAY_LINES:,} lines to stdout that are not messages"
-                    self._fail(LimitExceeded(f"{self.address.label}: {what}; a server must log to stderr"))
-                    return
+            searched = len(buffer)
+            if searched > MAX_MESSAGE_BYTES:
+                self._refuse_length()
+                break
+            if stray > _MAX_STRAY_LINES:
+                what = f"wrote more than {_MAX_STRAY_LINES:,} lines to stdout that are not messages"
+                self._fail(LimitExceeded(f"{self.address.label}: {what}; a server must log to stderr"))
+                break
+        else:
+            # Its exit status belongs to the message.
+            await _wait_for_exit(process)
+        self._note_end(into)
 
-    @asynccontextmanager
-    async def _note_end(self, process: PipedProcess) -> AsyncGenerator[None]:
-        """Disconnect when the block has ended because the server did, after its exit status is known."""
-        yield
-        await _wait_for_exit(process)
+    async def _watch_exit(
+        self, process: PipedProcess, into: "MemoryObjectSendStream[SessionMessage | Exception]"
+    ) -> None:
+        """Disconnect when the server has ended, also if a descendant keeps its stdout open."""
+        while process.poll() is None:
+            await anyio.sleep(_WATCH_INTERVAL)
+        # The last messages may still be in the pipe.
+        await anyio.sleep(_WATCH_INTERVAL)
+        self._note_end(into)
+
+    def _note_end(self, into: "MemoryObjectSendStream[SessionMessage | Exception]") -> None:
         self._has_ended = True
+        into.close()
         self._stop()
 
     async def _write_messages(
