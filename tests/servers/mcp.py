@@ -146,6 +146,7 @@ def fail() -> str:
 
 @server.tool()
 async def wait(seconds: float) -> str:
+    open(sys.argv[1], "w").write("started")
     try:
         await anyio.sleep(seconds)
     except BaseException:

@@ -302,7 +302,7 @@ def entry_json(skill: "Skill", hidden: str | None) -> dict[str, object]:
 def _identity_json(skill: "Skill") -> dict[str, object]:
     return {
         "name": skill.name,
-        "description": skill.description,
+        "description": skill.manifest.description,
         "location": skill.location,
         "source": skill.source,
     }
@@ -335,7 +335,7 @@ def _show_list(rows: "Sequence[tuple[Skill, str | None]]") -> None:
 
 
 def _list_cells(skill: "Skill") -> tuple[str, ...]:
-    return (escape_line(skill.name), escape_line(skill.description), escape_line(skill.source))
+    return (escape_line(skill.name), escape_line(skill.manifest.description), escape_line(skill.source))
 
 
 _MAX_READ_BYTES = 1024 * 1024
@@ -481,7 +481,7 @@ def _find_hidden_reason(skill: "Skill", snapshot: "CatalogSnapshot") -> str | No
 def _show_info(facts: SkillDetails) -> None:
     skill = facts.skill
     say((escape_line(skill.name), "bold cyan"))
-    say(escape_line(skill.description))
+    say(escape_line(skill.manifest.description))
     say("")
     _print_row("location", display_path(skill.location))
     _print_row("source", escape_line(skill.source))

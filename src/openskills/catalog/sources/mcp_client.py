@@ -243,7 +243,7 @@ class McpConnection:
                     task_status.started()
                     await stopped.wait()
                     self._client = None
-        except Exception as error:
+        except _list_sdk_errors() as error:
             if is_connected:
                 return
             raise self._translate(error) from error
@@ -260,9 +260,7 @@ class McpConnection:
                 return await call(self._client)
         except TimeoutError:
             raise DeadlineExceeded(f"{self.address.label}: no answer within {timeout:g} s") from None
-        except SkillError:
-            raise
-        except Exception as error:
+        except _list_sdk_errors() as error:
             raise self._translate(error) from error
 
     def _translate(self, error: Exception) -> SkillError:
@@ -278,6 +276,9 @@ class McpConnection:
             return Unauthorized(f"{self.address.label}: the server responded {self._status}; {hint}")
         if self._has_ended:
             return self._ended_error()
+        if self._status == 404:
+            # The server has forgotten the session, such as after a restart; the next call needs a new connection.
+            self._stop()
         status = f" (HTTP status {self._status})" if self._status >= 400 else ""
         text = redact(" ".join(str(error).split())[:300]) or type(error).__name__
         return SourceUnavailable(f"{self.address.label}: {text}{status}")
@@ -418,6 +419,15 @@ class McpConnection:
         while chunk := await _receive(process.stderr):
             self._stderr += chunk
             del self._stderr[:-_STDERR_BYTES]
+
+
+def _list_sdk_errors() -> tuple[type[Exception], ...]:
+    """What the SDK raises for a server that is not there, ends, or sends what it should not."""
+    from mcp import MCPError
+
+    streams = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
+    http = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
+    return (MCPError, ExceptionGroup, RuntimeError, OSError, ValueError, *http, *streams)
 
 
 _OPEN: WeakSet[McpConnection] = WeakSet()
