@@ -76,16 +76,22 @@ def to_content(data: bytes) -> Any:
 
 
 @contextmanager
-def serving_http(scenario: McpScenario) -> Generator[str]:
-    """The address of a server over HTTP."""
-    scenario.write()
-    argv = [sys.executable, str(PROGRAM), str(scenario.file), "http"]
+def printing_port(argv: list[str]) -> Generator[str]:
+    """The address of a server over HTTP that prints its port."""
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp"
         finally:
             process.kill()
+
+
+@contextmanager
+def serving_http(scenario: McpScenario) -> Generator[str]:
+    """The address of a scenario over HTTP."""
+    scenario.write()
+    with printing_port([sys.executable, str(PROGRAM), str(scenario.file), "http"]) as url:
+        yield url
 
 
 def wait_until_gone(*pids: int) -> None:
@@ -167,3 +173,54 @@ def python_server(directory: Path, text: str, *arguments: str) -> list[str]:
 
 def environment_of(home: Path) -> dict[str, str]:
     return {"HOME": str(home), "PATH": os.defpath}
+
+
+SDK_SKILLS_SERVER = """
+import hashlib, sys
+from pathlib import Path
+from typing import Any
+import anyio, mcp_types as types
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+from openskills.skillmd.parse import parse
+
+ROOT = Path(sys.argv[1])
+
+class Skills(types.PaginatedResult, types.CacheableResult):
+    skills: list[Any]
+
+def uri(path: Path) -> str:
+    return f"skill://{path.relative_to(ROOT).as_posix()}"
+
+async def list_skills(context: Any, params: Any) -> Skills:
+    found = []
+    for manifest in sorted(ROOT.glob("*/SKILL.md")):
+        files = sorted(path for path in manifest.parent.rglob("*") if path.is_file())
+        rows = [(uri(path), path.read_bytes()) for path in files]
+        listed = [{"uri": u, "digest": f"sha256:{hashlib.sha256(d).hexdigest()}", "size": len(d)} for u, d in rows]
+        front = dict(parse(manifest.read_text()).front.fields)
+        found.append({"uri": uri(manifest), "frontmatter": front, "resources": listed})
+    return Skills(skills=found, ttl_ms=0, cache_scope="public")
+
+async def read(context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    text = (ROOT / str(params.uri).removeprefix("skill://")).read_text()
+    return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=text)])
+
+server = Server("peer", on_read_resource=read)
+server.extensions["io.modelcontextprotocol/skills"] = {}
+server.add_request_handler("skills/list", types.PaginatedRequestParams, list_skills)
+
+async def main() -> None:
+    async with stdio_server() as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())
+
+if sys.argv[2:] == ["http"]:
+    import socket, uvicorn
+    listening = socket.create_server(("127.0.0.1", 0))
+    print(listening.getsockname()[1], flush=True)
+    app = server.streamable_http_app()
+    uvicorn.Server(uvicorn.Config(app, log_level="error")).run([listening])
+else:
+    anyio.run(main)
+"""
+"""A server on the low level of the SDK that serves a folder of skills."""

@@ -5,6 +5,7 @@ import os
 import shlex
 import stat
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,8 +30,10 @@ from openskills.settings import Settings
 from openskills.skillmd.parse import parse
 from tests.servers.mcp import (
     FASTMCP_SERVER,
+    SDK_SKILLS_SERVER,
     McpScenario,
     digest,
+    printing_port,
     python_server,
     serving_http,
     skill_text,
@@ -641,6 +644,21 @@ def test_skills_of_fastmcp_are_listed_verified_and_downloaded(
     skill.download()
     for path in ("SKILL.md", "scripts/run me.py", "p.png"):
         assert (skill.path / path).read_bytes() == (folder / path).read_bytes()
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_skills_of_a_server_on_the_plain_sdk_are_verified_and_downloaded(
+    transport: str, tmp_path: Path, settings: Settings, opened: OpenSource, write_skill: WriteSkill
+) -> None:
+    folder = write_skill("alpha")
+    (folder / "guide.md").write_text("A guide.", "utf-8")
+    argv = python_server(tmp_path, SDK_SKILLS_SERVER, str(folder.parent))
+    with ExitStack() as stack:
+        url = stack.enter_context(printing_port([*argv, "http"])) if transport == "http" else ""
+        (skill,) = Catalog([opened(f"mcp+{url}" if url else f"mcp:{shlex.join(argv)}")], settings).skills
+        skill.download()
+        assert (skill.path / "guide.md").read_bytes() == b"A guide."
+        assert skill.body().endswith("# Body")
 
 
 async def test_a_session_loads_reads_and_runs_a_skill_of_a_server(
