@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from openskills.adapters.mcp import McpTools, mcp_tools
+from openskills.adapters.mcp import mcp_tools
+from openskills.adapters.mcp.tools import McpTools
 from openskills.agent.agent import ExtraTool, tool
 from openskills.agent.models.model import ModelResponse
 from openskills.errors import DeadlineExceeded, InvalidArgument, LimitExceeded, SourceUnavailable, Unauthorized

@@ -5,15 +5,13 @@ from typing import TYPE_CHECKING
 from openskills.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from openskills.adapters.mcp.tools import McpTools, mcp_tools
+    from openskills.adapters.mcp.tools import mcp_tools
 
 __all__ = [
-    "McpTools",
     "mcp_tools",
 ]
 
 _HOME = {
-    "McpTools": "tools",
     "mcp_tools": "tools",
 }
 
