@@ -5,6 +5,7 @@ their `result`), `era` (`modern` or `legacy`), `on` (what happens instead of an 
 With `http` it prints the port that it listens on.
 """
 
+import gzip
 import json
 import os
 import subprocess
@@ -134,8 +135,11 @@ def run_http(server: Server) -> None:
             key = server.scenario.get("key")
             if key and self.headers.get("Authorization") != f"Bearer {key}":
                 return self.reply(401, b"{}")
-            if server.scenario.get("on", {}).get(message.get("method")) == "huge":
+            behaviour = server.scenario.get("on", {}).get(message.get("method"))
+            if behaviour == "huge":
                 return self.reply(200, b"x" * (64 << 20))
+            if behaviour == "gzip":
+                return self.reply(200, gzip.compress(b"x" * (64 << 20)), encoding="gzip")
             response = server.answer(message)
             return self.reply(200 if response else 202, json.dumps(response).encode() if response else b"")
 
@@ -144,9 +148,10 @@ def run_http(server: Server) -> None:
 
         do_DELETE = do_GET  # noqa: N815
 
-        def reply(self, status: int, body: bytes) -> None:
+        def reply(self, status: int, body: bytes, encoding: str = "identity") -> None:
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Encoding", encoding)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

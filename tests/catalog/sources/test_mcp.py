@@ -24,6 +24,7 @@ from openskills.errors import (
     SkillError,
     SourceUnavailable,
     Unauthorized,
+    UnsupportedMedia,
 )
 from openskills.runtime.runtime import SkillRuntime
 from openskills.settings import Settings
@@ -328,6 +329,9 @@ BAD_FILES = {
     "no size": ([{"uri": "skill://bad/a", "digest": digest(b"x")}], "no size"),
     "negative size": ([resource("skill://bad/a", size=-1)], "no size"),
     "true size": ([resource("skill://bad/a", size=True)], "no size"),
+    "a number of 5,000 digits": ([resource("skill://bad/a", size=10**4000)], "no size"),
+    "a long name": ([resource("skill://bad/" + "x" * 3000)], "not inside the skill"),
+    "not UTF-8": ([resource("skill://bad/%ff")], "an invalid entry"),
     "huge file": ([resource("skill://bad/a", size=1 << 40)], "the limit is 16,777,216"),
     "too many": ([resource(f"skill://bad/{n}") for n in range(100_000)], "lists 100,001 files; the limit is 512"),
     "not an object": (["skill://bad/a"], "not inside the skill"),
@@ -345,7 +349,8 @@ def test_a_bad_list_of_files_costs_only_its_skill(
     (problem,) = catalog.problems
     assert problem.rule == "mcp-skill"
     assert message in problem.message
-    assert problem.message.startswith(f"{source.label}: {BASE}SKILL.md")
+    assert problem.message.startswith(f"{source.label}: ")
+    assert len(problem.message) < 1000
 
 
 BAD_ENTRIES: dict[str, tuple[Any, str]] = {
@@ -565,6 +570,26 @@ def test_a_huge_answer_over_http_is_refused(scenario: McpScenario, settings: Set
         with pytest.raises(LimitExceeded, match="a message of more than 33,554,432 bytes"):
             source.list_skills()
         source.close()
+
+
+def test_a_compressed_answer_that_nobody_asked_for_is_refused(scenario: McpScenario, settings: Settings) -> None:
+    scenario.content["on"] = {"skills/list": "gzip"}
+    with serving_http(scenario) as url:
+        source = cast("McpSource", parse_source(f"mcp+{url}", settings, trusted=True))
+        with pytest.raises(UnsupportedMedia, match="unexpected Content-Encoding 'gzip'"):
+            source.list_skills()
+        source.close()
+
+
+def test_a_forked_process_ends_although_a_connection_is_open(tmp_path: Path, settings: Settings) -> None:
+    connection = connection_to(McpScenario(tmp_path, tools=[]), settings)
+    with connection:
+        child = os.fork()
+        if not child:
+            connection.close()
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert connection.call(list_tools, 10.0).tools == []
 
 
 def test_an_http_server_that_is_gone_is_unavailable(settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""OpenSkill and the Model Context Protocol: the tools of MCP servers for agents."""
+"""MCP: skills, their tools and hosted skills for any MCP client, and tools of MCP servers for agents."""
 
 from typing import TYPE_CHECKING
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 from urllib.parse import unquote
 
 from pydantic import BaseModel
@@ -62,6 +62,8 @@ _KEEP = 5.0
 """Seconds that an idle connection is kept for the next file."""
 _MAX_TTL = 3600.0
 _MAX_NAME = 80
+_MAX_URI = 2048
+_MAX_INTEGER = 2**53
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
 
@@ -120,8 +122,10 @@ class McpListing:
             skill = parse_entry(entry, where)
             if skill.uri in self.seen:
                 raise InvalidSkill(f"{where}: {skill.uri[:200]} is listed twice; the first one is used")
-        except SkillError as error:
-            self.problems.append(Problem("mcp-skill", error.message))
+        except (SkillError, ValueError) as error:
+            # A ValueError: a number with thousands of digits, or a name that is not UTF-8.
+            message = error.message if isinstance(error, SkillError) else f"{where}: an invalid entry: {error}"
+            self.problems.append(Problem("mcp-skill", message))
         else:
             self.seen.add(skill.uri)
             self.skills.append(skill)
@@ -136,7 +140,7 @@ def parse_entry(entry: object, where: str) -> McpSkill:
     content = _as_fields(entry)
     uri, fields, resources = (content.get(name) for name in ("uri", "frontmatter", "resources"))
     where = f"{where}: {uri[:200] if isinstance(uri, str) else 'a skill without a uri'}"
-    if not isinstance(uri, str) or not uri.endswith(f"/{SKILL_FILE}") or "://" not in uri or not uri.isprintable():
+    if not _is_uri(uri) or not uri.endswith(f"/{SKILL_FILE}"):
         raise InvalidSkill(f"{where}: its uri must end with /{SKILL_FILE}")
     if not isinstance(fields, dict) or not isinstance(cast("dict[str, Any]", fields).get("name"), str):
         raise InvalidSkill(f"{where}: has no frontmatter with a name")
@@ -156,6 +160,10 @@ def parse_entry(entry: object, where: str) -> McpSkill:
     return skill
 
 
+def _is_uri(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and "://" in value and value.isprintable() and len(value) <= _MAX_URI
+
+
 def _as_fields(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
@@ -168,11 +176,11 @@ def _parse_files(uri: str, resources: list[object], where: str) -> dict[str, Mcp
     for resource in resources:
         given = _as_fields(resource)
         address, size, digest = given.get("uri"), given.get("size"), _DIGEST.fullmatch(str(given.get("digest")))
-        if not isinstance(address, str) or not address.startswith(base) or not address.isprintable():
+        if not _is_uri(address) or not address.startswith(base):
             raise InvalidSkill(f"{where}: a file is not inside the skill: {str(address)[:200]!r}")
         if digest is None:
             raise InvalidSkill(f"{where}: {address[:200]} has no digest of the form sha256:<64 hex digits>")
-        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= _MAX_INTEGER:
             raise InvalidSkill(f"{where}: {address[:200]} has no size")
         path = unquote(address.removeprefix(base), errors="strict")
         if not path.isprintable():

@@ -35,6 +35,7 @@ from openskills.errors import (
     SkillError,
     SourceUnavailable,
     Unauthorized,
+    UnsupportedMedia,
 )
 from openskills.settings import Settings
 from openskills.subprocesses import PipedProcess, start_piped
@@ -55,6 +56,7 @@ MAX_MESSAGE_BYTES = 32 << 20
 CONNECT_TIMEOUT = 30.0
 """Seconds to start the server and to agree on a version of the protocol."""
 
+_SDK_LOG = logging.getLogger("mcp")
 _CHUNK = 65536
 _MAX_STRAY_LINES = 1000
 _STDERR_BYTES = 2000
@@ -162,6 +164,7 @@ class McpConnection:
         self._status = 0
         self._has_ended = False
         self._closing = threading.Lock()
+        self._pid = os.getpid()
 
     def __enter__(self) -> Self:
         self.open()
@@ -184,7 +187,8 @@ class McpConnection:
         except ImportError:
             raise MissingExtra("mcp", "MCP servers") from None
         # Otherwise its warnings about what a server sends are printed to stderr.
-        logging.getLogger("mcp").addHandler(logging.NullHandler())
+        if not _SDK_LOG.handlers:
+            _SDK_LOG.addHandler(logging.NullHandler())
         with ExitStack() as stack:
             self._portal = stack.enter_context(anyio.from_thread.start_blocking_portal(name="openskills-mcp"))
             serving, _ = self._portal.start_task(self._serve, timeout)
@@ -211,7 +215,8 @@ class McpConnection:
         """Disconnect, and end the process of a command with all its descendants; safe to call twice."""
         with self._closing:
             portal, self._portal = self._portal, None
-            if portal is None:
+            # A forked process has the connection, but not its thread.
+            if portal is None or self._pid != os.getpid():
                 return
             _OPEN.discard(self)
             portal.call(self._stop)
@@ -302,7 +307,9 @@ class McpConnection:
     async def _open_http(self) -> "AsyncGenerator[Any]":
         from mcp.client.streamable_http import streamable_http_client
 
-        headers = {"User-Agent": f"openskills/{__version__}", **self.address.headers}
+        # Without compression, so that the bytes that are counted are those that are kept in memory.
+        own = {"User-Agent": f"openskills/{__version__}", "Accept-Encoding": "identity"}
+        headers = {**own, **self.address.headers}
         # The deadline of each call counts; servers may be silent for long on the stream for notifications.
         timeout = httpx2.Timeout(CONNECT_TIMEOUT, read=None)
         hooks = {"response": [self._check_response]}
@@ -316,6 +323,10 @@ class McpConnection:
 
     async def _check_response(self, response: httpx2.Response) -> None:
         self._status = response.status_code
+        encoding = response.headers.get("Content-Encoding", "identity").lower()
+        if encoding != "identity":
+            self._fail(UnsupportedMedia(f"{self.address.label}: unexpected Content-Encoding {encoding[:40]!r}"))
+            raise httpx2.DecodingError("unexpected encoding", request=response.request)
         # The stream for notifications is endless; each of its events is limited.
         if response.request.method == "POST" and isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _LimitedStream(response.stream, self._refuse_length)
