@@ -52,6 +52,10 @@ class Server:
                 return {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
             case "skills/list":
                 return self.list_skills(params.get("cursor"))
+            case "skills/get":
+                known = [*self.scenario.get("unlisted", []), *self.scenario["pages"][0]]
+                found = [entry for entry in known if entry["uri"] == params["uri"]]
+                return {**CACHED, "skill": found[0]} if found else -32602
             case "resources/read" if params["uri"] in self.scenario["files"]:
                 held = self.scenario["files"][params["uri"]]
                 content = {"text": held} if isinstance(held, str) else held

@@ -163,6 +163,20 @@ def test_a_pin_trusts_exactly_one_content(scenario: McpScenario, settings: Setti
     assert f"expected {pin}; it was not used" in refused.problems[0].message
 
 
+def test_a_skill_that_is_not_listed_is_found_by_its_uri(
+    scenario: McpScenario, settings: Settings, opened: OpenSource
+) -> None:
+    entry = scenario.add("hidden", under="acme/")
+    scenario.content["unlisted"] = [scenario.content["pages"][0].pop()]
+    text = scenario.write()
+    (skill,) = Catalog([opened(f"{text}#{entry['uri']}")], settings).skills
+    assert (skill.name, skill.body().endswith("Do it.")) == ("hidden", True)
+    assert scenario.calls == ["skills/get skill://acme/hidden/SKILL.md", "resources/read skill://acme/hidden/SKILL.md"]
+    unknown = Catalog([opened(f"{text}#skill://nothing/SKILL.md")], settings)
+    assert unknown.skills == ()
+    assert "no skills/get skill://nothing/SKILL.md" in unknown.problems[0].message
+
+
 def test_forgetting_a_server_removes_its_decisions_and_its_files(
     scenario: McpScenario, settings: Settings, opened: OpenSource
 ) -> None:

@@ -195,15 +195,22 @@ def _parse_files(uri: str, resources: list[object], where: str) -> dict[str, Mcp
 
 
 class McpSource:
-    """The skills of one MCP server. With `trusted`, they are used without asking.
+    """The skills of one MCP server, or the one with this `uri`. With `trusted`, they are used without asking.
 
     `pin` is the digest of all skills together; if it is given, no other content is used, and it needs no other trust.
     """
 
     def __init__(
-        self, address: McpAddress, settings: Settings, *, pin: str | None = None, trusted: bool = False
+        self,
+        address: McpAddress,
+        settings: Settings,
+        *,
+        uri: str = "",
+        pin: str | None = None,
+        trusted: bool = False,
     ) -> None:
         self.label = address.label
+        self._uri = uri
         self._address = address
         self._pin = pin
         self._trusted = trusted
@@ -211,6 +218,7 @@ class McpSource:
         # The server is part of the path: equal URIs of two servers are different skills.
         kind = re.sub(r"[^A-Za-z0-9]+", "-", self.label.partition(":")[2]).strip("-")[:40]
         self._place = settings.skills_cache_dir / "mcp" / f"{kind}-{cache_key(self.label)[:16]}"
+        self._listing_name = f"skill-{cache_key(uri)}.json" if uri else "listing.json"
         self._listing = McpListing()
         self._rejected: dict[str, Problem] = {}
         self._connection: McpConnection | None = None
@@ -344,6 +352,11 @@ class McpSource:
         if SKILLS_EXTENSION not in (client.server_capabilities.extensions or {}):
             raise SourceUnavailable(f"{self.label}: the server offers no skills ({SKILLS_EXTENSION})", final=True)
         listing, cursor = McpListing(), None
+        if self._uri:
+            # A list need not be complete.
+            listing.add((await send_request(client, "skills/get", {"uri": self._uri})).get("skill"), self.label)
+            listing.skills = [skill for skill in listing.skills if skill.uri == self._uri]
+            return listing
         ttl = _MAX_TTL
         for _ in range(MAX_PAGES):
             page = await send_request(client, "skills/list", {"cursor": cursor} if cursor is not None else {})
@@ -377,14 +390,14 @@ class McpSource:
         content = json.dumps({"server": self.label, "skills": rows}, separators=(",", ":")).encode()
         # Without a cache everything works, but not offline.
         with suppress(OSError):
-            replace_file(make_private(self._place) / "listing.json", content)
+            replace_file(make_private(self._place) / self._listing_name, content)
 
     def _load_listing(self, error: SkillError) -> McpListing:
         listing = McpListing()
         try:
             if error.details.get("final"):
                 raise error
-            content: Any = json.loads((self._place / "listing.json").read_bytes())
+            content: Any = json.loads((self._place / self._listing_name).read_bytes())
             entries = content["skills"]
         except (OSError, ValueError, LookupError, TypeError):
             raise error from None

@@ -17,6 +17,7 @@ from openskills.settings import Settings
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _PIN = re.compile(r"(.*)#sha256=([^#]*)")
+_SKILL_URI = re.compile(r"(.*)#([A-Za-z][A-Za-z0-9+.-]*://[^#]*/SKILL\.md)")
 _SUPPORTED = (
     "a folder, a SKILL.md, a .zip or .tar.gz file, an http(s) URL of an archive, a SKILL.md or an index.json, "
     "git+https://, git+ssh://, git+file://, package:NAME, packages:, mcp+https://HOST/PATH, mcp:COMMAND"
@@ -50,7 +51,9 @@ def _parse_scheme(text: str, settings: Settings, *, trusted: bool) -> Source:
         from openskills.catalog.sources.mcp_client import parse_mcp_address
 
         address, pin = _split_pin(text)
-        return McpSource(parse_mcp_address(address, settings), settings, pin=pin, trusted=trusted)
+        one = _SKILL_URI.fullmatch(address)
+        server = parse_mcp_address(one[1] if one else address, settings)
+        return McpSource(server, settings, uri=one[2] if one else "", pin=pin, trusted=trusted)
     from openskills.catalog.sources.git import GitSource, is_git_address, parse_git
 
     if is_git_address(text):
