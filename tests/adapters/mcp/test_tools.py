@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -260,6 +261,22 @@ def test_one_set_of_tools_works_in_several_event_loops(tmp_path: Path, settings:
     assert asyncio.run(call(tools, "echo", x=2)).text == '{"x": 2}'
     assert run(call(tools, "echo", x=3)).text == '{"x": 3}'
     run(tools.close())
+
+
+FORGETFUL = """
+import asyncio, sys
+from openskills.adapters.mcp import mcp_tools
+
+print(len(asyncio.run(mcp_tools(sys.argv[1:]).open())))
+"""
+
+
+def test_a_program_that_forgets_to_close_its_tools_leaves_no_server(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    argv = [sys.executable, "-c", FORGETFUL, *command_of(scenario_in(tmp_path, child=str(pids)))]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+    wait_until_gone(*map(int, pids.read_text("utf-8").split()))
 
 
 @pytest.mark.parametrize(

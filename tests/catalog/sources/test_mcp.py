@@ -26,7 +26,9 @@ from openskills.errors import (
     Unauthorized,
     UnsupportedMedia,
 )
+from openskills.runtime.options import SessionOptions
 from openskills.runtime.runtime import SkillRuntime
+from openskills.session.memory import MemorySessionStore
 from openskills.settings import Settings
 from openskills.skillmd.parse import parse
 from tests.servers.mcp import (
@@ -717,6 +719,34 @@ async def test_a_session_loads_reads_and_runs_a_skill_of_a_server(
         ran = await session.call("skill_run", {"skill": "echo", "command": "python scripts/say.py hello"})
         assert "said hello" in ran.text, ran.text
         assert "resources/read skill://echo/scripts/say.py" in scenario.calls
+
+
+async def test_a_session_goes_on_without_a_server_that_is_gone(
+    scenario: McpScenario, settings: Settings, opened: OpenSource
+) -> None:
+    text = scenario.write()
+    store, options = MemorySessionStore(), SessionOptions(load_mode="session")
+    catalog = Catalog([opened(text)], settings)
+    async with (
+        SkillRuntime(catalog, store=store, settings=settings) as runtime,
+        runtime.session("s", options=options) as session,
+    ):
+        loaded = await session.call("skill_load", {"skill": "echo", "docs": ["references/guide.md"]})
+        assert loaded.error is None
+    for path in settings.skills_cache_dir.glob("mcp/*/files/*"):
+        if path.read_bytes() == b"A guide.\n":
+            path.unlink()
+    scenario.file.write_text("not json", "utf-8")
+    catalog = Catalog([opened(text)], settings)
+    async with (
+        SkillRuntime(catalog, store=store, settings=settings) as runtime,
+        runtime.session("s", options=options) as session,
+    ):
+        messages = session.context([{"role": "user", "content": "go on"}])
+        assert "Do it." in str(messages)
+        assert "A guide." not in str(messages)
+        chosen = await session.call("skill_select_docs", {"skill": "echo", "docs": ["references/guide.md"]})
+        assert isinstance(chosen.error, SourceUnavailable)
 
 
 def test_a_damaged_saved_list_is_ignored(scenario: McpScenario, settings: Settings, opened: OpenSource) -> None:
