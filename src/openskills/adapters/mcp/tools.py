@@ -73,7 +73,7 @@ class McpTools:
 
     async def open(self) -> Sequence[ExtraTool]:
         """The tools; they are listed again after the server has ended. Raises a `SkillError` that names the server."""
-        connection = await run_in_thread(self._connect)
+        connection = await self._get_connection()
         if self._tools is None:
             listed = await asyncio.wrap_future(connection.submit(self._list, self._timeout))
             self._tools = self._build_tools(listed)
@@ -82,6 +82,10 @@ class McpTools:
     async def close(self) -> None:
         """Disconnect, and end the process of a command; safe to call twice."""
         await run_in_thread(self._close)
+
+    async def _get_connection(self) -> McpConnection:
+        known = self._connection
+        return known if known is not None and known.is_open else await run_in_thread(self._connect)
 
     def _connect(self) -> McpConnection:
         with self._lock:
@@ -144,7 +148,7 @@ class McpTools:
         return ExtraTool(name, about, run, schema, checks_arguments=True)
 
     async def _call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        connection = await run_in_thread(self._connect)
+        connection = await self._get_connection()
         called = connection.submit(lambda client: client.call_tool(name, dict(arguments)), self._timeout)
         return _build_result(await asyncio.wrap_future(called))
 
